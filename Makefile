@@ -1,0 +1,78 @@
+# Every target works from a fresh clone with Python (3.10 or later, with venv and pip) and make.
+#   make demo    check, fix and run a small model before and after
+#   make test    all CPU tests
+PYTHON ?= python3
+PIP_FLAGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+TORCH := torch==2.13.0
+# make test: how many test processes
+TEST_JOBS ?= 2
+
+.PHONY: demo test test-long test-gpu lint format clean \
+	bench-lint bench-lint-truth bench-rt bench-workloads bench-report
+
+demo: $(VENV)/.ready
+	$(BIN)/python fixtures/demo/run.py
+
+test: $(VENV)/.ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_JOBS) --dist loadfile
+
+test-long: $(VENV)/.ready
+	$(BIN)/python -m pytest -q tests/long
+
+# Uses the given interpreter as it is: PYTHON=... needs torch with CUDA and pytest, nothing of the linter.
+test-gpu:
+	$(PYTHON) -m pytest tests/gpu -q
+
+lint: $(VENV)/.ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.ready-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench-lint: .venv-bench/.ready
+	.venv-bench/bin/python benchmarks/lint_speed.py $(ARGS)
+
+bench-lint-truth: .venv-truth/.ready
+	.venv-truth/bin/python -m benchmarks.lint_truth $(ARGS)
+
+bench-rt:
+	$(PYTHON) -m benchmarks.rt $(ARGS)
+
+bench-workloads:
+	$(PYTHON) -m benchmarks.workloads $(ARGS)
+
+bench-report:
+	$(PYTHON) -m benchmarks.report $(ARGS)
+
+clean:
+	rm -rf $(VENV) .venv-bench .venv-truth build dist
+
+# --- environments: a stamp file each, made again when pyproject.toml changes -----------------------
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e '.[test]'
+	touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready
+	$(BIN)/python -m pip install -q $(PIP_FLAGS) -e '.[dev]'
+	touch $@
+
+.venv-bench/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install -q $(PIP_FLAGS) -e . torchfix==0.7.0 ruff
+	.venv-bench/bin/python -m pip install -q $(PIP_FLAGS) --no-deps transformers==5.4.0
+	touch $@
+
+.venv-truth/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-truth
+	.venv-truth/bin/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e . \
+		transformers==5.4.0 diffusers==0.37.1 timm pytest
+	touch $@
