@@ -1,0 +1,143 @@
+"""Names to qualified names, by binding: what a name in this module really refers to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def absolute(module: str, is_package: bool, level: int, target: str | None) -> str:
+    """The dotted module that ``from <level dots><target>`` names inside ``module``."""
+    if level == 0:
+        return target or ""
+    parts = module.split(".")
+    if not is_package:
+        parts = parts[:-1]
+    if level > 1:
+        parts = parts[: len(parts) - (level - 1)]
+    return ".".join([*parts, target] if target else parts)
+
+
+def imports_of(node: ast.Import | ast.ImportFrom, module: str, is_package: bool) -> Iterator[tuple[str, str]]:
+    """Pairs of bound name and qualified name; a star import gives ``("*", module)``."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if alias.asname:
+                yield alias.asname, alias.name
+            else:
+                head = alias.name.partition(".")[0]
+                yield head, head
+        return
+    source = absolute(module, is_package, node.level, node.module)
+    for alias in node.names:
+        if alias.name == "*":
+            yield "*", source
+        else:
+            yield alias.asname or alias.name, f"{source}.{alias.name}"
+
+
+def module_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run at import, through if / try / with blocks at the top level."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, (ast.If, ast.For, ast.While)):
+            yield from module_statements(statement.body)
+            yield from module_statements(statement.orelse)
+        elif isinstance(statement, ast.With):
+            yield from module_statements(statement.body)
+        elif isinstance(statement, ast.Try):
+            yield from module_statements(statement.body)
+            for handler in statement.handlers:
+                yield from module_statements(handler.body)
+            yield from module_statements(statement.orelse)
+            yield from module_statements(statement.finalbody)
+
+
+class Names:
+    """Bindings of one module, or of one function inside it.
+
+    ``resolve`` follows imports, module-level aliases (``F = torch.nn.functional``) and definitions; a name that is
+    bound to a value inside the scope resolves to None, whatever it is called.
+    """
+
+    def __init__(self, module: str, is_package: bool, bindings: dict[str, str | None]) -> None:
+        self.module = module
+        self.is_package = is_package
+        self.bindings = bindings
+
+    @classmethod
+    def of_module(cls, tree: ast.Module, module: str, is_package: bool = False) -> Names:
+        """The bindings at module level. An import wins over a fallback assignment of the same name."""
+        names = cls(module, is_package, {})
+        bind = names.bindings
+        imported: set[str] = set()
+        for node in module_statements(tree.body):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                for name, target in imports_of(node, module, is_package):
+                    if name == "*":
+                        bind["*" + target] = target
+                    elif name not in imported or bind.get(name) is None:
+                        bind[name] = target
+                        imported.add(name)
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                bind[node.name] = f"{module}.{node.name}"
+            elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+                target_node = node.targets[0]
+                if isinstance(target_node, ast.Name) and target_node.id not in imported:
+                    alias = None
+                    if isinstance(node.value, (ast.Name, ast.Attribute)):
+                        alias = names.resolve(node.value)
+                    bind[target_node.id] = alias or f"{module}.{target_node.id}"
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                bind.setdefault(node.target.id, f"{module}.{node.target.id}")
+        return names
+
+    def scope(self, function: FunctionNode | ast.Lambda) -> Names:
+        """The names as ``function`` sees them: its parameters and locals hide the module's."""
+        bindings = dict(self.bindings)
+        arguments = function.args
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            bindings[argument.arg] = None
+        for extra in (arguments.vararg, arguments.kwarg):
+            if extra is not None:
+                bindings[extra.arg] = None
+        child = Names(self.module, self.is_package, bindings)
+        if isinstance(function, ast.Lambda):
+            return child
+        for node in own_nodes(function):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                for name, target in imports_of(node, self.module, self.is_package):
+                    bindings[name] = target
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                bindings[node.id] = None
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                bindings[node.name] = None
+        return child
+
+    def resolve(self, node: ast.expr) -> str | None:
+        """The qualified name of ``a`` or ``a.b.c``, or None where the root is no known binding."""
+        attributes: list[str] = []
+        while isinstance(node, ast.Attribute):
+            attributes.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return None
+        root = self.bindings.get(node.id)
+        if root is None:
+            return None
+        if not attributes:
+            return root
+        attributes.append(root)
+        return ".".join(reversed(attributes))
+
+
+def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """Every node of a function's body, nested functions and classes named but not entered."""
+    stack: list[ast.AST] = list(reversed(getattr(function, "body", [])))
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            stack.extend(ast.iter_child_nodes(node))

@@ -1,0 +1,76 @@
+"""What a check says: findings, and the rewrites offered for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pygraph_lint.facts.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a file: 1-based row, 1-based column in characters."""
+
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace what lies from ``location`` up to ``end_location`` by ``content``."""
+
+    content: str
+    location: Location
+    end_location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A rewrite that was tried on a finding.
+
+    ``applicability`` is ``safe``, ``unsafe`` or ``declined``; ``message`` says what it does, ``reason`` why it
+    is unsafe or was declined (empty when safe). A declined fix has no edits.
+    """
+
+    applicability: str
+    message: str
+    reason: str = ""
+    edits: tuple[Edit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Why a line is believed to run in a compiled or captured region.
+
+    ``function`` is the qualified name; ``road`` the steps that lead there, outermost first, each a sentence
+    fragment such as ``Model.forward (nn.Module subclass)`` or ``calls Model._pool``; ``certain`` is True when
+    the road starts at something provably compiled or captured.
+    """
+
+    function: str
+    road: tuple[str, ...]
+    certain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem at one place. ``consequences`` is the rule's (see ``catalogue.Rule``)."""
+
+    code: str
+    name: str
+    message: str
+    filename: str
+    location: Location
+    end_location: Location
+    region: Region | None = None
+    evidence: tuple[str, ...] = ()
+    consequences: dict[str, Any] = field(default_factory=dict)
+    preview: bool = False
+    event: Event | None = field(default=None, compare=False)
+    fix: Fix | None = field(default=None, compare=False)
+
+    @property
+    def sort_key(self) -> tuple[str, int, int, str]:
+        """Order of reports: by file, then position, then code."""
+        return (self.filename, self.location.row, self.location.column, self.code)
