@@ -1,0 +1,106 @@
+"""The bad and good examples of the rule pages, as data and as modules that can be run."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pygraph_lint.catalogue import CONSEQUENCES, Rule
+
+_SECTION = re.compile(r"^## (.+)$", re.M)
+_FENCE = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.M | re.S)
+_MARK = re.compile(r"#\s*((?:PG\d{3})(?:,?\s+PG\d{3})*)\s*$")
+_NOT_RUN = re.compile(r"^# not run: (.+)$", re.M)
+
+
+@dataclass(frozen=True)
+class Example:
+    """One fenced example of a page.
+
+    ``marks`` are the codes expected on each 1-based line. ``claims`` are the page's consequences with what the fence's
+    info string overrides for this example (```` ```python fullgraph=ok ````). ``not_run`` is the stated reason why
+    the example cannot run on a CPU, or empty.
+    """
+
+    code: str
+    good: bool
+    number: int
+    text: str
+    marks: dict[int, tuple[str, ...]]
+    claims: dict[str, str]
+    not_run: str
+
+    @property
+    def name(self) -> str:
+        """Unique and readable, such as ``PG201-bad-1``."""
+        return f"{self.code}-{'good' if self.good else 'bad'}-{self.number}"
+
+    def load(self, folder: Path) -> ModuleType:
+        """The example as a module read from a file in ``folder``, so that tracebacks and Dynamo know its lines."""
+        path = folder / f"{self.name.replace('-', '_').lower()}.py"
+        path.write_text(self.text, encoding="utf-8")
+        linecache.checkcache(str(path))
+        module = ModuleType(path.stem)
+        module.__file__ = str(path)
+        exec(compile(self.text, str(path), "exec"), module.__dict__)
+        return module
+
+
+def sections(prose: str) -> dict[str, str]:
+    """The text below each ``##`` heading of a page, by heading."""
+    starts = list(_SECTION.finditer(prose))
+    ends = [match.start() for match in starts[1:]] + [len(prose)]
+    return {
+        match[1]: prose[match.end() : end].strip() for match, end in zip(starts, ends, strict=True)
+    }
+
+
+def of_rule(rule: Rule) -> list[Example]:
+    """Every example of a page, bad ones first."""
+    found = []
+    parts = sections(rule.prose)
+    for heading, good in (("Bad", False), ("Good", True)):
+        for number, match in enumerate(_FENCE.finditer(parts.get(heading, "")), start=1):
+            found.append(_example(rule, good, number, match[1], match[2]))
+    return found
+
+
+def _example(rule: Rule, good: bool, number: int, info: str, text: str) -> Example:
+    claims = dict(rule.consequences)
+    for part in info.split():
+        key, _, value = part.partition("=")
+        value = value.replace("_", " ")
+        if value not in CONSEQUENCES.get(key, ()):
+            raise ValueError(f"{rule.code}: the fence says `{part}`, which is no consequence")
+        claims[key] = value
+    reason = _NOT_RUN.search(text)
+    return Example(
+        code=rule.code,
+        good=good,
+        number=number,
+        text=text,
+        marks=_marks(text),
+        claims=claims,
+        not_run=reason[1] if reason else "",
+    )
+
+
+def _marks(text: str) -> dict[int, tuple[str, ...]]:
+    marks = {}
+    for row, line in enumerate(text.splitlines(), start=1):
+        match = _MARK.search(line)
+        if match:
+            marks[row] = tuple(re.findall(r"PG\d{3}", match[1]))
+    return marks
+
+
+def program(module: ModuleType) -> Callable[..., Any]:
+    """What an example asks to be compiled: an instance of its ``Model``, or its function ``run``."""
+    if hasattr(module, "Model"):
+        return module.Model()  # type: ignore[no-any-return]
+    return module.run  # type: ignore[no-any-return]

@@ -1,0 +1,102 @@
+"""What Dynamo really does with an example: the lines where it breaks, and whether it can take all in one graph."""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch._logging
+
+from tests.rules.examples import program
+
+_PLACE = re.compile(r"in user code at (.+):(\d+)")
+_FRAME = re.compile(r'File "(.+)", line (\d+), in ')
+
+
+class CountingBackend:
+    """Runs graphs as they are and counts them."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+
+    def __call__(self, graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., Any]:
+        """Take one graph."""
+        self.graphs += 1
+        return graph.forward
+
+
+@dataclass(frozen=True)
+class Observed:
+    """``break_lines`` are 1-based lines of the example's file; ``error`` is fullgraph's, empty when it compiled."""
+
+    break_lines: tuple[int, ...]
+    graphs: int
+    error: str
+
+
+class _Breaks(logging.Handler):
+    def __init__(self, path: str) -> None:
+        super().__init__(logging.DEBUG)
+        self.path = path
+        self.lines: list[int] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note the innermost line of the example's own file that the report names."""
+        text = record.getMessage()
+        rows = [int(row) for path, row in _FRAME.findall(text) if path == self.path]
+        place = _PLACE.search(text)
+        if rows:
+            self.lines.append(rows[-1])
+        elif place is not None and place[1] == self.path:
+            self.lines.append(int(place[2]))
+
+
+@contextmanager
+def _graph_breaks(path: str) -> Iterator[list[int]]:
+    handler = _Breaks(path)
+    names = ("torch._dynamo.symbolic_convert", "torch._dynamo.convert_frame")
+    loggers = [logging.getLogger(f"{name}.__graph_breaks") for name in names]
+    torch._logging.set_logs(graph_breaks=True)
+    kept = [(logger, logger.handlers[:], logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.handlers[:] = [handler]
+        logger.propagate = False
+    try:
+        yield handler.lines
+    finally:
+        for logger, handlers, propagate in kept:
+            logger.handlers[:] = handlers
+            logger.propagate = propagate
+        torch._logging.set_logs()
+
+
+def observe(module: ModuleType) -> Observed:
+    """Compile the example twice, with and without ``fullgraph=True``; its errors in plain eager mode are raised."""
+    path = str(module.__file__)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program(module)(*module.inputs())
+        torch._dynamo.reset()
+        backend = CountingBackend()
+        with _graph_breaks(path) as lines:
+            torch.compile(program(module), backend=backend)(*module.inputs())
+        torch._dynamo.reset()
+        error = _fullgraph_error(module)
+        torch._dynamo.reset()
+    return Observed(tuple(sorted(set(lines))), backend.graphs, error)
+
+
+def _fullgraph_error(module: ModuleType) -> str:
+    try:
+        torch.compile(program(module), backend=CountingBackend(), fullgraph=True)(*module.inputs())
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return ""
