@@ -96,7 +96,9 @@ def _codes_by_glob(value: object) -> dict[str, tuple[str, ...]]:
     try:
         return {glob: _strings(codes) for glob, codes in value.items()}
     except ValueError:
-        raise ValueError('a table of globs and lists of codes, like {"tests/*" = ["PG2"]}') from None
+        raise ValueError(
+            'a table of globs and lists of codes, like {"tests/*" = ["PG2"]}'
+        ) from None
 
 
 def _boolean(value: object) -> bool:
