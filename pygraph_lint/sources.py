@@ -1,4 +1,6 @@
-"""Reading source files as Python would, and writing them back as they were: encoding, BOM, line ends, mode."""
+"""Reading source files as Python would, and writing them back as they were: encoding, BOM, line
+ends, mode.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class Source:
     newline: str
 
     def encode(self, text: str) -> bytes:
-        """``text`` in the file's encoding, with its BOM if it had one. Raises SourceError if that cannot be."""
+        """``text`` in the file's encoding, with its BOM if it had one. Raises SourceError if that
+        cannot be.
+        """
         try:
             data = text.encode(self.encoding)
         except UnicodeEncodeError as error:
@@ -36,7 +40,9 @@ class Source:
 
 
 def read_bytes(path: Path, limit: int | None = None) -> bytes:
-    """The bytes of a regular file. Raises SourceError if it is none, is too large, or may not be read."""
+    """The bytes of a regular file. Raises SourceError if it is none, is too large, or may not be
+    read.
+    """
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -54,7 +60,9 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
 
 
 def decode(data: bytes) -> Source:
-    """The text in ``data``, by BOM and coding line as Python reads it. Raises SourceError with a position."""
+    """The text in ``data``, by BOM and coding line as Python reads it. Raises SourceError with a
+    position.
+    """
     bom = data.startswith(codecs.BOM_UTF8)
     if bom:
         data = data[len(codecs.BOM_UTF8) :]
@@ -70,12 +78,16 @@ def decode(data: bytes) -> Source:
         raise SourceError(
             f"is not valid {encoding}: byte 0x{byte:02x} cannot be decoded; {_ADVICE}", line, column
         ) from None
+    return Source(text, encoding, bom, _usual_newline(text))
+
+
+def refuse_nul(text: str) -> None:
+    """Raise SourceError, with its place, for a NUL character."""
     nul = text.find("\0")
     if nul >= 0:
         line = text.count("\n", 0, nul) + 1
         column = nul - (text.rfind("\n", 0, nul) + 1) + 1
         raise SourceError("a NUL byte stands in the source; remove it", line, column)
-    return Source(text, encoding, bom, _usual_newline(text))
 
 
 def _declared(data: bytes, bom: bool) -> str:
@@ -115,10 +127,11 @@ def split_lines(text: str) -> list[str]:
 
 
 def write_atomically(path: Path, data: bytes, expected: bytes) -> None:
-    """Replace the file at ``path`` by ``data``: whole or not at all; mode kept, a link's target written.
+    """Replace the file at ``path`` by ``data``: whole or not at all; mode kept, a link's target
+    written.
 
-    ``expected`` is what the file is believed to hold. Raises SourceError, with the file as it was, if it holds
-    something else by now or if writing fails.
+    ``expected`` is what the file is believed to hold. Raises SourceError, with the file as it was,
+    if it holds something else by now or if writing fails.
     """
     target = Path(os.path.realpath(path))
     # In the same folder, because a rename is atomic only within one file system.

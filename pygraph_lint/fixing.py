@@ -1,0 +1,178 @@
+"""Mends files: rewrites are tried, looked at again, and only what helped is kept and written."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pygraph_lint.errors import SourceError
+from pygraph_lint.findings import Edit, Finding, Fix, Location
+from pygraph_lint.fixes.engine import apply
+from pygraph_lint.runner import ALWAYS, Runner, by_file
+from pygraph_lint.sources import Source, split_lines, write_atomically
+
+PASSES = 10
+# At most this many rewrites of one file are tried singly.
+ATTEMPTS = 200
+# A fix that did not help, by what it was about: file, rule, rewrite and the line's text.
+Refused = set[tuple[Path, str, str, str]]
+
+
+@dataclass
+class Mended:
+    """What became of the files: bytes before and after of each changed one, fixes made, findings
+    left.
+    """
+
+    findings: list[Finding]
+    before: dict[Path, bytes] = field(default_factory=dict)
+    after: dict[Path, bytes] = field(default_factory=dict)
+    applied: list[tuple[Finding, Fix]] = field(default_factory=list)
+
+
+def mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
+    """Mend ``files`` in memory, pass after pass until nothing is left to do. Nothing is written.
+
+    ``unsafe`` says whether unsafe rewrites are wanted too; None: as each file's settings say.
+    """
+    mended = Mended(runner.check(files))
+    refused: Refused = set()
+    for _ in range(PASSES):
+        plan = _plan(runner, mended.findings, unsafe, refused)
+        if not plan:
+            break
+        tried = {path: _rewritten(runner.source(path), fixes) for path, fixes in plan.items()}
+        tried = {path: attempt for path, attempt in tried.items() if attempt[1]}
+        if not tried:
+            break
+        old = {path: runner.content(path) for path in tried}
+        runner.replace_content({path: data for path, (data, _) in tried.items()})
+        found = runner.check(files)
+        failed = [
+            path
+            for path, (_, made) in tried.items()
+            if not _helped(path, mended.findings, found, made)
+        ]
+        if failed:
+            runner.replace_content({path: old[path] for path in failed})
+            for path in failed:
+                tried[path] = _one_by_one(runner, path, unsafe, refused)
+            found = runner.check(files)
+        for path, (data, made) in tried.items():
+            if made:
+                mended.before.setdefault(path, old[path])
+                mended.after[path] = data
+                mended.applied += made
+        mended.findings = found
+    return mended
+
+
+Made = list[tuple[Finding, Fix]]
+
+
+def _plan(
+    runner: Runner, findings: Sequence[Finding], unsafe: bool | None, refused: Refused
+) -> dict[Path, Made]:
+    """The fixes to try next, by file."""
+    plan: dict[Path, Made] = {}
+    for path, group in by_file(runner.offer_fixes(findings)).items():
+        selection = runner.selection(path)
+        allowed = {"safe"}
+        if runner.settings(path).unsafe_fixes if unsafe is None else unsafe:
+            allowed.add("unsafe")
+        wanted = [
+            (finding, finding.fix)
+            for finding in group
+            if finding.fix is not None
+            and finding.fix.applicability in allowed
+            and selection.fixable(finding.code)
+        ]
+        if wanted and refused:
+            lines = split_lines(runner.source(path).text)
+            wanted = [one for one in wanted if _subject(path, lines, *one) not in refused]
+        if wanted:
+            plan[path] = wanted
+    return plan
+
+
+def _subject(
+    path: Path, lines: list[str], finding: Finding, fix: Fix
+) -> tuple[Path, str, str, str]:
+    return (path, finding.code, fix.message, lines[finding.location.row - 1].strip())
+
+
+def _rewritten(source: Source, wanted: Made) -> tuple[bytes, Made]:
+    """The file's bytes with the fixes that fit together, and which these are."""
+    fixes = {id(fix): fix for fix in (_with_newline(fix, source.newline) for _, fix in wanted)}
+    findings = dict(zip(fixes, (finding for finding, _ in wanted), strict=True))
+    text, applied = apply(source.text, list(fixes.values()))
+    try:
+        data = source.encode(text)
+    except SourceError:
+        return b"", []
+    return data, [(findings[id(fix)], fix) for fix in applied]
+
+
+def _with_newline(fix: Fix, newline: str) -> Fix:
+    """The fix with its new lines ended the way the file ends its own."""
+    edits = tuple(
+        Edit(re.sub(r"\r\n|\n|\r", newline, edit.content), edit.location, edit.end_location)
+        for edit in fix.edits
+    )
+    return replace(fix, edits=edits)
+
+
+def _helped(path: Path, before: Iterable[Finding], after: Iterable[Finding], made: Made) -> bool:
+    """Whether the file still parses and has, for each fix made, a finding less of the fix's rule."""
+    name = str(path)
+    now = Counter(finding.code for finding in after if finding.filename == name)
+    if any(now[code] for code in ALWAYS):
+        return False
+    then = Counter(finding.code for finding in before if finding.filename == name)
+    wanted = Counter(finding.code for finding, _ in made)
+    return all(now[code] <= then[code] - count for code, count in wanted.items())
+
+
+def _one_by_one(
+    runner: Runner, path: Path, unsafe: bool | None, refused: Refused
+) -> tuple[bytes, Made]:
+    """Try fix after fix, each by itself; keep those that help, remember those that do not."""
+    kept: Made = []
+    for _ in range(ATTEMPTS):
+        before = runner.check([path])
+        wanted = _plan(runner, before, unsafe, refused).get(path)
+        if not wanted:
+            break
+        old = runner.content(path)
+        subject = _subject(path, split_lines(runner.source(path).text), *wanted[0])
+        data, made = _rewritten(runner.source(path), wanted[:1])
+        if made:
+            runner.replace_content({path: data})
+            if _helped(path, before, runner.check([path]), made):
+                kept += made
+                continue
+            runner.replace_content({path: old})
+        refused.add(subject)
+    return runner.content(path), kept
+
+
+def write(mended: Mended) -> list[Finding]:
+    """Write every changed file. What could not be written is reported, the file being as it was."""
+    problems = []
+    for path, data in mended.after.items():
+        problem = _write_one(path, data, mended.before[path])
+        if problem is not None:
+            problems.append(problem)
+    return problems
+
+
+def _write_one(path: Path, data: bytes, before: bytes) -> Finding | None:
+    try:
+        write_atomically(path, data, before)
+    except SourceError as error:
+        place = Location(1, 1)
+        return Finding("PG002", "unreadable-file", str(error), str(path), place, place)
+    return None

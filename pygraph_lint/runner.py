@@ -1,0 +1,227 @@
+"""One run over some paths: which files, their projects, and the findings that settings and comments
+leave.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pygraph_lint import suppressions, walk
+from pygraph_lint.analysis import Outcome, Progress, Project
+from pygraph_lint.cache import Cache
+from pygraph_lint.catalogue import Rule
+from pygraph_lint.errors import SourceError
+from pygraph_lint.findings import Finding, Location
+from pygraph_lint.project import Root, Roots
+from pygraph_lint.settings import Resolver, Selection, Settings
+from pygraph_lint.sources import Source, decode, read_bytes
+
+if TYPE_CHECKING:
+    from pygraph_lint.checks import Options
+
+# Reported whatever is selected: a file that was not checked must not look like a clean one.
+ALWAYS = frozenset({"PG001", "PG002"})
+
+
+class Runner:
+    """Holds what a run knows; ``check`` may be called again after ``replace_content``."""
+
+    def __init__(
+        self,
+        rules: Mapping[str, Rule],
+        overrides: Mapping[str, Any],
+        config: Path | None = None,
+        cache_folder: Path | None = None,
+        jobs: int = 1,
+        progress: Progress = lambda what, done, total: None,
+    ) -> None:
+        """``overrides`` are settings of the command line by field name; ``cache_folder`` None: no
+        cache.
+
+        Raises SettingsError where the configuration is wrong.
+        """
+        self.rules = rules
+        self._selections: dict[int, tuple[Settings, Selection]] = {}
+        self.resolver = Resolver(overrides, config, self._select)
+        self._cache_folder = cache_folder
+        self._jobs = jobs
+        self._progress = progress
+        self._roots = Roots()
+        self._projects: dict[Root, Project] = {}
+        self._content: dict[Path, bytes] = {}
+        self.missing: list[Finding] = []
+
+    def _select(self, settings: Settings) -> None:
+        self._selections[id(settings)] = (settings, Selection(settings, self.rules))
+
+    def settings(self, path: Path) -> Settings:
+        """The settings that hold for the file at ``path`` (absolute)."""
+        return self.resolver.of(path.parent)
+
+    def selection(self, path: Path) -> Selection:
+        """The rules that are on for the file at ``path``."""
+        return self._selections[id(self.settings(path))][1]
+
+    # --- files ---
+
+    def collect(self, paths: Iterable[str]) -> list[Path]:
+        """The files that ``paths`` mean, absolute, each once. What does not exist is kept in
+        ``missing``.
+        """
+        files: dict[Path, None] = {}
+        for given in paths:
+            # Not resolved: a file behind a link keeps the name it was given by.
+            path = Path(os.path.abspath(given))
+            if path.is_dir():
+                files.update(dict.fromkeys(walk.files_below(path, self.resolver)))
+            elif os.path.lexists(path):
+                settings = self.settings(path)
+                if not (settings.force_exclude and walk.excluded(path, settings)):
+                    files[path] = None
+            else:
+                text = "there is no such file or folder"
+                place = Location(1, 1)
+                self.missing.append(
+                    Finding("PG002", "unreadable-file", text, str(path), place, place)
+                )
+        return list(files)
+
+    def source(self, path: Path) -> Source:
+        """The text of a file as this run sees it. Raises SourceError."""
+        return decode(self.content(path))
+
+    def content(self, path: Path) -> bytes:
+        """The bytes of a file as this run sees it. Raises SourceError."""
+        held = self._content.get(path)
+        return held if held is not None else read_bytes(path)
+
+    def replace_content(self, contents: Mapping[Path, bytes]) -> None:
+        """Take these files' bytes from here from now on; nothing is written."""
+        self._content.update(contents)
+        for root, project in self._projects.items():
+            mine = {p: data for p, data in contents.items() if self._roots.of(p) == root}
+            if mine:
+                project.overlay(mine)
+
+    # --- findings ---
+
+    def check(self, files: Sequence[Path]) -> list[Finding]:
+        """The findings of ``files`` after selection and suppression, in order."""
+        groups: dict[Root, list[Path]] = {}
+        for path in files:
+            groups.setdefault(self._roots.of(path), []).append(path)
+        found: list[Finding] = []
+        for root, group in groups.items():
+            outcomes = self._project(root, group).check(group, self._options)
+            for path in group:
+                found += self._judge(path, outcomes[path])
+        return sorted(found, key=lambda finding: finding.sort_key)
+
+    def _project(self, root: Root, given: Sequence[Path]) -> Project:
+        project = self._projects.get(root)
+        if project is None:
+            files = dict.fromkeys(walk.files_of_root(root, self.resolver))
+            files.update(dict.fromkeys(given))
+            project = Project(
+                root,
+                files,
+                Cache.of_project(self._cache_folder, root.base / root.only),
+                self.rules,
+                self._jobs,
+                self._progress,
+                lambda path: self.settings(path).max_file_size,
+            )
+            mine = {p: data for p, data in self._content.items() if self._roots.of(p) == root}
+            project.overlay(mine)
+            self._projects[root] = project
+        return project
+
+    def _options(self, path: Path) -> Options:
+        from pygraph_lint.checks import Options
+
+        settings = self.settings(path)
+        # Preview findings are always made, and left out here: one cached result serves both ways.
+        return Options(
+            target=settings.target,
+            target_torch=settings.target_torch,
+            preview=True,
+            regions=settings.regions,
+        )
+
+    def _judge(self, path: Path, outcome: Outcome) -> list[Finding]:
+        """The findings that selection, per-file-ignores and comments leave."""
+        selection = self.selection(path)
+        ignored = selection.ignored_in(path)
+        settings = self.settings(path)
+
+        def enabled(code: str) -> bool:
+            codes = [full for full in self.rules if full.startswith(code)]
+            return any(
+                full not in ignored
+                and selection.enabled(full)
+                and (settings.target is None or self.rules[full].follows(settings.target))
+                for full in codes
+            ) or (not codes and selection.enabled("PG003"))
+
+        kept = [
+            finding
+            for finding in outcome.findings
+            if finding.code in ALWAYS
+            or (finding.code not in ignored and selection.enabled(finding.code, finding.preview))
+        ]
+        if any(finding.code in ALWAYS for finding in kept):
+            return kept
+        narrowed = settings.target_torch is not None or settings.regions != "forward"
+        return suppressions.apply(
+            kept,
+            outcome.directives,
+            lambda: self.source(path).text,
+            str(path),
+            # A narrowed run does not see all that a comment may be there for.
+            (lambda code: code != "PG003" and enabled(code)) if narrowed else enabled,
+        )
+
+    def offer_fixes(self, findings: Sequence[Finding]) -> list[Finding]:
+        """The findings, each with the fix that is offered for it, in the same order."""
+        offered: list[Finding] = []
+        for path, group in by_file(findings).items():
+            serving = any(self.rules[f.code].fixer for f in group if f.code in self.rules)
+            if not serving:
+                offered += group
+                continue
+            from pygraph_lint.fixes.engine import fix_text
+
+            try:
+                fixes = fix_text(self.source(path).text, group)
+            except SourceError:
+                offered += group
+                continue
+            offered += [
+                replace(finding, fix=fix) if fix is not None else finding
+                for finding, fix in zip(group, fixes, strict=True)
+            ]
+        return offered
+
+
+def by_file(findings: Iterable[Finding]) -> dict[Path, list[Finding]]:
+    """The findings of each file."""
+    groups: dict[Path, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(Path(finding.filename), []).append(finding)
+    return groups
+
+
+def readers(runner: Runner) -> Callable[[Path], str]:
+    """A function that gives a file's text, or nothing where it cannot be read."""
+
+    def text(path: Path) -> str:
+        try:
+            return runner.source(path).text
+        except SourceError:
+            return ""
+
+    return text
