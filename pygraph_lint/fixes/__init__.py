@@ -1,0 +1,1 @@
+"""Rewrites: one small file each, behind ``engine.fix_text``."""

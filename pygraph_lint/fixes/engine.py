@@ -1,0 +1,117 @@
+"""Offers a rewrite for each finding of a file, and applies those that are wanted."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from pygraph_lint.findings import Edit, Finding, Fix
+from pygraph_lint.fixes import (
+    factory_device,
+    finite_guard,
+    guard_logging,
+    random_skip,
+    scalar_tensor,
+)
+from pygraph_lint.fixes.names import imported
+from pygraph_lint.fixes.proposal import Declined, Proposal
+from pygraph_lint.fixes.source import Source, line_starts
+
+
+class Rewrite(NamedTuple):
+    """A rewrite and the codes of the rules it serves. ``propose`` fills the proposal in or raises
+    Declined.
+    """
+
+    name: str
+    codes: tuple[str, ...]
+    propose: Callable[[Proposal], None]
+
+
+REWRITES: tuple[Rewrite, ...] = (
+    Rewrite("factory_device", factory_device.CODES, factory_device.propose),
+    Rewrite("scalar_tensor", scalar_tensor.CODES, scalar_tensor.propose),
+    Rewrite("finite_guard", finite_guard.CODES, finite_guard.propose),
+    Rewrite("random_skip", random_skip.CODES, random_skip.propose),
+    Rewrite("guard_logging", guard_logging.CODES, guard_logging.propose),
+)
+
+
+def fix_text(
+    text: str, findings: Sequence[Finding], *, without: frozenset[str] = frozenset()
+) -> tuple[Fix | None, ...]:
+    """The rewrite offered for each finding, in the same order.
+
+    None where no rewrite serves the finding's rule; a ``declined`` one where a precondition fails.
+    Edits are relative to ``text``. ``without`` names preconditions to leave out: for tests that
+    show each is needed.
+    """
+    if not any(finding.code in rewrite.codes for finding in findings for rewrite in REWRITES):
+        return (None,) * len(findings)
+    try:
+        source = Source(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return (None,) * len(findings)
+    imports = imported(source)
+    return tuple(_offer(source, imports, finding, without) for finding in findings)
+
+
+def _offer(
+    source: Source, imports: dict[str, str], finding: Finding, without: frozenset[str]
+) -> Fix | None:
+    """The first safe rewrite, else the first unsafe one, else why there is none."""
+    rewrites = [rewrite for rewrite in REWRITES if finding.code in rewrite.codes]
+    if not rewrites:
+        return None
+    path = source.path(source.at(finding.location), source.at(finding.end_location))
+    offers: list[Fix] = []
+    for rewrite in rewrites:
+        offer = _propose(rewrite, Proposal(source, imports, finding, path, without))
+        if offer.applicability == "safe":
+            return offer
+        offers.append(offer)
+    usable = [offer for offer in offers if offer.applicability == "unsafe"]
+    return (usable or offers)[0]
+
+
+def _propose(rewrite: Rewrite, proposal: Proposal) -> Fix:
+    try:
+        if any(isinstance(node, ast.JoinedStr) for node in proposal.path):
+            raise Declined("the code is inside an f-string")
+        rewrite.propose(proposal)
+    except Declined as declined:
+        return Fix("declined", proposal.message, str(declined))
+    return proposal.fix()
+
+
+def apply(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
+    """The text with those fixes that do not overlap an earlier one, and which these are.
+
+    An edit that two fixes share word for word (an import both need) is made once.
+    """
+    starts = line_starts(text)
+    taken: dict[tuple[int, int, str], None] = {}
+    applied: list[Fix] = []
+    for fix in fixes:
+        edits = [_absolute(starts, edit) for edit in fix.edits]
+        new = [edit for edit in edits if edit not in taken]
+        if not new or any(_overlap(edit, other) for edit in new for other in taken):
+            continue
+        taken.update(dict.fromkeys(new))
+        applied.append(fix)
+    for start, end, content in sorted(taken, reverse=True):
+        text = text[:start] + content + text[end:]
+    return text, applied
+
+
+def _overlap(one: tuple[int, int, str], other: tuple[int, int, str]) -> bool:
+    if one[:2] == other[:2]:
+        return True
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def _absolute(starts: list[int], edit: Edit) -> tuple[int, int, str]:
+    start = starts[edit.location.row - 1] + edit.location.column - 1
+    end = starts[edit.end_location.row - 1] + edit.end_location.column - 1
+    return start, end, edit.content

@@ -1,0 +1,177 @@
+"""A tensor is made where it is wanted.
+
+    torch.zeros(n).to(x.device)   ->   torch.zeros(n, device=x.device)
+
+The values must not depend on the device that computes them: constants and integer ranges only,
+never random numbers; a range of floats may differ in its last bit between devices.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.fixes.factories import (
+    FACTORIES,
+    has_integer_values,
+    is_device,
+    keyword,
+    starred,
+)
+from pygraph_lint.fixes.names import dotted, pure
+from pygraph_lint.fixes.pieces import with_keywords
+from pygraph_lint.fixes.proposal import Declined, Proposal
+
+CODES = ("PG101", "PG102")
+
+
+def propose(proposal: Proposal) -> None:
+    """Serve both forms: a factory moved at once, and one that meets a device tensor."""
+    call = proposal.around(ast.Call)
+    if call is None:
+        raise Declined("the finding is not a call")
+    if proposal.finding.code == "PG101":
+        _moved(proposal, _outer_move(proposal, call))
+    else:
+        _meeting(proposal, call)
+
+
+def _outer_move(proposal: Proposal, call: ast.Call) -> ast.Call:
+    """The call of ``.to`` or ``.cuda``, when the finding points into it."""
+    for node in reversed(proposal.path):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if node.func.attr in ("to", "cuda") and isinstance(node.func.value, ast.Call):
+            return node
+    return call
+
+
+def _moved(proposal: Proposal, move: ast.Call) -> None:
+    inner = move.func.value if isinstance(move.func, ast.Attribute) else None
+    if not isinstance(inner, ast.Call) or not isinstance(move.func, ast.Attribute):
+        raise Declined("the factory is not moved in the same expression")
+    name = _factory(proposal, inner)
+    proposal.message = f"Make the tensor on its device: {name}(..., device=...)"
+    proposal.need("starred", not starred(move), "the arguments of the move are not all written out")
+    if move.func.attr == "cuda":
+        device, kept = _cuda(proposal, move), ""
+    else:
+        device, kept = _to(proposal, move)
+    _conditions(proposal, inner, name)
+    changed = with_keywords(proposal.source.segment(inner), {"device": device})
+    proposal.replace_node(move, changed + kept)
+
+
+def _cuda(proposal: Proposal, move: ast.Call) -> str:
+    """The device ``.cuda(...)`` means."""
+    quote = proposal.source.quote
+    given = [*move.args[:1], *(item.value for item in move.keywords if item.arg == "device")]
+    if not given:
+        return f"{quote}cuda{quote}"
+    index = given[0]
+    if isinstance(index, ast.Constant) and isinstance(index.value, int):
+        return f"{quote}cuda:{index.value}{quote}"
+    known = is_device(proposal, index) and not isinstance(index, ast.Name)
+    proposal.need(
+        "cuda-device", known, "the argument of .cuda() may be None, which means the current GPU"
+    )
+    return proposal.source.segment(index)
+
+
+def _to(proposal: Proposal, move: ast.Call) -> tuple[str, str]:
+    """The device of ``.to(...)``, and the ``.to(...)`` that stays when it gives a dtype too."""
+    source = proposal.source
+    written = keyword(move, "device")
+    arguments = list(move.args)
+    if written is None:
+        if not arguments:
+            raise Declined("the move names no device")
+        written = arguments.pop(0)
+        if _is_tensor(proposal, written):
+            other = source.segment(written)
+            return f"{other}.device", f".to({other})"
+        _expect_device(proposal, written)
+    proposal.need("pure-device", _harmless(proposal, written), "the device is computed by a call")
+    dtype = keyword(move, "dtype") or (arguments[0] if arguments else None)
+    names = {item.arg for item in move.keywords}
+    plain = len(arguments) <= 1 and not names - {"device", "dtype", "non_blocking", "copy"}
+    proposal.need("plain-move", plain, "the move says more than device and dtype")
+    if dtype is None:
+        return source.segment(written), ""
+    prefix = "dtype=" if keyword(move, "dtype") is not None else ""
+    return source.segment(written), f".to({prefix}{source.segment(dtype)})"
+
+
+def _is_tensor(proposal: Proposal, node: ast.expr) -> bool:
+    return proposal.note("moved_to") == "tensor" and pure(node)
+
+
+def _expect_device(proposal: Proposal, node: ast.expr) -> None:
+    """Decline or doubt unless the only argument of ``.to`` is a device, and not a dtype or a
+    tensor.
+    """
+    if is_device(proposal, node) or proposal.note("moved_to") == "device":
+        return
+    named = (dotted(node) or "").endswith("device")
+    proposal.need("one-device", named, "the argument of .to() may be a dtype or a tensor")
+    proposal.safe_if("proven-device", False, f"only its name says that {dotted(node)} is a device")
+
+
+def _harmless(proposal: Proposal, device: ast.expr) -> bool:
+    if proposal.names.callee(device) == "torch.device" and isinstance(device, ast.Call):
+        return all(pure(arg) for arg in device.args) and not device.keywords
+    return pure(device)
+
+
+def _factory(proposal: Proposal, call: ast.Call) -> str:
+    name = proposal.names.callee(call)
+    if name is None or name not in FACTORIES:
+        raise Declined("not one of the factories whose values are the same on every device")
+    return name
+
+
+def _conditions(proposal: Proposal, call: ast.Call, name: str) -> None:
+    """What must hold of a factory call before it may get a ``device=``."""
+    proposal.need("starred", not starred(call), "the factory's arguments are not all written out")
+    proposal.need("no-device", keyword(call, "device") is None, "the factory has a device already")
+    grad = keyword(call, "requires_grad")
+    leaf = grad is None or (isinstance(grad, ast.Constant) and grad.value is False)
+    proposal.need(
+        "no-grad", leaf, "with requires_grad the moved tensor is no leaf, the new one would be"
+    )
+    proposal.need("no-out", keyword(call, "out") is None, "the factory writes into out=")
+    pinned = keyword(call, "pin_memory") is None
+    proposal.need("not-pinned", pinned, "the host tensor is pinned on purpose")
+    if name == "torch.tensor":
+        data = call.args[0] if call.args else keyword(call, "data")
+        literal = data is not None and _numbers(data)
+        proposal.need("literal", literal, "the data may be a tensor, which keeps its own device")
+    proposal.safe_if(
+        "integers",
+        has_integer_values(proposal, call, name),
+        "a range of floats may differ in its last bit between devices",
+    )
+
+
+def _numbers(node: ast.expr) -> bool:
+    """Whether data is a number or nested lists of numbers."""
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return all(_numbers(item) for item in node.elts)
+    if isinstance(node, ast.UnaryOp):
+        return _numbers(node.operand)
+    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float, complex))
+
+
+def _meeting(proposal: Proposal, call: ast.Call) -> None:
+    name = _factory(proposal, call)
+    device = proposal.note("meets")
+    proposal.message = f"Make the tensor where it is used: {name}(..., device={device})"
+    if device is None:
+        raise Declined("no tensor it meets is known at this place")
+    _conditions(proposal, call, name)
+    proposal.safe_if(
+        "uses",
+        proposal.note("uses") == "device",
+        "code that wants the new tensor on the host would no longer work on a GPU",
+    )
+    changed = with_keywords(proposal.source.segment(call), {"device": device})
+    proposal.replace_node(call, changed)

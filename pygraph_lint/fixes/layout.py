@@ -1,0 +1,116 @@
+"""Long lines: broken at their last bracket, as the common formatters do."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+
+
+class _Pair(NamedTuple):
+    open: int
+    close: int
+    commas: tuple[int, ...]
+
+
+def wrap(line: str, width: int, unit: str = "    ") -> list[str]:
+    """The line, or what it becomes when it is longer than ``width`` and can be broken at a bracket.
+
+    ``unit`` is one step of indentation. A line with a comment, or without brackets, stays as it is.
+    """
+    if len(line) <= width:
+        return [line]
+    pairs = _outer_pairs(line)
+    if not pairs:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    pair = pairs[-1]
+    tail = line[pair.close :]
+    if len(tail.rstrip(",:")) > 1:
+        return _in_parentheses(line, indent, width, unit)
+    head, body = line[: pair.open + 1], line[pair.open + 1 : pair.close].strip()
+    if not body:
+        return [line]
+    inner = f"{indent}{unit}{body}"
+    if len(inner) <= width and not body.endswith(","):
+        return [*wrap(head, width, unit), inner, indent + tail]
+    parts = _parts(line, pair)
+    lines = [head]
+    for index, part in enumerate(parts):
+        comma = "," if index < len(parts) - 1 or _takes_comma(line, pair) else ""
+        lines += wrap(f"{indent}{unit}{part}{comma}", width, unit)
+    return [*lines, indent + tail]
+
+
+def _in_parentheses(line: str, indent: str, width: int, unit: str) -> list[str]:
+    """A value that does not end in a bracket, put in parentheses on its own line."""
+    head, operator, value = line.partition(" = ")
+    if not operator and line.lstrip().startswith("return "):
+        head, operator, value = f"{indent}return", " ", line.lstrip().removeprefix("return ")
+    if not operator or len(indent) + len(unit) + len(value) > width or "(" in head:
+        return [line]
+    return [f"{head}{operator}(", f"{indent}{unit}{value}", f"{indent})"]
+
+
+def _takes_comma(line: str, pair: _Pair) -> bool:
+    """Whether a comma behind the last part changes nothing: arguments of a call, not a subscript or
+    a group.
+    """
+    body = line[pair.open + 1 : pair.close]
+    before = line[pair.open - 1] if pair.open else " "
+    called = before.isalnum() or before in "_)]"
+    return line[pair.open] == "(" and called and " for " not in body
+
+
+def _parts(line: str, pair: _Pair) -> list[str]:
+    edges = [pair.open, *pair.commas, pair.close]
+    parts = [line[start + 1 : end].strip() for start, end in pairwise(edges)]
+    return [part for part in parts if part]
+
+
+def _outer_pairs(line: str) -> list[_Pair]:
+    """The outermost pairs of brackets with their commas; none where the line is not whole or has a
+    comment.
+    """
+    pairs: list[_Pair] = []
+    stack: list[int] = []
+    commas: list[int] = []
+    position = 0
+    while position < len(line):
+        char = line[position]
+        if char in "'\"":
+            end = _string_end(line, position)
+            if end is None:
+                return []
+            position = end
+            continue
+        if char == "#":
+            return []
+        if char in _CLOSING:
+            if not stack:
+                commas = []
+            stack.append(position)
+        elif char in ")]}":
+            if not stack or _CLOSING[line[stack[-1]]] != char:
+                return []
+            start = stack.pop()
+            if not stack:
+                pairs.append(_Pair(start, position, tuple(commas)))
+        elif char == "," and len(stack) == 1:
+            commas.append(position)
+        position += 1
+    return [] if stack else pairs
+
+
+def _string_end(line: str, start: int) -> int | None:
+    quote = line[start] * 3 if line.startswith(line[start] * 3, start) else line[start]
+    position = start + len(quote)
+    while position < len(line):
+        if line[position] == "\\":
+            position += 2
+        elif line.startswith(quote, position):
+            return position + len(quote)
+        else:
+            position += 1
+    return None

@@ -1,0 +1,182 @@
+"""What names mean in one file, and how a function uses its own: read from the syntax tree alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from pygraph_lint.fixes.source import FUNCTIONS, Function, Source
+
+
+def dotted(node: ast.expr) -> str | None:
+    """``a.b.c`` for a chain of attributes on a name, else None."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])
+
+
+def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function's body, without those of functions and classes defined in it."""
+    stack: list[ast.AST] = list(reversed(list(ast.iter_child_nodes(function))))
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def _import_bindings(statement: ast.AST) -> Iterator[tuple[str, str]]:
+    if isinstance(statement, ast.Import):
+        for alias in statement.names:
+            if alias.asname:
+                yield alias.asname, alias.name
+            else:
+                top = alias.name.partition(".")[0]
+                yield top, top
+    elif isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+        for alias in statement.names:
+            yield alias.asname or alias.name, f"{statement.module}.{alias.name}"
+
+
+def imported(source: Source) -> dict[str, str]:
+    """Module-level names bound by imports, to what they stand for.
+
+    A name bound twice differently is left out.
+    """
+    bound: dict[str, str] = {}
+    lost: set[str] = set()
+    for node in own_nodes(source.tree):
+        for name, target in _import_bindings(node):
+            if bound.get(name, target) != target:
+                lost.add(name)
+            bound[name] = target
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            lost.add(node.id)
+    return {name: target for name, target in bound.items() if name not in lost}
+
+
+def locals_of(function: Function) -> set[str]:
+    """Names a function binds itself: parameters, assignments, loops, imports, handlers."""
+    names = {argument.arg for argument in parameters(function)}
+    for node in own_nodes(function):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        if isinstance(node, ast.ExceptHandler) and node.name:
+            names.add(node.name)
+        for name, _ in _import_bindings(node):
+            names.add(name)
+    return names
+
+
+def parameters(function: Function) -> list[ast.arg]:
+    """Every parameter of a function, in order."""
+    arguments = function.args
+    extra = [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *extra]
+
+
+class Names:
+    """Resolves names inside one function; ``imports`` are those of the file, ``path`` leads to the
+    place.
+    """
+
+    def __init__(self, imports: dict[str, str], path: list[ast.AST]) -> None:
+        self._imported = dict(imports)
+        self._hidden: set[str] = set()
+        for node in path:
+            if isinstance(node, FUNCTIONS):
+                self._hidden |= locals_of(node)
+                for inner in own_nodes(node):
+                    for name, target in _import_bindings(inner):
+                        self._imported[name] = target
+                        self._hidden.discard(name)
+
+    def qualified(self, node: ast.expr) -> str | None:
+        """``torch.nn.functional.relu`` for ``F.relu``; None for what no import binds."""
+        written = dotted(node)
+        if written is None:
+            return None
+        first, _, rest = written.partition(".")
+        if first in self._hidden or first not in self._imported:
+            return None
+        return f"{self._imported[first]}.{rest}" if rest else self._imported[first]
+
+    def callee(self, node: ast.AST) -> str | None:
+        """The qualified name a call calls."""
+        return self.qualified(node.func) if isinstance(node, ast.Call) else None
+
+    def spelling(self, module: str) -> str | None:
+        """The name under which ``module`` can be used here, or None."""
+        for name, target in self._imported.items():
+            if target == module and name not in self._hidden:
+                return name
+        return None
+
+    def taken(self, name: str) -> bool:
+        """Whether a name already means something here."""
+        return name in self._hidden or name in self._imported
+
+
+def stores(function: ast.AST, name: str) -> list[ast.AST]:
+    """Nodes of a function that bind a name (parameters included), in source order."""
+    found: list[ast.AST] = []
+    if isinstance(function, FUNCTIONS):
+        found += [argument for argument in parameters(function) if argument.arg == name]
+    found += [
+        node
+        for node in own_nodes(function)
+        if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
+    ]
+    return found
+
+
+def loads(function: ast.AST, name: str) -> list[ast.Name]:
+    """Nodes of a function (and of functions inside it) that read a name."""
+    return [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+
+
+def parents(root: ast.AST) -> dict[ast.AST, ast.AST]:
+    """Each node's parent, below ``root``."""
+    return {child: node for node in ast.walk(root) for child in ast.iter_child_nodes(node)}
+
+
+def pure(node: ast.expr) -> bool:
+    """Whether evaluating an expression early, late or not at all makes no difference: names,
+    attributes, constants.
+    """
+    if isinstance(node, (ast.Name, ast.Constant)):
+        return True
+    if isinstance(node, ast.Attribute):
+        return pure(node.value)
+    if isinstance(node, ast.UnaryOp):
+        return pure(node.operand)
+    return False
+
+
+def assigned_values(function: ast.AST, name: str) -> list[ast.expr] | None:
+    """The right-hand sides of a local name's bindings; None if one of them is not a plain
+    assignment.
+    """
+    bindings = stores(function, name)
+    values = [
+        node.value
+        for node in own_nodes(function)
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
+        and node.value is not None
+        and any(target in bindings for target in _targets(node))
+    ]
+    return values if bindings and len(values) == len(bindings) else None
+
+
+def _targets(node: ast.Assign | ast.AnnAssign | ast.NamedExpr) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]

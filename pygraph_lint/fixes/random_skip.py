@@ -1,0 +1,114 @@
+"""Layerdrop: the draw is only compared where the probability is not zero.
+
+    if draw < self.layerdrop:   ->   if self.layerdrop > 0 and draw < self.layerdrop:
+
+Safe: a draw of ``torch.rand`` is never below a probability of zero or less (or nan), so the
+condition has the same truth; the draw itself stays, and with it the random stream. With the usual
+probability of 0 the branch is then decided while tracing; with another one it stays.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.fixes.conditions import operands, with_parentheses
+from pygraph_lint.fixes.names import assigned_values, loads, parents, pure, stores
+from pygraph_lint.fixes.proposal import Declined, Proposal
+
+CODES = ("PG306",)
+
+
+def propose(proposal: Proposal) -> None:
+    """Put the static question in front of the comparison."""
+    statement = proposal.statement
+    proposal.message = "Look at the draw only where the probability is not zero"
+    test = _test(statement)
+    for part in operands(test):
+        probability = _probability(proposal, part)
+        if probability is not None:
+            break
+    else:
+        raise Declined("not a comparison of a draw of torch.rand with a probability")
+    proposal.need("pure", pure(probability), "the probability is computed by a call")
+    proposal.need(
+        "truth", _only_truth(proposal, statement), "the comparison's result is used as a value"
+    )
+    text = proposal.source.segment(probability)
+    proposal.need("done", not _asked(proposal, test, text), "the probability is looked at already")
+    start, _ = (
+        with_parentheses(proposal.source, part, statement)
+        if part is test
+        else with_parentheses(proposal.source, part, test)
+    )
+    proposal.replace(start, start, f"{text} > 0 and ")
+
+
+def _test(statement: ast.stmt) -> ast.expr:
+    if isinstance(statement, (ast.If, ast.While)):
+        return statement.test
+    if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+        value = statement.value
+        return value.test if isinstance(value, ast.IfExp) else value
+    raise Declined("the draw is compared neither in an if nor in an assignment")
+
+
+def _probability(proposal: Proposal, node: ast.expr) -> ast.expr | None:
+    """``p`` of ``draw < p`` or ``p > draw``."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+        return None
+    left, right = node.left, node.comparators[0]
+    if isinstance(node.ops[0], ast.Lt) and _is_draw(proposal, left):
+        return right
+    if isinstance(node.ops[0], ast.Gt) and _is_draw(proposal, right):
+        return left
+    return None
+
+
+def _is_draw(proposal: Proposal, node: ast.expr) -> bool:
+    """A call of ``torch.rand``, or a name that only ever holds one: numbers in [0, 1)."""
+    if isinstance(node, ast.Name) and proposal.function is not None:
+        values = assigned_values(proposal.function, node.id)
+        return values is not None and all(
+            proposal.names.callee(value) == "torch.rand" for value in values
+        )
+    return proposal.names.callee(node) == "torch.rand"
+
+
+def _only_truth(proposal: Proposal, statement: ast.stmt) -> bool:
+    """Whether nothing but the truth of the comparison is used: in an ``if``, or under a name only
+    tested.
+    """
+    if isinstance(statement, (ast.If, ast.While)):
+        return True
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.IfExp):
+        return True
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    function = proposal.function
+    if (
+        not isinstance(target, ast.Name)
+        or function is None
+        or len(stores(function, target.id)) != 1
+    ):
+        return False
+    above = parents(function)
+    return all(_tested(above, load) for load in loads(function, target.id))
+
+
+def _tested(above: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
+    """Whether an expression is an operand of a condition, and of nothing else."""
+    parent = above.get(node)
+    if isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+        return parent.test is node
+    if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
+        return True
+    return isinstance(parent, ast.BoolOp) and _tested(above, parent)
+
+
+def _asked(proposal: Proposal, test: ast.expr, text: str) -> bool:
+    return any(
+        isinstance(part, ast.Compare)
+        and proposal.source.segment(part.left) == text
+        and isinstance(part.ops[0], (ast.Gt, ast.NotEq))
+        and isinstance(part.comparators[0], ast.Constant)
+        for part in operands(test)
+    )

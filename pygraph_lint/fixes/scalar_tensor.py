@@ -1,0 +1,111 @@
+"""A number in arithmetic is filled on the device instead of being copied there.
+
+    x * torch.tensor(2.0)   ->   x * torch.full((), 2.0, device=x.device)
+
+A 0-d tensor on the device promotes like one on the host, so dtypes stay. Values may not: a kernel
+reads a 0-d host tensor at its arithmetic precision, and a 0-d device tensor at the dtype of the
+operation, so a number that the narrowest dtypes cannot hold may be rounded differently.
+"""
+
+from __future__ import annotations
+
+import ast
+import struct
+
+from pygraph_lint.fixes.factories import keyword, starred
+from pygraph_lint.fixes.proposal import Declined, Proposal
+
+CODES = ("PG103",)
+
+
+def propose(proposal: Proposal) -> None:
+    """Replace ``torch.tensor(number)`` by a fill on the device of the tensor it meets."""
+    call = proposal.around(ast.Call)
+    if call is None or proposal.names.callee(call) != "torch.tensor":
+        raise Declined("not a call of torch.tensor")
+    device = proposal.note("meets")
+    torch = proposal.source.segment(call.func).removesuffix(".tensor")
+    proposal.message = "Fill a 0-d tensor on the device instead of copying a number there"
+    if device is None:
+        raise Declined("no tensor it meets is known at this place")
+    proposal.need("starred", not starred(call), "the arguments are not all written out")
+    proposal.need("no-device", keyword(call, "device") is None, "the tensor has a device already")
+    proposal.need(
+        "spelled",
+        torch + ".tensor" == proposal.source.segment(call.func),
+        "tensor is imported by itself",
+    )
+    known = {"dtype", "data"}
+    proposal.need(
+        "plain",
+        all(item.arg in known for item in call.keywords) and len(call.args) <= 1,
+        "requires_grad or pin_memory is asked for",
+    )
+    value = call.args[0] if call.args else keyword(call, "data")
+    if value is None:
+        raise Declined("there is no number")
+    number = _number(value)
+    proposal.need("number", number is not None, "the value is not written as a number")
+    proposal.safe_if(
+        "exact",
+        number is not None and _exact(number),
+        "half precision cannot hold the number exactly, and would round it before the operation",
+    )
+    proposal.safe_if(
+        "uses",
+        _in_arithmetic(proposal, call) or proposal.note("uses") == "device",
+        "code that wants the new tensor on the host would no longer work on a GPU",
+    )
+    dtype = keyword(call, "dtype")
+    kept = f", dtype={proposal.source.segment(dtype)}" if dtype is not None else ""
+    proposal.replace_node(
+        call, f"{torch}.full((), {proposal.source.segment(value)}{kept}, device={device})"
+    )
+
+
+def _number(node: ast.expr) -> int | float | None:
+    """The real number a literal stands for."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        inner = _number(node.operand)
+        if inner is None:
+            return None
+        return -inner if isinstance(node.op, ast.USub) else inner
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return node.value
+    return None
+
+
+def _exact(number: int | float) -> bool:
+    """Whether float16 and bfloat16 both hold the number, and so does every wider dtype."""
+    try:
+        half: float = struct.unpack("<e", struct.pack("<e", number))[0]
+        (bits,) = struct.unpack("<I", struct.pack("<f", number))
+    except (OverflowError, struct.error):
+        return False
+    return half == number and bits & 0xFFFF == 0
+
+
+# Functions that take tensors elementwise and return a new one on the device of the others.
+_ELEMENTWISE = frozenset(
+    f"torch.{name}"
+    for name in (
+        *("add", "sub", "mul", "div", "true_divide", "pow", "fmod", "remainder", "atan2"),
+        *("maximum", "minimum", "max", "min", "where", "clamp", "logaddexp"),
+        *("eq", "ne", "lt", "le", "gt", "ge"),
+    )
+)
+
+
+def _in_arithmetic(proposal: Proposal, call: ast.Call) -> bool:
+    """Whether the tensor only goes into one operation with another operand, at once."""
+    parent = proposal.parent(call)
+    if isinstance(parent, ast.BinOp):
+        return not isinstance(parent.op, ast.MatMult)
+    if isinstance(parent, ast.Compare):
+        return all(
+            isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq))
+            for op in parent.ops
+        )
+    if isinstance(parent, ast.Call) and call in parent.args:
+        return proposal.names.callee(parent) in _ELEMENTWISE
+    return False

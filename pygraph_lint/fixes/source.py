@@ -1,0 +1,151 @@
+"""One file's text and syntax tree, and the way between the two.
+
+Positions: ``ast`` counts UTF-8 bytes, findings and edits count characters; everything in ``fixes/``
+works with offsets into the text and leaves the conversion to this module.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+
+from pygraph_lint.findings import Location
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_WIDTHS = (88, 100, 119)
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def line_starts(text: str) -> list[int]:
+    """Offset of each line's first character (behind a byte-order mark), and the text's length."""
+    mark = 1 if text.startswith("\ufeff") else 0
+    return [mark, *(match.end() for match in _LINE_END.finditer(text)), len(text)]
+
+
+class Source:
+    """A parsed file. Raises SyntaxError, ValueError or RecursionError as ``ast.parse`` does."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tree = ast.parse(text.removeprefix("\ufeff"))
+        self._starts = line_starts(text)
+
+    @cached_property
+    def newline(self) -> str:
+        """The line ending the file uses most."""
+        seen = Counter(_LINE_END.findall(self.text))
+        return seen.most_common(1)[0][0] if seen else "\n"
+
+    @cached_property
+    def width(self) -> int:
+        """The line length the file keeps: the smallest usual limit that its code lines respect, up
+        to 120.
+
+        Lines that cannot be broken (comments, strings, links) are not counted.
+        """
+        longest = 0
+        for line in _LINE_END.split(self.text):
+            if len(line) > longest and not re.search(r"[\"'#]", line):
+                longest = len(line)
+        return next((width for width in _WIDTHS if longest <= width), 120)
+
+    @cached_property
+    def quote(self) -> str:
+        """The quotation mark the file uses most for strings."""
+        return "'" if self.text.count("'") > self.text.count('"') else '"'
+
+    @cached_property
+    def indent_unit(self) -> str:
+        """One step of indentation, as the file writes it."""
+        for node in self.tree.body:
+            body = getattr(node, "body", None)
+            if isinstance(body, list) and body and body[0].lineno > node.lineno:
+                return self.indent(body[0])
+        return "    "
+
+    def line(self, number: int) -> str:
+        """The text of a 1-based line, without its line ending."""
+        return self.text[self._starts[number - 1] : self._starts[number]].rstrip("\r\n")
+
+    def line_start(self, number: int) -> int:
+        """Offset of the first character of a 1-based line."""
+        return self._starts[number - 1]
+
+    def offset(self, line: int, column: int) -> int:
+        """Offset of a place given as ``ast`` does: 1-based line, column in UTF-8 bytes."""
+        start = self._starts[line - 1]
+        piece = self.text[start : start + column]
+        if piece.isascii():
+            return start + column
+        return start + len(piece.encode()[:column].decode(errors="ignore"))
+
+    def at(self, location: Location) -> int:
+        """Offset of a Location."""
+        return self._starts[location.row - 1] + location.column - 1
+
+    def location(self, offset: int) -> Location:
+        """The Location of an offset."""
+        low, high = 0, len(self._starts) - 1
+        while low + 1 < high:
+            middle = (low + high) // 2
+            if self._starts[middle] <= offset:
+                low = middle
+            else:
+                high = middle
+        return Location(low + 1, offset - self._starts[low] + 1)
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        """Start and end offset of a node that has a position."""
+        assert isinstance(node, (ast.stmt, ast.expr, ast.keyword, ast.arg, ast.excepthandler))
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        start = self.offset(node.lineno, node.col_offset)
+        return start, self.offset(node.end_lineno, node.end_col_offset)
+
+    def segment(self, node: ast.AST) -> str:
+        """The source of a node, without parentheses around it."""
+        start, end = self.span(node)
+        return self.text[start:end]
+
+    def indent(self, statement: ast.stmt) -> str:
+        """The white space in front of a statement's line."""
+        line = self.line(statement.lineno)
+        return line[: len(line) - len(line.lstrip())]
+
+    def alone(self, statement: ast.stmt) -> bool:
+        """Whether the statement's lines hold nothing else but comments (no `;`, no `if x: y` on one
+        line).
+        """
+        start, end = self.span(statement)
+        before = self.text[self.line_start(statement.lineno) : start]
+        assert statement.end_lineno is not None
+        after = self.text[end : self._starts[statement.end_lineno]].strip()
+        return not before.strip() and (not after or after.startswith("#"))
+
+    def path(self, start: int, end: int) -> list[ast.AST]:
+        """The nodes around ``start:end``, from the module to the innermost one that covers it."""
+        path: list[ast.AST] = [self.tree]
+        while True:
+            for child in _placed_children(path[-1]):
+                low, high = self.span(child)
+                if low <= start and end <= high:
+                    path.append(child)
+                    break
+            else:
+                return path
+
+
+def _placed_children(node: ast.AST) -> Iterator[ast.AST]:
+    """Children with a position; those without (arguments, comprehensions, with items) are looked
+    through.
+    """
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.stmt, ast.expr, ast.keyword, ast.arg, ast.excepthandler)):
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                yield from child.decorator_list
+            yield child
+        else:
+            yield from _placed_children(child)

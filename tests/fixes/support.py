@@ -1,0 +1,74 @@
+"""Helpers: source with a marked place, the findings made there, the rewrite offered."""
+
+from __future__ import annotations
+
+import textwrap
+
+from pygraph_lint.facts.events import Event, Span
+from pygraph_lint.findings import Finding, Fix, Location
+from pygraph_lint.fixes.engine import apply, fix_text
+
+OPEN, CLOSE = "«", "»"
+
+
+def marked(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """Source without its marks, and the offsets of what stood between « and »."""
+    text = textwrap.dedent(text).lstrip("\n")
+    spans: list[tuple[int, int]] = []
+    while OPEN in text:
+        start = text.index(OPEN)
+        text = text[:start] + text[start + 1 :]
+        end = text.index(CLOSE)
+        text = text[:end] + text[end + 1 :]
+        spans.append((start, end))
+    return text, spans
+
+
+def finding(text: str, span: tuple[int, int], code: str, kind: str = "", **notes: str) -> Finding:
+    """A finding at a place of a text, as the checks would report it."""
+    start, end = (_location(text, offset) for offset in span)
+    event = Event(
+        kind,
+        Span(start.row, start.column - 1, end.row, end.column - 1),
+        subject="",
+        notes=tuple(notes.items()),
+    )
+    return Finding(code, "", "", "model.py", start, end, event=event)
+
+
+def _location(text: str, offset: int) -> Location:
+    row = text.count("\n", 0, offset) + 1
+    return Location(row, offset - (text.rfind("\n", 0, offset) + 1) + 1)
+
+
+def offer(
+    text: str, code: str, kind: str = "", without: frozenset[str] = frozenset(), **notes: str
+) -> tuple[Fix | None, str]:
+    """The fix offered for the marked place, and the text with it applied (unsafe ones too)."""
+    plain, spans = marked(text)
+    findings = [finding(plain, span, code, kind, **notes) for span in spans]
+    fixes = fix_text(plain, findings, without=without)
+    usable = [fix for fix in fixes if fix is not None and fix.applicability != "declined"]
+    changed, _ = apply(plain, usable)
+    return fixes[0], changed
+
+
+def expect(
+    before: str, after: str, code: str, applicability: str = "safe", kind: str = "", **notes: str
+) -> Fix:
+    """Assert that the marked place is rewritten to ``after``, once and for all."""
+    fix, changed = offer(before, code, kind, **notes)
+    assert fix is not None
+    assert changed == textwrap.dedent(after).lstrip("\n")
+    assert fix.applicability == applicability, fix.reason
+    assert bool(fix.reason) == (applicability != "safe")
+    return fix
+
+
+def decline(before: str, code: str, reason: str, kind: str = "", **notes: str) -> None:
+    """Assert that nothing is offered for the marked place, and that the reason says why."""
+    fix, changed = offer(before, code, kind, **notes)
+    assert changed == marked(before)[0]
+    assert fix is not None
+    assert (fix.applicability, fix.edits) == ("declined", ())
+    assert reason in fix.reason
