@@ -1,0 +1,115 @@
+"""The Dynamo backend: options in, a compiled callable out."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from . import inductor
+from .disposal import Disposal
+from .driver import DriverError, load
+from .options import Options, split_options
+from .partition import Environment, Partition
+from .replay import Platform, same_addresses
+from .report import REGIONS, notice
+from .state import global_state
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    """What all partitions of the process share. Raises DriverError without a usable driver."""
+    driver = load()
+    platform = Platform(
+        state=global_state,
+        capturing=torch._C._cuda_isCurrentStreamCapturing,
+        device=torch._C._cuda_getDevice,
+        stream=torch._C._cuda_getCurrentRawStream,
+        same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
+        reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
+    )
+    return Environment(driver, platform, Disposal(driver, torch.cuda.synchronize, platform.capturing))
+
+
+class Backend:
+    """The callable behind `torch.compile(..., backend="pygraph")`."""
+
+    __name__ = "pygraph"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._partitions: weakref.WeakSet[Partition] = weakref.WeakSet()
+
+    def __call__(
+        self,
+        gm: torch.fx.GraphModule,
+        example_inputs: Sequence[Any],
+        *,
+        mode: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Callable[..., Any]:
+        """Compile one graph. Raises OptionError for an unknown option.
+
+        Without a GPU, without a driver, or with a torch this version does not know, this is plain Inductor, and a
+        notice says so once.
+        """
+        own, rest = split_options(options, inductor.option_names())
+        patches = {**inductor.mode_options(mode), **rest}
+        reason = inductor.why_plain()
+        if reason is None:
+            try:
+                _environment()
+            except DriverError as error:
+                reason = f"{error}; compiling with plain Inductor"
+        if reason is not None:
+            notice(reason)
+            return inductor.compile_plain(gm, example_inputs, patches)  # type: ignore[no-any-return]
+
+        def wrap(function: Callable[..., Any], info: inductor.PartitionInfo) -> Callable[..., Any]:
+            return self._wrap(function, info, own)
+
+        return inductor.compile_graphed(gm, example_inputs, patches, wrap)  # type: ignore[no-any-return]
+
+    def _wrap(
+        self, function: Callable[..., Any], info: inductor.PartitionInfo, options: Options
+    ) -> Partition:
+        REGIONS.add(info.region)
+        partition = Partition(
+            function,
+            info.region,
+            options,
+            _environment(),
+            info.written,
+            info.device,
+            info.dynamic,
+        )
+        with self._lock:
+            self._partitions.add(partition)
+        return partition
+
+    def reset(self) -> None:
+        """Free every graph (`torch._dynamo.reset` calls this)."""
+        with self._lock:
+            partitions = list(self._partitions)
+            self._partitions.clear()
+        for partition in partitions:
+            partition.close()
+
+
+pygraph = Backend()
+
+
+def compile(model: Any = None, **kwargs: Any) -> Any:
+    """`torch.compile(model, backend="pygraph", ...)`; takes every other argument of `torch.compile`.
+
+    `mode` and `options` may be given together here, which `torch.compile` does not allow.
+    """
+    mode = kwargs.pop("mode", None)
+    options = dict(kwargs.pop("options", None) or {})
+    split_options(options, inductor.option_names())
+    merged = {**inductor.mode_options(mode), **options}
+    return torch.compile(model, backend=pygraph, options=merged or None, **kwargs)

@@ -1,0 +1,453 @@
+"""Double capture: from a partition and one call's arguments to a `Replay`.
+
+Both captures run the generated code on placeholder tensors, on a stream of the runtime's own, in thread-local mode,
+each into a memory pool of its own. Nothing is executed, so the caller's tensors are not touched; nothing of the
+user's allocator cache is given up, so unlike `torch.cuda.graph` no device-wide wait is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+
+from . import arena, outputs, parameters
+from .driver import (
+    EMPTY,
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    NODE_KINDS,
+    Driver,
+    KernelNode,
+    MemcpyParams,
+    MemsetParams,
+    access_window_bytes,
+)
+from .errors import DriverError, Unprovable
+from .parameters import AddressMap, Block, Edge, Node, Range
+from .placeholders import ALIGNMENT, Placeholders, Request, extent
+from .replay import Platform, Replay, alignment_class
+from .templates import NodeTemplates, RawNode, fields_of
+
+Inputs = dict[int, torch.Tensor]
+
+
+@dataclass
+class Recording:
+    """One capture, with everything it needs to stay readable. `close` frees graph, pool and addresses."""
+
+    graph: torch.cuda.CUDAGraph
+    pool: Any
+    segments: list[arena.Segment]
+    capture: parameters.Capture
+    raw: list[RawNode]
+    placeholders: Placeholders
+
+    def poisonable(self, device: int) -> list[torch.Tensor]:
+        """All memory behind addresses that this capture used, as byte tensors."""
+        pools = [
+            tensor_at(s.address, s.size, (s.size,), (1,), torch.uint8, device)
+            for s in self.segments
+        ]
+        return [self.placeholders.physical(), *pools]
+
+    def close(self) -> None:
+        """Let go of the torch graph, its pool and the placeholder addresses."""
+        self.graph.reset()
+        self.pool = None
+        self.placeholders.close()
+
+
+class Captured(NamedTuple):
+    """A replay, and the two recordings it was made from (to be closed once it was tried out)."""
+
+    replay: Replay
+    recordings: tuple[Recording, Recording]
+
+
+@lru_cache(maxsize=None)
+def _capture_stream(driver: Driver, device: int) -> torch.cuda.ExternalStream:
+    """A stream that nothing else launches on: whatever is launched on a capturing stream becomes part of the graph."""
+    with torch.cuda.device(device):
+        return torch.cuda.ExternalStream(driver.create_stream(), device=device)
+
+
+def check_inputs(args: Sequence[Any], device: int) -> Inputs:
+    """The tensors with memory among a partition's arguments. Raises Unprovable for arguments a graph cannot take."""
+    found: Inputs = {}
+    for i, value in enumerate(args):
+        if isinstance(value, (bool, int, float)) or value is None:
+            continue
+        if not isinstance(value, torch.Tensor):
+            raise Unprovable(f"argument {i} is a {type(value).__name__}, which a graph cannot take")
+        if not value.is_cuda:
+            raise Unprovable(
+                f"argument {i} is a CPU tensor of shape {tuple(value.shape)}, whose value would be frozen into the "
+                "graph; create it on the GPU, or pass a Python number"
+            )
+        if value.device.index != device:
+            raise Unprovable(
+                f"its arguments are on GPUs {device} and {value.device.index}; a graph belongs to one GPU"
+            )
+        if value.layout is not torch.strided or value.is_quantized:
+            raise Unprovable(f"argument {i} is a sparse or quantized tensor")
+        if value.numel():
+            found[i] = value
+    return found
+
+
+def check_allocator() -> None:
+    """Raise Unprovable unless torch's own caching allocator is in use: only its pools can be looked into."""
+    backend = torch.cuda.get_allocator_backend()
+    if backend != "native":
+        raise Unprovable(
+            f"the CUDA allocator is {backend}; graphs need torch's native allocator (unset "
+            "PYTORCH_CUDA_ALLOC_CONF=backend and pluggable allocators)"
+        )
+
+
+def _requests(inputs: Inputs, plan: outputs.OutputPlan) -> list[Request]:
+    found = [
+        Request(
+            Block("input", i),
+            extent(t.shape, t.stride(), t.element_size()),
+            t.data_ptr() % ALIGNMENT,
+        )
+        for i, t in inputs.items()
+    ]
+    found += [
+        Request(Block("output", k), s.nbytes, 0) for k, s in enumerate(plan.storages) if s.nbytes
+    ]
+    return found
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from freeing GPU objects in the middle of a capture."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _capture_graph(
+    run: Callable[[], None], stream: torch.cuda.Stream, pool: Any, device: int
+) -> torch.cuda.CUDAGraph:
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.device(device), torch.cuda.stream(stream), _no_collection():
+        # A cached workspace would tie the pool to the library's handle, and one from before has no place in it.
+        torch._C._cuda_clearCublasWorkspaces()
+        try:
+            graph.capture_begin(pool=pool.id, capture_error_mode="thread_local")
+            run()
+            graph.capture_end()
+        except BaseException:
+            _abandon(graph, pool, device)
+            raise
+        finally:
+            torch._C._cuda_clearCublasWorkspaces()
+    return graph
+
+
+def _abandon(graph: torch.cuda.CUDAGraph, pool: Any, device: int) -> None:
+    """End a capture that failed. torch leaves its allocator in capture mode when the end of a capture raises."""
+    with contextlib.suppress(RuntimeError):
+        graph.capture_end()
+        graph.reset()
+        return
+    with contextlib.suppress(RuntimeError):
+        torch._C._cuda_endAllocateToPool(device, pool.id)
+        torch._C._cuda_releasePool(device, pool.id)
+
+
+def _record(
+    driver: Driver,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    inputs: Inputs,
+    plan: outputs.OutputPlan,
+    requests: Sequence[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]],
+    device: int,
+    reverse: bool,
+) -> Recording:
+    blocks = _requests(inputs, plan)
+    places = Placeholders(driver, device, blocks[::-1] if reverse else blocks)
+    with torch.cuda.device(device):
+        pool = torch.cuda.MemPool()
+    graph: torch.cuda.CUDAGraph | None = None
+    try:
+        fake = [
+            places.tensor(Block("input", i), a.shape, a.stride(), a.dtype) if i in inputs else a
+            for i, a in enumerate(args)
+        ]
+        placed = _placed(plan, places)
+        allocator = outputs.PlacedAllocator(
+            outputs.allocator_of(function),
+            requests,
+            {s.allocation: placed[k] for k, s in enumerate(plan.storages) if s.allocation is not None and k in placed},
+        )
+        code = outputs.with_allocator(function, allocator)
+        graph = _capture_graph(
+            lambda: _run_into(code, fake, plan, placed),
+            _capture_stream(driver, device),
+            pool,
+            device,
+        )
+        segments = arena.pool_segments(pool.id, torch.cuda.memory_snapshot())
+        ranges = [*places.ranges, *arena.pool_ranges(segments)]
+        raw, capture = read_graph(driver, graph.raw_cuda_graph(), AddressMap(ranges))
+        return Recording(graph, pool, segments, capture, raw, places)
+    except BaseException:
+        if graph is not None:
+            graph.reset()
+        places.close()
+        raise
+
+
+def _placed(plan: outputs.OutputPlan, places: Placeholders) -> dict[int, torch.Tensor]:
+    return {
+        k: places.tensor(Block("output", k), s.size, s.stride, s.dtype)
+        for k, s in enumerate(plan.storages)
+        if s.nbytes
+    }
+
+
+def _run_into(
+    code: Callable[[list[Any]], Any],
+    fake: list[Any],
+    plan: outputs.OutputPlan,
+    placed: dict[int, torch.Tensor],
+) -> None:
+    """Run the generated code, and copy what library calls returned into the outputs' places."""
+    results = code(list(fake))
+    copied: set[int] = set()
+    for spec, value in zip(plan.outputs, results, strict=True):
+        if not isinstance(spec, outputs.Fresh):
+            continue
+        storage = plan.storages[spec.storage]
+        if (tuple(value.shape), tuple(value.stride()), value.storage_offset()) != (
+            spec.size,
+            spec.stride,
+            spec.offset,
+        ):
+            raise Unprovable("its outputs have another layout than on the call before")
+        if storage.allocation is not None or spec.storage in copied or not storage.nbytes:
+            continue
+        copied.add(spec.storage)
+        source = value.untyped_storage()
+        if source.nbytes() != storage.nbytes:
+            raise Unprovable("a library call returned memory of another size than on the call before")
+        whole = torch.empty((0,), dtype=torch.uint8, device=value.device)
+        target = whole.clone().set_(placed[spec.storage].untyped_storage(), 0, (storage.nbytes,), (1,))
+        target.copy_(whole.set_(source, 0, (storage.nbytes,), (1,)))
+
+
+def read_graph(
+    driver: Driver, graph: int, blocks: AddressMap
+) -> tuple[list[RawNode], parameters.Capture]:
+    """A captured graph as plain data. Raises Unprovable for nodes that cannot be replayed elsewhere, by name."""
+    handles = driver.nodes(graph)
+    raw: list[RawNode] = []
+    nodes: list[Node] = []
+    for handle in handles:
+        item, node = _read_node(driver, handle)
+        raw.append(item)
+        nodes.append(node)
+    index = {handle: i for i, handle in enumerate(handles)}
+    edges = frozenset(Edge(index[a], index[b], data) for a, b, data in driver.edges(graph))
+    return raw, parameters.Capture(tuple(nodes), edges, blocks)
+
+
+_NOTHING = KernelNode("", (), b"", (), 0, ())
+
+
+def _read_node(driver: Driver, handle: int) -> tuple[RawNode, Node]:
+    kind = driver.node_type(handle)
+    if kind == KERNEL:
+        kernel = driver.kernel_node(handle)
+        if access_window_bytes(kernel.identity[-1] if kernel.identity else ()):
+            raise Unprovable(
+                f"kernel {kernel.name} sets an L2 access window, an address that cannot be updated"
+            )
+        return RawNode(handle, kernel), Node("kernel", kernel.name, kernel.identity, kernel.fields)
+    if kind == MEMCPY:
+        copy = driver.memcpy_node(handle)
+        return RawNode(handle, copy), _memcpy(driver, copy)
+    if kind == MEMSET:
+        fill = driver.memset_node(handle)
+        if fill.height > 1:
+            raise Unprovable("it sets two-dimensional memory, which cannot be updated")
+        identity = (fill.pitch, fill.value, fill.element_size, fill.width, fill.height)
+        return RawNode(handle, fill), Node("memory set", "", identity, fields_of(fill))
+    if kind == EMPTY:
+        return RawNode(handle, _NOTHING), Node("empty", "", (), ())
+    raise Unprovable(
+        f"it records a {NODE_KINDS.get(kind, 'unknown')} node, which cannot be replayed at other addresses"
+    )
+
+
+_MEMORY_HOST, _MEMORY_DEVICE, _MEMORY_UNIFIED = 1, 2, 4
+
+
+def _memcpy(driver: Driver, copy: MemcpyParams) -> Node:
+    for kind, address in ((copy.src_type, copy.src_device), (copy.dst_type, copy.dst_device)):
+        unified = kind == _MEMORY_UNIFIED and driver.memory_kind(address) == "device"
+        if kind != _MEMORY_DEVICE and not unified:
+            raise Unprovable(
+                "it copies to or from host memory, which may be reused before the graph runs; move that copy out of "
+                "the compiled region"
+            )
+    if copy.height > 1 or copy.depth > 1:
+        raise Unprovable("it copies two-dimensional memory, which cannot be updated")
+    identity = (
+        copy.src_x,
+        copy.dst_x,
+        copy.src_type,
+        copy.dst_type,
+        copy.width,
+        copy.height,
+        copy.depth,
+    )
+    return Node("memory copy", "", identity, fields_of(copy))
+
+
+def _statics(constants: Sequence[torch.Tensor]) -> AddressMap:
+    """Address ranges of the module's constants, merged where they overlap."""
+    spans = sorted(
+        (t.untyped_storage().data_ptr(), t.untyped_storage().nbytes()) for t in constants
+    )
+    merged: list[Range] = []
+    for base, size in spans:
+        if merged and base <= merged[-1].base + merged[-1].size:
+            last = merged.pop()
+            size = max(last.base + last.size, base + size) - last.base
+            base = last.base
+        merged.append(Range(base, size, Block("constant", 0)))
+    return AddressMap(merged)
+
+
+def capture(
+    driver: Driver,
+    platform: Platform,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    plan: outputs.OutputPlan,
+    requests: Sequence[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]],
+    stays: frozenset[int],
+    device: int,
+    dynamic: bool,
+) -> Captured:
+    """Capture `function` twice for these arguments and build its replay.
+
+    `plan` and `requests` come from an ordinary call; `stays` are arguments that have not moved so far; `dynamic` says
+    that shapes may differ between calls, so that a served call has to compare them.
+    Raises Unprovable when the region cannot be proven right, and whatever the code raises under capture.
+    """
+    check_allocator()
+    inputs = check_inputs(args, device)
+    recordings: list[Recording] = []
+    try:
+        for reverse in (False, True):
+            recordings.append(
+                _record(driver, function, args, inputs, plan, requests, device, reverse)
+            )
+        first, second = recordings
+        constants = outputs.constants_of(function)
+        patches = parameters.patch_plan(
+            first.capture, second.capture, _statics(constants), _remembering(driver.memory_kind)
+        )
+        if not first.raw:
+            raise Unprovable("it launches no GPU work")
+        replay = _build(
+            driver, platform, function, args, plan, patches, first, inputs, stays, device, dynamic
+        )
+        return Captured(replay, (first, second))
+    except BaseException:
+        for recording in recordings:
+            recording.close()
+        raise
+
+
+def _remembering(memory_kind: parameters.MemoryKind) -> parameters.MemoryKind:
+    known: dict[int, str | None] = {}
+
+    def ask(word: int) -> str | None:
+        if word < 1 << 20 or word >> 57:
+            return None
+        if word not in known:
+            known[word] = memory_kind(word)
+        return known[word]
+
+    return ask
+
+
+def _build(
+    driver: Driver,
+    platform: Platform,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    plan: outputs.OutputPlan,
+    patches: parameters.PatchPlan,
+    recording: Recording,
+    inputs: Inputs,
+    stays: frozenset[int],
+    device: int,
+    dynamic: bool,
+) -> Replay:
+    tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
+    clone = driver.clone_graph(recording.graph.raw_cuda_graph())
+    executable = 0
+    try:
+        patched = {p.node for p in patches.patches}
+        nodes = {
+            i: RawNode(driver.find_in_clone(raw.handle, clone), raw.params)
+            for i, raw in enumerate(recording.raw)
+            if i in patched
+        }
+        templates = NodeTemplates(nodes, driver.current_context())
+        executable = driver.instantiate(clone)
+        return Replay(
+            driver,
+            platform,
+            executable,
+            clone,
+            templates,
+            patches,
+            plan,
+            arena.chunk_sizes(recording.segments, patches.patches),
+            {i: (alignment_class(t.data_ptr()), i in stays) for i, t in inputs.items()},
+            [(i, a) for i, a in enumerate(args) if not isinstance(a, torch.Tensor)],
+            outputs.allocator_of(function),
+            [(i, a.shape, a.stride()) for i, a in tensors] if dynamic else [],
+            device,
+            function,
+        )
+    except BaseException:
+        if executable:
+            driver.destroy_exec(executable)
+        driver.destroy_graph(clone)
+        raise
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a capture failed, as a clause for the report."""
+    if isinstance(error, Unprovable):
+        return str(error)
+    if isinstance(error, torch.OutOfMemoryError):
+        return "the GPU ran out of memory while it was captured; free memory or use smaller inputs"
+    if isinstance(error, DriverError):
+        return f"the CUDA driver refused it ({error})"
+    first_line = (str(error).splitlines() or [""])[0][:200]
+    return (
+        f"it cannot be captured ({type(error).__name__}: {first_line}); code that waits for the GPU or reads values "
+        "on the CPU has to stay outside of the compiled region"
+    )

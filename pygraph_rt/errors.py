@@ -1,0 +1,25 @@
+"""The package's own exceptions.
+
+Each message is a full sentence that says what was found and what follows, because it is shown in the report as it is.
+"""
+
+from __future__ import annotations
+
+
+class PygraphError(Exception):
+    """Base of every error that this package raises."""
+
+
+class OptionError(PygraphError, ValueError):
+    """An option passed to the backend has an unknown name or a value of the wrong type."""
+
+
+class DriverError(PygraphError, RuntimeError):
+    """A CUDA driver call failed; the message names the call and the driver's error."""
+
+
+class Unprovable(PygraphError):
+    """A region cannot be proven right under a CUDA graph, so it keeps the ordinary compiled path.
+
+    The message is a clause that can follow "because": what was found, then what the user can do.
+    """

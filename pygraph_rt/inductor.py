@@ -1,0 +1,166 @@
+"""Everything that touches Inductor: how a graph is compiled, and how its partitions are reached.
+
+The form is the same for torch 2.11 to 2.15: `compile_fx(..., inner_compile=...)`. Inductor is told that CUDA graphs
+are wanted, so that it splits off what cannot be captured into partitions of its own, and then not given a chance to
+make them (`cudagraphs=BoxedBool(False)`); each partition is wrapped through `recursively_apply_fns` instead. The
+AOTAutograd cache is off meanwhile, because a hit in it would skip the wrapping; the FX graph cache stays in use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .report import Region
+
+OLDEST, NEWEST = (2, 11), (2, 15)
+
+WrapPartition = Callable[[Callable[..., Any], "PartitionInfo"], Callable[..., Any]]
+
+
+class PartitionInfo:
+    """What is known of a partition when its code has been compiled.
+
+    written: arguments that it may write to. device: index of its GPU. dynamic: shapes may differ between calls.
+    """
+
+    def __init__(self, region: Region, written: frozenset[int], device: int, dynamic: bool) -> None:
+        self.region = region
+        self.written = written
+        self.device = device
+        self.dynamic = dynamic
+
+
+def torch_version() -> tuple[int, int]:
+    """(major, minor) of the running torch."""
+    numbers = re.findall(r"\d+", torch.__version__)
+    return int(numbers[0]), int(numbers[1])
+
+
+def why_plain() -> str | None:
+    """Why this process can only run plain Inductor, as a sentence; None when graphs are possible."""
+    version = torch_version()
+    if not OLDEST <= version <= NEWEST:
+        return (
+            f"pygraph knows torch {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}, this is {torch.__version__}; "
+            "compiling with plain Inductor"
+        )
+    if torch.version.cuda is None:
+        return "this torch has no CUDA; compiling with plain Inductor"
+    if not torch.cuda.is_available():
+        return "no CUDA GPU or driver was found; compiling with plain Inductor"
+    return None
+
+
+def option_names() -> frozenset[str]:
+    """Every name that Inductor's configuration knows."""
+    from torch._inductor import config
+
+    return frozenset(config.get_config_copy())
+
+
+def mode_options(mode: str | None) -> dict[str, Any]:
+    """Inductor options of a `torch.compile` mode, without its own CUDA graphs."""
+    if mode is None or mode == "default":
+        return {}
+    import torch._inductor
+
+    options = dict(torch._inductor.list_mode_options(mode))
+    options.pop("triton.cudagraphs", None)
+    return options
+
+
+def compile_plain(gm: Any, inputs: Sequence[Any], patches: dict[str, Any]) -> Any:
+    """Compile a graph with Inductor alone."""
+    from torch._inductor.compile_fx import compile_fx
+
+    return compile_fx(gm, inputs, config_patches=patches or None)
+
+
+def compile_graphed(gm: Any, inputs: Sequence[Any], patches: dict[str, Any], wrap: WrapPartition) -> Any:
+    """Compile a graph with Inductor, with `wrap` around each partition of its inference graphs."""
+    import torch._functorch.config
+    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+
+    def inner(graph: Any, example_inputs: Sequence[Any], **kwargs: Any) -> Any:
+        if not kwargs.get("is_inference"):
+            return _compile_training(compile_fx_inner, graph, example_inputs, kwargs)
+        kwargs["cudagraphs"] = _no_graphs()
+        name, source = _identity(graph)
+        compiled = compile_fx_inner(graph, example_inputs, **kwargs)
+        wrap_partitions(compiled, example_inputs, name, source, wrap)
+        return compiled
+
+    settings = {**patches, "triton.cudagraphs": True, "graph_partition": True}
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        return compile_fx(gm, inputs, inner_compile=inner, config_patches=settings)
+
+
+def _no_graphs() -> Any:
+    from torch._inductor.utils import BoxedBool
+
+    return BoxedBool(False)
+
+
+def _compile_training(
+    compile_inner: Callable[..., Any], graph: Any, inputs: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """Forward and backward graphs of training are compiled as plain Inductor would."""
+    from torch._inductor import config
+
+    kwargs["cudagraphs"] = _no_graphs()
+    with config.patch({"triton.cudagraphs": False}):
+        return compile_inner(graph, inputs, **kwargs)
+
+
+def wrap_partitions(
+    compiled: Any, example_inputs: Sequence[Any], name: str, source: str, wrap: WrapPartition
+) -> None:
+    """Put `wrap` around every partition of a `CompiledFxGraph`; leaves anything else as it is."""
+    apply = getattr(compiled, "recursively_apply_fns", None)
+    maps = getattr(compiled, "partition_maps", None)
+    if apply is None or not maps or "cuda" not in getattr(compiled, "device_types", ()):
+        return
+    devices = sorted(compiled.device_idxs)
+    written = set(compiled.mutated_input_idxs)
+    dynamic = any(isinstance(value, torch.SymInt) for value in example_inputs)
+    wrappers = []
+    for i, partition in enumerate(maps):
+        region = Region(f"{name} partition {i + 1} of {len(maps)}", source)
+        info = PartitionInfo(region, _written(partition, written), devices[0], dynamic)
+        wrappers.append(_wrapper(wrap, info))
+    apply(wrappers)
+
+
+def _wrapper(wrap: WrapPartition, info: PartitionInfo) -> Callable[..., Any]:
+    return lambda function: wrap(function, info)
+
+
+def _written(partition: Any, graph_inputs: set[int]) -> frozenset[int]:
+    """Arguments of a partition that it may write to: mutated inputs of the graph, and buffers of other partitions."""
+    return frozenset(
+        i
+        for i, source in enumerate(partition.input_index_mapping)
+        if source is None or source in graph_inputs
+    )
+
+
+def _identity(graph: Any) -> tuple[str, str]:
+    """A name for a graph, and the user's source lines that it was compiled from."""
+    compile_id = torch._guards.CompileContext.current_compile_id()
+    name = f"graph {compile_id}" if compile_id is not None else "graph"
+    lines = []
+    for node in graph.graph.nodes:
+        found = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', node.meta.get("stack_trace") or "")
+        if found:
+            lines.append(found[-1])
+    if not lines:
+        return name, ""
+    path, number, function = lines[0]
+    same_file = [int(n) for p, n, f in lines if (p, f) == (path, function)]
+    span = f"{min(same_file)}-{max(same_file)}" if max(same_file) > min(same_file) else number
+    return name, f"{function} at {path}:{span}"
+

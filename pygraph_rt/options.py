@@ -1,0 +1,64 @@
+"""The backend's own options, checked where they are given."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from .errors import OptionError
+
+_GRAPHS = ("auto", "always", "never")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `options={...}` may say; every other name there must be an Inductor option.
+
+    graphs: "auto" and "always" serve every region that can be proven right; "never" compiles in the same way, and
+        runs without graphs.
+    observe: how many ordinary calls a region makes before it is captured (at least 1; they warm up kernels and show
+        which memory becomes an output).
+    verify: compare the first served call with the ordinary path, bit for bit, on poisoned memory.
+    variants: how many graphs a region may hold, one for each set of integers, alignments and global switches.
+    """
+
+    graphs: str = "auto"
+    observe: int = 1
+    verify: bool = True
+    variants: int = 8
+
+    def __post_init__(self) -> None:
+        if self.graphs not in _GRAPHS:
+            raise OptionError(
+                f"option graphs={self.graphs!r} is unknown; use one of {', '.join(_GRAPHS)}"
+            )
+        for name in ("observe", "variants"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise OptionError(
+                    f"option {name}={value!r} must be a whole number of 1 or more"
+                )
+        if not isinstance(self.verify, bool):
+            raise OptionError(f"option verify={self.verify!r} must be True or False")
+
+
+def split_options(
+    options: Mapping[str, Any] | None, inductor_names: frozenset[str]
+) -> tuple[Options, dict[str, Any]]:
+    """The backend's options, and what is left for Inductor.
+
+    Raises OptionError for a name that neither knows.
+    """
+    own = {f.name for f in fields(Options)}
+    given = dict(options or {})
+    mine = {name: given.pop(name) for name in list(given) if name in own}
+    for name in given:
+        if name.replace("-", "_") not in inductor_names:
+            near = difflib.get_close_matches(name, sorted(own | inductor_names), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise OptionError(
+                f"option {name!r} is neither an option of pygraph nor of Inductor{hint}"
+            )
+    return Options(**mine), {name.replace("-", "_"): value for name, value in given.items()}

@@ -1,0 +1,236 @@
+"""Which memory a partition returns: learnt from an ordinary call, rebuilt on every served one.
+
+The generated code takes the memory of its buffers from one function of its module. Running the same code object over
+a copy of the module's namespace, with that function replaced, tells which allocation became which output, and lets a
+capture put exactly these allocations where the runtime wants them. Library calls that return memory of their own are
+found too: what they return is copied into an output inside the graph.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .errors import Unprovable
+
+ALLOCATE = "empty_strided_cuda"
+
+Sizes = tuple[int, ...]
+Allocate = Callable[[Sizes, Sizes, torch.dtype], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Memory behind one or more outputs. `allocation` is the ordinal of the allocation in the generated code, or
+    None for memory that a library call returned; sizes and strides in elements."""
+
+    size: Sizes
+    stride: Sizes
+    dtype: torch.dtype
+    nbytes: int
+    allocation: int | None
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """An output in new memory: a view of storage number `storage`, or all of it when `whole`."""
+
+    storage: int
+    size: Sizes
+    stride: Sizes
+    offset: int
+    whole: bool
+
+
+@dataclass(frozen=True)
+class OfInput:
+    """An output that is input `index`, or (not `same`) a view of it `offset` elements further on."""
+
+    index: int
+    same: bool
+    size: Sizes
+    stride: Sizes
+    offset: int
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """An output that is the same object on every call: None, a number, a constant of the module."""
+
+    value: Any
+
+
+Output = Fresh | OfInput | Fixed
+
+
+@dataclass(frozen=True)
+class OutputPlan:
+    """How to make a partition's outputs, in order."""
+
+    storages: tuple[Storage, ...]
+    outputs: tuple[Output, ...]
+    allocations: int
+
+
+def with_allocator(function: Callable[..., Any], allocate: Allocate) -> Callable[..., Any]:
+    """The same code over a copy of its module's namespace in which buffers come from `allocate`."""
+    if not isinstance(function, types.FunctionType):
+        raise Unprovable(
+            "its generated code is not a Python function (cpp_wrapper?); switch that option off to use graphs"
+        )
+    return types.FunctionType(
+        function.__code__,
+        {**function.__globals__, ALLOCATE: allocate},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+
+
+def allocator_of(function: Callable[..., Any]) -> Allocate:
+    """The allocation function of a partition's generated module."""
+    found: Allocate | None = getattr(function, "__globals__", {}).get(ALLOCATE)
+    if found is None:
+        raise Unprovable(
+            f"its generated module has no {ALLOCATE}; this version of Inductor is not known to pygraph"
+        )
+    return found
+
+
+def constants_of(function: Callable[..., Any]) -> list[torch.Tensor]:
+    """GPU tensors that the generated module holds itself."""
+    values = getattr(function, "__globals__", {}).values()
+    return [v for v in values if isinstance(v, torch.Tensor) and v.is_cuda and v.numel()]
+
+
+def storage_id(tensor: torch.Tensor) -> int:
+    """Identity of a live tensor's storage."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+class AllocationTrace:
+    """Passes allocations on and notes which storage each one made."""
+
+    def __init__(self, allocate: Allocate) -> None:
+        self._allocate = allocate
+        self.requests: list[tuple[Sizes, Sizes, torch.dtype]] = []
+        self._owner: dict[int, int] = {}
+
+    def __call__(self, size: Sizes, stride: Sizes, dtype: torch.dtype) -> torch.Tensor:
+        tensor = self._allocate(size, stride, dtype)
+        # A later allocation may reuse a dead storage's identity: the last one is the live one.
+        self._owner[storage_id(tensor)] = len(self.requests)
+        self.requests.append((tuple(size), tuple(stride), dtype))
+        return tensor
+
+    def ordinal(self, tensor: torch.Tensor) -> int | None:
+        """Which allocation a live tensor's storage came from."""
+        return self._owner.get(storage_id(tensor))
+
+
+class PlacedAllocator:
+    """Serves chosen allocations with given tensors, all others from the ordinary function."""
+
+    def __init__(
+        self,
+        allocate: Allocate,
+        requests: Sequence[tuple[Sizes, Sizes, torch.dtype]],
+        placed: dict[int, torch.Tensor],
+    ) -> None:
+        self._allocate = allocate
+        self._requests = requests
+        self._placed = placed
+        self.count = 0
+
+    def __call__(self, size: Sizes, stride: Sizes, dtype: torch.dtype) -> torch.Tensor:
+        n = self.count
+        self.count += 1
+        if n >= len(self._requests) or self._requests[n] != (tuple(size), tuple(stride), dtype):
+            raise Unprovable(
+                "it allocates other memory than on the call before; code that depends on data cannot be replayed"
+            )
+        placed = self._placed.get(n)
+        return self._allocate(size, stride, dtype) if placed is None else placed
+
+
+def _of_input(tensor: torch.Tensor, inputs: Sequence[Any]) -> OfInput | None:
+    sharing = [
+        i
+        for i, value in enumerate(inputs)
+        if isinstance(value, torch.Tensor) and storage_id(value) == storage_id(tensor)
+    ]
+    if not sharing:
+        return None
+    for i in sharing:
+        if inputs[i] is tensor:
+            return OfInput(i, True, (), (), 0)
+    source = inputs[sharing[0]]
+    if len(sharing) > 1 or source.dtype != tensor.dtype:
+        raise Unprovable(
+            "it returns a view whose base cannot be told for certain (several inputs share memory, or the view has "
+            "another dtype); clone that input or output to use a graph"
+        )
+    return OfInput(
+        sharing[0],
+        False,
+        tuple(tensor.shape),
+        tuple(tensor.stride()),
+        tensor.storage_offset() - source.storage_offset(),
+    )
+
+
+def learn_outputs(
+    results: Sequence[Any], inputs: Sequence[Any], constants: Sequence[torch.Tensor], trace: AllocationTrace
+) -> OutputPlan:
+    """The output plan of one ordinary call. `inputs` are the tensors it was given, still alive.
+
+    Raises Unprovable for outputs that cannot be rebuilt: CPU tensors, sparse tensors, unknown objects.
+    """
+    storages: list[Storage] = []
+    index: dict[int, int] = {}
+    outputs: list[Output] = []
+    for value in results:
+        if value is None or isinstance(value, (int, float, bool)):
+            outputs.append(Fixed(value))
+            continue
+        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+            raise Unprovable(f"it returns a {type(value).__name__} that is no dense tensor")
+        if not value.is_cuda:
+            raise Unprovable("it returns a CPU tensor; return it outside of the compiled region, or move it to the GPU")
+        alias = _of_input(value, inputs)
+        if alias is not None:
+            outputs.append(alias)
+            continue
+        if any(storage_id(value) == storage_id(c) for c in constants):
+            outputs.append(Fixed(value))
+            continue
+        key = storage_id(value)
+        if key not in index:
+            index[key] = len(storages)
+            storages.append(_storage_of(value, trace))
+        outputs.append(_fresh(value, index[key], storages[index[key]]))
+    return OutputPlan(tuple(storages), tuple(outputs), len(trace.requests))
+
+
+def _storage_of(tensor: torch.Tensor, trace: AllocationTrace) -> Storage:
+    ordinal = trace.ordinal(tensor)
+    nbytes = tensor.untyped_storage().nbytes()
+    if ordinal is not None:
+        size, stride, dtype = trace.requests[ordinal]
+        return Storage(size, stride, dtype, nbytes, ordinal)
+    elements = -(-nbytes // tensor.element_size())
+    return Storage((elements,), (1,), tensor.dtype, nbytes, None)
+
+
+def _fresh(tensor: torch.Tensor, number: int, storage: Storage) -> Fresh:
+    if tensor.dtype != storage.dtype:
+        raise Unprovable(
+            "it returns memory under two dtypes; clone one of the views to use a graph"
+        )
+    size, stride = tuple(tensor.shape), tuple(tensor.stride())
+    whole = (size, stride) == (storage.size, storage.stride) and tensor.storage_offset() == 0
+    return Fresh(number, size, stride, tensor.storage_offset(), whole)

@@ -1,0 +1,304 @@
+"""One compiled partition's life: observe, capture, serve, and back to the ordinary path when anything is in doubt."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from . import capture, outputs, verification
+from .disposal import Disposal
+from .driver import Driver
+from .errors import DriverError, PygraphError, Unprovable
+from .options import Options
+from .replay import Platform, Replay, alignment_class
+from .report import Region
+
+Function = Callable[[list[Any]], Any]
+
+
+@dataclass
+class Variant:
+    """What is known of the calls that share a key: integers, shapes, alignments, global switches."""
+
+    calls: int = 0
+    threads: set[int] = field(default_factory=set)
+    addresses: dict[int, int] = field(default_factory=dict)
+    plan: outputs.OutputPlan | None = None
+    requests: list[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]] = field(default_factory=list)
+    replay: Replay | None = None
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What partitions share: the driver, torch's answers, and the place where graphs are freed."""
+
+    driver: Driver
+    platform: Platform
+    disposal: Disposal
+
+
+class Partition:
+    """Stands in for one generated partition function: takes its boxed argument list, returns its outputs."""
+
+    def __init__(
+        self,
+        function: Function,
+        region: Region,
+        options: Options,
+        environment: Environment,
+        written: frozenset[int],
+        device: int,
+        dynamic: bool = False,
+    ) -> None:
+        """`written`: arguments that the partition may write to. `device`: index of its GPU. `dynamic`: shapes may
+        differ between calls."""
+        self._dynamic = dynamic
+        self._function = function
+        self.region = region
+        self._options = options
+        self._environment = environment
+        self._written = written
+        self._device = device
+        self._lock = threading.Lock()
+        self._variants: OrderedDict[Hashable, Variant] = OrderedDict()
+        self._active: Replay | None = None
+        self._declined = False
+        self._past_launches = 0
+        self._past_patched = 0
+        region.refresh = self.refresh
+        if options.graphs == "never":
+            self._decline("option graphs='never' says so")
+
+    def __call__(self, args: list[Any]) -> Any:
+        """Run the partition; `args` is emptied, as generated code does."""
+        replay = self._active
+        if replay is not None:
+            try:
+                results = replay(args)
+            except (DriverError, torch.OutOfMemoryError) as error:
+                return self._after_failure(error, args)
+            if results is not None:
+                return results
+        if self._declined:
+            self.region.ordinary += 1
+            return self._function(args)
+        return self._unserved(args)
+
+    # -- the slow path ----------------------------------------------------------------------------------------------
+
+    def _unserved(self, args: list[Any]) -> Any:
+        platform = self._environment.platform
+        if platform.capturing():
+            return self._ordinary(args, "the caller was capturing a graph of its own")
+        if platform.device() != self._device:
+            # Generated code switches to its own device itself; so do we, then everything is as usual.
+            with torch.cuda.device(self._device):
+                return self(args)
+        if not self._lock.acquire(blocking=False):
+            return self._ordinary(args, "another thread was preparing its graph")
+        try:
+            return self._prepare(args)
+        finally:
+            self._lock.release()
+
+    def _ordinary(self, args: list[Any], why: str) -> Any:
+        self.region.misses[why] = self.region.misses.get(why, 0) + 1
+        self.region.ordinary += 1
+        return self._function(args)
+
+    def _key(self, args: list[Any]) -> Hashable:
+        parts: list[Hashable] = [self._environment.platform.state()]
+        for value in args:
+            if isinstance(value, torch.Tensor):
+                parts.append((value.shape, value.stride(), alignment_class(value.data_ptr())))
+            elif value is None or isinstance(value, (int, float, bool)):
+                parts.append((type(value), value))
+            else:
+                raise Unprovable(
+                    f"it takes a {type(value).__name__}, whose state a graph cannot follow; keep it out of the "
+                    "compiled region"
+                )
+        return tuple(parts)
+
+    def _prepare(self, args: list[Any]) -> Any:
+        try:
+            capture.check_inputs(args, self._device)
+            key = self._key(args)
+        except Unprovable as error:
+            self._decline(str(error))
+            return self._ordinary(args, "declined")
+        variant = self._variant(key)
+        if variant is None:
+            return self._ordinary(args, f"more than {self._options.variants} kinds of calls")
+        if variant.replay is not None:
+            self._active = variant.replay
+            try:
+                results = variant.replay(args)
+            except (DriverError, torch.OutOfMemoryError) as error:
+                return self._after_failure(error, args)
+            if results is not None:
+                return results
+            return self._ordinary(args, "its inputs changed during the call")
+        here = threading.get_ident()
+        ready = variant.calls >= self._options.observe and here in variant.threads
+        if not ready:
+            return self._observe(variant, args, here)
+        return self._capture(variant, args)
+
+    def _variant(self, key: Hashable) -> Variant | None:
+        found = self._variants.get(key)
+        if found is None:
+            if len(self._variants) >= self._options.variants:
+                return None
+            found = self._variants[key] = Variant()
+        self._variants.move_to_end(key)
+        return found
+
+    def _observe(self, variant: Variant, args: list[Any], thread: int) -> Any:
+        """One ordinary call, watched: which allocations become outputs, and whether random numbers are drawn."""
+        self.region.ordinary += 1
+        try:
+            trace = outputs.AllocationTrace(outputs.allocator_of(self._function))
+            code = outputs.with_allocator(self._function, trace)
+        except Unprovable as error:
+            self._decline(str(error))
+            return self._function(args)
+        inputs = list(args)
+        generator = torch.cuda.default_generators[self._device]
+        before = generator.get_offset()
+        results = code(args)
+        try:
+            if generator.get_offset() != before:
+                raise Unprovable(
+                    "it draws random numbers, which graphs do not follow yet; in evaluation, call .eval() on the model"
+                )
+            constants = outputs.constants_of(self._function)
+            variant.plan = outputs.learn_outputs(results, inputs, constants, trace)
+        except Unprovable as error:
+            self._decline(str(error))
+            return results
+        variant.requests = trace.requests
+        variant.addresses = {
+            i: t.data_ptr() for i, t in enumerate(inputs) if isinstance(t, torch.Tensor)
+        }
+        variant.calls += 1
+        variant.threads.add(thread)
+        return results
+
+    def _capture(self, variant: Variant, args: list[Any]) -> Any:
+        """Capture, try the graph out beside the ordinary path, and serve from the next call on."""
+        environment = self._environment
+        environment.disposal.drain()
+        started = time.perf_counter()
+        assert variant.plan is not None
+        stays = frozenset(
+            i for i, address in variant.addresses.items() if args[i].data_ptr() == address
+        )
+        try:
+            captured = capture.capture(
+                environment.driver,
+                environment.platform,
+                self._function,
+                args,
+                variant.plan,
+                variant.requests,
+                stays,
+                self._device,
+                self._dynamic,
+            )
+        except (PygraphError, RuntimeError, ValueError, TypeError, AssertionError) as error:
+            self._decline(capture.reason_of(error))
+            return self._ordinary(args, "declined")
+        finally:
+            self.region.capture_ms += (time.perf_counter() - started) * 1e3
+        return self._try_out(variant, captured, args)
+
+    def _try_out(self, variant: Variant, captured: capture.Captured, args: list[Any]) -> Any:
+        replay, recordings = captured
+        accepted = False
+        try:
+            if self._options.verify:
+                poisoned = [t for r in recordings for t in r.poisonable(self._device)]
+                verdict = verification.first_call(
+                    self._function, replay, args, self._written, poisoned
+                )
+                poisoned.clear()
+                self.region.note = verdict.note
+                results = verdict.outputs
+                self.region.ordinary += 1
+            else:
+                results = replay(args)
+                if results is None:
+                    return self._ordinary(args, "its inputs changed during the call")
+            accepted = True
+        except (PygraphError, torch.OutOfMemoryError) as error:
+            self._decline(capture.reason_of(error))
+            ran = error.__cause__
+            if isinstance(ran, verification.Ran):
+                return ran.outputs
+            return self._ordinary(args, "declined")
+        finally:
+            if accepted:
+                self._accept(variant, replay)
+            else:
+                self._environment.disposal.add(replay.detach())
+            for recording in recordings:
+                recording.close()
+        return results
+
+    def _accept(self, variant: Variant, replay: Replay) -> None:
+        variant.replay = replay
+        self._active = replay
+        region = self.region
+        region.state = "serving"
+        region.graphs += 1
+        region.nodes, region.words = replay.nodes, replay.words
+        region.arena_bytes = max(region.arena_bytes, replay.arena_bytes)
+
+    # -- leaving ----------------------------------------------------------------------------------------------------
+
+    def _after_failure(self, error: Exception, args: list[Any]) -> Any:
+        """A served call that could not be launched runs on the ordinary path; nothing was launched or written."""
+        if isinstance(error, torch.OutOfMemoryError):
+            return self._ordinary(args, "too little memory for the arena")
+        self._decline(f"the CUDA driver refused it ({error})")
+        return self._ordinary(args, "declined")
+
+    def _decline(self, reason: str) -> None:
+        self._declined = True
+        self._release()
+        self.region.decline(reason)
+
+    def _release(self) -> None:
+        self._active = None
+        self.refresh()
+        self._past_launches, self._past_patched = self.region.served, self.region.patched
+        for variant in self._variants.values():
+            if variant.replay is not None:
+                self._environment.disposal.add(variant.replay.detach())
+                variant.replay = None
+        self._variants.clear()
+
+    def close(self) -> None:
+        """Free the graphs; the partition keeps working on the ordinary path."""
+        self._declined = True
+        self._release()
+        self.region.state = "released"
+        self._environment.disposal.drain()
+
+    def refresh(self) -> None:
+        """Bring the region's counters up to date; they are kept where they cost nothing on a served call."""
+        replays = [v.replay for v in list(self._variants.values()) if v.replay is not None]
+        self.region.served = self._past_launches + sum(r.launches for r in replays)
+        self.region.patched = self._past_patched + sum(r.patched for r in replays)
+
+    def __del__(self) -> None:
+        for variant in self._variants.values():
+            if variant.replay is not None:
+                self._environment.disposal.add(variant.replay.detach())

@@ -1,0 +1,167 @@
+"""The first served call, compared with the ordinary path.
+
+The ordinary path runs on the caller's own tensors and its results are what the caller gets, so nothing is at stake.
+The graph runs on copies of whatever the partition may write to, with every address that the captures used poisoned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from .arena import poison, untouched
+from .errors import Unprovable
+from .placeholders import ALIGNMENT
+
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+Run = Callable[[list[Any]], Any]
+
+
+class Verdict(NamedTuple):
+    """What to hand to the caller, and how the comparison went."""
+
+    outputs: Any
+    note: str
+
+
+def _clone_storage(source: torch.UntypedStorage, device: torch.device) -> torch.Tensor:
+    """A copy of a storage's bytes whose address leaves the same residue: kernels were chosen by it."""
+    nbytes = source.nbytes()
+    room = torch.empty(nbytes + ALIGNMENT, dtype=torch.uint8, device=device)
+    start = (source.data_ptr() - room.data_ptr()) % ALIGNMENT
+    copy = room[start : start + nbytes]
+    whole = torch.empty((0,), dtype=torch.uint8, device=device).set_(source, 0, (nbytes,), (1,))
+    return copy.copy_(whole)
+
+
+def _rebuild(tensor: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
+    item = tensor.element_size()
+    nbytes = copy.numel() // item * item
+    typed = copy[:nbytes].view(tensor.dtype)
+    offset = typed.storage_offset() + tensor.storage_offset()
+    return torch.as_strided(typed, tensor.shape, tensor.stride(), offset)
+
+
+def with_copies(args: Sequence[Any], written: Iterable[int]) -> list[Any]:
+    """The arguments with every tensor at `written` replaced by a copy; tensors that share memory keep sharing it."""
+    copies: dict[int, torch.Tensor] = {}
+    result = list(args)
+    shared = {
+        args[i].untyped_storage().data_ptr()
+        for i in written
+        if isinstance(args[i], torch.Tensor) and args[i].numel()
+    }
+    for i, value in enumerate(args):
+        if not isinstance(value, torch.Tensor) or not value.numel():
+            continue
+        address = value.untyped_storage().data_ptr()
+        if address not in shared:
+            continue
+        if address not in copies:
+            copies[address] = _clone_storage(value.untyped_storage(), value.device)
+        result[i] = _rebuild(value, copies[address])
+    return result
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Whether two results are equal bit for bit, with NaN equal to itself."""
+    if not isinstance(a, torch.Tensor):
+        return bool(a == b)
+    if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device or a.stride() != b.stride():
+        return False
+    if a.is_complex():
+        a, b = torch.view_as_real(a), torch.view_as_real(b)
+    if a.dtype is not torch.bool:
+        a, b = a.view(_INTEGERS[a.element_size()]), b.view(_INTEGERS[b.element_size()])
+    return bool(torch.equal(a, b))
+
+
+def _spread(a: Sequence[Any], b: Sequence[Any]) -> float:
+    """Largest difference between two runs, relative to the largest value of its tensor."""
+    worst = 0.0
+    for x, y in zip(a, b):
+        if isinstance(x, torch.Tensor) and x.numel() and x.is_floating_point():
+            scale = float(x.abs().max()) or 1.0
+            worst = max(worst, float((x.double() - y.double()).abs().max()) / scale)
+        elif not same_bits(x, y):
+            return float("inf")
+    return worst
+
+
+def first_call(
+    ordinary: Run,
+    served: Run,
+    args: list[Any],
+    written: frozenset[int],
+    poisoned: Sequence[torch.Tensor],
+) -> Verdict:
+    """Run both paths and compare; `args` is emptied.
+
+    `served` returns None when it would not serve the call. Raises Unprovable when results differ or when the graph
+    touched memory of the captures; the caller then still has to run the ordinary path unless it already ran
+    (`Unprovable.__cause__` is then a `Ran`).
+    """
+    try:
+        copies = with_copies(args, written)
+        kept = list(copies)
+    except torch.OutOfMemoryError:
+        torch.cuda.synchronize()
+        outputs = served(list(args))
+        if outputs is None:
+            raise Unprovable("the graph did not accept the call that it was captured on") from None
+        args.clear()
+        return Verdict(outputs, "not compared with the ordinary path: too little memory for copies")
+    poison(poisoned)
+    live = list(args)
+    expected = ordinary(args)
+    args.clear()
+    try:
+        _compare(ordinary, served, live, copies, kept, expected, written, poisoned)
+    except Unprovable as error:
+        raise error from Ran(expected)
+    except torch.OutOfMemoryError:
+        note = "not compared with the ordinary path: too little memory for two sets of outputs"
+        return Verdict(expected, note)
+    return Verdict(expected, "compared with the ordinary path, bit for bit")
+
+
+class Ran(Exception):
+    """Carries the ordinary path's outputs of a call whose comparison failed."""
+
+    def __init__(self, outputs: Any) -> None:
+        super().__init__("the ordinary path ran")
+        self.outputs = outputs
+
+
+def _compare(
+    ordinary: Run,
+    served: Run,
+    live: list[Any],
+    copies: list[Any],
+    kept: list[Any],
+    expected: Any,
+    written: frozenset[int],
+    poisoned: Sequence[torch.Tensor],
+) -> None:
+    actual = served(copies)
+    if actual is None:
+        raise Unprovable("the graph did not accept the call that it was captured on")
+    if not untouched(poisoned):
+        raise Unprovable(
+            "the graph wrote to an address of its capture that is not known to be a pointer; please report this"
+        )
+    left = [*expected, *(live[i] for i in sorted(written))]
+    right = [*actual, *(kept[i] for i in sorted(written))]
+    if all(same_bits(a, b) for a, b in zip(left, right)):
+        return
+    if not written:
+        again = ordinary(list(live))
+        spread = _spread(expected, again)
+        if spread > 0 and _spread(expected, actual) <= 4 * spread:
+            return
+    raise Unprovable(
+        "its results under a graph differ from the ordinary path's; the ordinary path stays in use, please report this"
+    )
