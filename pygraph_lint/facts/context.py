@@ -1,0 +1,322 @@
+"""What the functions of one module share: bindings, classes, attributes; and the order they are run in."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from pygraph_lint.facts import ops
+from pygraph_lint.facts import values as v
+from pygraph_lint.facts.annotations import Annotations
+from pygraph_lint.facts.events import Need
+from pygraph_lint.facts.expressions import symbol
+from pygraph_lint.facts.model import ClassFacts, FunctionFacts, ModuleFacts, Root, Sinks
+from pygraph_lint.facts.names import FunctionNode, Names, imports_of, module_statements
+from pygraph_lint.facts.parameters import assigned_names, used_as_tensors
+from pygraph_lint.facts.statements import Interpreter
+from pygraph_lint.facts.values import Value
+
+_LOGGER_MAKERS = ("getLogger", "get_logger", "getChild", "get_dist_logger", "setup_logger")
+_LOGGERS = frozenset(("loguru.logger", "absl.logging"))
+_CLOSED_BASES = frozenset(("object", "abc.ABC", "typing.Generic", "typing.Protocol"))
+
+
+class ModuleContext(Annotations):
+    """One module while its facts are gathered. ``fill`` does it; ``facts`` is the result."""
+
+    def __init__(self, tree: ast.Module, path: str, module: str, is_package: bool, sinks: Sinks) -> None:
+        self.tree = tree
+        self.module = module
+        self.is_package = is_package
+        self.sinks = sinks
+        self.names = Names.of_module(tree, module, is_package)
+        self.bindings: dict[str, str | None] = self.names.bindings
+        self.module_values: dict[str, Value] = {}
+        self.groups: dict[str, tuple[str, ...]] = {}
+        self.class_nodes: dict[str, ast.ClassDef] = {}
+        self.facts = ModuleFacts(path, module, is_package)
+        self.done: set[str] = set()
+
+    # -- the whole file --------------------------------------------------------------------------------------
+
+    def fill(self, has_roots: bool) -> None:
+        """Collect classes and functions, then interpret them: constructors first."""
+        self.facts.bindings = {name: target for name, target in self.bindings.items() if target}
+        self.collect_values()
+        functions = list(self.collect(self.tree.body, self.module, ""))
+        for class_name, class_node in self.class_nodes.items():
+            self.class_level(class_name, class_node)
+        for name, node, owner in functions:
+            if owner and node.name == "__init__":
+                self.interpret(name, node, owner)
+        for name, node, owner in functions:
+            self.interpret(name, node, owner)
+        if has_roots:
+            self.interpret_module()
+        self.facts.groups = self.groups
+
+    def collect(
+        self, body: list[ast.stmt], prefix: str, owner: str
+    ) -> Iterator[tuple[str, FunctionNode, str]]:
+        """Functions and methods at import level, classes noted on the way."""
+        for node in module_statements(body):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                name = f"{prefix}.{node.name}"
+                if owner:
+                    self.facts.classes[owner].methods[node.name] = name
+                yield name, node, owner
+            elif isinstance(node, ast.ClassDef):
+                name = f"{prefix}.{node.name}"
+                bases = []
+                for base in node.bases:
+                    inner = base.value if isinstance(base, ast.Subscript) else base
+                    resolved = self.names.resolve(inner)
+                    if resolved is not None:
+                        bases.append(resolved)
+                self.class_nodes[name] = node
+                self.facts.classes[name] = ClassFacts(name, node.lineno, tuple(bases))
+                yield from self.collect(node.body, name, name)
+
+    def collect_values(self) -> None:
+        """Module-level variables: loggers, numbers, tables of functions."""
+        for name, target in self.bindings.items():
+            if target in _LOGGERS:
+                self.module_values[name] = Value(v.OTHER, flags=v.LOGGER)
+        for node in module_statements(self.tree.body):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                target_node = node.targets[0]
+                if isinstance(target_node, ast.Name):
+                    self.module_value(target_node.id, node.value)
+
+    def module_value(self, name: str, value: ast.expr) -> None:
+        """What one module-level assignment binds."""
+        if isinstance(value, ast.Call):
+            callee = self.names.resolve(value.func) or ""
+            if callee.rpartition(".")[2] in _LOGGER_MAKERS:
+                self.module_values[name] = Value(v.OTHER, flags=v.LOGGER)
+        elif isinstance(value, ast.Constant):
+            self.module_values[name] = _kind_of_constant(value)
+        elif isinstance(value, ast.Dict):
+            members = [
+                self.names.resolve(held) for held in value.values if isinstance(held, (ast.Name, ast.Attribute))
+            ]
+            found = tuple(member for member in members if member and not member.startswith("torch."))
+            if found:
+                self.groups[name] = found
+                self.module_values[name] = Value(v.MAPPING, item=Value(v.CALLABLE | v.UNKNOWN))
+            else:
+                self.module_values[name] = v.MAPPING_VALUE
+        elif isinstance(value, (ast.List, ast.Tuple, ast.Set)):
+            self.module_values[name] = v.SEQUENCE_VALUE
+
+    def class_level(self, name: str, node: ast.ClassDef) -> None:
+        """Attributes declared in the class body."""
+        attributes = self.facts.classes[name].attributes
+        for statement in node.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                what = f"{node.name}.{statement.target.id}"
+                attributes[statement.target.id] = self.annotated(statement.annotation, what)
+            elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
+                for target in statement.targets:
+                    if isinstance(target, ast.Name):
+                        attributes[target.id] = _kind_of_constant(statement.value)
+
+    def interpret_module(self) -> None:
+        """The module's own statements: where scripts compile, capture and call."""
+        facts = FunctionFacts(f"{self.module}.<module>", "", 1, ())
+        skipped = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+        body = [node for node in self.tree.body if not isinstance(node, skipped)]
+        self.guarded(Interpreter(self, facts, {}), body, facts)
+
+    # -- functions -------------------------------------------------------------------------------------------
+
+    def interpret(
+        self, name: str, node: FunctionNode, owner: str, closure: dict[str, Value] | None = None
+    ) -> None:
+        """Run one function abstractly and keep what was seen."""
+        if name in self.done:
+            return
+        self.done.add(name)
+        marks = {decorator.id for decorator in node.decorator_list if isinstance(decorator, ast.Name)}
+        bound = bool(owner) and "staticmethod" not in marks
+        facts = FunctionFacts(name, owner, node.lineno, _parameter_names(node, bound))
+        self.decorators(node, facts)
+        env = dict(closure or {})
+        self_name = ""
+        ordered = [*node.args.posonlyargs, *node.args.args]
+        if bound and ordered:
+            self_name = ordered[0].arg
+            env[self_name] = Value(v.INSTANCE, cls=owner)
+            ordered = ordered[1:]
+        self.parameters(name, node, ordered, owner, self_name, env)
+        interpreter = Interpreter(self, facts, env)
+        interpreter.self_name = "" if "classmethod" in marks else self_name
+        interpreter.locals = set(env) | assigned_names(node)
+        self.guarded(interpreter, node.body, facts)
+        if node.returns is not None and facts.returns is not None:
+            declared = self.annotated(node.returns, "")
+            if not declared.kinds & v.UNKNOWN and facts.returns.kinds & v.UNKNOWN:
+                why = f"{node.name}() is annotated to return a tensor"
+                facts.returns = declared._replace(why=why) if declared.is_tensor else declared
+
+    def guarded(self, interpreter: Interpreter, body: list[ast.stmt], facts: FunctionFacts) -> None:
+        """Run a body; code nested beyond reason is left without facts rather than stopping the run."""
+        try:
+            interpreter.run(body)
+        except RecursionError:
+            return
+        facts.events += interpreter.events.values()
+        facts.calls += interpreter.calls.values()
+        self.facts.functions[facts.name] = facts
+
+    def parameters(
+        self,
+        name: str,
+        node: FunctionNode,
+        ordered: list[ast.arg],
+        owner: str,
+        self_name: str,
+        env: dict[str, Value],
+    ) -> None:
+        """Values of the parameters: annotation, else the way they are used, else what callers pass."""
+        arguments = node.args
+        defaults: dict[str, ast.expr] = {}
+        if arguments.defaults:
+            for argument, default in zip(reversed(ordered), reversed(arguments.defaults)):
+                defaults[argument.arg] = default
+        for argument, keyword_default in zip(arguments.kwonlyargs, arguments.kw_defaults):
+            if keyword_default is not None:
+                defaults[argument.arg] = keyword_default
+        unknown: list[str] = []
+        for argument in (*ordered, *arguments.kwonlyargs):
+            value = v.UNKNOWN_VALUE
+            if argument.annotation is not None:
+                value = self.annotated(argument.annotation, f"parameter `{argument.arg}`")
+            if value.kinds & v.UNKNOWN and not value.is_tensor:
+                unknown.append(argument.arg)
+            default_node = defaults.get(argument.arg)
+            if isinstance(default_node, ast.Constant) and default_node.value is None:
+                value = value._replace(kinds=value.kinds | v.NONE)
+            env[argument.arg] = value
+        if unknown:
+            used = used_as_tensors(node, set(unknown), self_name, self.layer_names(owner))
+            for parameter in unknown:
+                env[parameter] = _guessed(name, parameter, used, defaults.get(parameter), env[parameter])
+        if arguments.vararg is not None:
+            item = self.annotated(arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
+            env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)
+        if arguments.kwarg is not None:
+            env[arguments.kwarg.arg] = v.MAPPING_VALUE
+
+    def layer_names(self, owner: str) -> frozenset[str]:
+        """Attributes of a class that hold layers of torch.nn which take one tensor."""
+        facts = self.facts.classes.get(owner)
+        if facts is None:
+            return frozenset()
+        return frozenset(name for name, value in facts.attributes.items() if value.flags & v.MODULE)
+
+    def decorators(self, node: FunctionNode, facts: FunctionFacts) -> None:
+        """What decorators say about regions."""
+        names = []
+        for decorator in node.decorator_list:
+            inner = decorator.func if isinstance(decorator, ast.Call) else decorator
+            name = self.names.resolve(inner)
+            if name == "functools.partial" and isinstance(decorator, ast.Call) and decorator.args:
+                name = self.names.resolve(decorator.args[0])
+            if name is None:
+                continue
+            if name in ops.COMPILERS:
+                self.facts.roots.append(Root("function", facts.name, f"decorated with {name}", node.lineno))
+            elif name in ops.REGION_ENDS:
+                facts.ends_region = True
+            elif not name.startswith(("torch.", "functools.", "typing.")):
+                names.append(name)
+        facts.decorators = tuple(names)
+
+    def nested(self, node: FunctionNode, outer: Interpreter) -> str:
+        """A function defined inside another one; it sees the names around it."""
+        name = f"{outer.function.name}.<locals>.{node.name}"
+        if name not in self.done:
+            self.interpret(name, node, "", dict(outer.env))
+        return name
+
+    def imports(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+        """What an import statement inside a function binds."""
+        return imports_of(node, self.module, self.is_package)
+
+    # -- classes ---------------------------------------------------------------------------------------------
+
+    def lineage(self, owner: str) -> Iterator[ClassFacts]:
+        """A class and its bases in this file, nearest first."""
+        seen: set[str] = set()
+        stack = [owner]
+        while stack:
+            name = stack.pop(0)
+            facts = self.facts.classes.get(name)
+            if facts is None or name in seen:
+                continue
+            seen.add(name)
+            yield facts
+            stack.extend(facts.bases)
+
+    def class_attribute(self, owner: str, name: str) -> Value | None:
+        """What ``self.name`` is known to hold, from this file alone."""
+        for facts in self.lineage(owner):
+            value = facts.attributes.get(name)
+            if value is not None:
+                return value
+        return None
+
+    def set_attribute(self, owner: str, name: str, value: Value) -> None:
+        """Remember that an attribute may hold ``value``."""
+        facts = self.facts.classes.get(owner)
+        if facts is None:
+            return
+        if value.const is not None:
+            value = value._replace(const=None)
+        old = facts.attributes.get(name)
+        facts.attributes[name] = value if old is None else v.shallow(v.join(old, value), 2)
+
+    def has_method(self, owner: str, name: str) -> bool:
+        """Whether a class of this file, or a base in this file, defines the method."""
+        return any(name in facts.methods for facts in self.lineage(owner))
+
+    def is_open(self, owner: str) -> bool:
+        """Whether a class has bases outside this file that may add attributes."""
+        for facts in self.lineage(owner):
+            for base in facts.bases:
+                if base not in self.facts.classes and base not in _CLOSED_BASES | ops.MODULE_BASES:
+                    return True
+        return False
+
+
+def _guessed(
+    function: str, parameter: str, used: dict[str, str], default: ast.expr | None, declared: Value
+) -> Value:
+    """The value of a parameter that no annotation explains."""
+    optional = declared.kinds & v.NONE
+    why = used.get(parameter)
+    if why:
+        return Value(v.TENSOR | optional, device=v.ON_DEVICE, why=why)
+    if isinstance(default, ast.Constant) and default.value is not None:
+        return Value(v.TEXT if isinstance(default.value, str) else v.NUMBER)
+    if why is None:
+        need = Need("param", function, parameter)
+        return symbol(need, f"a caller passes a tensor as `{parameter}`", optional)
+    return declared
+
+
+def _kind_of_constant(node: ast.Constant) -> Value:
+    if isinstance(node.value, str):
+        return v.TEXT_VALUE
+    if node.value is None:
+        return Value(v.NONE | v.UNKNOWN)
+    return v.NUMBER_VALUE
+
+
+def _parameter_names(node: FunctionNode, bound: bool) -> tuple[str, ...]:
+    arguments = node.args
+    names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+    if bound:
+        names = names[1:]
+    return (*names, *(argument.arg for argument in arguments.kwonlyargs))

@@ -1,0 +1,515 @@
+"""What torch functions and tensor methods give, and what they cost."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.facts import ops
+from pygraph_lint.facts import values as v
+from pygraph_lint.facts.events import Need
+from pygraph_lint.facts.expressions import (
+    Expressions,
+    constant,
+    dotted,
+    merge_device,
+    source_of,
+    span_of,
+)
+from pygraph_lint.facts.model import Root
+from pygraph_lint.facts.values import Value
+
+_FLOW = v.RANDOM | v.FINITE | v.DYNAMIC
+_MADE = ("host.factory", "host.scalar-tensor", "host.data-tensor")
+
+
+class TorchCalls(Expressions):
+    """Calls into torch."""
+
+    def arguments(self, node: ast.Call) -> tuple[list[Value], dict[str, Value]]:
+        """Provided by the class that handles calls."""
+        raise AssertionError("mixed in by Calls")
+
+    # -- torch.name(...) -------------------------------------------------------------------------------------
+
+    def call_torch(self, name: str, head: str, tail: str, node: ast.Call) -> Value:
+        """A call of ``torch.<...>``."""
+        if name in ops.FOLDED_TRUE:
+            return constant(True)
+        if name in ops.FOLDED_FALSE:
+            return constant(False)
+        if name in ops.PARAMETERS:
+            self.arguments(node)
+            self.event("effect.parameter-made", span_of(node), name)
+            return v.tensor(f"made by {name}", "float", v.ON_DEVICE, flags=v.BUFFER)
+        if head in ("torch.nn", "torch.nn.modules") or head.startswith("torch.nn.modules."):
+            return self.make_layer(name, node)
+        if head == "torch":
+            other = ops.NOT_TENSORS.get(tail)
+            if other is not None:
+                positional, _ = self.arguments(node)
+                return _other(other, positional)
+            if tail == "compile":
+                positional, named = self.arguments(node)
+                return self.compiled(name, node, [*positional, *named.values()])
+            if tail in ops.FACTORIES:
+                return self.make_factory(tail, node)
+            if tail in ops.FROM_DATA or tail in ops.TYPED_CONSTRUCTORS:
+                return self.make_from_data(tail, node)
+            if tail in ops.DTYPES:
+                return v.UNKNOWN_VALUE
+        elif head == "torch.random":
+            return v.OTHER_VALUE
+        positional, named = self.arguments(node)
+        if name in ops.COMPILERS or name in ops.GRAPHERS:
+            return self.compiled(name, node, [*positional, *named.values()])
+        if name in ("torch.utils.checkpoint.checkpoint", "torch.cond") and positional:
+            results = [self.call_passed(value, node, positional[1:]) for value in positional if value.kinds & v.CALLABLE]
+            return v.join_all(results) if results else v.UNKNOWN_VALUE
+        if name.startswith(ops.OTHER_NAMESPACES) and not name.startswith("torch.nn."):
+            return v.OTHER_VALUE
+        if head == "torch" and tail.startswith("_foreach"):
+            return Value(v.SEQUENCE, item=v.tensor(f"torch.{tail} returns tensors", device=merge_device(positional)))
+        if head == "torch" or name.startswith(ops.TENSOR_NAMESPACES) or head == "torch.Tensor":
+            return self.operator(tail, f"torch.{tail}", positional, named, node, None)
+        return v.UNKNOWN_VALUE
+
+    def compiled(self, name: str, node: ast.Call, values: list[Value]) -> Value:
+        """``torch.compile(x)``, ``make_graphed_callables((x, y), ...)``: regions start at what is passed."""
+        if not values:
+            return v.UNKNOWN_VALUE
+        first = values[0]
+        for value in (first, *(first.items or ())):
+            if value.kinds & v.INSTANCE and value.cls and not value.flags & v.MODULE:
+                root = Root("instance", value.cls, f"passed to {name}", node.lineno)
+            elif value.kinds & v.CALLABLE and value.cls:
+                root = Root("function", value.cls, f"passed to {name}", node.lineno)
+            else:
+                continue
+            if root not in self.context.facts.roots:
+                self.context.facts.roots.append(root)
+        return first
+
+    def call_passed(self, function: Value, node: ast.Call, positional: list[Value]) -> Value:
+        """A function handed to torch that calls it."""
+        if function.cls:
+            owner, _, method = function.cls.rpartition(".")
+            if owner in self.context.class_nodes:
+                self.record_call("method", owner, method, node, positional)
+            else:
+                self.record_call("function", function.cls, "", node, positional)
+            return v.Value(v.TENSOR | v.UNKNOWN, device=v.ON_DEVICE, flags=v.SYMBOL,
+                           needs=(Need("return", function.cls, ""),), why="returned by a checkpointed function")  # fmt: skip
+        return v.UNKNOWN_VALUE
+
+    def make_layer(self, name: str, node: ast.Call) -> Value:
+        """``nn.Linear(...)``: a module instance."""
+        positional, named = self.arguments(node)
+        if name in ops.NOT_LAYERS:
+            return v.UNKNOWN_VALUE
+        self.event("effect.parameter-made", span_of(node), name)
+        canonical = "torch.nn." + name.rpartition(".")[2]
+        if canonical in ops.CONTAINER_LAYERS:
+            held = v.element(positional[0]) if positional else v.UNKNOWN_VALUE
+            if canonical.startswith("torch.nn.Parameter"):
+                held = v.tensor("held by a ParameterList", "float", v.ON_DEVICE, flags=v.BUFFER)
+            return Value(v.SEQUENCE, item=held)
+        return Value(v.INSTANCE, flags=v.MODULE, cls=canonical)
+
+    def placement(self, node: ast.Call, named: dict[str, Value], where: int = -1) -> tuple[int, bool]:
+        """Where a factory puts its tensor, and whether the call says so."""
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                return v.ANYWHERE, True
+            if keyword.arg == "device":
+                if isinstance(keyword.value, ast.Constant):
+                    if keyword.value.value is None:
+                        return v.ON_HOST, False
+                    if str(keyword.value.value) in ("cpu", "meta"):
+                        return v.ON_HOST, True
+                    return v.ON_DEVICE, True
+                value = named["device"]
+                return (v.ON_HOST if value.flags & v.DEVICE_CPU else v.ON_DEVICE), True
+            if keyword.arg == "out":
+                return v.ANYWHERE, True
+        if self.device_context:
+            return v.ON_DEVICE, True
+        return v.ON_HOST, False
+
+    def make_factory(self, tail: str, node: ast.Call) -> Value:
+        """torch.arange, zeros, ...: on the host unless told otherwise."""
+        positional, named = self.arguments(node)
+        if tail == "normal" and any(value.is_tensor for value in positional):
+            return self.operator(tail, "torch.normal", positional, named, node, None)
+        device, said = self.placement(node, named)
+        kind = _dtype_of(named)
+        if not kind:
+            if tail in ops.INT_FACTORIES:
+                kind = "int"
+            elif tail == "arange":
+                floats = any(isinstance(value.const, float) for value in positional)
+                kind = "float" if floats else ("int" if all(value.kinds & v.NUMBER for value in positional) else "")
+            elif tail == "full":
+                fill = positional[1] if len(positional) > 1 else named.get("fill_value", v.UNKNOWN_VALUE)
+                kind = {bool: "bool", int: "int", float: "float"}.get(type(fill.const), "")
+            else:
+                kind = "float"
+        for value in positional:
+            for part in (value, *(value.items or ())):
+                if part.is_tensor and not (tail == "full" and value is positional[-1]):
+                    self.event("shape.from-value", span_of(node), f"torch.{tail}", part)
+        flags = v.FRESH | (v.RANDOM if tail in ops.RANDOM_FACTORIES else 0)
+        if any((value.flags & v.READ) for value in positional):
+            flags |= v.DYNAMIC
+        ndim = _rank_of_sizes(tail, positional, node)
+        if not said:
+            self.event("host.factory", span_of(node), f"torch.{tail}")
+        return v.tensor(f"made by torch.{tail}", kind, device, ndim, flags)
+
+    def make_from_data(self, tail: str, node: ast.Call) -> Value:
+        """torch.tensor(data) and its kin."""
+        positional, named = self.arguments(node)
+        data = positional[0] if positional else named.get("data", v.UNKNOWN_VALUE)
+        device, said = self.placement(node, named)
+        kind = _dtype_of(named)
+        if not kind:
+            kind = {bool: "bool", int: "int", float: "float"}.get(type(data.const), "")
+        if tail in ops.TYPED_CONSTRUCTORS:
+            kind = {"BoolTensor": "bool", "LongTensor": "int", "IntTensor": "int"}.get(tail, "float")
+            if tail == "Tensor" and data.kinds & v.NUMBER:
+                self.event("host.factory", span_of(node), f"torch.{tail}")
+                return v.tensor(f"made by torch.{tail}", kind, v.ON_HOST, flags=v.FRESH)
+        if data.is_tensor and not data.kinds & v.SEQUENCE:
+            if tail in ("as_tensor", "asarray", "Tensor"):
+                return data._replace(flags=data.flags & ~v.SYMBOL, device=device if said else data.device)
+            return data._replace(flags=data.flags & ~v.SYMBOL, why=f"made by torch.{tail}")
+        elements = data.items if data.items is not None else ((data.item,) if data.item is not None else ())
+        for part in elements:
+            if part.is_tensor:
+                self.event("sync.number", span_of(node), f"torch.{tail} of tensors", part)
+                break
+        if data.kinds == v.NUMBER:
+            self.event("host.scalar-tensor", span_of(node), f"torch.{tail}", **_placed(said))
+            ndim = 0
+        else:
+            self.event("host.data-tensor", span_of(node), f"torch.{tail}", **_placed(said))
+            ndim = -1
+        return v.tensor(f"made by torch.{tail}", kind, device, ndim, v.FRESH)
+
+    # -- operators, as function or method --------------------------------------------------------------------
+
+    def operator(
+        self,
+        name: str,
+        spelled: str,
+        positional: list[Value],
+        named: dict[str, Value],
+        node: ast.Call,
+        receiver: Value | None,
+    ) -> Value:
+        """An operator of torch, called as ``torch.name(x, ...)`` or ``x.name(...)``."""
+        operands = [*([receiver] if receiver is not None else []), *positional, *named.values()]
+        flat = [part for value in operands for part in ((value,) if value.is_tensor else _held(value))]
+        tensors = [value for value in flat if value.is_tensor]
+        source = receiver if receiver is not None else (tensors[0] if tensors else None)
+        why = source.why if receiver is not None and source is not None else f"{spelled} returns a tensor"
+        needs = receiver.needs if receiver is not None else ()
+        device = merge_device(tensors)
+        flags = 0
+        for value in tensors:
+            flags |= value.flags & _FLOW
+        if name in ops.RANDOM_FACTORIES or name == "bernoulli":
+            flags |= v.RANDOM
+        if name in ops.FINITE_OPS:
+            flags |= v.FINITE
+        self.operator_events(name, spelled, positional, named, node, receiver, source)
+        if name in ("nonzero", "argwhere", "unique", "unique_consecutive", "masked_select"):
+            flags |= v.DYNAMIC
+        if name in ("equal", "allclose", "is_nonzero"):
+            self.event("sync.equal", span_of(node), f"{spelled}()", source)
+            return v.READ_VALUE
+        kind = _result_dtype(name, source, tensors, named)
+        result = v.tensor(why, kind, device, _rank(name, source, positional, named, receiver), flags, needs)
+        if len(tensors) > 1 and receiver is None:
+            self.meet_operands(node, positional)
+        return _shaped(name, result, positional, named, receiver)
+
+    def meet_operands(self, node: ast.Call, positional: list[Value]) -> None:
+        """A host tensor that meets a device tensor in one call."""
+        pairs = [(argument, value) for argument, value in zip(node.args, positional) if value.is_tensor]
+        for index, (one_node, one) in enumerate(pairs):
+            for other_node, other in pairs[index + 1 :]:
+                self.meet(one_node, one, other_node, other)
+
+    def operator_events(
+        self,
+        name: str,
+        spelled: str,
+        positional: list[Value],
+        named: dict[str, Value],
+        node: ast.Call,
+        receiver: Value | None,
+        source: Value | None,
+    ) -> None:
+        """What an operator costs besides its result."""
+        handler = _COSTS.get(name)
+        if handler is None:
+            return
+        arguments = positional if receiver is None else [receiver, *positional]
+        if name == "where":
+            if len(arguments) == 1 and not named and not any(isinstance(a, ast.Starred) for a in node.args):
+                self.event(handler, span_of(node), "torch.where with one argument", source)
+        elif name in ("repeat_interleave",):
+            repeats = arguments[1] if len(arguments) > 1 else named.get("repeats", v.NUMBER_VALUE)
+            if repeats.is_tensor and "output_size" not in named:
+                self.event(handler, span_of(node), spelled, repeats)
+        elif name == "one_hot":
+            if len(arguments) < 2 and "num_classes" not in named:
+                self.event(handler, span_of(node), spelled, source)
+        elif name in ("split", "chunk", "tensor_split", "split_with_sizes"):
+            sizes = arguments[1] if len(arguments) > 1 else named.get("split_size_or_sections", v.NUMBER_VALUE)
+            for part in (sizes, *(sizes.items or ())):
+                if part.is_tensor and not part.kinds & v.UNKNOWN:
+                    self.event(handler, span_of(node), spelled, part)
+                    break
+        elif name == "ctc_loss":
+            self.event(handler, span_of(node), spelled, source)
+        elif source is not None or receiver is not None or positional:
+            self.event(handler, span_of(node), spelled, source)
+
+    # -- methods ---------------------------------------------------------------------------------------------
+
+    def tensor_method(self, base: Value, method: str, function: ast.Attribute, node: ast.Call) -> Value:
+        """``t.method(...)`` on a tensor."""
+        positional, named = self.arguments(node)
+        if self.is_sink_method(method):
+            self.event("method", span_of(node), f".{method}", base)
+        if method in ops.NUMBER_METHODS:
+            return v.SHAPE_VALUE if method in ("size", "stride") and not positional and not named else v.NUMBER_VALUE
+        if method in ("item", "__index__", "__int__", "__float__"):
+            numbers = {"numbers": "0-d"} if base.ndim == 0 else {"numbers": "one"}
+            self.event("sync.item", span_of(node), f".{method}()", base, **numbers)
+            return v.READ_VALUE
+        if method == "tolist":
+            self.event("sync.tolist", span_of(node), ".tolist()", base)
+            return Value(v.SEQUENCE, item=v.READ_VALUE)
+        if method == "numpy":
+            self.event("sync.numpy", span_of(node), ".numpy()", base)
+            return v.NUMPY_VALUE
+        if method == "pin_memory":
+            self.event("host.pinned", span_of(node), ".pin_memory()", base)
+            return base
+        if method in ("to", "cuda", "cpu", "type"):
+            return self.moved(base, method, function, positional, named, node)
+        if method in ops.CAST_METHODS:
+            return _plain(base)._replace(dtype=ops.CAST_METHODS[method])
+        if method in ops.NEW_FACTORIES or method in ops.FACTORIES_LIKE:
+            return self.new_tensor(base, method, positional, named, node)
+        if method in ops.OTHER_METHODS:
+            return v.UNKNOWN_VALUE
+        if method == "type_as" and positional:
+            return _plain(base)._replace(dtype=positional[0].dtype, device=positional[0].device)
+        if method in ops.RANDOM_METHODS:
+            return _plain(base)._replace(flags=(base.flags | v.RANDOM) & ~v.SYMBOL)
+        if method in ("copy_", "fill_", "zero_", "masked_fill_", "add_", "mul_", "requires_grad_", "set_", "resize_"):
+            return _plain(base)
+        return self.operator(method, f".{method}()", positional, named, node, _plain(base))
+
+    def is_sink_method(self, method: str) -> bool:
+        """Whether some rule lists the tensor method."""
+        return method in self.context.sinks.methods
+
+    def new_tensor(
+        self, base: Value, method: str, positional: list[Value], named: dict[str, Value], node: ast.Call
+    ) -> Value:
+        """``x.new_zeros(...)`` and ``x.new_tensor(data)``: on x's device."""
+        kind = _dtype_of(named) or base.dtype
+        if method == "new_tensor":
+            self.event("host.data-tensor", span_of(node), ".new_tensor()", placed="yes")
+        return v.tensor(f"made by .{method}()", kind, base.device, needs=base.needs)
+
+    def moved(
+        self,
+        base: Value,
+        method: str,
+        function: ast.Attribute,
+        positional: list[Value],
+        named: dict[str, Value],
+        node: ast.Call,
+    ) -> Value:
+        """``.to(...)``, ``.cuda()``, ``.cpu()``, ``.type(...)``."""
+        plain = _plain(base)
+        target = v.ANYWHERE
+        if method == "cpu":
+            target = v.ON_HOST
+        elif method == "cuda":
+            target = v.ON_DEVICE
+        else:
+            for value in [*positional, *named.values()]:
+                if value.kinds & v.DTYPE and value.dtype:
+                    plain = plain._replace(dtype=value.dtype)
+                elif value.kinds & v.DTYPE:
+                    plain = plain._replace(dtype="bool" if plain.dtype == "bool" and method == "type_" else "")
+                elif value.kinds == v.TEXT and isinstance(value.const, str):
+                    target = v.ON_HOST if value.const == "cpu" else v.ON_DEVICE
+                elif value.kinds & v.DEVICE:
+                    target = v.ON_HOST if value.flags & v.DEVICE_CPU else v.ON_DEVICE
+                elif value.is_tensor and not value.needs:
+                    target = value.device
+                    plain = plain._replace(dtype=value.dtype)
+                elif value.kinds & v.UNKNOWN and method == "to":
+                    name = dotted(node.args[0]) if node.args else None
+                    if name is not None and name.rpartition(".")[2] in ("device", "_device", "dev"):
+                        target = v.ON_DEVICE
+                    elif name is not None and "dtype" in name:
+                        plain = plain._replace(dtype="")
+                    else:
+                        return plain._replace(dtype="", device=v.ANYWHERE)
+        if target == v.ON_HOST and base.device != v.ON_HOST:
+            if base.device == v.ON_DEVICE or method == "cpu" or isinstance(node.args[0], ast.Constant):
+                self.event("sync.copy", span_of(node), ".to('cpu')" if method == "to" else f".{method}()", base)
+        if target == v.ON_DEVICE and base.device == v.ON_HOST:
+            self.moved_to_device(base, function, node)
+        if target != v.ANYWHERE:
+            plain = plain._replace(device=target)
+        return plain
+
+    def moved_to_device(self, base: Value, function: ast.Attribute, node: ast.Call) -> None:
+        """A host tensor copied to the device: one event for the pair of factory and move."""
+        inner = function.value
+        if isinstance(inner, ast.Call):
+            place = (inner.lineno, inner.col_offset)
+            for kind in _MADE:
+                made = self.events.get((kind, *place))
+                if made is not None:
+                    if kind == "host.factory":
+                        del self.events[(kind, *place)]
+                        self.event("host.factory-moved", span_of(node), made.subject, base)
+                    return
+        self.event("host.moved", span_of(node), source_of(node, 40), base)
+
+
+def _plain(value: Value) -> Value:
+    """The tensor as the result of an operation: no longer the attribute or argument itself."""
+    return value._replace(
+        flags=value.flags & _FLOW, items=None, item=None, kinds=value.kinds & v.TENSOR | (value.kinds & v.UNKNOWN)
+    )
+
+
+def _placed(said: bool) -> dict[str, str]:
+    return {"placed": "yes"} if said else {}
+
+
+def _held(value: Value) -> tuple[Value, ...]:
+    if value.items is not None:
+        return value.items
+    return (value.item,) if value.item is not None else ()
+
+
+def _other(kind: str, positional: list[Value]) -> Value:
+    if kind == "number":
+        return v.NUMBER_VALUE
+    if kind == "dtype":
+        return v.DTYPE_VALUE
+    if kind == "device":
+        cpu = bool(positional) and positional[0].const == "cpu"
+        return Value(v.DEVICE, flags=v.DEVICE_CPU if cpu else 0)
+    return v.OTHER_VALUE
+
+
+def _dtype_of(named: dict[str, Value]) -> str:
+    value = named.get("dtype")
+    return value.dtype if value is not None else ""
+
+
+def _rank_of_sizes(tail: str, positional: list[Value], node: ast.Call) -> int:
+    if tail in ("arange", "linspace", "logspace", "randperm"):
+        return 1
+    if tail in ("rand", "randn", "zeros", "ones", "empty", "full"):
+        if not positional:
+            return -1
+        first = positional[0]
+        if first.kinds & v.SEQUENCE:
+            return len(first.items) if first.items is not None else -1
+        if tail != "full" and not any(isinstance(argument, ast.Starred) for argument in node.args):
+            return len(positional)
+    return -1
+
+
+def _result_dtype(name: str, source: Value | None, tensors: list[Value], named: dict[str, Value]) -> str:
+    said = named.get("dtype")
+    if said is not None:
+        return said.dtype
+    if name in ops.BOOL_OPS or name in ("any", "all"):
+        return "bool"
+    if name in ops.INT_OPS:
+        return "int"
+    if source is None:
+        return ""
+    if name in ("nonzero", "argwhere"):
+        return "int"
+    if name == "where":
+        kinds = {value.dtype for value in tensors[1:]}
+        return kinds.pop() if len(kinds) == 1 else ""
+    if name in ops.KEEP_DTYPE:
+        if name in ("cat", "stack", "concat"):
+            kinds = {value.dtype for value in tensors}
+            return kinds.pop() if len(kinds) == 1 else ""
+        return source.dtype
+    if name in ("sum", "cumsum", "prod") and source.dtype in ("bool", "int"):
+        return "int"
+    if name in ("softmax", "log_softmax", "sigmoid", "mean", "sqrt", "exp", "log", "linear", "layer_norm", "relu",
+                "matmul", "bmm", "gelu", "dropout", "embedding", "scaled_dot_product_attention", "interpolate"):  # fmt: skip
+        return "float"
+    return source.dtype if source.dtype == "float" else ""
+
+
+def _rank(
+    name: str, source: Value | None, positional: list[Value], named: dict[str, Value], receiver: Value | None
+) -> int:
+    if name in ops.REDUCTIONS:
+        rest = positional if receiver is not None else positional[1:]
+        if not rest and not {"dim", "axis", "keepdim"} & set(named):
+            return 0
+        return -1
+    if source is not None and name in ops.BOOL_OPS | {"abs", "neg", "clamp", "clone", "detach", "float", "masked_fill"}:
+        return source.ndim
+    return -1
+
+
+def _shaped(
+    name: str, result: Value, positional: list[Value], named: dict[str, Value], receiver: Value | None
+) -> Value:
+    """One tensor, or the tuple or list of tensors the operator gives."""
+    rest = positional if receiver is not None else positional[1:]
+    if name in ops.PAIRS_ALWAYS or name in ops.PAIRS and (
+        "dim" in named or "keepdim" in named or bool(rest) and not rest[0].is_tensor
+    ):
+        indices = result._replace(dtype="int")
+        return Value(v.SEQUENCE, items=(result, indices), flags=v.RESULT)
+    if name in ops.LISTS:
+        return Value(v.SEQUENCE, item=result._replace(ndim=-1))
+    count = ops.TUPLES.get(name)
+    if count:
+        return v.sequence([result] * count)
+    if name == "where" and len(rest) == 0 and receiver is None or name == "nonzero" and "as_tuple" in named:
+        return Value(v.SEQUENCE, item=result._replace(dtype="int", flags=result.flags | v.DYNAMIC))
+    if name in ("unique", "unique_consecutive") and ("return_inverse" in named or "return_counts" in named):
+        return Value(v.SEQUENCE, item=result)
+    return result
+
+
+_COSTS: dict[str, str] = {
+    "nonzero": "shape.nonzero",
+    "argwhere": "shape.nonzero",
+    "where": "shape.nonzero",
+    "masked_select": "shape.mask-read",
+    "unique": "shape.unique",
+    "unique_consecutive": "shape.unique",
+    "bincount": "shape.bincount",
+    "repeat_interleave": "shape.repeat-interleave",
+    "one_hot": "shape.one-hot",
+    "split": "shape.split",
+    "split_with_sizes": "shape.split",
+    "tensor_split": "shape.split",
+    "ctc_loss": "host.lengths",
+}
