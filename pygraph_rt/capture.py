@@ -31,7 +31,7 @@ from .driver import (
 )
 from .errors import DriverError, Unprovable
 from .parameters import AddressMap, Block, Edge, Node, Range
-from .placeholders import ALIGNMENT, Placeholders, Request, extent
+from .placeholders import ALIGNMENT, Placeholders, Request, extent, tensor_at
 from .replay import Platform, Replay, alignment_class
 from .templates import NodeTemplates, RawNode, fields_of
 

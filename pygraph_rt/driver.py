@@ -197,7 +197,9 @@ class Driver:
         """Node handles in creation order."""
         count = _size(0)
         self._call("cuGraphGetNodes", _ptr(graph), None, ctypes.byref(count))
-        handles = (_ptr * max(count.value, 1))()
+        if not count.value:
+            return []
+        handles = (_ptr * count.value)()
         self._call("cuGraphGetNodes", _ptr(graph), handles, ctypes.byref(count))
         return [int(handles[i] or 0) for i in range(count.value)]
 
@@ -205,7 +207,9 @@ class Driver:
         """(from node, to node, edge data) of every edge (cuGraphGetEdges_v2, which does not lose edge data)."""
         count = _size(0)
         self._call("cuGraphGetEdges_v2", _ptr(graph), None, None, None, ctypes.byref(count))
-        room = max(count.value, 1)
+        if not count.value:
+            return []
+        room = count.value
         sources, targets, data = (_ptr * room)(), (_ptr * room)(), (_EdgeData * room)()
         self._call("cuGraphGetEdges_v2", _ptr(graph), sources, targets, data, ctypes.byref(count))
         return [

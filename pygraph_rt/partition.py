@@ -237,7 +237,7 @@ class Partition:
                 if results is None:
                     return self._ordinary(args, "its inputs changed during the call")
             accepted = True
-        except (PygraphError, torch.OutOfMemoryError) as error:
+        except (PygraphError, RuntimeError) as error:
             self._decline(capture.reason_of(error))
             ran = error.__cause__
             if isinstance(ran, verification.Ran):

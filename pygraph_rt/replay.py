@@ -267,7 +267,8 @@ class Replay:
             code = submit[node]()
             if code:
                 raise DriverError(
-                    f"a graph node could not be updated: {self._driver.describe(code)}"
+                    f"{self._templates.describe(node)} could not be updated: "
+                    f"{self._driver.describe(code)}"
                 )
         self.patched += len(dirty)
         dirty.clear()

@@ -116,6 +116,15 @@ class NodeTemplates:
         """A field's bytes as they are now."""
         return ctypes.string_at(self.address + self._offsets[node, field], size)
 
+    def describe(self, node: int) -> str:
+        """What a node does, in a few words."""
+        params = self._nodes[node].params
+        if isinstance(params, KernelNode):
+            return f"kernel {params.name}"
+        if isinstance(params, MemcpyParams):
+            return f"a copy of {params.width} bytes"
+        return f"a memory set of {params.width} elements of {params.element_size} bytes"
+
     def submission(
         self, node: int, driver: Driver, executable: int
     ) -> tuple[Callable[..., int], Any, Any, Any] | tuple[Callable[..., int], Any, Any, Any, Any]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .arena import poison, untouched
-from .errors import Unprovable
+from .errors import PygraphError, Unprovable
 from .placeholders import ALIGNMENT
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -101,8 +101,8 @@ def first_call(
     """Run both paths and compare; `args` is emptied.
 
     `served` returns None when it would not serve the call. Raises Unprovable when results differ or when the graph
-    touched memory of the captures; the caller then still has to run the ordinary path unless it already ran
-    (`Unprovable.__cause__` is then a `Ran`).
+    touched memory of the captures, or what the driver raises; when the ordinary path ran before that, the error's
+    `__cause__` is a `Ran` with its outputs.
     """
     try:
         copies = with_copies(args, written)
@@ -120,11 +120,11 @@ def first_call(
     args.clear()
     try:
         _compare(ordinary, served, live, copies, kept, expected, written, poisoned)
-    except Unprovable as error:
-        raise error from Ran(expected)
     except torch.OutOfMemoryError:
         note = "not compared with the ordinary path: too little memory for two sets of outputs"
         return Verdict(expected, note)
+    except (PygraphError, RuntimeError) as error:
+        raise error from Ran(expected)
     return Verdict(expected, "compared with the ordinary path, bit for bit")
 
 
