@@ -1,0 +1,120 @@
+"""What the GPU tests share: compiling both ways, moving memory about, poisoning it, comparing bits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+import pygraph_rt
+from pygraph_rt.verification import same_bits
+
+DEVICE = "cuda"
+
+
+def graphed(function: Any, **options: Any) -> Any:
+    """Compiled with graphs."""
+    return torch.compile(function, backend=pygraph_rt.pygraph, options=options or None)
+
+
+def ungraphed(function: Any) -> Any:
+    """The same compiled code without graphs."""
+    return torch.compile(function, backend=pygraph_rt.pygraph, options={"graphs": "never"})
+
+
+def regions(state: str | None = None) -> list[dict[str, Any]]:
+    """Regions in the report, without those that were told not to use graphs or were freed."""
+    found = [
+        r
+        for r in pygraph_rt.report().to_dict()["regions"]
+        if "graphs='never'" not in r["reason"] and r["state"] != "released"
+    ]
+    return [r for r in found if state is None or r["state"] == state]
+
+
+def leaves(value: Any) -> list[Any]:
+    """Tensors of a nested result, in order."""
+    return [x for x in torch.utils._pytree.tree_leaves(value) if isinstance(x, torch.Tensor)]
+
+
+def assert_same(actual: Any, expected: Any) -> None:
+    """Equal bit for bit, tensor by tensor."""
+    left, right = leaves(actual), leaves(expected)
+    assert len(left) == len(right)
+    for i, (a, b) in enumerate(zip(left, right)):
+        assert same_bits(a, b), (
+            f"output {i} of shape {tuple(a.shape)} differs: "
+            f"{(a != b).sum().item()} of {a.numel()} values"
+        )
+
+
+def poison_free_memory() -> None:
+    """Fill every free block of the caching allocator with 0xFF."""
+    torch.cuda.synchronize()
+    sizes = [
+        block["size"]
+        for segment in torch.cuda.memory_snapshot()
+        if tuple(segment["segment_pool_id"]) == (0, 0)
+        for block in segment["blocks"]
+        if block["state"] == "inactive"
+    ]
+    held = [
+        torch.empty(size, dtype=torch.uint8, device=DEVICE).fill_(255)
+        for size in sorted(sizes, reverse=True)
+    ]
+    del held
+    torch.cuda.synchronize()
+
+
+def copies(values: Sequence[Any]) -> list[Any]:
+    """Independent copies of tensor arguments, with their strides."""
+    return [
+        v.clone(memory_format=torch.preserve_format) if isinstance(v, torch.Tensor) else v
+        for v in values
+    ]
+
+
+def check(
+    function: Callable[..., Any],
+    make: Callable[[], list[Any]],
+    *,
+    calls: int = 6,
+    reference: Callable[..., Any] | None = None,
+    served: bool = True,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """Compare graphed and ungraphed code on fresh inputs, with moved and poisoned memory; returns the regions.
+
+    Inputs are compared after the call too, because they may have been written to. `served`: every region must end up
+    served by a graph.
+    """
+    fast, plain = graphed(function, **options), ungraphed(reference or function)
+    kept: list[tuple[Any, Any]] = []
+    junk: list[torch.Tensor] = []
+    with torch.no_grad():
+        for i in range(calls):
+            inputs = make()
+            others = copies(inputs)
+            junk.append(
+                torch.empty(random.randrange(1, 1 << 22), dtype=torch.uint8, device=DEVICE)
+            )
+            if i % 3 == 2:
+                junk.clear()
+            poison_free_memory()
+            actual = fast(*inputs)
+            poison_free_memory()
+            expected = plain(*others)
+            assert_same(actual, expected)
+            assert_same(inputs, others)
+            kept.append((actual, expected))
+        for actual, expected in kept:
+            assert_same(actual, expected)
+    found = regions()
+    if served:
+        assert found, "nothing was compiled into a partition"
+        for region in found:
+            assert region["state"] == "serving", region["reason"]
+            assert region["served"] >= calls - 2, region
+    return found
