@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.fixes.names import assigned_values, dotted, parameters, stores
+from pygraph_lint.fixes.names import assigned_values, dotted, stores
 from pygraph_lint.fixes.proposal import Proposal
 
 # Constant values, or values that are copied: the same bits whichever device writes them.
@@ -29,10 +29,8 @@ def keyword(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def starred(call: ast.Call) -> bool:
-    """Whether arguments come from ``*args`` or ``**kwargs``."""
-    return any(isinstance(arg, ast.Starred) for arg in call.args) or any(
-        item.arg is None for item in call.keywords
-    )
+    """Whether keyword arguments come from ``**kwargs``."""
+    return any(item.arg is None for item in call.keywords)
 
 
 def has_integer_values(proposal: Proposal, call: ast.Call, name: str) -> bool:
@@ -141,9 +139,3 @@ def _device_annotation(proposal: Proposal, node: ast.expr) -> bool:
     return proposal.names.qualified(node) == "torch.device" or (
         isinstance(node, ast.Name) and node.id in ("str", "int")
     )
-
-
-def is_parameter(proposal: Proposal, name: str) -> bool:
-    """Whether a name is a parameter of the function around the finding."""
-    function = proposal.function
-    return function is not None and any(arg.arg == name for arg in parameters(function))

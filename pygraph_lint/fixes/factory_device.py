@@ -90,7 +90,6 @@ def _to(proposal: Proposal, move: ast.Call) -> tuple[str, str]:
             other = source.segment(written)
             return f"{other}.device", f".to({other})"
         _expect_device(proposal, written)
-    proposal.need("pure-device", _harmless(proposal, written), "the device is computed by a call")
     dtype = keyword(move, "dtype") or (arguments[0] if arguments else None)
     names = {item.arg for item in move.keywords}
     plain = len(arguments) <= 1 and not names - {"device", "dtype", "non_blocking", "copy"}
@@ -116,12 +115,6 @@ def _expect_device(proposal: Proposal, node: ast.expr) -> None:
     proposal.safe_if("proven-device", False, f"only its name says that {dotted(node)} is a device")
 
 
-def _harmless(proposal: Proposal, device: ast.expr) -> bool:
-    if proposal.names.callee(device) == "torch.device" and isinstance(device, ast.Call):
-        return all(pure(arg) for arg in device.args) and not device.keywords
-    return pure(device)
-
-
 def _factory(proposal: Proposal, call: ast.Call) -> str:
     name = proposal.names.callee(call)
     if name is None or name not in FACTORIES:
@@ -131,7 +124,7 @@ def _factory(proposal: Proposal, call: ast.Call) -> str:
 
 def _conditions(proposal: Proposal, call: ast.Call, name: str) -> None:
     """What must hold of a factory call before it may get a ``device=``."""
-    proposal.need("starred", not starred(call), "the factory's arguments are not all written out")
+    proposal.need("starred", not starred(call), "the factory's keywords are not all written out")
     proposal.need("no-device", keyword(call, "device") is None, "the factory has a device already")
     grad = keyword(call, "requires_grad")
     leaf = grad is None or (isinstance(grad, ast.Constant) and grad.value is False)
@@ -141,24 +134,11 @@ def _conditions(proposal: Proposal, call: ast.Call, name: str) -> None:
     proposal.need("no-out", keyword(call, "out") is None, "the factory writes into out=")
     pinned = keyword(call, "pin_memory") is None
     proposal.need("not-pinned", pinned, "the host tensor is pinned on purpose")
-    if name == "torch.tensor":
-        data = call.args[0] if call.args else keyword(call, "data")
-        literal = data is not None and _numbers(data)
-        proposal.need("literal", literal, "the data may be a tensor, which keeps its own device")
     proposal.safe_if(
         "integers",
         has_integer_values(proposal, call, name),
         "a range of floats may differ in its last bit between devices",
     )
-
-
-def _numbers(node: ast.expr) -> bool:
-    """Whether data is a number or nested lists of numbers."""
-    if isinstance(node, (ast.List, ast.Tuple)):
-        return all(_numbers(item) for item in node.elts)
-    if isinstance(node, ast.UnaryOp):
-        return _numbers(node.operand)
-    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float, complex))
 
 
 def _meeting(proposal: Proposal, call: ast.Call) -> None:

@@ -20,11 +20,11 @@ import ast
 from typing import NamedTuple
 
 from pygraph_lint.fixes.conditions import joined, operands, with_parentheses
-from pygraph_lint.fixes.flow import binding, changed_in_place, fresh, is_norm_call, used_outside
+from pygraph_lint.fixes.flow import binding, fresh, is_norm_call, used_outside
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import dotted
 from pygraph_lint.fixes.proposal import Declined, Proposal
-from pygraph_lint.fixes.statements import line_span, one_line, text_lines, written
+from pygraph_lint.fixes.statements import line_span, one_line, written
 
 CODES = ("PG307",)
 _TESTS = frozenset({"torch.isinf", "torch.isnan", "torch.isfinite"})
@@ -173,7 +173,8 @@ def _conditions(proposal: Proposal, guard: _Guard) -> None:
         )
     alone = all(source.alone(item) for item in guard.node.body)
     proposal.need("alone", alone, "the branch is written on one line")
-    proposal.need("else-if", not _is_elif(proposal, guard.node), "the branch is an elif")
+    free = bool(guard.statics) or not _is_elif(proposal, guard.node)
+    proposal.need("else-if", free, "the branch is an elif")
     bounds = [
         *guard.clamp.args[_skipped(proposal, guard) :],
         *(item.value for item in guard.clamp.keywords),
@@ -194,8 +195,6 @@ def _conditions(proposal: Proposal, guard: _Guard) -> None:
     proposal.safe_if(
         "fresh", is_new, f"{guard.name} becomes a copy, and the caller may hold the original"
     )
-    untouched = not changed_in_place(function, guard.name)
-    proposal.safe_if("in-place", untouched, f"{guard.name} is changed in place, and is now a copy")
 
 
 def _skipped(proposal: Proposal, guard: _Guard) -> int:
@@ -324,11 +323,10 @@ def _dissolve(proposal: Proposal, guard: _Guard, selection: str) -> None:
     header_end = source.line_start(guard.node.test.end_lineno) + len(
         source.line(guard.node.test.end_lineno)
     )
-    between = source.text[header_end:first].strip("\r\n")
+    between = source.text[header_end:first].removeprefix(source.newline)
     update, end = line_span(source, guard.update, guard.update)
     kept = source.text[first:update]
-    proposal.need("no-text", not text_lines(kept), "the branch holds a string over several lines")
-    comments = between + source.newline if between.strip() else ""
+    comments = between if between.strip() else ""
     moved = [
         indent + line[len(inner) :] if line.startswith(inner) else (indent + line.strip()).rstrip()
         for line in (comments + kept).splitlines()

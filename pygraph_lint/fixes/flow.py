@@ -62,13 +62,15 @@ def binds(node: ast.AST, name: str) -> bool:
 
 
 def fresh(proposal: Proposal, statement: ast.stmt, name: str) -> bool:
-    """Whether a name holds a new real floating-point tensor that nothing else refers to at
-    ``statement``.
+    """Whether a name holds a new tensor that nothing else refers to at ``statement``.
 
-    Seen only where it is the result of a normalisation layer and was not handed on since.
+    Seen only where it is the result of arithmetic or of a normalisation layer and was not handed
+    on since.
     """
     bound = binding(proposal, statement, name)
-    if bound is None or not is_norm_call(proposal, bound.value):
+    if bound is None:
+        return False
+    if not isinstance(bound.value, ast.BinOp) and not is_norm_call(proposal, bound.value):
         return False
     for before in earlier(proposal, statement):
         if before is bound:
@@ -102,34 +104,6 @@ def is_norm_call(proposal: Proposal, value: ast.expr) -> bool:
         and target.value.id == "self"
     ]
     return bool(made) and all(proposal.names.callee(node) in NORMS for node in made)
-
-
-def changed_in_place(function: ast.AST, name: str) -> bool:
-    """Whether a function updates what a name holds in place: ``x += y``, ``x[i] = y``,
-    ``x.add_(y)``, ``out=x``.
-    """
-    for node in own_nodes(function):
-        if isinstance(node, ast.AugAssign) and _root(node.target) == name:
-            return True
-        if (
-            isinstance(node, ast.Subscript)
-            and not isinstance(node.ctx, ast.Load)
-            and _root(node) == name
-        ):
-            return True
-        if isinstance(node, ast.Attribute) and _root(node) == name:
-            in_place = node.attr.endswith("_") and node.attr[0] != "_"
-            if in_place or not isinstance(node.ctx, ast.Load):
-                return True
-        if isinstance(node, ast.keyword) and node.arg == "out" and _root(node.value) == name:
-            return True
-    return False
-
-
-def _root(node: ast.AST) -> str | None:
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else None
 
 
 def used_outside(function: ast.AST, name: str, inside: ast.AST) -> bool:

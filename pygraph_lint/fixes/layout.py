@@ -21,10 +21,12 @@ def wrap(line: str, width: int, unit: str = "    ") -> list[str]:
     """
     if len(line) <= width:
         return [line]
-    pairs = _outer_pairs(line)
-    if not pairs:
-        return [line]
     indent = line[: len(line) - len(line.lstrip())]
+    pairs = _outer_pairs(line)
+    if pairs is None:
+        return [line]
+    if not pairs:
+        return _in_parentheses(line, indent, width, unit)
     pair = pairs[-1]
     tail = line[pair.close :]
     if len(tail.rstrip(",:")) > 1:
@@ -69,8 +71,8 @@ def _parts(line: str, pair: _Pair) -> list[str]:
     return [part for part in parts if part]
 
 
-def _outer_pairs(line: str) -> list[_Pair]:
-    """The outermost pairs of brackets with their commas; none where the line is not whole or has a
+def _outer_pairs(line: str) -> list[_Pair] | None:
+    """The outermost pairs of brackets with their commas; None where the line is not whole or has a
     comment.
     """
     pairs: list[_Pair] = []
@@ -82,25 +84,25 @@ def _outer_pairs(line: str) -> list[_Pair]:
         if char in "'\"":
             end = _string_end(line, position)
             if end is None:
-                return []
+                return None
             position = end
             continue
         if char == "#":
-            return []
+            return None
         if char in _CLOSING:
             if not stack:
                 commas = []
             stack.append(position)
         elif char in ")]}":
             if not stack or _CLOSING[line[stack[-1]]] != char:
-                return []
+                return None
             start = stack.pop()
             if not stack:
                 pairs.append(_Pair(start, position, tuple(commas)))
         elif char == "," and len(stack) == 1:
             commas.append(position)
         position += 1
-    return [] if stack else pairs
+    return None if stack else pairs
 
 
 def _string_end(line: str, start: int) -> int | None:

@@ -43,9 +43,9 @@ def _import_bindings(statement: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def imported(source: Source) -> dict[str, str]:
-    """Module-level names bound by imports, to what they stand for.
+    """Module-level names and what they stand for; empty where an import is not what binds them.
 
-    A name bound twice differently is left out.
+    A name bound twice differently stands for nothing.
     """
     bound: dict[str, str] = {}
     lost: set[str] = set()
@@ -56,7 +56,9 @@ def imported(source: Source) -> dict[str, str]:
             bound[name] = target
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             lost.add(node.id)
-    return {name: target for name, target in bound.items() if name not in lost}
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            lost.add(node.name)
+    return bound | dict.fromkeys(lost, "")
 
 
 def locals_of(function: Function) -> set[str]:
@@ -103,9 +105,10 @@ class Names:
         if written is None:
             return None
         first, _, rest = written.partition(".")
-        if first in self._hidden or first not in self._imported:
+        target = self._imported.get(first)
+        if first in self._hidden or not target:
             return None
-        return f"{self._imported[first]}.{rest}" if rest else self._imported[first]
+        return f"{target}.{rest}" if rest else target
 
     def callee(self, node: ast.AST) -> str | None:
         """The qualified name a call calls."""

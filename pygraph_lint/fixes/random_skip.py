@@ -33,6 +33,12 @@ def propose(proposal: Proposal) -> None:
     proposal.need(
         "truth", _only_truth(proposal, statement), "the comparison's result is used as a value"
     )
+    assert isinstance(part, ast.Compare)
+    drawn = not any(
+        isinstance(side, ast.Call) and side is not probability
+        for side in (part.left, *part.comparators)
+    )
+    proposal.need("drawn", drawn, "the draw itself would depend on the probability")
     text = proposal.source.segment(probability)
     proposal.need("done", not _asked(proposal, test, text), "the probability is looked at already")
     start, _ = (
@@ -67,10 +73,8 @@ def _probability(proposal: Proposal, node: ast.expr) -> ast.expr | None:
 def _is_draw(proposal: Proposal, node: ast.expr) -> bool:
     """A call of ``torch.rand``, or a name that only ever holds one: numbers in [0, 1)."""
     if isinstance(node, ast.Name) and proposal.function is not None:
-        values = assigned_values(proposal.function, node.id)
-        return values is not None and all(
-            proposal.names.callee(value) == "torch.rand" for value in values
-        )
+        values = assigned_values(proposal.function, node.id) or [node]
+        return all(proposal.names.callee(value) == "torch.rand" for value in values)
     return proposal.names.callee(node) == "torch.rand"
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import ast
 import struct
 
-from pygraph_lint.fixes.factories import keyword, starred
+from pygraph_lint.fixes.factories import keyword
+from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined, Proposal
 
 CODES = ("PG103",)
@@ -24,23 +25,11 @@ def propose(proposal: Proposal) -> None:
     if call is None or proposal.names.callee(call) != "torch.tensor":
         raise Declined("not a call of torch.tensor")
     device = proposal.note("meets")
-    torch = proposal.source.segment(call.func).removesuffix(".tensor")
     proposal.message = "Fill a 0-d tensor on the device instead of copying a number there"
     if device is None:
         raise Declined("no tensor it meets is known at this place")
-    proposal.need("starred", not starred(call), "the arguments are not all written out")
-    proposal.need("no-device", keyword(call, "device") is None, "the tensor has a device already")
-    proposal.need(
-        "spelled",
-        torch + ".tensor" == proposal.source.segment(call.func),
-        "tensor is imported by itself",
-    )
-    known = {"dtype", "data"}
-    proposal.need(
-        "plain",
-        all(item.arg in known for item in call.keywords) and len(call.args) <= 1,
-        "requires_grad or pin_memory is asked for",
-    )
+    plain = all(item.arg in ("dtype", "data") for item in call.keywords) and len(call.args) <= 1
+    proposal.need("plain", plain, "more than a value and a dtype is asked for")
     value = call.args[0] if call.args else keyword(call, "data")
     if value is None:
         raise Declined("there is no number")
@@ -59,7 +48,8 @@ def propose(proposal: Proposal) -> None:
     dtype = keyword(call, "dtype")
     kept = f", dtype={proposal.source.segment(dtype)}" if dtype is not None else ""
     proposal.replace_node(
-        call, f"{torch}.full((), {proposal.source.segment(value)}{kept}, device={device})"
+        call,
+        f"{use_torch(proposal)}.full((), {proposal.source.segment(value)}{kept}, device={device})",
     )
 
 

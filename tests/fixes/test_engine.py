@@ -1,0 +1,127 @@
+"""The engine: imports, spellings, positions, overlaps, line endings."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from pygraph_lint.findings import Edit, Fix, Location
+from pygraph_lint.fixes.engine import apply, fix_text
+from pygraph_lint.fixes.layout import wrap
+from tests.fixes.support import expect, finding, marked, offer
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import os\nimport sys\n", "import os\nimport sys\nimport torch\n"),
+        (
+            "import os\n\nfrom torch import nn\n",
+            "import os\n\nimport torch\nfrom torch import nn\n",
+        ),
+        ('"""A doc."""\nX = 1\n', '"""A doc."""\n\nimport torch\nX = 1\n'),
+        (
+            "from __future__ import annotations\n",
+            "from __future__ import annotations\n\nimport torch\n",
+        ),
+        ("X = 1\n", "import torch\n\nX = 1\n"),
+        ("import torch.nn as nn\n", "import torch\nimport torch.nn as nn\n"),
+        ("import torch.nn\n", "import torch.nn\n"),
+    ],
+)
+def test_an_import_is_added_once(before: str, after: str) -> None:
+    body = "\ndef forward(x):\n    «print(x)»\n    «print(2)»\n"
+    guarded = "\ndef forward(x):\n" + "".join(
+        f"    if not torch.compiler.is_compiling():\n        print({what})\n" for what in ("x", "2")
+    )
+    expect(before + body, after + guarded, "PG501", "unsafe")
+
+
+def test_the_files_own_spelling_is_used() -> None:
+    _, changed = offer("import torch as t\ndef f(x):\n    «print(x)»\n", "PG501")
+    assert "if not t.compiler.is_compiling():" in changed
+
+
+@pytest.mark.parametrize(
+    "text", ["def f(torch):\n    «print(1)»\n", "torch = 1\ndef f(x):\n    «print(1)»\n"]
+)
+def test_a_name_that_means_something_else_is_not_used(text: str) -> None:
+    fix, changed = offer(text, "PG501")
+    assert fix is not None
+    assert "torch means something else" in fix.reason or "import torch" not in changed
+    assert changed == marked(text)[0]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_line_endings_and_marks_stay(newline: str, mark: str) -> None:
+    plain, spans = marked(
+        "# größer\nimport torch\ndef f(x):\n"
+        "    ä = '€'; y = «torch.ones(2).cuda()»\n    «print(x)»\n"
+    )
+    text = mark + plain.replace("\n", newline)
+    rows = [
+        finding(plain, span, code) for span, code in zip(spans, ("PG101", "PG501"), strict=True)
+    ]
+    fixes = fix_text(text, rows)
+    changed, applied = apply(text, [fix for fix in fixes if fix is not None])
+    assert len(applied) == 2
+    expected = (
+        "# größer\nimport torch\ndef f(x):\n    ä = '€'; y = torch.ones(2, device='cuda')\n"
+        "    if not torch.compiler.is_compiling():\n        print(x)\n"
+    )
+    assert changed == mark + expected.replace("\n", newline)
+
+
+def test_overlapping_fixes_are_left_for_the_next_pass() -> None:
+    def edit(start: int, end: int, content: str) -> Fix:
+        place = Edit(content, Location(1, start + 1), Location(1, end + 1))
+        return Fix("safe", content, edits=(place,))
+
+    first, second, third = edit(0, 4, "one"), edit(2, 6, "two"), edit(4, 4, "-")
+    assert apply("abcdefgh", [first, second, third]) == ("one-efgh", [first, third])
+    assert apply("abcdefgh", [first, first]) == ("oneefgh", [first])
+
+
+def test_findings_without_a_rewrite_and_broken_files_get_none() -> None:
+    plain, spans = marked("import torch\nx = «torch.ones(2).cuda()»\n")
+    assert fix_text(plain, [finding(plain, spans[0], "PG999")]) == (None,)
+    assert fix_text("x = (\n", [finding(plain, (0, 1), "PG101")]) == (None,)
+
+
+def test_a_second_run_finds_nothing_to_change() -> None:
+    text = "import torch\ndef f(x):\n    return «torch.zeros(2).to(x.device)»\n"
+    _, changed = offer(text, "PG101")
+    start = changed.index("torch.zeros")
+    again = finding(changed, (start, changed.rindex(")") + 1), "PG101")
+    fix = fix_text(changed, [again])[0]
+    assert fix is not None
+    assert fix.applicability == "declined"
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("x = f(aaaa, bbbb)", ["x = f(aaaa, bbbb)"]),
+        ("x = function(aaaaaa, bbbbbb)", ["x = function(", "    aaaaaa, bbbbbb", ")"]),
+        (
+            "x = function(aaaaaaaaaaa, bbbbbbbbbbb)",
+            ["x = function(", "    aaaaaaaaaaa,", "    bbbbbbbbbbb,", ")"],
+        ),
+        ("yyyy = aaaaaaa + bbbbbbbbbb", ["yyyy = (", "    aaaaaaa + bbbbbbbbbb", ")"]),
+        (
+            "  f('a, (b', cccccccccccccccc),",
+            ["  f(", "      'a, (b',", "      cccccccccccccccc,", "  ),"],
+        ),
+        (
+            "x[aaaaaaaaaaaa, bbbbbbbbbbbbbbb]",
+            ["x[", "    aaaaaaaaaaaa,", "    bbbbbbbbbbbbbbb", "]"],
+        ),
+        ("x = function(aaaa, bbb)  # why so", ["x = function(aaaa, bbb)  # why so"]),
+    ],
+)
+def test_long_lines_break_at_brackets(line: str, lines: list[str]) -> None:
+    assert wrap(line, 26) == lines
+    if line[0] != " ":
+        assert ast.dump(ast.parse("\n".join(lines))) == ast.dump(ast.parse(line))

@@ -1,0 +1,296 @@
+"""Branches that guard: against inf and nan, for dropping layers, around what is only said."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fixes.equivalence import assert_same, breaks, compiled, module_of, run
+from tests.fixes.strategies import DTYPES, FEW, tensors
+from tests.fixes.support import decline, expect, marked, offer
+
+FINITE = {
+    "half": (
+        """
+        import torch
+
+        def forward(x, y):
+            x = x + y
+            # clamp inf values to enable fp16 training
+            if x.dtype == torch.float16 and «torch.isinf(x).any()»:
+                limit = torch.finfo(x.dtype).max - 1000
+                x = torch.clamp(x, min=-limit, max=limit)
+            return x
+        """,
+        """
+        import torch
+
+        def forward(x, y):
+            x = x + y
+            # clamp inf values to enable fp16 training
+            if x.dtype == torch.float16:
+                limit = torch.finfo(x.dtype).max - 1000
+                x = torch.where(torch.isinf(x).any(), torch.clamp(x, min=-limit, max=limit), x)
+            return x
+        """,
+    ),
+    "either": (
+        """
+        import torch
+
+        def forward(x, y):
+            x = x * y
+            if (
+                x.dtype in (torch.float16, torch.bfloat16)
+                and «(torch.isinf(x).any() or torch.isnan(x).any())»
+            ):
+                x = x.clamp(-4.0, 4.0)  # both sides
+            return x
+        """,
+        """
+        import torch
+
+        def forward(x, y):
+            x = x * y
+            if x.dtype in (torch.float16, torch.bfloat16):
+                x = torch.where(torch.isinf(x).any() | torch.isnan(x).any(), x.clamp(-4.0, 4.0), x)
+                # both sides
+            return x
+        """.replace(
+            """
+                x = torch.where(torch.isinf(x).any() | torch.isnan(x).any(), x.clamp(-4.0, 4.0), x)
+                # both""",
+            """
+                x = torch.where(
+                    torch.isinf(x).any() | torch.isnan(x).any(), x.clamp(-4.0, 4.0), x
+                )  # both""",
+        ),
+    ),
+    "norm": (
+        """
+        import torch
+        from torch import nn
+
+        class Layer(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.norm = nn.LayerNorm(3)
+
+            def forward(self, x, y):
+                x = self.norm(x)
+                if «not torch.isfinite(x).all()»:
+                    # keep it finite
+
+                    limit = torch.finfo(x.dtype).max - 1000
+                    x = torch.clamp(x, min=-limit, max=limit)
+                return x
+
+        torch.manual_seed(0)
+        forward = Layer()
+        """,
+        """
+        import torch
+        from torch import nn
+
+        class Layer(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.norm = nn.LayerNorm(3)
+
+            def forward(self, x, y):
+                x = self.norm(x)
+                # keep it finite
+
+                limit = torch.finfo(x.dtype).max - 1000
+                x = torch.where(
+                    torch.isfinite(x).all(), x, torch.clamp(x, min=-limit, max=limit)
+                )
+                return x
+
+        torch.manual_seed(0)
+        forward = Layer()
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_a_finite_guard_becomes_a_selection(name: str) -> None:
+    expect(*FINITE[name], "PG307")
+
+
+def _pair(name: str) -> tuple[object, object]:
+    before, after = FINITE[name]
+    old = module_of(marked(before)[0]).forward
+    return old, module_of(textwrap.dedent(after)).forward
+
+
+@pytest.mark.parametrize("name", FINITE)
+@FEW
+@given(data=st.data())
+def test_finite_guards_give_the_same(name: str, data: st.DataObject) -> None:
+    old, new = _pair(name)
+    dtypes = [torch.float32] if name == "norm" else DTYPES
+    x = data.draw(tensors(dtypes))
+    y = data.draw(st.sampled_from([torch.ones((), dtype=x.dtype), torch.full((), 2).to(x.dtype)]))
+    with torch.autocast("cpu", enabled=data.draw(st.booleans())):
+        assert_same(run(old, (x, y)), run(new, (x, y)))
+    with torch.no_grad():
+        assert_same(run(old, (x, y)), run(new, (x, y)))
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_finite_guards_do_not_break_the_graph(name: str) -> None:
+    old, new = _pair(name)
+    dtype = torch.float32 if name == "norm" else torch.float16
+    for value in (1.0, float("inf"), float("nan")):
+        x = torch.full((2, 3), value, dtype=dtype, requires_grad=True)
+        y = torch.ones((), dtype=dtype)
+        assert_same(run(compiled(old), (x, y)), run(compiled(new), (x, y)))
+    assert (breaks(old, (x, y)) > 0, breaks(new, (x, y))) == (True, 0)
+
+
+NOT_SELECTED = [
+    ("if «torch.isinf(x).any()»:\n        x = x * 2", "does not end in a clamp"),
+    (
+        "if «torch.isinf(x).any()»:\n        x = x.clamp(0)\n    else:\n        x = -x",
+        "without else",
+    ),
+    ("if «torch.isinf(x).any()»:\n        print(x)\n        x = x.clamp(0)", "more than assign"),
+    ("if «torch.isinf(x).sum() > 1»:\n        x = x.clamp(0)", "not a plain test"),
+]
+
+
+@pytest.mark.parametrize(("body", "reason"), NOT_SELECTED)
+def test_other_guards_stay(body: str, reason: str) -> None:
+    decline(f"import torch\n\ndef forward(x):\n    {body}\n    return x\n", "PG307", reason)
+
+
+SKIP = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, layerdrop):
+        super().__init__()
+        self.layerdrop = layerdrop
+
+    def forward(self, x):
+        done = []
+        for index in range(3):
+            to_drop = False
+            if self.training:
+                dropout_probability = torch.rand([])
+                if «dropout_probability < self.layerdrop»:  # skip the layer
+                    to_drop = True
+            draw = torch.rand([])
+            skip = self.training and «(draw < self.layerdrop)»
+            third = torch.rand(())
+            if «self.layerdrop > third»:
+                continue
+            if not to_drop and (not skip or index > 5):
+                x = x + index
+                done.append(index)
+        return x, done
+
+def forward(x, layerdrop, training):
+    return Model(layerdrop).train(training)(x)
+"""
+NOT_SKIPPED = (
+    SKIP.replace("«(draw", "self.layerdrop > 0 and «(draw")
+    .replace("«self.layer", "self.layerdrop > 0 and «self.layer")
+    .replace("«dropout", "self.layerdrop > 0 and «dropout")
+)
+
+
+def test_layerdrop_asks_for_the_probability_first() -> None:
+    expect(SKIP, marked(NOT_SKIPPED)[0], "PG306")
+
+
+def test_layerdrop_gives_the_same() -> None:
+    old, new = module_of(marked(SKIP)[0]).forward, module_of(marked(NOT_SKIPPED)[0]).forward
+    for layerdrop in (0.0, 0, -1.0, 0.4, 1.0, 1.5, float("nan"), None, "0.1"):
+        for training in (False, True):
+            arguments = (torch.ones(2), layerdrop, training)
+            assert_same(run(old, arguments, seed=3), run(new, arguments, seed=3))
+    arguments = (torch.ones(2), 0.0, True)
+    assert_same(run(compiled(old), arguments), run(compiled(new), arguments))
+    assert (breaks(old, arguments) > 0, breaks(new, arguments)) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    "test", ["x.mean() < self.layerdrop", "draw <= self.layerdrop", "draw > self.layerdrop"]
+)
+def test_other_comparisons_stay(test: str) -> None:
+    body = f"    draw = torch.rand([])\n    if «{test}»:\n        return 1\n"
+    text = f"import torch\n\ndef f(self, x):\n{body}"
+    decline(text, "PG306", "not a comparison of a draw")
+
+
+def test_what_is_said_goes_behind_the_guard() -> None:
+    fix = expect(
+        '''
+        import logging
+
+        import torch
+
+        logger = logging.getLogger(__name__)
+
+        def forward(x, mask=None):
+            if mask is not None:
+                «logger.warning("mask")»  # once
+            if mask is None or x is mask:
+                «print(
+                    """no
+            mask""",
+                    x.shape,
+                )»
+            «logger.info("x", x.shape)»
+            if x is None:
+                «print(x)»
+            else:
+                return x
+            return x
+        ''',
+        '''
+        import logging
+
+        import torch
+
+        logger = logging.getLogger(__name__)
+
+        def forward(x, mask=None):
+            if not torch.compiler.is_compiling() and mask is not None:
+                logger.warning("mask")  # once
+            if not torch.compiler.is_compiling() and (mask is None or x is mask):
+                print(
+                    """no
+            mask""",
+                    x.shape,
+                )
+            if not torch.compiler.is_compiling():
+                logger.info("x", x.shape)
+            if x is None:
+                if not torch.compiler.is_compiling():
+                    print(x)
+            else:
+                return x
+            return x
+        ''',
+        "PG502",
+        "unsafe",
+    )
+    assert "no longer" in fix.reason
+
+
+def test_what_is_said_eagerly_is_still_said(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "import torch\ndef forward(x):\n    «print('seen')»\n    return x + 1\n"
+    _, changed = offer(text, "PG501")
+    new, x = module_of(changed).forward, torch.ones(2)
+    assert_same(run(module_of(marked(text)[0]).forward, (x,)), run(new, (x,)))
+    assert capsys.readouterr().out == "seen\nseen\n"
+    assert breaks(new, (x,)) == 0
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,204 @@
+"""Factories and numbers made where they are used."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from tests.fixes.equivalence import assert_same, breaks, compiled, module_of, run
+from tests.fixes.support import decline, expect, offer
+
+HEAD = """
+import torch
+
+def forward(x, device: torch.device, dtype, other=None):
+    n = x.shape[0]
+"""
+
+MOVED = [
+    ("«torch.zeros(n, 3).to(x.device)»", "torch.zeros(n, 3, device=x.device)"),
+    ("«torch.ones((n,)).to(device)»", "torch.ones((n,), device=device)"),
+    ("«torch.zeros(*x.shape).to(x.device)»", "torch.zeros(*x.shape, device=x.device)"),
+    (
+        "«torch.full((n, n), 2).to(device=device, non_blocking=True)»",
+        "torch.full((n, n), 2, device=device)",
+    ),
+    (
+        "«torch.arange(0, n, 2, dtype=torch.int64).to(device=device, dtype=torch.float)»",
+        "torch.arange(0, n, 2, dtype=torch.int64, device=device).to(dtype=torch.float)",
+    ),
+    ("«torch.arange(n).to(x.device, dtype)»", "torch.arange(n, device=x.device).to(dtype)"),
+    ("«torch.eye(3).cuda()»", 'torch.eye(3, device="cuda")'),
+    ("«torch.eye(3).cuda(1)»", 'torch.eye(3, device="cuda:1")'),
+    ("«torch.zeros(3).to(torch.device('cpu'))»", "torch.zeros(3, device=torch.device('cpu'))"),
+    ("«torch.tensor([1.0, n]).to(x.device)»", "torch.tensor([1.0, n], device=x.device)"),
+    ("2 * «torch.ones(3).to(x.device)».sum()", "2 * torch.ones(3, device=x.device).sum()"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), MOVED)
+def test_factory_is_made_on_its_device(before: str, after: str) -> None:
+    expect(f"{HEAD}    return {before}\n", f"{HEAD}    return {after}\n", "PG101")
+
+
+def test_layout_and_comments_stay() -> None:
+    expect(
+        """
+        import torch
+
+        def forward(x):
+            return «torch.zeros(  # one row each
+                x.shape[0],
+                3,  # channels
+            ).to(x.device)»
+        """,
+        """
+        import torch
+
+        def forward(x):
+            return torch.zeros(  # one row each
+                x.shape[0],
+                3,
+                # channels
+                device=x.device,
+            )
+        """.replace("3,\n                # channels", "3,  # channels"),
+        "PG101",
+    )
+
+
+def test_a_line_that_grows_too_long_is_broken_as_the_file_does() -> None:
+    expect(
+        """
+        import torch
+
+        def forward(self, hidden_states, embedding):
+            self.position = embedding(«torch.arange(hidden_states.shape[1])», hidden_states)
+            return self.position
+        """,
+        """
+        import torch
+
+        def forward(self, hidden_states, embedding):
+            self.position = embedding(
+                torch.arange(hidden_states.shape[1], device=hidden_states.device), hidden_states
+            )
+            return self.position
+        """,
+        "PG102",
+        kind="host.factory",
+        meets="hidden_states.device",
+        uses="device",
+    )
+
+
+NOT_MOVED = [
+    ("«torch.rand(3).to(x.device)»", "the same on every device"),
+    ("«torch.randn(3).cuda()»", "the same on every device"),
+    ("«torch.zeros(3).to(other)»", "may be a dtype or a tensor"),
+    ("«torch.zeros(3).to(dtype)»", "may be a dtype or a tensor"),
+    ("«torch.zeros(3).to(dtype=dtype)»", "names no device"),
+    ("f'{«torch.zeros(3).to(x.device)»}'", "f-string"),
+]
+
+
+@pytest.mark.parametrize(("before", "reason"), NOT_MOVED)
+def test_factory_is_left_alone(before: str, reason: str) -> None:
+    decline(f"{HEAD}    return {before}\n", "PG101", reason)
+
+
+def test_a_tensor_to_move_to_keeps_its_dtype() -> None:
+    expect(
+        HEAD + "    return «torch.zeros(3).to(other)»\n",
+        HEAD + "    return torch.zeros(3, device=other.device).to(other)\n",
+        "PG101",
+        kind="host.factory-moved",
+        moved_to="tensor",
+    )
+
+
+def test_a_device_known_by_name_only_is_unsafe() -> None:
+    text = "import torch\ndef forward(x, device):\n    return «torch.zeros(3).to(device)»\n"
+    fix, changed = offer(text, "PG101")
+    assert fix is not None
+    assert "torch.zeros(3, device=device)" in changed
+    assert (fix.applicability, "only its name" in fix.reason) == ("unsafe", True)
+
+
+SHAPES = [(), (0,), (1,), (3, 2)]
+DTYPES = [torch.bool, torch.int64, torch.float16, torch.float32, torch.float64]
+
+
+@pytest.mark.parametrize(("before", "after"), [pair for pair in MOVED if "cuda" not in pair[0]])
+def test_moved_factories_give_the_same(before: str, after: str) -> None:
+    """Run on the CPU, and on the meta device for everything but values."""
+    plain = before.replace("«", "").replace("»", "")
+    old = module_of(f"{HEAD}    return {plain}\n").forward
+    new = module_of(f"{HEAD}    return {after}\n").forward
+    for shape, dtype, device in itertools.product(SHAPES[1:], DTYPES, ("cpu", "meta")):
+        where = torch.device(device)
+        arguments = (torch.ones(shape, dtype=dtype, device=where), where, dtype)
+        assert_same(run(old, arguments), run(new, arguments))
+    arguments = (torch.ones(3), torch.device("cpu"), torch.float32)
+    assert_same(run(compiled(old), arguments), run(compiled(new), arguments))
+    assert breaks(new, arguments) == 0
+
+
+SCALARS = [
+    ("x * «torch.tensor(2.0)»", "x * torch.full((), 2.0, device=x.device)"),
+    ("x + «torch.tensor(3)»", "x + torch.full((), 3, device=x.device)"),
+    ("x < «torch.tensor(-1)»", "x < torch.full((), -1, device=x.device)"),
+    (
+        "torch.where(x > 0, x, «torch.tensor(0.0, dtype=x.dtype)»)",
+        "torch.where(x > 0, x, torch.full((), 0.0, dtype=x.dtype, device=x.device))",
+    ),
+    (
+        "torch.maximum(x, «torch.tensor(0.5)»)",
+        "torch.maximum(x, torch.full((), 0.5, device=x.device))",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), SCALARS)
+def test_a_number_is_filled_on_the_device(before: str, after: str) -> None:
+    expect(
+        f"{HEAD}    return {before}\n",
+        f"{HEAD}    return {after}\n",
+        "PG103",
+        kind="host.scalar-tensor",
+        meets="x.device",
+    )
+
+
+@pytest.mark.parametrize(("before", "after"), SCALARS)
+def test_filled_numbers_give_the_same(before: str, after: str) -> None:
+    plain = before.replace("«", "").replace("»", "")
+    old = module_of(f"{HEAD}    return {plain}\n").forward
+    new = module_of(f"{HEAD}    return {after}\n").forward
+    odd = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 1e30])
+    given: list[torch.Tensor] = [odd, odd.clone().requires_grad_(), odd[::2]]
+    for shape, dtype in itertools.product(SHAPES[1:], DTYPES):
+        given.append(torch.ones(shape, dtype=dtype))
+    given += [torch.ones(2, 3, device="meta"), torch.ones(4).t()]
+    for x in given:
+        arguments = (x, torch.device("cpu"), None)
+        assert_same(run(old, arguments), run(new, arguments))
+    arguments = (odd, torch.device("cpu"), None)
+    assert_same(run(compiled(old), arguments), run(compiled(new), arguments))
+
+
+def test_zero_dimensional_operands_promote_alike() -> None:
+    old = module_of(f"{HEAD.replace('x.shape[0]', '1')}    return x * torch.tensor(2.0)\n").forward
+    new = module_of(
+        f"{HEAD.replace('x.shape[0]', '1')}    return x * torch.full((), 2.0, device=x.device)\n"
+    ).forward
+    for dtype in DTYPES:
+        arguments = (torch.ones((), dtype=dtype), torch.device("cpu"), None)
+        assert_same(run(old, arguments), run(new, arguments))
+
+
+def test_numbers_stay_where_nothing_is_known() -> None:
+    decline(f"{HEAD}    return x * «torch.tensor(2.0)»\n", "PG103", "no tensor it meets")
+    decline(f"{HEAD}    return x * «torch.arange(2)»\n", "PG103", "torch.tensor", meets="x.device")

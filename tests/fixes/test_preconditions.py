@@ -1,0 +1,46 @@
+"""Every precondition of every rewrite is needed: without it, a case goes wrong.
+
+A case is declined, or offered as unsafe, because of one precondition. With that one left out the
+rewrite is offered, or called safe, and, where the case can be run, before and after differ.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import pygraph_lint.fixes
+from tests.fixes.counterexamples import CASES, Case
+from tests.fixes.equivalence import assert_same, module_of, run
+from tests.fixes.support import marked, offer
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rewrite}-{case.precondition}")
+def test_precondition_is_needed(case: Case) -> None:
+    fix, _ = offer(case.source, case.code, case.kind, **case.notes)
+    loose, changed = offer(
+        case.source, case.code, case.kind, frozenset({case.precondition}), **case.notes
+    )
+    assert fix is not None
+    assert loose is not None
+    assert fix.applicability != "safe"
+    assert (loose.applicability, loose.reason) != (fix.applicability, fix.reason)
+    if case.arguments is None:
+        return
+    assert loose.edits
+    before = module_of(marked(case.source)[0]).forward
+    after = module_of(changed).forward
+    with pytest.raises(AssertionError):
+        assert_same(run(before, case.arguments()), run(after, case.arguments()))
+
+
+def test_every_precondition_has_a_case() -> None:
+    folder = Path(pygraph_lint.fixes.__file__).parent
+    declared = {
+        (path.stem, name)
+        for path in folder.glob("*.py")
+        for name in re.findall(r"\.(?:need|safe_if)\(\s*\"([\w-]+)\"", path.read_text("utf-8"))
+    }
+    assert declared == {(case.rewrite, case.precondition) for case in CASES}
