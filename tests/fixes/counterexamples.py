@@ -230,7 +230,7 @@ CASES = [
         "pure",
         "PG306",
         _lines("draw = torch.rand([])", "if «draw < x.pop()»:", "    return 1", "return 0"),
-        lambda: ([0.0, 0.0],),
+        lambda: ([0.5, 0.5],),
     ),
     Case(
         "random_skip",
