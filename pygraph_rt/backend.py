@@ -32,7 +32,9 @@ def _environment() -> Environment:
         same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
         reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
     )
-    return Environment(driver, platform, Disposal(driver, torch.cuda.synchronize, platform.capturing))
+    return Environment(
+        driver, platform, Disposal(driver, torch.cuda.synchronize, platform.capturing)
+    )
 
 
 class Backend:

@@ -11,7 +11,7 @@ import contextlib
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -71,7 +71,7 @@ class Captured(NamedTuple):
     recordings: tuple[Recording, Recording]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _capture_stream(driver: Driver, device: int) -> torch.cuda.ExternalStream:
     """A stream that nothing else launches on: whatever is launched on a capturing stream becomes part of the graph."""
     with torch.cuda.device(device):
@@ -193,7 +193,11 @@ def _record(
         allocator = outputs.PlacedAllocator(
             outputs.allocator_of(function),
             requests,
-            {s.allocation: placed[k] for k, s in enumerate(plan.storages) if s.allocation is not None and k in placed},
+            {
+                s.allocation: placed[k]
+                for k, s in enumerate(plan.storages)
+                if s.allocation is not None and k in placed
+            },
         )
         code = outputs.with_allocator(function, allocator)
         graph = _capture_graph(
@@ -245,9 +249,13 @@ def _run_into(
         copied.add(spec.storage)
         source = value.untyped_storage()
         if source.nbytes() != storage.nbytes:
-            raise Unprovable("a library call returned memory of another size than on the call before")
+            raise Unprovable(
+                "a library call returned memory of another size than on the call before"
+            )
         whole = torch.empty((0,), dtype=torch.uint8, device=value.device)
-        target = whole.clone().set_(placed[spec.storage].untyped_storage(), 0, (storage.nbytes,), (1,))
+        target = whole.clone().set_(
+            placed[spec.storage].untyped_storage(), 0, (storage.nbytes,), (1,)
+        )
         target.copy_(whole.set_(source, 0, (storage.nbytes,), (1,)))
 
 
@@ -414,7 +422,9 @@ def _build(
             if i in patched
         }
         templates = NodeTemplates(nodes, driver.current_context())
+        scratch = _move_off_placeholders(driver, nodes, device)
         executable = driver.instantiate(clone)
+        del scratch
         return Replay(
             driver,
             platform,
@@ -436,6 +446,32 @@ def _build(
             driver.destroy_exec(executable)
         driver.destroy_graph(clone)
         raise
+
+
+def _move_off_placeholders(driver: Driver, nodes: dict[int, RawNode], device: int) -> torch.Tensor:
+    """Point copies and memory sets at ordinary memory, which has to live until the graph is instantiated.
+
+    An executable graph accepts new addresses for such nodes only when they are memory of the kind it was
+    instantiated with, and placeholder addresses are of another kind than what torch's allocator hands out.
+    """
+    sizes = [n.params.width for n in nodes.values() if isinstance(n.params, MemcpyParams)]
+    sizes += [
+        n.params.width * n.params.element_size
+        for n in nodes.values()
+        if isinstance(n.params, MemsetParams)
+    ]
+    half = -(-max(sizes, default=0) // ALIGNMENT) * ALIGNMENT
+    scratch = torch.empty(2 * half, dtype=torch.uint8, device=torch.device("cuda", device))
+    for handle, params in nodes.values():
+        if isinstance(params, MemcpyParams):
+            copy = MemcpyParams.from_buffer_copy(params)
+            copy.src_device, copy.dst_device = scratch.data_ptr(), scratch.data_ptr() + half
+            driver.set_memcpy_node(handle, copy)
+        elif isinstance(params, MemsetParams):
+            fill = MemsetParams.from_buffer_copy(params)
+            fill.dst = scratch.data_ptr()
+            driver.set_memset_node(handle, fill)
+    return scratch
 
 
 def reason_of(error: BaseException) -> str:

@@ -255,9 +255,7 @@ class Driver:
         )
         query = getattr(self._cu, name)
         while True:
-            code = query(
-                _ptr(handle), _size(len(layout)), ctypes.byref(offset), ctypes.byref(size)
-            )
+            code = query(_ptr(handle), _size(len(layout)), ctypes.byref(offset), ctypes.byref(size))
             if code == _INVALID_VALUE:  # the documented answer for "no such parameter"
                 return layout
             self._check(name, code)
@@ -296,6 +294,14 @@ class Driver:
         self._call("cuGraphMemsetNodeGetParams", _ptr(node), ctypes.byref(params))
         return params
 
+    def set_memcpy_node(self, node: int, params: MemcpyParams) -> None:
+        """Replace a copy node's parameters in a graph that is not instantiated yet."""
+        self._call("cuGraphMemcpyNodeSetParams", _ptr(node), ctypes.byref(params))
+
+    def set_memset_node(self, node: int, params: MemsetParams) -> None:
+        """Replace a memory-set node's parameters in a graph that is not instantiated yet."""
+        self._call("cuGraphMemsetNodeSetParams", _ptr(node), ctypes.byref(params))
+
     def clone_graph(self, graph: int) -> int:
         """A copy of a graph that does not depend on the original."""
         clone = _ptr()
@@ -321,9 +327,7 @@ class Driver:
 
     def destroy_exec(self, executable: int) -> None:
         """Free an executable graph; a driver that is already shut down is no error."""
-        self._check_shutdown(
-            "cuGraphExecDestroy", self._cu.cuGraphExecDestroy(_ptr(executable))
-        )
+        self._check_shutdown("cuGraphExecDestroy", self._cu.cuGraphExecDestroy(_ptr(executable)))
 
     def destroy_graph(self, graph: int) -> None:
         """Free a graph; a driver that is already shut down is no error."""
@@ -362,7 +366,10 @@ class Driver:
         value = _size()
         prop = _allocation_prop(device)
         self._call(
-            "cuMemGetAllocationGranularity", ctypes.byref(value), ctypes.byref(prop), ctypes.c_int(0)
+            "cuMemGetAllocationGranularity",
+            ctypes.byref(value),
+            ctypes.byref(prop),
+            ctypes.c_int(0),
         )
         return value.value
 
@@ -431,9 +438,7 @@ def _allocation_prop(device: int) -> _AllocationProp:
     return _AllocationProp(1, 0, _Location(1, device), None, (ctypes.c_uint8 * 8)())
 
 
-def _field_addresses(
-    params: KernelParams, layout: list[tuple[int, int]]
-) -> tuple[list[int], int]:
+def _field_addresses(params: KernelParams, layout: list[tuple[int, int]]) -> tuple[list[int], int]:
     """Address of each parameter's bytes, and the size of the packed buffer (0 when `kernelParams` is used)."""
     if params.params:
         return [int(params.params[i] or 0) for i in range(len(layout))], 0

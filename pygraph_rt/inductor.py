@@ -80,7 +80,9 @@ def compile_plain(gm: Any, inputs: Sequence[Any], patches: dict[str, Any]) -> An
     return compile_fx(gm, inputs, config_patches=patches or None)
 
 
-def compile_graphed(gm: Any, inputs: Sequence[Any], patches: dict[str, Any], wrap: WrapPartition) -> Any:
+def compile_graphed(
+    gm: Any, inputs: Sequence[Any], patches: dict[str, Any], wrap: WrapPartition
+) -> Any:
     """Compile a graph with Inductor, with `wrap` around each partition of its inference graphs."""
     import torch._functorch.config
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
@@ -154,7 +156,9 @@ def _identity(graph: Any) -> tuple[str, str]:
     name = f"graph {compile_id}" if compile_id is not None else "graph"
     lines = []
     for node in graph.graph.nodes:
-        found = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', node.meta.get("stack_trace") or "")
+        found = re.findall(
+            r'File "([^"]+)", line (\d+), in (\S+)', node.meta.get("stack_trace") or ""
+        )
         if found:
             lines.append(found[-1])
     if not lines:
@@ -163,4 +167,3 @@ def _identity(graph: Any) -> tuple[str, str]:
     same_file = [int(n) for p, n, f in lines if (p, f) == (path, function)]
     span = f"{min(same_file)}-{max(same_file)}" if max(same_file) > min(same_file) else number
     return name, f"{function} at {path}:{span}"
-

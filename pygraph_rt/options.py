@@ -37,9 +37,7 @@ class Options:
         for name in ("observe", "variants"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise OptionError(
-                    f"option {name}={value!r} must be a whole number of 1 or more"
-                )
+                raise OptionError(f"option {name}={value!r} must be a whole number of 1 or more")
         if not isinstance(self.verify, bool):
             raise OptionError(f"option verify={self.verify!r} must be True or False")
 

@@ -184,7 +184,10 @@ def _of_input(tensor: torch.Tensor, inputs: Sequence[Any]) -> OfInput | None:
 
 
 def learn_outputs(
-    results: Sequence[Any], inputs: Sequence[Any], constants: Sequence[torch.Tensor], trace: AllocationTrace
+    results: Sequence[Any],
+    inputs: Sequence[Any],
+    constants: Sequence[torch.Tensor],
+    trace: AllocationTrace,
 ) -> OutputPlan:
     """The output plan of one ordinary call. `inputs` are the tensors it was given, still alive.
 
@@ -200,7 +203,9 @@ def learn_outputs(
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             raise Unprovable(f"it returns a {type(value).__name__} that is no dense tensor")
         if not value.is_cuda:
-            raise Unprovable("it returns a CPU tensor; return it outside of the compiled region, or move it to the GPU")
+            raise Unprovable(
+                "it returns a CPU tensor; return it outside of the compiled region, or move it to the GPU"
+            )
         alias = _of_input(value, inputs)
         if alias is not None:
             outputs.append(alias)

@@ -202,7 +202,9 @@ def _check_not_memory(
         return
     for word in (a,) if a == b else (a, b):
         if maps[0].find(word) is not None or maps[1].find(word) is not None:
-            raise _unexplained(node, word, "memory of this region in a way that the two captures do not agree on")
+            raise _unexplained(
+                node, word, "memory of this region in a way that the two captures do not agree on"
+            )
         kind = memory_kind(word)
         if kind is not None:
             raise _unexplained(node, word, f"{kind} memory")
@@ -231,5 +233,7 @@ def apply(plan: PatchPlan, nodes: Sequence[Node], addresses: dict[Block, int]) -
     fields = [[bytearray(f) for f in node.fields] for node in nodes]
     for patch in plan.patches:
         value = addresses[patch.block] + patch.addend
-        fields[patch.node][patch.field][patch.offset : patch.offset + WORD] = value.to_bytes(WORD, "little")
+        fields[patch.node][patch.field][patch.offset : patch.offset + WORD] = value.to_bytes(
+            WORD, "little"
+        )
     return [[bytes(f) for f in node] for node in fields]

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 log = logging.getLogger("pygraph_rt")
@@ -96,7 +96,16 @@ class Report:
     def __str__(self) -> str:
         if not self.regions:
             return "pygraph: nothing was compiled with this backend yet."
-        head = ("region", "state", "graphs", "nodes", "served", "ordinary", "arena MiB", "capture ms")
+        head = (
+            "region",
+            "state",
+            "graphs",
+            "nodes",
+            "served",
+            "ordinary",
+            "arena MiB",
+            "capture ms",
+        )
         rows = [head]
         for r in self.regions:
             rows.append(
@@ -126,7 +135,7 @@ def report() -> Report:
     return Report(tuple(asdict(region) for region in regions))
 
 
-@lru_cache(maxsize=None)
+@cache
 def notice(text: str) -> None:
     """Log a sentence at WARNING level, once a process."""
     log.warning("%s", text)

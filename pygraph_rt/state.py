@@ -81,7 +81,9 @@ def global_state() -> tuple[Hashable, ...]:
     """The switches' values now; equal tuples mean that library calls would choose alike."""
     try:
         return tuple([reader() for reader in _READERS])
-    except RuntimeError:  # torch refuses to read a switch that was set through its old and its new name
+    except (
+        RuntimeError
+    ):  # torch refuses to read a switch that was set through its old and its new name
         return tuple(_read(reader) for reader in _READERS)
 
 

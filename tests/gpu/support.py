@@ -97,9 +97,7 @@ def check(
         for i in range(calls):
             inputs = make()
             others = copies(inputs)
-            junk.append(
-                torch.empty(random.randrange(1, 1 << 22), dtype=torch.uint8, device=DEVICE)
-            )
+            junk.append(torch.empty(random.randrange(1, 1 << 22), dtype=torch.uint8, device=DEVICE))
             if i % 3 == 2:
                 junk.clear()
             poison_free_memory()

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from tests.gpu.support import DEVICE, check, regions
+from tests.gpu.support import DEVICE, assert_same, check, graphed, regions, ungraphed
 
 Case = tuple[Callable[..., Any], list[Callable[[], torch.Tensor]]]
 
@@ -104,11 +104,11 @@ def cases() -> dict[str, Case]:
     }
 
 
-NAMES = (
-    "linear_bf16_m1 linear_bf16_m512 linear_fp32 bmm_bf16 mm_splitk sdpa_flash sdpa_mask sdpa_cudnn "
-    "conv_half_channels_last conv_fp32 layer_norm embedding index_put sort topk cumsum clone zeros cat_40 "
-    "foreach_40 mlp view_of_input views_of_one in_place empty_result scan_library"
-).split()
+NAMES = """
+linear_bf16_m1 linear_bf16_m512 linear_fp32 bmm_bf16 mm_splitk sdpa_flash sdpa_mask sdpa_cudnn
+conv_half_channels_last conv_fp32 layer_norm embedding index_put sort topk cumsum clone zeros
+cat_40 foreach_40 mlp view_of_input views_of_one in_place empty_result scan_library
+""".split()
 MAY_DECLINE = {"scan_library"}
 
 
@@ -121,8 +121,7 @@ def test_operation_is_bit_equal_and_served(name: str) -> None:
 
 
 def test_dropout_draws_the_same_numbers() -> None:
-    """Random numbers keep the ordinary path, by name; the generator advances as without the backend."""
-    from tests.gpu.support import assert_same, graphed, ungraphed
+    """Random numbers keep the ordinary path, by name, and the generator advances as ever."""
 
     def drop(x: torch.Tensor) -> torch.Tensor:
         return F.dropout(x, 0.5, True)

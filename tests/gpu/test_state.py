@@ -1,0 +1,431 @@
+"""State, lifetimes, streams, threads, global switches: everything a served call must not get wrong."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import threading
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import pygraph_rt
+from tests.gpu.support import (
+    DEVICE,
+    assert_same,
+    check,
+    copies,
+    graphed,
+    poison_free_memory,
+    regions,
+    ungraphed,
+)
+
+
+class Net(torch.nn.Module):
+    """Two linear layers and a norm: library kernels, Triton kernels, intermediates."""
+
+    def __init__(self, width: int = 256) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(width, 2 * width)
+        self.second = torch.nn.Linear(2 * width, width)
+        self.norm = torch.nn.LayerNorm(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(x + self.second(F.gelu(self.first(x))))
+
+
+def net(**options: Any) -> tuple[Any, Any, torch.nn.Module]:
+    module = Net().to(DEVICE).eval()
+    return graphed(module, **options), ungraphed(module), module
+
+
+def x(rows: int = 64) -> torch.Tensor:
+    return torch.randn(rows, 256, device=DEVICE)
+
+
+def served() -> int:
+    return sum(r["served"] for r in regions())
+
+
+def test_cache_written_in_place_and_moved() -> None:
+    def step(cache: torch.Tensor, value: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        cache.index_copy_(0, position, value)
+        return (cache.softmax(0) @ cache.mT).sum(-1)
+
+    caches: dict[int, torch.Tensor] = {}
+
+    def make() -> list[torch.Tensor]:
+        if len(caches) % 3 == 0:
+            caches[len(caches)] = torch.randn(128, 64, device=DEVICE)
+        cache = list(caches.values())[-1].clone()
+        caches[len(caches)] = cache
+        return [
+            cache,
+            torch.randn(1, 64, device=DEVICE),
+            torch.randint(0, 128, (1,), device=DEVICE),
+        ]
+
+    check(step, make, calls=12)
+
+
+def test_state_stays_in_step_over_many_calls() -> None:
+    def step(state: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        state.mul_(0.9).add_(value)
+        return state.sum(0)
+
+    fast, plain = graphed(step), ungraphed(step)
+    mine, other = torch.zeros(64, 64, device=DEVICE), torch.zeros(64, 64, device=DEVICE)
+    with torch.no_grad():
+        for i in range(40):
+            value = torch.randn(64, 64, device=DEVICE)
+            assert_same(fast(mine, value), plain(other, value))
+            if i % 7 == 6:
+                mine, other = mine.clone(), other.clone()
+    assert_same(mine, other)
+    assert served() >= 37
+
+
+def test_static_cache_decode_of_a_llama() -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        hidden_size=256,
+        intermediate_size=512,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        vocab_size=1000,
+        max_position_embeddings=512,
+    )
+    model = transformers.LlamaForCausalLM(config).to(DEVICE).eval().bfloat16()
+
+    def cache() -> Any:
+        made = transformers.StaticCache(config=config, max_cache_len=64)
+        with torch.no_grad():
+            model(
+                input_ids=torch.arange(8, device=DEVICE)[None],
+                past_key_values=made,
+                cache_position=torch.arange(8, device=DEVICE),
+                use_cache=True,
+            )
+        return made
+
+    def decode(token: torch.Tensor, position: torch.Tensor, kept: Any) -> torch.Tensor:
+        return model(
+            input_ids=token, past_key_values=kept, cache_position=position, use_cache=True
+        ).logits
+
+    fast, plain = graphed(decode), ungraphed(decode)
+    mine, other = cache(), cache()
+    with torch.no_grad():
+        for i in range(8, 24):
+            token = torch.randint(0, 1000, (1, 1), device=DEVICE)
+            position = torch.tensor([i], device=DEVICE)
+            poison_free_memory()
+            a = fast(token, position, mine)
+            b = plain(token.clone(), position.clone(), other)
+            assert_same(a, b)
+    for left, right in zip(mine.layers, other.layers):
+        assert_same([left.keys, left.values], [right.keys, right.values])
+    assert any(r["state"] == "serving" and r["served"] >= 8 for r in regions()), regions()
+
+
+def test_a_hundred_outputs_stay_as_they_were() -> None:
+    fast, plain, _ = net()
+    kept = []
+    with torch.no_grad():
+        for _ in range(100):
+            value = x()
+            kept.append((fast(value), plain(value)))
+        poison_free_memory()
+        for actual, expected in kept:
+            assert_same(actual, expected)
+    assert served() >= 97
+
+
+def test_an_output_owns_only_its_bytes() -> None:
+    fast, _, _ = net()
+    with torch.no_grad():
+        for _ in range(4):
+            result = fast(x())
+        assert result.untyped_storage().nbytes() == result.numel() * 4
+        torch.cuda.synchronize()
+        value = x()
+        before = torch.cuda.memory_allocated()
+        result = fast(value)
+        grown = torch.cuda.memory_allocated() - before
+    assert grown <= max(result.numel() * 4, 512)
+    assert result.data_ptr() not in (value.data_ptr(), 0)
+
+
+def test_capture_gives_its_memory_back() -> None:
+    fast, _, _ = net()
+    value = x(4096)
+    with torch.no_grad():
+        fast(value)
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_reserved()
+        fast(value)
+        fast(value)
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() <= before
+    assert served() == 1
+
+
+def test_three_functions_interleaved() -> None:
+    pairs = [net()[:2] for _ in range(3)]
+    with torch.no_grad():
+        for i in range(12):
+            kept = []
+            for fast, plain in pairs[i % 3 :] + pairs[: i % 3]:
+                value = x()
+                kept.append((fast(value), plain(value)))
+            for actual, expected in kept:
+                assert_same(actual, expected)
+    assert len([r for r in regions("serving")]) == 3
+
+
+def test_two_threads_on_two_streams() -> None:
+    fast, plain, _ = net()
+    failures: list[BaseException] = []
+    barrier = threading.Barrier(2)
+
+    def work(seed: int) -> None:
+        try:
+            with torch.no_grad(), torch.cuda.stream(torch.cuda.Stream()):
+                generator = torch.Generator(DEVICE).manual_seed(seed)
+                barrier.wait()
+                for _ in range(60):
+                    value = torch.randn(64, 256, device=DEVICE, generator=generator)
+                    assert_same(fast(value), plain(value))
+        except BaseException as error:
+            failures.append(error)
+
+    with torch.no_grad():
+        fast(x()), plain(x())
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    assert served() > 60
+
+
+def test_two_streams_without_waiting() -> None:
+    fast, plain, _ = net()
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    kept = []
+    with torch.no_grad():
+        for _ in range(3):
+            value = x()
+            fast(value), plain(value)
+        torch.cuda.synchronize()
+        for i in range(40):
+            with torch.cuda.stream(streams[i % 2]):
+                value = x()
+                actual = fast(value)
+                value.record_stream(streams[(i + 1) % 2])
+                actual.record_stream(streams[(i + 1) % 2])
+                kept.append((actual, plain(value)))
+                del value
+    torch.cuda.synchronize()
+    for actual, expected in kept:
+        assert_same(actual, expected)
+    assert served() >= 40
+
+
+def test_beside_a_data_loader_that_pins_memory() -> None:
+    fast, plain, _ = net()
+    data = torch.utils.data.TensorDataset(torch.randn(640, 256))
+    loader = torch.utils.data.DataLoader(data, batch_size=32, num_workers=1, pin_memory=True)
+    with torch.no_grad():
+        for (batch,) in loader:
+            value = batch.to(DEVICE, non_blocking=True)
+            assert_same(fast(value), plain(value))
+    assert served() >= 17
+
+
+@pytest.mark.parametrize(
+    "switch",
+    ["tf32", "sdp", "deterministic", "cudnn", "reduced_precision"],
+)
+def test_a_switch_changed_after_capture_is_obeyed(switch: str) -> None:
+    setters = {
+        "tf32": lambda v: setattr(torch.backends.cuda.matmul, "allow_tf32", v),
+        "sdp": torch.backends.cuda.enable_flash_sdp,
+        "deterministic": lambda v: torch.use_deterministic_algorithms(not v, warn_only=True),
+        "cudnn": lambda v: setattr(torch.backends.cudnn, "enabled", v),
+        "reduced_precision": lambda v: setattr(
+            torch.backends.cuda.matmul, "allow_bf16_reduced_precision_reduction", v
+        ),
+    }
+    weight = torch.randn(512, 512, device=DEVICE)
+    half = torch.randn(64, 3, 3, 3, device=DEVICE, dtype=torch.half)
+
+    def work(a: torch.Tensor, q: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        attention = F.scaled_dot_product_attention(q, q, q, is_causal=True)
+        return a @ weight, attention, F.conv2d(image, half)
+
+    fast, plain = graphed(work), ungraphed(work)
+    set_to = setters[switch]
+    try:
+        with torch.no_grad():
+            for value in (True, True, True, True, False, False, False, True, True, False):
+                set_to(value)
+                inputs = [
+                    torch.randn(128, 512, device=DEVICE),
+                    torch.randn(2, 8, 128, 64, device=DEVICE, dtype=torch.bfloat16),
+                    torch.randn(2, 3, 32, 32, device=DEVICE, dtype=torch.half),
+                ]
+                assert_same(fast(*inputs), plain(*inputs))
+    finally:
+        set_to(switch != "tf32")
+    assert served() >= 4
+
+
+def test_misaligned_and_strided_inputs() -> None:
+    def work(a: torch.Tensor) -> torch.Tensor:
+        return a * 2 + a.mean(-1, keepdim=True)
+
+    fast, plain = graphed(work), ungraphed(work)
+    base = torch.randn(64 * 64 + 256, device=DEVICE)
+    with torch.no_grad():
+        for offset in (0, 0, 0, 1, 2, 4, 16, 64, 3, 0, 4, 0):
+            value = base[offset : offset + 64 * 64].view(64, 64)
+            assert_same(fast(value), plain(value))
+
+
+def test_parameters_that_move_are_followed() -> None:
+    fast, plain, module = net()
+    with torch.no_grad():
+        for i in range(12):
+            if i in (4, 6):
+                for parameter in module.parameters():
+                    parameter.data = parameter.data.clone() * 1.5
+                poison_free_memory()
+            if i == 8:
+                state = {k: v.clone() * 0.5 for k, v in module.state_dict().items()}
+                module.load_state_dict(state, assign=True)
+            value = x()
+            assert_same(fast(value), plain(value))
+    assert served() >= 6
+
+
+def test_aliases_come_out_as_without_graphs() -> None:
+    def work(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        c = a + b
+        return a, a[1:], c, c[0], c.view(-1)[3:], b.add_(1)
+
+    fast, plain = graphed(work), ungraphed(work)
+
+    def shape(results: Any, inputs: list[torch.Tensor]) -> list[Any]:
+        tensors = [*inputs, *results]
+        pointers = [t.untyped_storage().data_ptr() for t in tensors]
+        return [pointers.index(p) for p in pointers] + [
+            (t.storage_offset(), t.stride(), t.untyped_storage().nbytes()) for t in results
+        ]
+
+    with torch.no_grad():
+        for _ in range(6):
+            mine = [torch.randn(8, 8, device=DEVICE) for _ in range(2)]
+            other = copies(mine)
+            a, b = fast(*mine), plain(*other)
+            assert_same(a, b)
+            assert_same(mine, other)
+            assert shape(a, mine) == shape(b, other)
+
+
+def test_a_capture_of_the_callers_own_takes_the_ordinary_path() -> None:
+    fast, plain, _ = net()
+    value = x()
+    with torch.no_grad():
+        for _ in range(4):
+            fast(value)
+        before = served()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = fast(value)
+        assert served() == before
+        value.copy_(x())
+        graph.replay()
+        assert_same(result, plain(value))
+
+
+def test_reset_frees_the_graphs_and_the_code_keeps_working() -> None:
+    fast, plain, _ = net()
+    with torch.no_grad():
+        for _ in range(4):
+            fast(x())
+        held = [r for r in pygraph_rt.report().to_dict()["regions"] if r["state"] == "serving"]
+        assert held
+        torch._dynamo.reset()
+        value = x()
+        assert_same(fast(value), plain(value))
+    assert not [r for r in regions("serving")]
+
+
+def test_many_captures_leave_no_memory_behind() -> None:
+    value = x()
+
+    def round_trip() -> None:
+        fast, _, _ = net()
+        with torch.no_grad():
+            for _ in range(4):
+                fast(value)
+        torch._dynamo.reset()
+        gc.collect()
+
+    round_trip()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved()
+    for _ in range(5):
+        round_trip()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() <= before
+
+
+def test_out_of_memory_in_a_capture_falls_back() -> None:
+    def work(a: torch.Tensor) -> torch.Tensor:
+        return (torch.sort(a, dim=-1)[0] @ a.mT).sum(-1)
+
+    fast, plain = graphed(work), ungraphed(work)
+    value = torch.randn(2048, 2048, device=DEVICE)
+    total = torch.cuda.get_device_properties(0).total_memory
+    with torch.no_grad():
+        expected = plain(value)
+        fast(value)
+        torch.cuda.synchronize()
+        torch.cuda.set_per_process_memory_fraction(
+            (torch.cuda.memory_reserved() + (8 << 20)) / total
+        )
+        try:
+            actual = fast(value)
+        finally:
+            torch.cuda.set_per_process_memory_fraction(1.0)
+        assert_same(actual, expected)
+        for _ in range(3):
+            assert_same(fast(value), expected)
+    (region,) = regions()
+    assert region["state"] == "ordinary"
+    assert "memory" in region["reason"]
+
+
+def test_training_runs_as_plain_inductor() -> None:
+    module = Net().to(DEVICE)
+    twin = copy.deepcopy(module)
+    fast, plain = graphed(module), torch.compile(twin)
+    for _ in range(4):
+        value = x()
+        fast(value).square().mean().backward()
+        plain(value).square().mean().backward()
+        for a, b in zip(module.parameters(), twin.parameters()):
+            assert_same(a.grad, b.grad)
+            a.grad = b.grad = None
+    assert not regions("serving")
