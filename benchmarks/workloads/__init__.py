@@ -1,0 +1,3 @@
+"""Thirty workloads that measure what CUDA graphs cost and gain: ``python -m
+benchmarks.workloads.run``.
+"""

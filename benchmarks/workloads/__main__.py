@@ -1,0 +1,5 @@
+"""``python -m benchmarks.workloads`` is ``python -m benchmarks.workloads.run``."""
+
+from benchmarks.workloads.run import main
+
+raise SystemExit(main())

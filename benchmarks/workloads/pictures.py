@@ -1,0 +1,106 @@
+"""Two pictures: speed against default mode, and memory against default mode. Needs matplotlib."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from benchmarks.workloads.summary import Row
+
+_COLOURS = {"eager": "#b9bec6", "reduce-overhead": "#e08b2c", "pygraph": "#2b6cb0"}
+SPEED, MEMORY = "workloads-speed.png", "workloads-memory.png"
+
+
+def draw(rows: list[Row], folder: Path) -> list[str]:
+    """Writes the pictures and returns their names; none where matplotlib is missing or there is
+    nothing to show.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        return []
+    speed = {row.name: _speeds(row) for row in rows}
+    memory = {row.name: _memories(row) for row in rows}
+    drawn = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, title, figures in (
+        (SPEED, "Speed relative to torch.compile's default mode (higher is better)", speed),
+        (MEMORY, "Peak reserved memory relative to default mode (lower is better)", memory),
+    ):
+        shown = {workload: bars for workload, bars in figures.items() if bars}
+        if shown:
+            _bars(shown, title, folder / name)
+            drawn.append(name)
+    return drawn
+
+
+def _speeds(row: Row) -> dict[str, float]:
+    found = {name: row.ratio("default", name) for name in _COLOURS}
+    return {name: ratio for name, ratio in found.items() if ratio is not None}
+
+
+def _memories(row: Row) -> dict[str, float]:
+    base = row.memory("default")
+    if not base:
+        return {}
+    found = {name: row.memory(name) for name in _COLOURS}
+    return {name: value / base for name, value in found.items() if value is not None}
+
+
+def _bars(figures: dict[str, dict[str, float]], title: str, path: Path) -> None:
+    """Horizontal bars grouped by workload on a logarithmic axis through 1."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    variants = [name for name in _COLOURS if any(name in bars for bars in figures.values())]
+    order = sorted(figures, key=lambda workload: _sort_key(figures[workload], variants))
+    figure, axes = pyplot.subplots(figsize=(9, 1.6 + 0.16 * len(order) * (len(variants) + 1)))
+    height = 0.8 / len(variants)
+    for place, workload in enumerate(order):
+        for index, variant in enumerate(variants):
+            position = place + 0.4 - (index + 0.5) * height
+            _bar(axes, position, height, variant, figures[workload].get(variant))
+    axes.axvline(1.0, color="#444444", linewidth=1)
+    axes.set_xscale("log", base=2)
+    axes.set_yticks(range(len(order)), order, fontsize=8)
+    axes.set_ylim(-0.6, len(order) - 0.4)
+    _ticks(axes, [value for bars in figures.values() for value in bars.values()])
+    axes.grid(axis="x", linewidth=0.4, alpha=0.6)
+    axes.set_axisbelow(True)
+    axes.set_title(title, fontsize=10, loc="left")
+    handles = [pyplot.Rectangle((0, 0), 1, 1, color=_COLOURS[name]) for name in variants]
+    axes.legend(handles, variants, fontsize=8, loc="lower right", framealpha=0.9)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def _bar(axes: Any, position: float, height: float, variant: str, value: float | None) -> None:
+    if value is None:
+        axes.text(1.02, position, f"{variant}: none", fontsize=5.5, va="center", color="#888888")
+        return
+    axes.barh(position, value - 1, height, left=1, color=_COLOURS[variant])
+    aligned = {"ha": "left"} if value >= 1 else {"ha": "right"}
+    edge = value * (1.01 if value >= 1 else 0.99)
+    axes.text(edge, position, f"{value:.2f}", fontsize=5.5, va="center", **aligned)
+
+
+def _ticks(axes: Any, values: list[float]) -> None:
+    """Ticks at round ratios that cover the values."""
+    marks = [0.125, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 12, 16]
+    low, high = min([*values, 1.0]) * 0.85, max([*values, 1.0]) * 1.2
+    shown = [mark for mark in marks if low <= mark <= high]
+    axes.set_xlim(low, high)
+    axes.set_xticks(shown, [f"{mark:g}x" for mark in shown], fontsize=8)
+    axes.minorticks_off()
+
+
+def _sort_key(bars: dict[str, float], variants: list[str]) -> float:
+    """By the last variant that is there."""
+    for variant in reversed(variants):
+        if variant in bars:
+            return bars[variant]
+    return 0.0

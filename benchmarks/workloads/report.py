@@ -1,0 +1,281 @@
+"""``python -m benchmarks.workloads.report``: tables and pictures from the result file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.workloads import pictures, results, summary
+from benchmarks.workloads.summary import Row
+
+_ROOT = Path(__file__).parents[2]
+_VARIANTS = ("eager", "default", "reduce-overhead", "pygraph")
+
+
+def table(content: dict[str, Any]) -> str:
+    """A plain table for a terminal: milliseconds a call and what failed."""
+    rows = summary.rows(content)
+    present = _present(rows)
+    lines = [f"{'workload':44s}" + "".join(f"{name:>17s}" for name in present)]
+    for row in rows:
+        cells = "".join(f"{_time(row, name):>17s}" for name in present)
+        lines.append(f"{row.name:44s}{cells}")
+        lines += [f"    {name}: {reason[:150]}" for name, reason in row.failures.items()]
+    return "\n".join(lines)
+
+
+def document(content: dict[str, Any], source: str, drawn: Sequence[str]) -> str:
+    """The whole of ``docs/benchmarks.md``."""
+    rows = [row for row in summary.rows(content) if row.timed or row.failures]
+    parts = [
+        _introduction(content, source),
+        *(f"![{name}](img/{name})" for name in drawn),
+        "## Speed\n\n" + _speed(rows),
+        "## Means\n\n" + _means(rows),
+        "## Where the time goes\n\n" + _shares(rows),
+        "## What the compiler did\n\n" + _compiler(rows),
+        "## Memory and warm-up\n\n" + _memory(rows),
+        "## Answers\n\n" + _answers(rows),
+        "## Failures of a mode\n\n" + _failures(rows),
+        "## Not run\n\n" + _missing(content),
+        "## What each workload stands for\n\n" + _about(rows),
+    ]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _introduction(content: dict[str, Any], source: str) -> str:
+    machines = sorted({_machine(environment) for environment in content["environments"]})
+    text = (
+        f"Made by `python -m benchmarks.workloads.report` from `{source}`; every figure below is in "
+        "that file.\n\n"
+        "Times are milliseconds a call in steady state: the median over interleaved rounds of all "
+        "variants in one process, with new input tensors on every call (a pool made beforehand; "
+        "large inputs share at least three). A call is one inference, or one training step: "
+        "forward, loss outside the compiled model, backward. ± is half the interquartile range. "
+        "Memory and warm-up come from a process of their own for each variant."
+    )
+    return "\n\n".join(["# Benchmarks", text, "\n".join(f"- {machine}" for machine in machines)])
+
+
+def _machine(environment: dict[str, Any]) -> str:
+    versions = ", ".join(f"{n} {v}" for n, v in environment["packages"].items() if v)
+    driver = environment.get("driver")
+    return (
+        f"{environment['device']}, {'driver ' + driver + ', ' if driver else ''}"
+        f"{environment['cpu_count']} CPU cores, Python {environment['python']}, {versions}"
+    )
+
+
+def _speed(rows: list[Row]) -> str:
+    present = _present(rows)
+    header = ["workload", "batch", *(f"{name}, ms" for name in present)]
+    header += [f"{name} over default" for name in present if name not in ("eager", "default")]
+    if "pygraph" in present:
+        header.append("pygraph over reduce-overhead")
+    body = []
+    for row in rows:
+        cells = [f"`{row.name}`", str(row.about.get("batch", ""))]
+        cells += [_time(row, name) for name in present]
+        cells += [
+            _times(row.ratio("default", name))
+            for name in present
+            if name not in ("eager", "default")
+        ]
+        if "pygraph" in present:
+            cells.append(_times(row.ratio("reduce-overhead", "pygraph")))
+        body.append(cells)
+    return _markdown(header, body)
+
+
+def _means(rows: list[Row]) -> str:
+    header = ["geometric mean of", "failed runs left out", "failed runs counted as default"]
+    pairs = [("default", "reduce-overhead"), ("eager", "reduce-overhead"), ("eager", "default")]
+    if "pygraph" in _present(rows):
+        pairs = [("default", "pygraph"), ("reduce-overhead", "pygraph"), *pairs]
+    body = []
+    for slow, fast in pairs:
+        plain = [value for row in rows if (value := row.ratio(slow, fast)) is not None]
+        counted = [value for row in rows if (value := row.counted_ratio(slow, fast)) is not None]
+        body.append([f"{fast} over {slow}", _mean(plain), _mean(counted)])
+    return _markdown(header, body)
+
+
+def _mean(values: list[float]) -> str:
+    mean = summary.geometric_mean(values)
+    return "-" if mean is None else f"{mean:.3f}x ({len(values)} workloads)"
+
+
+def _shares(rows: list[Row]) -> str:
+    note = (
+        "For `reduce-overhead`, or `default` where that failed: what the GPU is busy with, how long "
+        "it waits, and what the input copies cost. *Copies* (part of busy) is the most that passing "
+        "pointers could save, *waiting* the most that covering more of the program with graphs "
+        "could save, *slower than default* the most that choosing could save.\n\n"
+    )
+    header = ["workload", "default: GPU busy", "busy, ms", "waiting, ms", "copies, ms"]
+    header += ["slower than default, ms", "input bytes copied a call"]
+    body = []
+    for row in rows:
+        share = summary.share(row)
+        if share is None:
+            continue
+        busy = "-"
+        if "default" in row.timed and "default" in row.profiles:
+            busy = f"{100 * row.profiles['default']['busy_ms'] / row.timed['default'].ms:.0f} %"
+        copied = row.profiles.get("reduce-overhead", {}).get("input_copy_bytes")
+        cells = [f"`{row.name}`", busy, f"{share.busy:.3f}", f"{share.idle:.3f}"]
+        body.append([*cells, f"{share.copies:.3f}", f"{share.loss:.3f}", _bytes(copied)])
+    return note + _markdown(header, body)
+
+
+def _compiler(rows: list[Row]) -> str:
+    header = ["workload", "graphs", "breaks", "CUDA graphs recorded", "skips", "reasons"]
+    body = []
+    for row in rows:
+        seen = row.compiler("reduce-overhead") or row.compiler("default")
+        if not seen:
+            continue
+        reasons = list(seen["cudagraph_skip_reasons"]) + list(seen["graph_break_reasons"])
+        text = "; ".join(reason.replace("|", "/")[:90] for reason in reasons[:3])
+        counts = ("graphs", "graph_breaks", "cudagraphs_recorded", "cudagraph_skips")
+        body.append([f"`{row.name}`", *(str(seen[count]) for count in counts), text])
+    return "Under `reduce-overhead` while warming up.\n\n" + _markdown(header, body)
+
+
+def _memory(rows: list[Row]) -> str:
+    names = [name for name in _present(rows) if name != "eager"]
+    header = ["workload", "eager, MiB", *(f"{name}, MiB" for name in names)]
+    header += [f"{name} warm-up, s" for name in names]
+    body = []
+    for row in rows:
+        cells = [_mib(row.memory("eager")), *(_mib(row.memory(name)) for name in names)]
+        cells += [_seconds(row.warm_up_s(name)) for name in names]
+        body.append([f"`{row.name}`", *cells])
+    note = (
+        "Peak reserved memory in steady state. Warm-up is from the first call to steady state with "
+        "cold compiler caches; it was taken with other processes on the machine, so read it as a "
+        "ratio between columns.\n\n"
+    )
+    return note + _markdown(header, body)
+
+
+def _answers(rows: list[Row]) -> str:
+    header = ["workload", *(f"{name}" for name in _present(rows)), "repeat"]
+    body = []
+    for row in rows:
+        if not row.errors:
+            continue
+        cells = [_error(row.errors.get(name)) for name in _present(rows)]
+        change = "-" if row.repeat_change is None else f"{100 * row.repeat_change:.1f} %"
+        body.append([f"`{row.name}`", *cells, change])
+    note = (
+        "Largest relative error of any output (training: / of all gradients) against the same "
+        "weights run eagerly in the next higher precision. *repeat* is the largest change of a "
+        "ratio to default between two runs.\n\n"
+    )
+    return note + _markdown(header, body)
+
+
+def _failures(rows: list[Row]) -> str:
+    lines = [
+        f"- `{row.name}`, {name}: {reason}" for row in rows for name, reason in row.failures.items()
+    ]
+    return "\n".join(lines) or "None."
+
+
+def _missing(content: dict[str, Any]) -> str:
+    names = list(content["workloads"])
+    missing = summary.not_run(content, names, list(_VARIANTS))
+    return "\n".join(f"- `{name}`: {reason}" for name, reason in missing.items()) or "Nothing."
+
+
+def _about(rows: list[Row]) -> str:
+    lines = []
+    for row in rows:
+        traits = ", ".join(row.about.get("traits", []))
+        lines.append(
+            f"- `{row.name}`: {row.about.get('stands_for', '')}{f' *{traits}*' if traits else ''}"
+        )
+    return "\n".join(lines)
+
+
+def _present(rows: list[Row]) -> list[str]:
+    """Variants that were tried, the usual ones first."""
+    tried = {name for row in rows for name in (*row.timed, *row.failures)}
+    return [name for name in _VARIANTS if name in tried] + sorted(tried - set(_VARIANTS))
+
+
+def _time(row: Row, name: str) -> str:
+    if name in row.failures:
+        return "wrong" if row.failures[name].startswith("wrong") else "failed"
+    if name not in row.timed:
+        return "-"
+    timed = row.timed[name]
+    return f"{timed.ms:.3f} ±{100 * timed.spread:.0f}%"
+
+
+def _times(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f}x"
+
+
+def _mib(value: int | None) -> str:
+    return "-" if value is None else f"{value / 2**20:.0f}"
+
+
+def _bytes(value: int | None) -> str:
+    return "-" if value is None else f"{value / 2**20:.1f} MiB"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _error(check: dict[str, Any] | None) -> str:
+    if check is None:
+        return "-"
+    values = [value for value in check["errors"].values() if value is not None]
+    return " / ".join(f"{v:.1e}" if isinstance(v, float) else str(v) for v in values)
+
+
+def _markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "| --- " * len(header) + "|"]
+    lines += ["| " + " | ".join(cells) + " |" for cells in body]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Writes the document and the pictures; returns 0, or 2 if the result file can't be used."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.workloads.report")
+    parser.add_argument(
+        "--results", type=Path, default=_ROOT / "benchmarks" / "results" / "workloads.json"
+    )
+    parser.add_argument("--document", type=Path, default=_ROOT / "docs" / "benchmarks.md")
+    parser.add_argument("--table", action="store_true", help="print a table and write nothing")
+    options = parser.parse_args(arguments)
+    if not options.results.exists():
+        print(f"{options.results} does not exist: run benchmarks.workloads.run", file=sys.stderr)
+        return 2
+    try:
+        content = results.load(options.results)
+    except results.ResultError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if options.table:
+        print(table(content))
+        return 0
+    drawn = pictures.draw(summary.rows(content), options.document.parent / "img")
+    source = options.results.resolve()
+    shown = source.relative_to(_ROOT) if source.is_relative_to(_ROOT) else source.name
+    options.document.parent.mkdir(parents=True, exist_ok=True)
+    options.document.write_text(document(content, str(shown), drawn))
+    print(f"wrote {options.document}" + (f" and {', '.join(drawn)}" if drawn else ""))
+    if not drawn:
+        print("no pictures: matplotlib is not installed")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,265 @@
+"""Which measurement runs when.
+
+Compiling is slow and can share the machine; timing is fast and can't. So workloads go in waves: all
+probes of a wave run side by side, then timing processes get warm side by side (with the compiler
+caches that the probes filled), and then they are timed one after the other while the others wait.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.workloads import catalogue, jobs, results, variants
+from benchmarks.workloads.base import Workload
+from benchmarks.workloads.jobs import Child, Task
+
+_TIMING_LIMIT_S = 60.0
+_LEAST_LEFT_S = 5.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the command line chose. Times in seconds, memory in bytes."""
+
+    variants: tuple[str, ...]
+    device: str
+    tiny: bool
+    out: Path
+    resume: bool
+    repeat: bool
+    budget_s: float
+    limit_s: float
+    at_once: int
+    wave: int
+    gpu_memory: float
+    rounds: int
+    round_seconds: float
+
+
+class Session:
+    """One invocation: a list of workloads, a deadline, a result file that is saved after each
+    measurement.
+    """
+
+    def __init__(self, options: Options, scratch: Path) -> None:
+        self.options = options
+        self.scratch = scratch
+        self.deadline = time.monotonic() + options.budget_s
+        self.content = results.load(options.out)
+        self.left_out: list[str] = []
+
+    def run(self, workloads: list[Workload]) -> None:
+        """Measures the workloads, wave after wave, until done or out of time."""
+        for wave in _chunks(workloads, self.options.wave):
+            for workload in wave:
+                results.entry(self.content, workload.name)["about"] = about(workload)
+            self._probe(wave)
+            for group in self._groups([w for w in wave if self._timing_wanted(w)]):
+                self._time(group)
+        results.save(self.options.out, self.content)
+
+    def left_s(self) -> float:
+        """Seconds until the budget is used up."""
+        return self.deadline - time.monotonic()
+
+    # --- probes -------------------------------------------------------------------------------------
+
+    def _probe(self, wave: list[Workload]) -> None:
+        tasks = []
+        for workload in wave:
+            known = results.entry(self.content, workload.name)["probes"]
+            for name in self.options.variants:
+                reason = variants.reason_missing(variants.named(name))
+                if reason is not None:
+                    known[name] = {"skipped": reason}
+                elif not (self.options.resume and "skipped" not in known.get(name, {"skipped": 1})):
+                    tasks.append(self._task("probe", workload, (name,)))
+        self._say(f"{len(tasks)} probes")
+        jobs.wait_for_all(tasks, self._start, self.options.at_once, self._probed)
+
+    def _probed(self, child: Child) -> None:
+        outcome = self._with_environment(child.outcome())
+        name = child.task.variants[0]
+        if self._cut_short(child, outcome):
+            return
+        outcome["beside"] = self.options.at_once - 1
+        results.entry(self.content, child.task.workload)["probes"][name] = outcome
+        self._say(f"{child.task.label}: {outcome.get('error', 'ok')} ({outcome['seconds']} s)")
+        results.save(self.options.out, self.content)
+
+    # --- timings ------------------------------------------------------------------------------------
+
+    def _timing_wanted(self, workload: Workload) -> bool:
+        known = results.entry(self.content, workload.name)
+        usable = set(self._usable(workload))
+        if not usable:
+            return False
+        if self.options.repeat or not self.options.resume:
+            return True
+        return not any(usable <= set(run.get("timed", {})) for run in known["timings"])
+
+    def _usable(self, workload: Workload) -> list[str]:
+        """Variants whose probe came through."""
+        probes = results.entry(self.content, workload.name)["probes"]
+        return [name for name in self.options.variants if "result" in probes.get(name, {})]
+
+    def _groups(self, workloads: list[Workload]) -> Iterator[list[Workload]]:
+        """Workloads whose timing processes fit on the device together."""
+        group: list[Workload] = []
+        used = 0.0
+        for workload in workloads:
+            need = self._memory_needed(workload)
+            full = used + need > self.options.gpu_memory or len(group) == self.options.at_once
+            if group and full:
+                yield group
+                group, used = [], 0.0
+            group.append(workload)
+            used += need
+        if group:
+            yield group
+
+    def _memory_needed(self, workload: Workload) -> float:
+        """A bound from the probes: all variants at once, and the reference in higher precision
+        beside them.
+        """
+        probes = results.entry(self.content, workload.name)["probes"]
+        peaks = []
+        for name in self._usable(workload):
+            memory = probes[name]["result"]["memory"]["warm_up"]
+            peaks.append(memory["reserved"] if memory else 0)
+        return sum(peaks) + 2 * max(peaks, default=0) + 1e9
+
+    def _time(self, group: list[Workload]) -> None:
+        self._say(f"timing {', '.join(workload.name for workload in group)}")
+        children = []
+        for workload in group:
+            self._merge_caches(workload)
+            child = self._start(self._task("timing", workload, tuple(self._usable(workload))))
+            if child is not None:
+                children.append(child)
+        while any(not child.ready.is_set() and not child.finished() for child in children):
+            time.sleep(0.05)
+        for child in children:
+            child.deadline = time.monotonic() + max(1.0, self.left_s())
+        for child in children:
+            if not child.finished():
+                child.go(min(_TIMING_LIMIT_S, max(1.0, self.left_s())))
+            while not child.finished():
+                time.sleep(0.02)
+            self._timed(child)
+
+    def _timed(self, child: Child) -> None:
+        outcome = self._with_environment(child.outcome())
+        if self._cut_short(child, outcome):
+            return
+        results.entry(self.content, child.task.workload)["timings"].append(outcome)
+        self._say(f"{child.task.label}: {outcome.get('error', 'ok')} ({outcome['seconds']} s)")
+        results.save(self.options.out, self.content)
+        suspect = crashed_variant(outcome)
+        rest = tuple(name for name in child.task.variants if name != suspect)
+        if suspect is not None and suspect != "eager" and len(rest) < len(child.task.variants):
+            self._again_without(child.task, rest)
+
+    def _again_without(self, task: Task, rest: tuple[str, ...]) -> None:
+        """Times the other variants after one of them took the process down."""
+        child = self._start(dataclasses.replace(task, variants=rest))
+        if child is None:
+            return
+        while not child.ready.is_set() and not child.finished():
+            time.sleep(0.05)
+        if not child.finished():
+            child.go(min(_TIMING_LIMIT_S, max(1.0, self.left_s())))
+        while not child.finished():
+            time.sleep(0.02)
+        self._timed(child)
+
+    # --- shared -------------------------------------------------------------------------------------
+
+    def _task(self, kind: str, workload: Workload, names: tuple[str, ...]) -> Task:
+        cache = self.scratch / "cache" / workload.name / (names[0] if kind == "probe" else "all")
+        arguments = ["--device", self.options.device]
+        arguments += ["--rounds", str(self.options.rounds)]
+        arguments += ["--round-seconds", str(self.options.round_seconds)]
+        if self.options.tiny:
+            arguments.append("--tiny")
+        return Task(kind, workload.name, names, cache, tuple(arguments))
+
+    def _start(self, task: Task) -> Child | None:
+        """A child, or None if the time is used up."""
+        if self.left_s() < _LEAST_LEFT_S:
+            self.left_out.append(task.label)
+            return None
+        task.cache.mkdir(parents=True, exist_ok=True)
+        threads = max(1, (os.cpu_count() or 1) // 4)
+        return Child(task, self.scratch, threads, min(self.options.limit_s, self.left_s()))
+
+    def _merge_caches(self, workload: Workload) -> None:
+        """One compiler cache out of those the probes of this workload filled, each from cold."""
+        folder = self.scratch / "cache" / workload.name
+        for name in self.options.variants:
+            if (folder / name).is_dir():
+                shutil.copytree(folder / name, folder / "all", dirs_exist_ok=True)
+
+    def _with_environment(self, outcome: dict[str, Any]) -> dict[str, Any]:
+        described = outcome.pop("environment", None)
+        if described is not None:
+            outcome["environment"] = results.environment_index(self.content, described)
+        return outcome
+
+    def _cut_short(self, child: Child, outcome: dict[str, Any]) -> bool:
+        """A child that was ended by the budget, or starved by its neighbours, has no result: it
+        runs another time.
+        """
+        starved = "OutOfMemoryError" in outcome.get("error", "") and self.options.at_once > 1
+        over = child.timed_out and self.left_s() < 1.0
+        if starved or over:
+            self.left_out.append(child.task.label)
+            self._say(f"{child.task.label}: not measured, {outcome['error'][:120]}")
+        return starved or over
+
+    def _say(self, text: str) -> None:
+        print(f"[{self.options.budget_s - self.left_s():6.1f} s] {text}", flush=True)
+
+
+def about(workload: Workload) -> dict[str, Any]:
+    """What the report says of a workload."""
+    return {
+        "stands_for": catalogue.describe(workload),
+        "suite": workload.suite,
+        "batch": workload.batch,
+        "training": workload.training,
+        "precision": workload.precision,
+        "traits": list(workload.traits),
+    }
+
+
+def crashed_variant(outcome: dict[str, Any]) -> str | None:
+    """The variant a timing process was busy with when it died."""
+    if "error" not in outcome:
+        return None
+    words = str(outcome.get("failed_step", "")).split()
+    if words[:1] in (["timing"], ["profiling"]) or words[:2] == ["warming", "up"]:
+        return words[-1]
+    return None
+
+
+def session(options: Options, workloads: list[Workload]) -> Session:
+    """Runs the workloads with a temporary folder for logs and compiler caches; returns what was
+    done.
+    """
+    with tempfile.TemporaryDirectory(prefix="workloads-") as folder:
+        done = Session(options, Path(folder))
+        done.run(workloads)
+    return done
+
+
+def _chunks(items: list[Workload], size: int) -> Iterator[list[Workload]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

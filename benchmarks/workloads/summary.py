@@ -1,0 +1,216 @@
+"""From the result file to one row of figures for each workload. No torch needed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from typing import Any
+
+_LARGE_COPY_BYTES = 16 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Timed:
+    """Milliseconds a call: median over rounds, and half the interquartile range as a fraction of
+    it.
+    """
+
+    ms: float
+    spread: float
+    host_ms: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One workload. ``failures`` says in words why a variant has no time, or that its answer is
+    wrong.
+    """
+
+    name: str
+    about: dict[str, Any]
+    timed: dict[str, Timed]
+    profiles: dict[str, dict[str, Any]]
+    probes: dict[str, dict[str, Any]]
+    errors: dict[str, dict[str, Any]]
+    failures: dict[str, str]
+    runs: int
+    repeat_change: float | None
+
+    def ratio(self, slow: str, fast: str) -> float | None:
+        """How many times faster ``fast`` is than ``slow``; None if one of them has no valid
+        time.
+        """
+        if slow in self.failures or fast in self.failures:
+            return None
+        if slow not in self.timed or fast not in self.timed:
+            return None
+        return self.timed[slow].ms / self.timed[fast].ms
+
+    def counted_ratio(self, slow: str, fast: str) -> float | None:
+        """Like :meth:`ratio`, but a variant that failed counts as default mode's time."""
+        times = []
+        for name in (slow, fast):
+            known = name in self.timed and name not in self.failures
+            stand_in = name if known else "default"
+            if not known and name not in self.failures:
+                return None
+            if stand_in not in self.timed or stand_in in self.failures:
+                return None
+            times.append(self.timed[stand_in].ms)
+        return times[0] / times[1]
+
+    def memory(self, variant: str) -> int | None:
+        """Peak reserved bytes in steady state."""
+        steady = self._result(variant).get("memory", {}).get("steady")
+        return steady["reserved"] if steady else None
+
+    def warm_up_s(self, variant: str) -> float | None:
+        """Seconds from the first call to steady state."""
+        return self._result(variant).get("warm_up_s")
+
+    def compiler(self, variant: str) -> dict[str, Any]:
+        """What the compiler reported while warming up."""
+        found: dict[str, Any] = self._result(variant).get("compiler", {})
+        return found
+
+    def _result(self, variant: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.probes.get(variant, {}).get("result", {})
+        return found
+
+
+def rows(content: dict[str, Any]) -> list[Row]:
+    """A row for each workload of the file, in the file's order."""
+    return [_row(name, part) for name, part in content["workloads"].items()]
+
+
+def _row(name: str, part: dict[str, Any]) -> Row:
+    runs = [run for run in part["timings"] if run.get("timed")]
+    runs.sort(key=lambda run: len(run["timed"]))
+    best = runs[-1] if runs else {}
+    timed = {variant: _timed(figures) for variant, figures in best.get("timed", {}).items()}
+    return Row(
+        name=name,
+        about=part["about"],
+        timed=timed,
+        profiles=best.get("profiles", {}),
+        probes=part["probes"],
+        errors=best.get("checked", {}),
+        failures=_failures(part, best),
+        runs=len(runs),
+        repeat_change=_repeat_change(runs),
+    )
+
+
+def _timed(figures: dict[str, Any]) -> Timed:
+    values = figures["ms"]
+    middle = statistics.median(values)
+    return Timed(middle, spread(values), statistics.median(figures["host_ms"]))
+
+
+def spread(values: list[float]) -> float:
+    """Half the interquartile range over the median."""
+    if len(values) < 4:
+        return (max(values) - min(values)) / 2 / statistics.median(values)
+    quarters = statistics.quantiles(values, n=4)
+    return (quarters[2] - quarters[0]) / 2 / statistics.median(values)
+
+
+def _failures(part: dict[str, Any], best: dict[str, Any]) -> dict[str, str]:
+    found = {}
+    for variant, probe in part["probes"].items():
+        if "error" in probe:
+            found[variant] = f"{probe['error']} (while {probe.get('failed_step', 'starting')})"
+    found |= best.get("failed", {})
+    for variant, check in best.get("checked", {}).items():
+        if not check["agrees"]:
+            found[variant] = f"wrong result: relative error {_errors(check['errors'])}"
+    for run in part["timings"]:
+        words = str(run.get("failed_step", "")).split()
+        if "error" in run and words and words[-1] not in best.get("timed", {}):
+            found.setdefault(words[-1], f"{run['error']} (while {run['failed_step']})")
+    return found
+
+
+def _errors(errors: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{value:.2g} in {name}" if isinstance(value, float) else f"{value} in {name}"
+        for name, value in errors.items()
+        if value is not None
+    )
+
+
+def _repeat_change(runs: list[dict[str, Any]]) -> float | None:
+    """Largest change of any variant's ratio to default between two runs of the file, as a
+    fraction.
+    """
+    seen: dict[str, list[float]] = {}
+    for run in runs:
+        medians = {name: statistics.median(f["ms"]) for name, f in run["timed"].items()}
+        if "default" not in medians:
+            continue
+        for name, value in medians.items():
+            seen.setdefault(name, []).append(medians["default"] / value)
+    changes = [
+        max(ratios) / min(ratios) - 1
+        for name, ratios in seen.items()
+        if name != "default" and len(ratios) > 1
+    ]
+    return max(changes, default=None)
+
+
+def geometric_mean(values: list[float]) -> float | None:
+    """The geometric mean, None of nothing."""
+    if not values:
+        return None
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """Where the time of reduce-overhead goes beyond the GPU's own work, in milliseconds a call.
+
+    ``copies`` could be saved by passing pointers, ``loss`` by choosing default mode where it is
+    faster, ``idle`` is what the GPU waits, which more graph coverage could save.
+    """
+
+    busy: float
+    copies: float
+    idle: float
+    loss: float
+
+
+def share(row: Row) -> Share | None:
+    """The split for reduce-overhead (for default mode where that failed), None without a
+    profile.
+    """
+    variant = "reduce-overhead"
+    if variant not in row.timed or variant not in row.profiles or variant in row.failures:
+        variant = "default"
+    if variant not in row.timed or variant not in row.profiles:
+        return None
+    profile, ms = row.profiles[variant], row.timed[variant].ms
+    copies = profile["copy_ms"] if profile["input_copy_bytes"] > _LARGE_COPY_BYTES else 0.0
+    loss = 0.0
+    if variant != "default" and "default" in row.timed:
+        loss = max(0.0, ms - row.timed["default"].ms)
+    return Share(profile["busy_ms"], copies, max(0.0, ms - profile["busy_ms"]), loss)
+
+
+def not_run(content: dict[str, Any], names: list[str], variants: list[str]) -> dict[str, str]:
+    """Workloads of the catalogue without a timing of every variant, with the reason."""
+    missing = {}
+    for name in names:
+        part = content["workloads"].get(name)
+        if part is None or not part["probes"]:
+            missing[name] = "not run yet"
+            continue
+        done: set[str] = set()
+        for run in part["timings"]:
+            done |= set(run.get("timed", {}))
+        for variant in variants:
+            probe = part["probes"].get(variant, {})
+            if variant not in done and "error" not in probe:
+                reason = probe.get("skipped", "not timed yet")
+                missing[f"{name} ({variant})"] = reason
+    return missing

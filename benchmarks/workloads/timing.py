@@ -1,0 +1,146 @@
+"""Steady-state time of all variants of one workload, in one process, in interleaved rounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from benchmarks.workloads import accuracy, gpu_profile, probe, running
+from benchmarks.workloads.base import Batch, Workload
+from benchmarks.workloads.variants import Variant
+
+Note = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How long to time: ``rounds`` of about ``round_seconds`` for each variant, ``least`` to
+    ``most`` calls each.
+    """
+
+    rounds: int = 9
+    round_seconds: float = 0.08
+    least: int = 5
+    most: int = 100
+
+
+@dataclasses.dataclass
+class Prepared:
+    """Warm variants and the inputs they share, ready to be timed."""
+
+    live: list[running.Running]
+    batches: list[Batch]
+    checked: dict[str, Any]
+    failed: dict[str, str]
+
+
+def prepare(
+    workload: Workload, variants: list[Variant], device: torch.device, tiny: bool, note: Note
+) -> Prepared:
+    """Builds, compiles, warms and checks every variant; a variant that raises is left out with its
+    error.
+    """
+    prepared = Prepared([], [], {}, {})
+    for variant in variants:
+        note(f"warming up {variant.name}")
+        try:
+            live = running.build(workload, variant, device, tiny)
+            if not prepared.batches:
+                count = running.pool_size(live, 32)
+                prepared.batches = running.draw_batches(live, count, seed=2)
+            probe.warm_up(live, prepared.batches, lambda _: None)
+        except Exception as error:  # a variant's failure is a result
+            prepared.failed[variant.name] = described(error)
+            continue
+        prepared.live.append(live)
+    note("checking answers")
+    _check(prepared, tiny)
+    running.free_memory(device)
+    return prepared
+
+
+def _check(prepared: Prepared, tiny: bool) -> None:
+    """Fills ``checked`` with each variant's errors; eager is the yardstick and has to be there."""
+    eager = next((live for live in prepared.live if live.variant.name == "eager"), None)
+    if eager is None:
+        return
+    wanted = accuracy.reference(eager, prepared.batches, tiny)
+    running.free_memory(eager.device)
+    yardstick = accuracy.errors(accuracy.answer(eager, prepared.batches), wanted)
+    for live in prepared.live:
+        found = accuracy.errors(accuracy.answer(live, prepared.batches), wanted)
+        tolerance = live.workload.tolerance
+        right = accuracy.agrees(found, yardstick, tolerance)
+        prepared.checked[live.variant.name] = {"errors": found, "agrees": right}
+
+
+def time_rounds(prepared: Prepared, plan: Plan, note: Note) -> dict[str, Any]:
+    """Milliseconds a call for each variant and round, as lists in the order of the rounds.
+
+    ``ms`` is from the first call to the end of all device work, ``host_ms`` until the last call
+    returned. The order of variants turns by one from round to round. Inputs are new on every call
+    until the pool of ``input_sets`` is used up.
+    """
+    counts = {live.variant.name: _calls(live, prepared.batches, plan) for live in prepared.live}
+    result: dict[str, Any] = {
+        name: {"calls_a_round": count, "ms": [], "host_ms": []} for name, count in counts.items()
+    }
+    for turn in range(plan.rounds):
+        shift = turn % max(1, len(prepared.live))
+        for live in prepared.live[shift:] + prepared.live[:shift]:
+            name = live.variant.name
+            note(f"timing {name}")
+            total, host = _round(live, prepared.batches, counts[name])
+            result[name]["ms"].append(total)
+            result[name]["host_ms"].append(host)
+    return result
+
+
+def _round(live: running.Running, batches: list[Batch], calls: int) -> tuple[float, float]:
+    """Milliseconds a call: until the device is done, and until the host is."""
+    live.reset()
+    for batch in batches[-2:]:
+        live.call(batch)
+    running.synchronize(live.device)
+    start = time.perf_counter()
+    for index in range(calls):
+        live.call(batches[index % len(batches)])
+    issued = time.perf_counter()
+    running.synchronize(live.device)
+    done = time.perf_counter()
+    return (done - start) / calls * 1e3, (issued - start) / calls * 1e3
+
+
+def _calls(live: running.Running, batches: list[Batch], plan: Plan) -> int:
+    """Calls a round, a multiple of the input shapes, within what the case allows between resets."""
+    shapes = live.workload.distinct_shapes
+    sample, _ = _round(live, batches, plan.least * shapes)
+    wanted = int(plan.round_seconds * 1e3 / sample)
+    count = max(plan.least, min(plan.most, wanted, live.case.calls_per_reset - 2))
+    return -(-count // shapes) * shapes
+
+
+def profiles(prepared: Prepared, note: Note) -> dict[str, Any]:
+    """GPU profiles of the variants, empty on the CPU."""
+    found: dict[str, Any] = {}
+    for live in prepared.live:
+        if live.device.type != "cuda":
+            break
+        note(f"profiling {live.variant.name}")
+        calls = max(3, live.workload.distinct_shapes)
+        found[live.variant.name] = gpu_profile.measure(live, prepared.batches, calls)
+    return found
+
+
+def described(error: Exception) -> str:
+    """Type and first lines of an error, and the last line of the benchmark's or torch's code that
+    raised it.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{frames[-1].name}, line {frames[-1].lineno}" if frames else "unknown place"
+    return f"{type(error).__name__}: {str(error).strip()[:400]} (in {place})"

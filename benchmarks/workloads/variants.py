@@ -1,0 +1,74 @@
+"""The ways a workload is run, as data."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import nn
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """One way to run a module.
+
+    ``compile`` holds the arguments of ``torch.compile``, or None for eager. ``needs`` is a package
+    imported first; a machine without it skips the variant and says so. ``warm_calls`` is how many
+    calls (for each input shape) come before steady state. ``marks_steps`` says whether each call is
+    announced to CUDA graph trees as a new step.
+    """
+
+    name: str
+    compile: Mapping[str, Any] | None
+    needs: str | None = None
+    warm_calls: int = 6
+    marks_steps: bool = False
+
+
+def _variant(name: str, compile: dict[str, Any] | None, **fields: Any) -> Variant:
+    return Variant(name, None if compile is None else MappingProxyType(compile), **fields)
+
+
+VARIANTS: tuple[Variant, ...] = (
+    _variant("eager", None),
+    _variant("default", {}),
+    _variant("reduce-overhead", {"mode": "reduce-overhead"}, marks_steps=True),
+    _variant("pygraph", {"backend": "pygraph"}, needs="pygraph_rt", warm_calls=60),
+    _variant("max-autotune", {"mode": "max-autotune"}, marks_steps=True),
+    _variant("aot_eager", {"backend": "aot_eager"}, warm_calls=2),
+)
+MEASURED = ("eager", "default", "reduce-overhead", "pygraph")
+STOCK = ("eager", "default", "reduce-overhead")
+
+
+def named(name: str) -> Variant:
+    """The variant of that name. Raises ``KeyError`` with the names there are."""
+    for variant in VARIANTS:
+        if variant.name == name:
+            return variant
+    known = ", ".join(variant.name for variant in VARIANTS)
+    raise KeyError(f"no variant is called {name!r}; there are: {known}")
+
+
+def reason_missing(variant: Variant) -> str | None:
+    """Why the variant can't run on this machine, or None."""
+    if variant.needs is None:
+        return None
+    found = importlib.util.find_spec(variant.needs)
+    if found is None or found.origin is None:
+        return f"the package {variant.needs} is not installed"
+    return None
+
+
+def compiled(module: nn.Module, variant: Variant, dynamic: bool | None) -> Any:
+    """The module as the variant runs it: a callable with the module's signature."""
+    if variant.needs is not None:
+        importlib.import_module(variant.needs)
+    if variant.compile is None:
+        return module
+    return torch.compile(module, dynamic=dynamic, **variant.compile)
