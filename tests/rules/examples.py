@@ -12,19 +12,19 @@ from typing import Any
 
 from pygraph_lint.catalogue import CONSEQUENCES, Rule
 
-_SECTION = re.compile(r"^## (.+)$", re.M)
-_FENCE = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.M | re.S)
+_SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
+_FENCE = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"#\s*((?:PG\d{3})(?:,?\s+PG\d{3})*)\s*$")
-_NOT_RUN = re.compile(r"^# not run: (.+)$", re.M)
+_NOT_RUN = re.compile(r"^# not run: (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Example:
     """One fenced example of a page.
 
-    ``marks`` are the codes expected on each 1-based line. ``claims`` are the page's consequences with what the fence's
-    info string overrides for this example (```` ```python fullgraph=ok ````). ``not_run`` is the stated reason why
-    the example cannot run on a CPU, or empty.
+    ``marks`` are the codes expected on each 1-based line. ``claims`` are the page's consequences
+    with what the fence's info string overrides for this example (```` ```python fullgraph=ok ````).
+    ``not_run`` is the stated reason why the example cannot run on a CPU, or empty.
     """
 
     code: str
@@ -41,7 +41,7 @@ class Example:
         return f"{self.code}-{'good' if self.good else 'bad'}-{self.number}"
 
     def load(self, folder: Path) -> ModuleType:
-        """The example as a module read from a file in ``folder``, so that tracebacks and Dynamo know its lines."""
+        """The example as a module, from a file in ``folder``: Dynamo and tracebacks need lines."""
         path = folder / f"{self.name.replace('-', '_').lower()}.py"
         path.write_text(self.text, encoding="utf-8")
         linecache.checkcache(str(path))
@@ -100,7 +100,7 @@ def _marks(text: str) -> dict[int, tuple[str, ...]]:
 
 
 def program(module: ModuleType) -> Callable[..., Any]:
-    """What an example asks to be compiled: an instance of its ``Model``, or its function ``run``."""
+    """What an example asks to be compiled: an instance of its ``Model``, or ``run``."""
     if hasattr(module, "Model"):
         return module.Model()  # type: ignore[no-any-return]
     return module.run  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""What Dynamo really does with an example: the lines where it breaks, and whether it can take all in one graph."""
+"""What Dynamo really does with an example: where it breaks, and whether one graph can hold it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CountingBackend:
 
 @dataclass(frozen=True)
 class Observed:
-    """``break_lines`` are 1-based lines of the example's file; ``error`` is fullgraph's, empty when it compiled."""
+    """``break_lines`` are 1-based lines of the example; ``error`` is fullgraph's, or empty."""
 
     break_lines: tuple[int, ...]
     graphs: int
@@ -79,7 +79,7 @@ def _graph_breaks(path: str) -> Iterator[list[int]]:
 
 
 def observe(module: ModuleType) -> Observed:
-    """Compile the example twice, with and without ``fullgraph=True``; its errors in plain eager mode are raised."""
+    """Compile the example with and without ``fullgraph=True``; errors of eager mode are raised."""
     path = str(module.__file__)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

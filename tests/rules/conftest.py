@@ -1,0 +1,30 @@
+"""What the tests of the rule pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from pygraph_lint import catalogue, checks
+from pygraph_lint.facts.extract import extract
+from pygraph_lint.facts.link import link
+from pygraph_lint.findings import Finding
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """The examples are tiny: threads only cost."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def lint_text(text: str) -> list[Finding]:
+    """What every rule, preview ones too, says about one module."""
+    rules = catalogue.load()
+    facts = extract(text, "example.py", "example", False, checks.sinks(rules))
+    options = checks.Options(target=None, target_torch=None, preview=True, regions="forward")
+    return checks.check_module(facts, link([facts]), rules, options)

@@ -1,0 +1,50 @@
+"""What the pages say torch.compile does, confirmed by torch.compile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pygraph_lint import catalogue
+from tests.rules import examples
+from tests.rules.observe import observe
+
+RUN = [
+    example
+    for rule in catalogue.load().values()
+    for example in examples.of_rule(rule)
+    if not example.not_run
+]
+NOT_RUN = {"needs a CUDA device", "does not parse", "no such encoding", "nothing to compile"}
+
+
+@pytest.mark.parametrize(
+    "example", [e for e in RUN if not e.good], ids=lambda example: example.name
+)
+def test_bad_example(example: examples.Example, tmp_path: Path) -> None:
+    seen = observe(example.load(tmp_path))
+    if example.claims["compile"] == "ok":
+        assert seen.break_lines == ()
+    else:
+        assert set(example.marks) <= set(seen.break_lines)
+    if example.claims["compile"] == "skipped":
+        assert seen.graphs == 0
+    assert bool(seen.error) == (example.claims["fullgraph"] == "error"), seen.error
+
+
+@pytest.mark.parametrize("example", [e for e in RUN if e.good], ids=lambda example: example.name)
+def test_good_example_is_one_graph(example: examples.Example, tmp_path: Path) -> None:
+    seen = observe(example.load(tmp_path))
+    assert seen.break_lines == ()
+    assert seen.error == ""
+
+
+def test_what_is_not_run_needs_what_this_machine_lacks() -> None:
+    reasons = {
+        example.not_run
+        for rule in catalogue.load().values()
+        for example in examples.of_rule(rule)
+        if example.not_run
+    }
+    assert reasons <= NOT_RUN | {"needs several processes, and may hang"}

@@ -1,0 +1,94 @@
+"""Every page has its data and its prose, and the coverage list and the pages agree."""
+
+from __future__ import annotations
+
+import ast
+import string
+import sys
+
+import pytest
+
+from pygraph_lint import catalogue
+from pygraph_lint.facts.events import KINDS
+from tests.rules import examples
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+RULES = catalogue.load()
+ALL = [example for rule in RULES.values() for example in examples.of_rule(rule)]
+PATTERNS = tomllib.loads((catalogue.rules_folder() / "coverage.toml").read_text(encoding="utf-8"))[
+    "pattern"
+]
+HEADINGS = ["What happens", "Why it costs", "How to mend it", "Bad", "Good"]
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_page_is_whole(code: str) -> None:
+    rule = RULES[code]
+    parts = examples.sections(rule.prose)
+    assert list(parts) == HEADINGS
+    assert all(parts.values())
+    assert all(line == line.rstrip() for line in rule.prose.splitlines())
+    fields = [name for _, name, _, _ in string.Formatter().parse(rule.message) if name is not None]
+    assert set(fields) <= {"subject"}
+    assert rule.name == rule.name.lower()
+    assert (rule.fix == "none") == (rule.fixer == "")
+
+
+def test_names_are_unique() -> None:
+    assert len({rule.name for rule in RULES.values()}) == len(RULES)
+
+
+def test_each_event_kind_belongs_to_one_rule() -> None:
+    claimed = [kind for rule in RULES.values() for kind in rule.events]
+    assert sorted(claimed) == sorted(set(KINDS) - {"call", "method"})
+
+
+def test_no_call_or_method_belongs_to_two_rules() -> None:
+    for listed in (
+        [call for rule in RULES.values() for call in rule.calls],
+        [method for rule in RULES.values() for method in rule.methods],
+    ):
+        assert sorted(listed) == sorted(set(listed))
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_page_has_marked_bad_and_clean_good_examples(code: str) -> None:
+    own = examples.of_rule(RULES[code])
+    bad = [example for example in own if not example.good]
+    good = [example for example in own if example.good]
+    assert bad and good
+    assert all(any(code in codes for codes in example.marks.values()) for example in bad)
+    assert not any(example.marks for example in good)
+
+
+@pytest.mark.parametrize("example", ALL, ids=lambda example: example.name)
+def test_example_is_python(example: examples.Example) -> None:
+    if example.name == "PG001-bad-1":
+        with pytest.raises(SyntaxError):
+            ast.parse(example.text)
+    else:
+        ast.parse(example.text)
+
+
+@pytest.mark.parametrize("entry", PATTERNS, ids=lambda entry: entry["id"])
+def test_pattern_has_a_rule_or_a_reason(entry: dict[str, object]) -> None:
+    assert entry["pattern"]
+    assert ("rules" in entry) != ("reason" in entry)
+    for code in entry.get("rules", []):  # type: ignore[attr-defined]
+        assert entry["id"] in RULES[code].covers
+
+
+def test_covers_and_coverage_agree() -> None:
+    by_id = {entry["id"]: entry.get("rules", []) for entry in PATTERNS}
+    assert len(by_id) == len(PATTERNS)
+    for rule in RULES.values():
+        for pattern in rule.covers:
+            assert rule.code in by_id[pattern], f"{rule.code} says it covers {pattern}"
+
+
+def test_every_rule_about_code_answers_to_a_pattern() -> None:
+    assert [rule.code for rule in RULES.values() if not rule.covers] == ["PG001", "PG002", "PG003"]
