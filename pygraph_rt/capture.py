@@ -152,6 +152,7 @@ def _capture_graph(
             graph.capture_end()
         except BaseException:
             _abandon(graph, pool, device)
+            _settle_generator(device)
             raise
         finally:
             torch._C._cuda_clearCublasWorkspaces()
@@ -167,6 +168,20 @@ def _abandon(graph: torch.cuda.CUDAGraph, pool: Any, device: int) -> None:
     with contextlib.suppress(RuntimeError):
         torch._C._cuda_endAllocateToPool(device, pool.id)
         torch._C._cuda_releasePool(device, pool.id)
+
+
+def _settle_generator(device: int) -> None:
+    """Make the default generator usable again after a failed capture.
+
+    torch 2.11 leaves it in capture mode, where any random number raises; a capture that ends well takes it out.
+    """
+    with contextlib.suppress(RuntimeError):
+        target = torch.empty((1,), device=torch.device("cuda", device))
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(capture_error_mode="thread_local")
+        target.fill_(0)
+        graph.capture_end()
+        graph.reset()
 
 
 def _record(

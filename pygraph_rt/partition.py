@@ -253,6 +253,8 @@ class Partition:
         return results
 
     def _accept(self, variant: Variant, replay: Replay) -> None:
+        if self._options.verify:
+            replay.launches = replay.patched = 0  # the launch that was tried out served nobody
         variant.replay = replay
         self._active = replay
         region = self.region
