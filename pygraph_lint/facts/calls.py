@@ -347,7 +347,7 @@ class Calls(TorchCalls):
             return self.tensor_method(base, method, function, node)
         if base.is_tensor and base.flags & v.SYMBOL:
             positional, named = self.arguments(node)
-            return extend(extend(base, "." + method), "()") if base.needs else v.UNKNOWN_VALUE
+            return extend(extend(base, "." + method), "()")
         if base.kinds & v.INSTANCE and base.flags & v.MODULE:
             positional, named = self.arguments(node)
             if method in ("forward", "__call__"):

@@ -724,9 +724,9 @@ def is_symbol(value: Value) -> bool:
 
 def extend(value: Value, step: str) -> Value:
     """The element, attribute or call result ``step`` of a symbol."""
-    need = value.needs[0]
-    if need.name.count("|") > 3:
+    if not value.needs or value.needs[0].name.count("|") > 3:
         return v.UNKNOWN_VALUE
+    need = value.needs[0]
     return symbol(Need(need.kind, need.owner, f"{need.name}|{step}"), value.why)
 
 

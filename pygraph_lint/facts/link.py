@@ -16,6 +16,7 @@ from pygraph_lint.findings import Region
 
 _DEPTH = 8000
 _MAX_ROAD = 8
+_MAX_PARTS = 14
 
 
 def link(modules: Iterable[ModuleFacts]) -> Project:
@@ -74,6 +75,8 @@ class Project:
 
     def _look_up(self, name: str) -> str | None:
         parts = name.split(".")
+        if len(parts) > _MAX_PARTS:
+            return None
         for count in range(len(parts) - 1, 0, -1):
             module = self.modules.get(".".join(parts[:count]))
             if module is None:
@@ -85,7 +88,7 @@ class Project:
                 if found is not None:
                     return found
             for key, star in module.bindings.items():
-                if key.startswith("*"):
+                if key.startswith("*") and star in self.modules and star != module.module:
                     found = self.symbol(".".join([star, first, *rest]))
                     if found is not None:
                         return found
