@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import gc
 import os
 import time
@@ -64,7 +63,7 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class Task:
     relative: str
     module: str
     is_package: bool
@@ -96,7 +95,7 @@ class Project:
         self._progress = progress
         self._max_size = max_size
         self._paths = {self.relative(path): path for path in files}
-        self._packages = self._package_folders()
+        self._modules = self._module_names()
         self._overlay: dict[str, bytes] = {}
         self._known: dict[str, _Known] = {}
         self._unreadable: dict[str, str] = {}
@@ -107,13 +106,25 @@ class Project:
         """The posix path of ``path`` below the root's base."""
         return os.path.relpath(path, self._root.base).replace(os.sep, "/")
 
-    def _package_folders(self) -> dict[str, bool]:
-        folders: dict[str, bool] = {}
-        for relative in self._paths:
-            folder, _, name = relative.rpartition("/")
-            if name == "__init__.py":
-                folders[folder] = True
-        return folders
+    def _module_names(self) -> dict[str, tuple[str, bool]]:
+        """Each file's dotted module name, and whether it is a package's ``__init__``.
+
+        Where two packages in different folders have one name, the later is named by its path.
+        """
+        packages = {
+            relative.rpartition("/")[0]: True
+            for relative in self._paths
+            if relative.rpartition("/")[2] == "__init__.py"
+        }
+        names: dict[str, tuple[str, bool]] = {}
+        taken: set[str] = set()
+        for relative in sorted(self._paths):
+            module, is_package = project.module_name(relative, packages)
+            if module in taken:
+                module, is_package = project.module_name(relative, {})
+            taken.add(module)
+            names[relative] = (module, is_package)
+        return names
 
     # --- the index: content digests, without reading what has not changed ---
 
@@ -157,8 +168,10 @@ class Project:
         """From now on take these files' content from here, whatever the disk says."""
         for path, data in texts.items():
             relative = self.relative(path)
-            self._paths.setdefault(relative, path)
             self._overlay[relative] = data
+            if relative not in self._paths:
+                self._paths[relative] = path
+                self._modules = self._module_names()
             self._known[relative] = _describe(data, Signature(0, 0, 0, 0))
             self._unreadable.pop(relative, None)
             self._records.pop(relative, None)
@@ -257,10 +270,10 @@ class Project:
             if record is not None:
                 self._records[name] = (key, record)
                 continue
-            module, is_package = project.module_name(name, self._packages)
+            module, is_package = self._modules[name]
             data = self._overlay.get(name)
             size = len(data) if data is not None else self._known[name].signature.size
-            tasks.append(_Task(name, module, is_package, name in matter, data, size))
+            tasks.append(Task(name, module, is_package, name in matter, data, size))
         if not tasks:
             return
         total = sum(task.size for task in tasks)
@@ -307,7 +320,7 @@ def _remember_analysis(base: Path, cache: Cache, sinks: Sinks) -> None:
     _analysis = (base, cache, sinks)
 
 
-def _analyse_part(tasks: Sequence[_Task]) -> list[tuple[str, bytes, Record]]:
+def _analyse_part(tasks: Sequence[Task]) -> list[tuple[str, bytes, Record]]:
     """The records of some files, written to the cache on the way."""
     base, cache, sinks = _analysis
     found = []
@@ -335,9 +348,9 @@ def _analyse_part(tasks: Sequence[_Task]) -> list[tuple[str, bytes, Record]]:
     return found
 
 
-def analyse(data: bytes, task: _Task, sinks: Sinks) -> Record:
+def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
     """What one file's content says, on its own."""
-    from pygraph_lint.facts.extract import extract
+    from pygraph_lint.facts.extract import extract, parse
 
     try:
         text = decode(data).text
@@ -349,21 +362,10 @@ def analyse(data: bytes, task: _Task, sinks: Sinks) -> Record:
         if task.facts:
             facts = extract(text, task.relative, task.module, task.is_package, sinks)
         else:
-            _parse_only(text)
+            parse(text)
     except SourceError as error:
         return Record(None, ("PG001", str(error), error.line, error.column), ())
     return Record(facts, None, suppressions.parse(text))
-
-
-def _parse_only(text: str) -> None:
-    try:
-        ast.parse(text)
-    except SyntaxError as error:
-        raise SourceError(error.msg, error.lineno or 0, error.offset or 0) from None
-    except (RecursionError, MemoryError):
-        raise SourceError("is nested too deeply to be parsed") from None
-    except ValueError as error:
-        raise SourceError(str(error)) from None
 
 
 def _remember_check(

@@ -1,9 +1,9 @@
 """What earlier runs found out, kept in the user's cache folder.
 
-Three kinds of entry a project: an index of files (so that an unchanged file is not even read), the facts of each
-file by its content, and the findings of the whole by the content of every file. An entry carries the key it was
-made under and a checksum: whatever does not fit is ignored and made again. Entries appear by renaming, so
-processes that write at once never see half of one.
+Three kinds of entry a project: an index of files (so that an unchanged file is not even read), the
+facts of each file by its content, and the findings of the whole by the content of every file. An
+entry carries the key it was made under and a checksum: whatever does not fit is ignored and made
+again. Entries appear by renaming, so processes that write at once never see half of one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def default_folder() -> Path:
 
 
 def tool_key() -> str:
-    """Stands for everything that shapes facts apart from the checked source: the tool, its rules, its Python."""
+    """Stands for everything that shapes facts apart from the checked source: the tool, its rules,
+    its Python.
+    """
     package = Path(__file__).parent
     files = sorted(package.rglob("*.py")) + sorted(rules_folder().glob("PG*.md"))
     parts = [part for file in files for part in (file.name.encode(), file.read_bytes())]
@@ -68,7 +70,9 @@ class Signature:
 
 
 class Cache:
-    """One project's entries in the folder ``folder``; every method works, doing nothing, if ``folder`` is None."""
+    """One project's entries in the folder ``folder``; every method works, doing nothing, if
+    ``folder`` is None.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder

@@ -1,7 +1,7 @@
 """Where a project begins, what its modules are called, and which of its files can matter.
 
-All of this depends only on where a file lies, never on which paths were given: that is why checking one file
-gives its slice of checking all.
+All of this depends only on where a file lies, never on which paths were given: that is why checking
+one file gives its slice of checking all.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ _INSTALLED = ("site-packages", "dist-packages")
 class Root:
     """The folder whose files are read together.
 
-    ``base`` is where module names start. ``recursive`` is False where nothing marks a project: then only the
-    files of the folder itself and the packages in it are read. ``only`` names the one file or package to read.
+    ``base`` is where module names start. ``recursive`` is False where nothing marks a project: then
+    only the files of the folder itself and the packages in it are read. ``only`` names the one file
+    or package to read.
     """
 
     base: Path
@@ -56,10 +57,12 @@ class Roots:
 
 
 def module_name(relative: str, packages: Mapping[str, bool]) -> tuple[str, bool]:
-    """The dotted name of the file at ``relative`` (posix, below the base), and whether it is a package's ``__init__``.
+    """The dotted name of the file at ``relative`` (posix, below the base), and whether it is a
+    package's ``__init__``.
 
-    ``packages`` says of each folder (relative, posix) whether it has an ``__init__.py``. A file in a package is
-    named from the topmost package folder, any other from the base, without a leading ``src``.
+    ``packages`` says of each folder (relative, posix) whether it has an ``__init__.py``. A file in
+    a package is named from the topmost package folder, any other from the base, without a leading
+    ``src``.
     """
     path = PurePosixPath(relative)
     parts = list(path.parts[:-1])
@@ -74,12 +77,11 @@ def module_name(relative: str, packages: Mapping[str, bool]) -> tuple[str, bool]
     return ".".join(names) or stem, is_package
 
 
-# --- the prefilter ---------------------------------------------------------------------------------
+# --- the prefilter ------------------------------------------------------------------------------
 
-_IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+(\.*)[ \t]*([\w.]*)[ \t]*import[ \t(\\]|import[ \t]+)([^\r\n#]*)", re.M
-)
-_PARENTHESES = re.compile(rb"^[ \t]*from[^\r\n]*import[ \t]*\(([^)]*)\)", re.M)
+_IMPORT = re.compile(rb"\bimport\b")
+_FROM = re.compile(rb"[ \t]*from[ \t]*(\.*)[ \t]*([\w.]*)[ \t]*\Z")
+_NAMES = re.compile(rb"[ \t\\\r\n]*\(([^)]*)\)|((?:[^\r\n#\\]|\\\r?\n)*)")
 _WORD = re.compile(rb"[^\W\d]\w*")
 
 
@@ -89,18 +91,24 @@ def says_torch(data: bytes) -> bool:
 
 
 def imported_words(data: bytes) -> frozenset[bytes]:
-    """Every name that stands in an import of the file: a superset of the last parts of modules it imports.
+    """Every name that stands in an import of the file: a superset of the last parts of modules it
+    imports.
 
     ``b"."`` among them says that the file imports from its own or an outer package.
     """
     words: set[bytes] = set()
-    for dots, module, names in _IMPORT.findall(data):
-        if dots and not module:
-            words.add(b".")
-        words.update(module.split(b"."))
-        words.update(_WORD.findall(names))
-    for names in _PARENTHESES.findall(data):
-        words.update(_WORD.findall(names))
+    for match in _IMPORT.finditer(data):
+        before = data[data.rfind(b"\n", 0, match.start()) + 1 : match.start()].rpartition(b";")[2]
+        source = _FROM.match(before)
+        if source is not None:
+            if not source[2]:
+                words.add(b".")
+            words.update(source[2].split(b"."))
+        elif before.strip():
+            continue
+        names = _NAMES.match(data, match.end())
+        if names is not None:
+            words.update(_WORD.findall(names[1] or names[2] or b""))
     words.discard(b"")
     return frozenset(words)
 
@@ -108,8 +116,8 @@ def imported_words(data: bytes) -> frozenset[bytes]:
 def relevant(files: Iterable[tuple[str, bool, frozenset[bytes]]]) -> set[str]:
     """The files whose facts can matter, of ``(relative path, says torch, imported words)``.
 
-    Those that say torch, and those that import or are imported by one that matters. Imports are compared by the
-    last part of names only, which can keep a file too many but never one too few.
+    Those that say torch, and those that import or are imported by one that matters. Imports are
+    compared by the last part of names only, which can keep a file too many but never one too few.
     """
     pending: dict[str, frozenset[bytes]] = {}
     by_name: dict[bytes, list[str]] = {}

@@ -1,7 +1,8 @@
-"""Settings: what ``[tool.pygraph-lint]`` in pyproject.toml, ``pygraph-lint.toml`` and the command line say.
+"""Settings: what ``[tool.pygraph-lint]`` in pyproject.toml, ``pygraph-lint.toml`` and the command
+line say.
 
-The nearest configuration file above a checked file wins whole; files are not merged. What the command line
-says wins over any file.
+The nearest configuration file above a checked file wins whole; files are not merged. What the
+command line says wins over any file.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Settings:
 KEYS = {f.name.replace("_", "-"): f.name for f in fields(Settings) if f.name != "folder"}
 
 
-# --- reading ---------------------------------------------------------------------------------------
+# --- reading ------------------------------------------------------------------------------------
 
 
 def _strings(value: object) -> tuple[str, ...]:
@@ -200,7 +201,9 @@ def read_file(path: Path) -> Settings | None:
 
 
 class Resolver:
-    """Finds the settings of a folder: the nearest configuration file above it, then the command line's."""
+    """Finds the settings of a folder: the nearest configuration file above it, then the command
+    line's.
+    """
 
     def __init__(
         self,
@@ -208,7 +211,8 @@ class Resolver:
         config: Path | None = None,
         check: Callable[[Settings], None] | None = None,
     ) -> None:
-        """``overrides`` are the command line's values by field name, ``config`` a file that stands for all.
+        """``overrides`` are the command line's values by field name, ``config`` a file that stands
+        for all.
 
         ``check`` is called once with each distinct settings and may raise SettingsError.
         """
@@ -250,7 +254,7 @@ class Resolver:
         return settings
 
 
-# --- selectors -------------------------------------------------------------------------------------
+# --- selectors ----------------------------------------------------------------------------------
 
 
 class Selection:
@@ -292,7 +296,9 @@ class Selection:
         return rule.code in selectors or rule.name in selectors
 
     def _rank(self, code: str, selectors: tuple[str, ...]) -> int:
-        """How specifically the selectors name ``code``: 0 not at all, then ALL, a prefix, the whole code."""
+        """How specifically the selectors name ``code``: 0 not at all, then ALL, a prefix, the whole
+        code.
+        """
         best = 0
         for selector in selectors:
             if selector == "ALL":
@@ -307,7 +313,9 @@ class Selection:
         return self._rank(code, on) > self._rank(code, off)
 
     def enabled(self, code: str, preview: bool = False) -> bool:
-        """Whether findings of ``code`` are reported; ``preview`` says that the finding itself is uncertain."""
+        """Whether findings of ``code`` are reported; ``preview`` says that the finding itself is
+        uncertain.
+        """
         if not self._on.get(code, False):
             return False
         return not preview or self._preview or code in self._named_codes
@@ -326,7 +334,9 @@ class Selection:
 
 
 def matches_glob(path: Path, glob: str, folder: Path) -> bool:
-    """Whether a glob of a settings file in ``folder`` means ``path``: by its name, its path, or a folder above it."""
+    """Whether a glob of a settings file in ``folder`` means ``path``: by its name, its path, or a
+    folder above it.
+    """
     glob = glob.rstrip("/")
     if fnmatchcase(path.name, glob):
         return True

@@ -1,8 +1,10 @@
-"""Comments that silence findings: found by tokenizing, applied to findings, and reported when they silence nothing.
+"""Comments that silence findings: found by tokenizing, applied to findings, and reported when they
+silence nothing.
 
-On a line: ``# noqa``, ``# noqa: PG201``, ``# pygraph: ignore``, ``# pygraph: ignore[PG201]``. For a file, on a line of
-its own: ``# pygraph: ignore-file``, ``# pygraph: ignore-file[PG201]``, ``# pygraph: noqa``, ``# ruff: noqa: PG201``,
-``# flake8: noqa: PG201``. A prefix such as ``PG2`` stands for all its codes.
+On a line: ``# noqa``, ``# noqa: PG201``, ``# pygraph: ignore``, ``# pygraph: ignore[PG201]``. For a
+file, on a line of its own: ``# pygraph: ignore-file``, ``# pygraph: ignore-file[PG201]``, ``#
+pygraph: noqa``, ``# ruff: noqa: PG201``, ``# flake8: noqa: PG201``. A prefix such as ``PG2`` stands
+for all its codes.
 """
 
 from __future__ import annotations
@@ -18,22 +20,24 @@ from pygraph_lint.sources import split_lines
 
 _CODES = r"[A-Za-z]+[0-9]*(?:[ \t]*,[ \t]*[A-Za-z]+[0-9]*|[ \t]+[A-Z]+[0-9]+)*"
 _NOQA = re.compile(
-    rf"#\s*(?:(?P<tool>ruff|flake8|pygraph):\s*)?noqa(?:\s*:\s*(?P<codes>{_CODES}))?", re.I
+    rf"#\s*(?:(?P<tool>ruff|flake8|pygraph):\s*)?noqa(?:\s*:\s*(?P<codes>{_CODES}))?", re.IGNORECASE
 )
 _IGNORE = re.compile(rf"#\s*pygraph:\s*ignore(?P<file>-file)?(?:\[\s*(?P<codes>{_CODES})?\s*\])?")
 _OURS = re.compile(r"PG\d{0,3}\Z")
 # Cheap look before the costly tokenizing: comments that can concern this tool.
-_WORTH = re.compile(r"#[^\r\n]*(?:pygraph:|noqa[^\r\n]*PG\d|noqa(?!\s*:\s*[A-Z]+\d))", re.I)
+_WORTH = re.compile(
+    r"#[^\r\n]*(?:pygraph:|noqa[^\r\n]*PG\d|noqa(?!\s*:\s*[A-Z]+\d))", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Directive:
     """One silencing comment.
 
-    ``row``, ``column`` and ``end_column`` say where its text stands (1-based, in characters, end exclusive),
-    ``listed`` from where to where its codes do. ``first`` and ``last`` are the rows of the logical line it belongs
-    to. ``codes`` is empty where everything is silenced. ``own`` is False for a ``# noqa`` that other tools may
-    need: a bare one, or one with none of our codes.
+    ``row``, ``column`` and ``end_column`` say where its text stands (1-based, in characters, end
+    exclusive), ``listed`` from where to where its codes do. ``first`` and ``last`` are the rows of
+    the logical line it belongs to. ``codes`` is empty where everything is silenced. ``own`` is
+    False for a ``# noqa`` that other tools may need: a bare one, or one with none of our codes.
     """
 
     row: int
@@ -62,7 +66,8 @@ class Directive:
 def parse(text: str, every: bool = False) -> tuple[Directive, ...]:
     """Every directive in ``text``, in order; as far as it can be tokenized.
 
-    Unless ``every`` is set, a text whose comments concern other tools only is not tokenized and has none.
+    Unless ``every`` is set, a text whose comments concern other tools only is not tokenized and has
+    none.
     """
     if not every and not _WORTH.search(text):
         return ()
@@ -139,10 +144,12 @@ def apply(
     filename: str,
     enabled: Callable[[str], bool],
 ) -> list[Finding]:
-    """The findings that no directive silences, and a PG003 finding for each directive that silences nothing.
+    """The findings that no directive silences, and a PG003 finding for each directive that silences
+    nothing.
 
-    ``text`` gives the file's text, asked for only to offer the removal of an unused directive. ``enabled`` says
-    whether a code is looked for in this run: silencing one that is not looked for is not held against a comment.
+    ``text`` gives the file's text, asked for only to offer the removal of an unused directive.
+    ``enabled`` says whether a code is looked for in this run: silencing one that is not looked for
+    is not held against a comment.
     """
     if not directives:
         return list(findings)
@@ -173,7 +180,9 @@ def apply(
 def _unused(
     number: int, directive: Directive, used: set[tuple[int, str]], enabled: Callable[[str], bool]
 ) -> tuple[str, ...] | None:
-    """The directive's codes that silence nothing (empty: all of it); None if there is nothing to say."""
+    """The directive's codes that silence nothing (empty: all of it); None if there is nothing to
+    say.
+    """
     if not directive.own:
         return None
     if not directive.codes:
@@ -227,7 +236,7 @@ def removal(directive: Directive, codes: tuple[str, ...], text: str) -> Fix:
     return Fix("safe", message, edits=(edit,))
 
 
-# --- adding ----------------------------------------------------------------------------------------
+# --- adding -------------------------------------------------------------------------------------
 
 
 def add_noqa(text: str, findings: Iterable[Finding]) -> tuple[str, int]:
@@ -256,7 +265,9 @@ def add_noqa(text: str, findings: Iterable[Finding]) -> tuple[str, int]:
 
 
 def _ends_of_logical_lines(text: str) -> dict[int, int]:
-    """For each row of code, the row whose end can carry a comment for it: its own, or its logical line's last."""
+    """For each row of code, the row whose end can carry a comment for it: its own, or its logical
+    line's last.
+    """
     ends: dict[int, int] = {}
     free: set[int] = set()
     start = 0

@@ -1,4 +1,6 @@
-"""Which files to look at: folders walked, `.gitignore` and exclusions honoured, links not followed in circles."""
+"""Which files to look at: folders walked, `.gitignore` and exclusions honoured, links not followed
+in circles.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class _Ignores:
 
     @classmethod
     def above(cls, folder: Path) -> _Ignores:
-        """Those of the folders above ``folder``, up to the repository's top; none outside a repository."""
+        """Those of the folders above ``folder``, up to the repository's top; none outside a
+        repository.
+        """
         if (folder / ".git").exists():
             return cls()
         chain: list[Path] = []
@@ -35,7 +39,8 @@ class _Ignores:
                 ignores = cls()
                 for outer in reversed(chain):
                     ignores = ignores.entering(outer)
-                return ignores
+                # Who names an ignored folder wants it looked into.
+                return cls() if ignores.ignores(folder.as_posix(), True) else ignores
         return cls()
 
     def entering(self, folder: Path) -> _Ignores:

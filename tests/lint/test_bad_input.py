@@ -1,0 +1,309 @@
+"""Files and circumstances that are wrong: one clear line each, everything else still checked."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pygraph_lint import fixing, sources
+from tests.lint.support import MENDABLE, MENDED, REPOSITORY, SYNCS, Lint, run_process
+
+HEAD = "import torch\n"
+BAD: dict[str, tuple[bytes, str, tuple[int, int] | None]] = {
+    "syntax error": (b"import torch\nx = = 1\n", "PG001", (2, 5)),
+    "not closed": (b"import torch\nf(1,\n", "PG001", (2, 2)),
+    "no torch at all": (b"x = = 1\n", "PG001", (1, 5)),
+    "python 2": (b"import torch\nprint 'x'\n", "PG001", (2, 1)),
+    "python 2 raise": (b"import torch\ntry:\n    f()\nexcept E, e:\n    pass\n", "PG001", (4, 8)),
+    "newer syntax": (b"import torch\nlazy import 3 as torch\n", "PG001", (2, 6)),
+    "tabs and spaces": (b"import torch\nif x:\n\ty\n        z\n", "PG001", None),
+    "NUL byte": (b"import torch\nx = '\0'\n", "PG001", (2, 6)),
+    "not UTF-8": (b"import torch\nx = '\xff'\n", "PG002", (2, 6)),
+    "unknown encoding": (b"# coding: klingon\nimport torch\n", "PG002", (1, 1)),
+    "wrong encoding": (b"# coding: ascii\nimport torch  # \xc3\xa4\n", "PG002", (2, 17)),
+    "UTF-16": ("import torch\n".encode("utf-16"), "PG002", (1, 1)),
+    "BOM and another encoding": (codecs.BOM_UTF8 + b"# coding: latin-1\n", "PG002", (1, 1)),
+    "3,000 parentheses": (f"{HEAD}x = {'(' * 3000}1{')' * 3000}\n".encode(), "PG001", None),
+    "3,000 brackets": (f"{HEAD}x = {'[' * 3000}\n".encode(), "PG001", None),
+    "3,000 lambdas": (f"{HEAD}x = {'lambda: ' * 3000}1\n".encode(), "PG001", None),
+    "lone surrogate": (b"import torch\nx = '\xed\xa0\x80'\n", "PG002", (2, 6)),
+    "random bytes": (bytes(range(256)) * 20, "PG002", None),
+}
+# Deep, but some Pythons can parse it; then there is just nothing to report.
+DEEP = {
+    "20,000-term sum": f"{HEAD}x = {' + '.join(['y'] * 20_000)}\n",
+    "20,000 attributes": f"{HEAD}x = y{'.z' * 20_000}\n",
+    "5,000 not": f"{HEAD}x = {'not ' * 5000}y\n",
+    "5,000 elif": f"{HEAD}if x:\n    pass\n" + "elif x:\n    pass\n" * 5000,
+    "90 nested ifs": HEAD + "".join(f"{' ' * n}if x:\n" for n in range(90)) + " " * 90 + "pass\n",
+    "a sum in forward": SYNCS.replace("(peak + 1.0)", f"({' + '.join(['peak'] * 20_000)})"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("options", [(), ("--fix",)])
+def test_one_clear_line_and_the_others_are_checked(
+    lint: Lint, name: str, options: tuple[str, ...]
+) -> None:
+    data, code, position = BAD[name]
+    lint.write({"bad.py": data, "good.py": SYNCS})
+    result = lint(*options, ".")
+    assert result.code == 1
+    bad, good = result.lines
+    assert good.startswith("good.py:6:16: PG201 ")
+    path, row, column, said = bad.split(":", 3)
+    assert path == "bad.py"
+    assert said.startswith(f" {code} ")
+    assert len(said) > len(" PG001 ") + 8
+    if position is not None:
+        assert (int(row), int(column)) == position
+    assert "Traceback" not in result.out + result.err
+    assert (lint.folder / "bad.py").read_bytes() == data
+
+
+@pytest.mark.parametrize("name", DEEP)
+@pytest.mark.parametrize("options", [(), ("--fix",)])
+def test_deep_code_is_checked_or_refused_in_one_line(
+    lint: Lint, name: str, options: tuple[str, ...]
+) -> None:
+    lint.write({"deep.py": DEEP[name], "good.py": SYNCS})
+    result = lint(*options, ".")
+    about = [line for line in result.lines if line.startswith("deep.py")]
+    assert result.lines[-1].startswith("good.py:6:16: PG201 ")
+    assert all(" PG001 " in line or " PG201 " in line for line in about)
+    assert len(about) <= 1
+    assert lint.read("deep.py") == DEEP[name]
+
+
+def test_big_file_is_refused_by_default_and_checked_on_request(lint: Lint) -> None:
+    big = SYNCS + "x = 'some text to make it long'\n" * 330_000
+    lint.write({"big.py": big, "good.py": SYNCS})
+    start = time.monotonic()
+    big_line, good = lint(".").lines
+    assert time.monotonic() - start < 5
+    assert big_line.startswith("big.py:1:1: PG002 not checked: the file has 10")
+    assert "max-file-size" in big_line
+    assert good.startswith("good.py:6:16")
+
+
+def test_long_lines(lint: Lint) -> None:
+    lint.write({"long.py": SYNCS + f"text = '{'x' * 1_000_000}'\n"})
+    result = lint("--output-format", "full", "long.py")
+    assert len(result.lines) == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_file(lint: Lint) -> None:
+    lint.write({"secret.py": SYNCS, "good.py": SYNCS})
+    (lint.folder / "secret.py").chmod(0)
+    good, secret = lint(".").lines
+    assert secret == "secret.py:1:1: PG002 cannot be read: Permission denied"
+    assert good.startswith("good.py")
+
+
+def test_unreadable_by_whatever_reason(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint.write({"secret.py": SYNCS, "good.py": SYNCS})
+    original = Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        if path.name == "secret.py":
+            raise PermissionError(13, "Permission denied")
+        return original(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    good, secret = lint(".").lines
+    assert secret == "secret.py:1:1: PG002 cannot be read: Permission denied"
+    assert good.startswith("good.py")
+
+
+def test_links_to_nowhere_and_to_themselves(lint: Lint) -> None:
+    lint.write({"good.py": SYNCS})
+    (lint.folder / "circle.py").symlink_to("circle.py")
+    (lint.folder / "dangling.py").symlink_to("nothing.py")
+    (lint.folder / "folder").symlink_to(".")
+    circle, dangling, good = lint(".").lines
+    assert circle.startswith("circle.py:1:1: PG002 cannot be read: ")
+    assert dangling == "dangling.py:1:1: PG002 cannot be read: No such file or directory"
+    assert good.startswith("good.py")
+
+
+def test_pipe_is_not_waited_for(lint: Lint) -> None:
+    lint.write({"good.py": SYNCS})
+    os.mkfifo(lint.folder / "pipe.py")
+    good, pipe = lint(".").lines
+    assert pipe == "pipe.py:1:1: PG002 cannot be read: it is not a regular file"
+    assert good.startswith("good.py")
+
+
+def test_folder_called_like_a_file(lint: Lint) -> None:
+    lint.write({"x.py/inner.py": SYNCS, "good.py": SYNCS})
+    assert [line.split(":")[0] for line in lint(".").lines] == ["good.py", "x.py/inner.py"]
+    assert len(lint("x.py").lines) == 1
+
+
+def test_path_that_does_not_exist(lint: Lint) -> None:
+    lint.write({"good.py": SYNCS})
+    result = lint("nowhere.py", "good.py")
+    assert result.code == 1
+    missing, good = result.lines
+    assert missing == "nowhere.py:1:1: PG002 there is no such file or folder"
+    assert good.startswith("good.py")
+
+
+def test_names_with_odd_characters(lint: Lint) -> None:
+    names = ["a b.py", "ä.py", "new\nline.py", "[x].py", os.fsdecode(b"\xff.py"), "*.py"]
+    for name in names:
+        (lint.folder / name).write_text(SYNCS)
+    result = lint(".")
+    assert result.out.count(": PG201 ") == len(names)
+    assert lint("--output-format", "json", ".").out.count('"PG201"') == len(names)
+    for form in ("full", "github", "sarif"):
+        assert lint("--output-format", form, ".").code == 1
+
+
+def test_output_that_a_terminal_cannot_show(lint: Lint) -> None:
+    lint.write({"ä.py": SYNCS.replace("peak", "höhe")})
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "pygraph_lint", "--output-format", "full", "."]
+    done = subprocess.run(command, cwd=lint.folder, env=environment, capture_output=True)
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
+    assert b"\\xe4.py:6:16: PG201" in done.stdout
+
+
+def test_reader_that_goes_away(lint: Lint) -> None:
+    for number in range(300):
+        lint.write({f"m{number}.py": SYNCS})
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, "-m", "pygraph_lint", "--output-format", "json", "."]
+    process = subprocess.Popen(
+        command, cwd=lint.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    process.wait(60)
+    assert error == b""
+
+
+# --- while mending ---
+
+
+def test_disk_full_leaves_the_file_and_says_so(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint.write({"a.py": MENDABLE, "b.py": MENDABLE})
+    original = os.fsync
+    calls = []
+
+    def fsync(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 1:
+            raise OSError(28, "No space left on device")
+        original(descriptor)
+
+    monkeypatch.setattr(sources.os, "fsync", fsync)
+    result = lint("--fix", ".")
+    assert result.code == 2
+    assert result.lines == [
+        "a.py:1:1: PG002 not written, the file is as it was: No space left on device"
+    ]
+    assert lint.read("a.py") == MENDABLE
+    assert lint.read("b.py") == MENDED
+    assert sorted(path.name for path in lint.folder.iterdir()) == ["a.py", "b.py", "pyproject.toml"]
+
+
+def test_ctrl_c_while_writing_leaves_whole_files(
+    lint: Lint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lint.write({"a.py": MENDABLE, "b.py": MENDABLE})
+    original = os.fsync
+    calls = []
+
+    def fsync(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        original(descriptor)
+
+    monkeypatch.setattr(sources.os, "fsync", fsync)
+    result = lint("--fix", ".")
+    assert result.code == 130
+    assert result.err == "interrupted; every file is either as it was or wholly mended\n"
+    assert sorted([lint.read("a.py"), lint.read("b.py")]) == sorted([MENDED, MENDABLE])
+    assert len(list(lint.folder.iterdir())) == 3
+
+
+def test_ctrl_c_from_a_terminal(lint: Lint) -> None:
+    for number in range(400):
+        lint.write({f"m{number}.py": MENDABLE * 8})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pygraph_lint", "--fix", "--jobs", "2", "."],
+        cwd=lint.folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    time.sleep(0.4)
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error == b"interrupted; every file is either as it was or wholly mended\n"
+    assert {lint.read(f"m{number}.py") for number in range(400)} <= {MENDABLE * 8, MENDED * 8}
+    assert not list(lint.folder.glob("*.tmp"))
+
+
+def test_file_edited_meanwhile_is_left_alone(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint.write({"a.py": MENDABLE})
+    original = fixing.mend
+
+    def mend(*arguments: object) -> fixing.Mended:
+        mended = original(*arguments)  # type: ignore[arg-type]
+        lint.write({"a.py": "edited = True\n"})
+        return mended
+
+    monkeypatch.setattr(fixing, "mend", mend)
+    result = lint("--fix", "a.py")
+    assert result.code == 2
+    assert "changed while it was being checked" in result.lines[0]
+    assert lint.read("a.py") == "edited = True\n"
+
+
+def test_second_fix_changes_nothing(lint: Lint) -> None:
+    lint.write({"a.py": MENDABLE})
+    lint("--fix", "a.py")
+    status = (lint.folder / "a.py").stat()
+    assert lint("--fix", "a.py").code == 0
+    assert (lint.folder / "a.py").stat().st_mtime_ns == status.st_mtime_ns
+    assert lint.read("a.py") == MENDED
+
+
+def test_only_given_paths_are_written(lint: Lint) -> None:
+    lint.write({"a.py": MENDABLE, "b.py": MENDABLE})
+    lint("--fix", "a.py")
+    assert (lint.read("a.py"), lint.read("b.py")) == (MENDED, MENDABLE)
+
+
+def test_read_only_file_is_reported(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint.write({"a.py": MENDABLE})
+    monkeypatch.setattr(sources.os, "access", lambda path, mode: False)
+    result = lint("--fix", "a.py")
+    assert result.code == 2
+    assert "no permission to write it" in result.lines[0]
+    assert lint.read("a.py") == MENDABLE
+
+
+def test_stdin_that_is_no_source(lint: Lint) -> None:
+    done = run_process("-", cwd=lint.folder, stdin=b"\xff\xfe\x00")
+    assert done.returncode == 1
+    assert done.stdout.startswith(b"stdin.py:1:1: PG002 is UTF-16")
+    assert done.stderr == b""

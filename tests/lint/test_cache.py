@@ -1,0 +1,177 @@
+"""The cache: fast, and never a reason for another answer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pygraph_lint import analysis
+from pygraph_lint.cache import Cache, digest
+from tests.lint.support import CLEAN, REPOSITORY, SYNCS, Lint
+
+BASE = CLEAN.replace("Model", "Base")
+CHILD = "from .base import Base\n\n\nclass Child(Base):\n" + "".join(
+    SYNCS.splitlines(keepends=True)[4:]
+)
+
+
+@pytest.fixture
+def package(lint: Lint) -> Lint:
+    """A package whose second file is about tensors only through its first."""
+    lint.write({"pkg/__init__.py": "", "pkg/base.py": BASE, "pkg/child.py": CHILD})
+    return lint
+
+
+@pytest.fixture
+def analysed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that are analysed, as it happens."""
+    seen: list[str] = []
+    original = analysis.analyse
+
+    def spy(data: bytes, task: analysis.Task, *rest: object) -> analysis.Record:
+        seen.append(task.relative)
+        return original(data, task, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(analysis, "analyse", spy)
+    return seen
+
+
+def test_second_run_analyses_nothing_and_says_the_same(package: Lint, analysed: list[str]) -> None:
+    first = package(".").lines
+    assert len(first) == 1
+    assert set(analysed) == {"pkg/__init__.py", "pkg/base.py", "pkg/child.py"}
+    analysed.clear()
+    assert package(".").lines == first
+    assert analysed == []
+    assert package("--no-cache", ".").lines == first
+    assert len(analysed) == 3
+
+
+def test_only_what_changed_is_analysed_again(package: Lint, analysed: list[str]) -> None:
+    package(".")
+    analysed.clear()
+    package.write({"pkg/child.py": CHILD.replace("abs()", "exp()")})
+    assert len(package(".").lines) == 1
+    assert analysed == ["pkg/child.py"]
+
+
+@pytest.mark.parametrize("options", [(), ("--no-cache",)])
+def test_editing_a_base_class_changes_its_dependants(
+    package: Lint, options: tuple[str, ...]
+) -> None:
+    assert len(package(*options, "pkg/child.py").lines) == 1
+    # Of the same length, within the clock's grain: the content alone tells.
+    package.write({"pkg/base.py": BASE.replace("torch.nn.Module", "torch.nn.modul_")})
+    assert package(*options, "pkg/child.py").lines == []
+    package.write({"pkg/base.py": BASE})
+    assert len(package(*options, "pkg/child.py").lines) == 1
+
+
+def test_removing_and_adding_files_counts(package: Lint) -> None:
+    assert len(package(".").lines) == 1
+    base = package.folder / "pkg/base.py"
+    base.rename(package.folder / "pkg/elsewhere.py")
+    assert package(".").lines == []
+    (package.folder / "pkg/elsewhere.py").rename(base)
+    assert len(package(".").lines) == 1
+
+
+def test_settings_do_not_share_answers(package: Lint) -> None:
+    for _ in range(2):
+        assert len(package(".").lines) == 1
+        assert package("--target", "fullgraph", ".").lines == []
+        assert package("--ignore", "PG201", ".").lines == []
+
+
+def test_old_stat_with_new_content_is_noticed(package: Lint) -> None:
+    path = package.folder / "pkg/child.py"
+    package(".")
+    status = path.stat()
+    package.write({"pkg/child.py": CHILD.replace(".item()", ".sum() ")})
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert package(".").lines == []
+
+
+def test_damaged_entries_are_made_again(package: Lint, own_caches: Path) -> None:
+    first = package(".").lines
+    entries = [path for path in own_caches.rglob("*") if path.is_file()]
+    assert len(entries) >= 4
+    for damage in (b"", b"nonsense", None):
+        for path in entries:
+            data = path.read_bytes() if path.exists() else b""
+            path.write_bytes(data[:-3] if damage is None else damage)
+        assert package(".").lines == first
+
+
+def test_no_cache_writes_nothing(package: Lint, own_caches: Path) -> None:
+    package("--no-cache", ".")
+    assert list(own_caches.iterdir()) == []
+
+
+def test_cache_that_cannot_be_written_is_done_without(package: Lint) -> None:
+    package.write({"file": "in the way"})
+    assert len(package("--cache-dir", "file/below", ".").lines) == 1
+
+
+def test_removed_files_leave_the_cache(package: Lint, own_caches: Path) -> None:
+    package(".")
+    held = {path for path in own_caches.rglob("files/*") if path.is_file()}
+    (package.folder / "pkg/child.py").unlink()
+    package(".")
+    left = {path for path in own_caches.rglob("files/*") if path.is_file()}
+    assert len(held) == 3
+    assert left < held
+
+
+def test_entries_know_what_they_are_of(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.store("entry", digest(b"one"), {"a": 1})
+    assert cache.load("entry", digest(b"one")) == {"a": 1}
+    assert cache.load("entry", digest(b"two")) is None
+    assert cache.load("other", digest(b"one")) is None
+    assert digest(b"ab", b"c") != digest(b"a", b"bc")
+
+
+def test_writers_at_once_do_not_disturb_each_other(package: Lint) -> None:
+    for number in range(20):
+        package.write({f"pkg/more{number}.py": CHILD.replace("Child", f"Child{number}")})
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, "-m", "pygraph_lint", "."]
+    running = [
+        subprocess.Popen(command, cwd=package.folder, env=environment, stdout=subprocess.PIPE)
+        for _ in range(4)
+    ]
+    outputs = {process.communicate(timeout=60)[0] for process in running}
+    assert len(outputs) == 1
+    assert outputs.pop().count(b": PG201 ") == 21
+    assert len(package(".").lines) == 21
+
+
+def test_processes_find_the_same(package: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(12):
+        package.write({f"pkg/more{number}.py": CHILD.replace("Child", f"Child{number}")})
+    alone = package("--no-cache", "--jobs", "1", ".").lines
+    monkeypatch.setattr(analysis, "_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(analysis, "_CHUNK", 100)
+    assert package("--no-cache", "--jobs", "3", ".").lines == alone
+    assert len(alone) == 13
+
+
+def test_unchanged_files_are_not_even_read(package: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = time.time() - 60
+    for path in package.folder.rglob("*.py"):
+        os.utime(path, (old, old))
+    # Younger than this, a file is read again: its time stamp may hide a second change.
+    monkeypatch.setattr(analysis, "_RACY", -(10**12))
+    first = package(".").lines
+
+    def refuse(*arguments: object) -> bytes:
+        raise AssertionError("a file was read")
+
+    monkeypatch.setattr(analysis, "read_bytes", refuse)
+    assert package(".").lines == first

@@ -1,0 +1,169 @@
+"""Settings files: which one holds, what they may say, and how wrong ones are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pygraph_lint.catalogue import load
+from pygraph_lint.errors import SettingsError
+from pygraph_lint.settings import KEYS, Resolver, Selection, Settings, matches_glob, read_file
+from tests.lint.support import REPOSITORY, SYNCS, Lint
+
+
+def test_nearest_file_wins_whole(lint: Lint) -> None:
+    lint.write(
+        {
+            "pyproject.toml": '[tool.pygraph-lint]\nignore = ["PG201"]\n',
+            "outer.py": SYNCS,
+            "inner/pygraph-lint.toml": 'ignore = ["PG102"]\n',
+            "inner/model.py": SYNCS,
+            "other/pyproject.toml": "[project]\nname = 'no table of ours'\n",
+            "other/model.py": SYNCS,
+        }
+    )
+    assert [line.split(":")[0] for line in lint(".").lines] == ["inner/model.py"]
+
+
+def test_own_file_wins_over_pyproject_beside_it(lint: Lint) -> None:
+    lint.write(
+        {
+            "pyproject.toml": '[tool.pygraph-lint]\nignore = ["PG201"]\n',
+            "pygraph-lint.toml": 'select = ["PG2"]\n',
+            "model.py": SYNCS,
+        }
+    )
+    assert len(lint("model.py").lines) == 1
+
+
+def test_command_line_wins_over_files(lint: Lint) -> None:
+    lint.write({"pygraph-lint.toml": 'select = ["PG1"]\n', "model.py": SYNCS})
+    assert lint("model.py").lines == []
+    assert len(lint("--select", "PG2", "model.py").lines) == 1
+
+
+def test_config_option_stands_for_all_files(lint: Lint) -> None:
+    lint.write(
+        {
+            "pygraph-lint.toml": 'select = ["PG1"]\n',
+            "other/mine.toml": 'select = ["PG2"]\n',
+            "model.py": SYNCS,
+        }
+    )
+    assert len(lint("--config", "other/mine.toml", "model.py").lines) == 1
+    missing = lint("--config", "nowhere.toml", "model.py")
+    assert missing.code == 2
+    assert "nowhere.toml: cannot be read" in missing.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("selct = ['PG2']", "unknown setting `selct`; did you mean `select`?"),
+        ("frobnicate = 1", "unknown setting `frobnicate`; known keys: select,"),
+        ("select = 'PG2'", "`select` must be a list of strings, not 'PG2'"),
+        ("select = ['PG999']", "no rule matches `PG999`; did you mean PG"),
+        ("ignore = ['E501']", "no rule matches `E501`"),
+        ("per-file-ignores = ['x']", "`per-file-ignores` must be a table of globs"),
+        ("per-file-ignores = {'a.py' = ['Q1']}", "no rule matches `Q1`"),
+        ("target = 'gpu'", "`target` must be one of compile, fullgraph, cudagraph, not 'gpu'"),
+        ("target-torch = '2'", '`target-torch` must be a torch version such as "2.13"'),
+        ("preview = 'yes'", "`preview` must be true or false"),
+        ("max-file-size = -1", "`max-file-size` must be a positive number of bytes"),
+        ("select = [", "is not valid TOML"),
+        ('select = ["\\ud800"]', "is not valid TOML"),
+    ],
+)
+def test_wrong_settings_are_one_clear_line(lint: Lint, text: str, said: str) -> None:
+    lint.write({"pygraph-lint.toml": text + "\n", "model.py": SYNCS})
+    result = lint("model.py")
+    assert result.code == 2
+    assert result.err.count("\n") == 1
+    assert result.err.startswith("error: ")
+    assert "pygraph-lint.toml" in result.err or "no rule matches" in result.err
+    assert said in result.err
+
+
+def test_settings_that_are_not_text(lint: Lint) -> None:
+    lint.write({"pygraph-lint.toml": b"\xff\xfe\x00", "model.py": SYNCS})
+    result = lint("model.py")
+    assert result.code == 2
+    assert "is not UTF-8 text" in result.err
+
+
+def test_wrong_code_on_the_command_line(lint: Lint) -> None:
+    lint.write({"model.py": SYNCS})
+    result = lint("--select", "PG2O1", "model.py")
+    assert result.code == 2
+    assert "no rule matches `PG2O1`; did you mean PG2" in result.err
+
+
+def test_per_file_ignores(lint: Lint) -> None:
+    lint.write(
+        {
+            "pygraph-lint.toml": 'per-file-ignores = {"scripts/*" = ["PG2"], "old.py" = ["ALL"]}\n',
+            "model.py": SYNCS,
+            "scripts/model.py": SYNCS,
+            "deep/old.py": SYNCS,
+        }
+    )
+    assert [line.split(":")[0] for line in lint(".").lines] == ["model.py"]
+
+
+def test_preview_rules_are_off_until_asked_for() -> None:
+    rules = load()
+    code = next(code for code, rule in rules.items() if rule.status == "preview")
+    folder = Path("/")
+    assert not Selection(Settings(folder), rules).enabled(code)
+    assert not Selection(Settings(folder, select=(code[:3],)), rules).enabled(code)
+    assert Selection(Settings(folder, preview=True), rules).enabled(code)
+    assert Selection(Settings(folder, select=(code,)), rules).enabled(code)
+    uncertain = Selection(Settings(folder), rules)
+    assert uncertain.enabled("PG201")
+    assert not uncertain.enabled("PG201", preview=True)
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "meant"),
+    [
+        ("tests", "/p/tests/test_a.py", True),
+        ("tests/", "/p/tests/test_a.py", True),
+        ("tests/*", "/p/tests/test_a.py", True),
+        ("test_*.py", "/p/deep/test_a.py", True),
+        ("deep/*.py", "/p/deep/test_a.py", True),
+        ("tests", "/p/src/model.py", False),
+        ("a/b", "/p/a/b/c/d.py", True),
+        ("b", "/p/a/bc.py", False),
+    ],
+)
+def test_globs(glob: str, path: str, meant: bool) -> None:
+    assert matches_glob(Path(path), glob, Path("/p")) is meant
+
+
+def test_settings_are_read_once_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "pygraph-lint.toml").write_text("preview = true\n")
+    seen: list[Settings] = []
+    resolver = Resolver(check=seen.append)
+    for name in ("a", "a/b", "a/b/c"):
+        assert resolver.of(tmp_path / name).preview
+    assert len(seen) == 1
+
+
+def test_every_setting_is_documented() -> None:
+    page = (REPOSITORY / "docs" / "settings.md").read_text()
+    missing = [key for key in KEYS if f"`{key}`" not in page]
+    assert missing == []
+
+
+def test_the_example_in_the_docs_is_valid(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "settings.md").read_text()
+    example = page.partition("```toml\n")[2].partition("```")[0]
+    path = tmp_path / "pyproject.toml"
+    path.write_text(example)
+    settings = read_file(path)
+    assert settings is not None
+    Selection(settings, load())
+    path.write_text(example + "\nunknown-key = 1\n")
+    with pytest.raises(SettingsError):
+        read_file(path)
