@@ -99,8 +99,23 @@ def _marks(text: str) -> dict[int, tuple[str, ...]]:
     return marks
 
 
-def program(module: ModuleType) -> Callable[..., Any]:
+def program(module: ModuleType, device: str = "cpu") -> Callable[..., Any]:
     """What an example asks to be compiled: an instance of its ``Model``, or ``run``."""
     if hasattr(module, "Model"):
-        return module.Model()  # type: ignore[no-any-return]
+        return module.Model().to(device)  # type: ignore[no-any-return]
     return module.run  # type: ignore[no-any-return]
+
+
+def arguments(module: ModuleType, device: str = "cpu") -> tuple[Any, ...]:
+    """Fresh arguments from the example's ``inputs()``, on ``device``.
+
+    Where ``inputs`` takes a device itself, it decides what stays on the host.
+    """
+    if module.inputs.__code__.co_argcount:
+        return module.inputs(device)  # type: ignore[no-any-return]
+    return tuple(
+        each.detach().to(device).requires_grad_(each.requires_grad)
+        if hasattr(each, "requires_grad")
+        else each
+        for each in module.inputs()
+    )

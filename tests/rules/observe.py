@@ -15,7 +15,7 @@ import torch
 import torch._dynamo
 import torch._logging
 
-from tests.rules.examples import program
+from tests.rules.examples import arguments, program
 
 _PLACE = re.compile(r"in user code at (.+):(\d+)")
 _FRAME = re.compile(r'File "(.+)", line (\d+), in ')
@@ -78,25 +78,27 @@ def _graph_breaks(path: str) -> Iterator[list[int]]:
         torch._logging.set_logs()
 
 
-def observe(module: ModuleType) -> Observed:
+def observe(module: ModuleType, device: str = "cpu") -> Observed:
     """Compile the example with and without ``fullgraph=True``; errors of eager mode are raised."""
     path = str(module.__file__)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program(module)(*module.inputs())
+        program(module, device)(*arguments(module, device))
         torch._dynamo.reset()
         backend = CountingBackend()
         with _graph_breaks(path) as lines:
-            torch.compile(program(module), backend=backend)(*module.inputs())
+            torch.compile(program(module, device), backend=backend)(*arguments(module, device))
         torch._dynamo.reset()
-        error = _fullgraph_error(module)
+        error = _fullgraph_error(module, device)
         torch._dynamo.reset()
     return Observed(tuple(sorted(set(lines))), backend.graphs, error)
 
 
-def _fullgraph_error(module: ModuleType) -> str:
+def _fullgraph_error(module: ModuleType, device: str) -> str:
+    backend = CountingBackend()
     try:
-        torch.compile(program(module), backend=CountingBackend(), fullgraph=True)(*module.inputs())
+        compiled = torch.compile(program(module, device), backend=backend, fullgraph=True)
+        compiled(*arguments(module, device))
     except Exception as error:
         return f"{type(error).__name__}: {error}".splitlines()[0]
     return ""
