@@ -30,6 +30,7 @@ from .driver import (
     access_window_bytes,
 )
 from .errors import DriverError, Unprovable
+from .neighbours import Neighbours
 from .parameters import AddressMap, Block, Edge, Node, Range
 from .placeholders import ALIGNMENT, Placeholders, Request, extent, tensor_at
 from .replay import Platform, Replay, alignment_class
@@ -385,32 +386,22 @@ def capture(
             )
         first, second = recordings
         constants = outputs.constants_of(function)
+        neighbours = Neighbours(torch.cuda.memory_snapshot(), driver.memory_kind)
         patches = parameters.patch_plan(
-            first.capture, second.capture, _statics(constants), _remembering(driver.memory_kind)
+            first.capture, second.capture, _statics(constants), neighbours.owner
         )
         if not first.raw:
             raise Unprovable("it launches no GPU work")
         replay = _build(
             driver, platform, function, args, plan, patches, first, inputs, stays, device, dynamic
         )
+        if neighbours.library:
+            replay.only_stream = platform.stream(device)
         return Captured(replay, (first, second))
     except BaseException:
         for recording in recordings:
             recording.close()
         raise
-
-
-def _remembering(memory_kind: parameters.MemoryKind) -> parameters.MemoryKind:
-    known: dict[int, str | None] = {}
-
-    def ask(word: int) -> str | None:
-        if word < 1 << 20 or word >> 57:
-            return None
-        if word not in known:
-            known[word] = memory_kind(word)
-        return known[word]
-
-    return ask
 
 
 def _build(

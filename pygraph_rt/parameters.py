@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from .errors import Unprovable
 
 BlockKind = Literal["input", "output", "pool", "constant"]
-MemoryKind = Callable[[int], "str | None"]
+Owner = Callable[[int], "str | None"]
 
 STEP = 4
 WORD = 8
@@ -158,7 +158,7 @@ def _field_patches(
     words: tuple[bytes, bytes],
     maps: tuple[AddressMap, AddressMap],
     statics: AddressMap,
-    memory_kind: MemoryKind,
+    owner: Owner,
 ) -> list[Patch]:
     first, second = words
     patches: list[Patch] = []
@@ -171,7 +171,7 @@ def _field_patches(
             patches.append(Patch(index, field, offset, *found))
             offset += WORD
             continue
-        _check_not_memory(node, a, b, maps, statics, memory_kind)
+        _check_not_memory(node, a, b, maps, statics, owner)
         offset += STEP
     return patches
 
@@ -196,27 +196,35 @@ def _check_not_memory(
     b: int,
     maps: tuple[AddressMap, AddressMap],
     statics: AddressMap,
-    memory_kind: MemoryKind,
+    owner: Owner,
 ) -> None:
-    if a == b and statics.find(a) is not None:
+    """Raise Unprovable when a word that is no known pointer may be an address."""
+    if a == b:
+        if statics.find(a) is not None:
+            return
+        # Nothing given to one capture is known to the other, so a word that did not move cannot point to it: it is a
+        # number that looks like an address. Memory from a pool may have been kept by a library, so that is asked.
+        for blocks in maps:
+            found = blocks.find(a)
+            if found is not None and found[0].kind != "pool":
+                return
+        foreign = owner(a)
+        if foreign is not None:
+            raise _unexplained(node, a, foreign)
         return
-    for word in (a,) if a == b else (a, b):
+    for word in (a, b):
         if maps[0].find(word) is not None or maps[1].find(word) is not None:
-            raise _unexplained(
-                node, word, "memory of this region in a way that the two captures do not agree on"
-            )
-        kind = memory_kind(word)
-        if kind is not None:
-            raise _unexplained(node, word, f"{kind} memory")
+            raise _unexplained(node, word, "memory that the two captures do not agree on")
+        foreign = owner(word)
+        if foreign is not None:
+            raise _unexplained(node, word, foreign)
 
 
-def patch_plan(
-    first: Capture, second: Capture, statics: AddressMap, memory_kind: MemoryKind
-) -> PatchPlan:
+def patch_plan(first: Capture, second: Capture, statics: AddressMap, owner: Owner) -> PatchPlan:
     """Which words of `first` follow which block.
 
     `statics` are addresses that never move while the plan is in use (constants of the generated module).
-    `memory_kind(word)` says "device" or "host" for a word that CUDA knows as an address, else None.
+    `owner(word)` describes the memory that a word may be an address of ("device memory"), or is None for a number.
     Raises Unprovable when the captures differ in more than addresses, or when an address cannot be explained.
     """
     _same_topology(first, second)
@@ -224,7 +232,7 @@ def patch_plan(
     patches: list[Patch] = []
     for index, (a, b) in enumerate(zip(first.nodes, second.nodes)):
         for field, words in enumerate(zip(a.fields, b.fields)):
-            patches += _field_patches(index, field, a, words, maps, statics, memory_kind)
+            patches += _field_patches(index, field, a, words, maps, statics, owner)
     return PatchPlan(tuple(patches), len(first.nodes))
 
 

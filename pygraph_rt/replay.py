@@ -105,6 +105,7 @@ class Replay:
     switches, a weaker alignment, another device current, a capture of the user's under way): the arguments are
     untouched then.
     Raises DriverError when the driver refuses; the graph must not be used again after that.
+    `only_stream`, when set, is the one stream that the graph may be launched on.
     """
 
     def __init__(
@@ -139,6 +140,7 @@ class Replay:
         self._device = device
         self._keep = keep
         self._state = platform.state()
+        self.only_stream: int | None = None
         self._lock = threading.Lock()
         self.nodes = plan.nodes
         self.words = len(plan.patches)
@@ -215,7 +217,8 @@ class Replay:
             return self._serve(args, platform)
 
     def _serve(self, args: list[Any], platform: Platform) -> tuple[Any, ...] | None:
-        if not self._executable:
+        stream = platform.stream(self._device)
+        if not self._executable or (self.only_stream is not None and stream != self.only_stream):
             return None
         # What was written but not yet submitted stays in `_dirty` when this call ends early.
         dirty = self._dirty
@@ -252,7 +255,6 @@ class Replay:
                     dirty |= written.nodes
         if dirty:
             self._resubmit(dirty)
-        stream = platform.stream(self._device)
         code = self._driver.launch(self._executable, stream)
         if code:
             raise DriverError(f"cuGraphLaunch failed with {self._driver.describe(code)}")

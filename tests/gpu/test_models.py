@@ -55,7 +55,10 @@ DECODERS = {
     "Qwen2": ("Qwen2ForCausalLM", GROUPED),
     "Gemma": ("GemmaForCausalLM", {**GROUPED, "head_dim": 64}),
     "Phi": ("PhiForCausalLM", SMALL),
-    "Mixtral": ("MixtralForCausalLM", {**GROUPED, "num_local_experts": 4}),
+    "Bloom": (
+        "BloomForCausalLM",
+        {"hidden_size": 256, "n_layer": 2, "n_head": 4, "vocab_size": 1000},
+    ),
 }
 TIMM = [
     "resnet18",

@@ -1,0 +1,79 @@
+"""Is a word that nobody explained the address of something?
+
+Asked for words that are neither inputs, outputs, constants nor a capture's own memory. A pointer to anything else
+would be frozen into the graph, so a region with such a pointer is refused. Numbers must not be taken for pointers
+either: where the driver places memory at low addresses, pairs of small integers and floats (the multiplier and shift
+of a division, a scale and a count) look like addresses all the time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# Addresses below this have a small upper half, as two neighbouring 32-bit numbers may have it.
+LOW = 4096 << 32
+_BLOCK_ALIGNMENT = 256
+_ROUND_FLOAT = 1 << 16
+
+
+class Neighbours:
+    """Answers `owner(word)` for a process whose allocator looks like `snapshot` (`torch.cuda.memory_snapshot()`).
+
+    `library` becomes True when a word may point into memory that torch did not allocate: a graph with such a word is
+    only served on the stream that it was captured for, because a library orders its own memory by stream.
+    """
+
+    def __init__(
+        self, snapshot: Sequence[dict[str, Any]], memory_kind: Callable[[int], str | None]
+    ) -> None:
+        self._memory_kind = memory_kind
+        self._known: dict[int, str | None] = {}
+        self.library = False
+        self._segments = sorted((int(s["address"]), int(s["total_size"])) for s in snapshot)
+        self._live = sorted(_live_blocks(snapshot))
+
+    def owner(self, word: int) -> str | None:
+        """What a word may be an address of, in words; None for a number."""
+        if word < 1 << 20 or word >> 57:
+            return None
+        if word not in self._known:
+            self._known[word] = self._ask(word)
+        return self._known[word]
+
+    def _ask(self, word: int) -> str | None:
+        kind = self._memory_kind(word)
+        if kind is None:
+            return None
+        if kind != "device" or word >= LOW:
+            return f"{kind} memory"
+        if _containing(self._segments, word) is None:
+            self.library = True
+            return None
+        base = _containing(self._live, word)
+        if base is None:
+            return None
+        # A buffer that something keeps is used from its beginning, or from an aligned place in it.
+        aligned = word % _BLOCK_ALIGNMENT == 0 and word % _ROUND_FLOAT != 0
+        return "device memory" if word == base or aligned else None
+
+
+def _live_blocks(snapshot: Sequence[dict[str, Any]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for segment in snapshot:
+        address = int(segment["address"])
+        for block in segment["blocks"]:
+            size = int(block["size"])
+            if str(block["state"]).startswith("active"):
+                found.append((address, size))
+            address += size
+    return found
+
+
+def _containing(spans: Sequence[tuple[int, int]], word: int) -> int | None:
+    """Start of the (start, size) span that holds a word, among sorted spans that do not overlap."""
+    i = bisect_right(spans, (word, 1 << 63)) - 1
+    if i >= 0 and word < spans[i][0] + spans[i][1]:
+        return spans[i][0]
+    return None
