@@ -152,7 +152,7 @@ class Project:
             }
             if settled != index:
                 self._cache.store(name, key, settled)
-                self._cache.prune_files({file_entry(relative)[6:] for relative in self._known})
+            self._cache.prune_files(file_entry(relative) for relative in self._known)
 
     def _look(
         self, relative: str, path: Path, signature: Signature | None, now: int

@@ -13,6 +13,7 @@ import os
 import pickle
 import shutil
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,10 +123,11 @@ class Cache:
         except OSError:
             temporary.unlink(missing_ok=True)
 
-    def prune_files(self, names: set[str]) -> None:
-        """Remove file entries that are not among ``names``."""
+    def prune_files(self, kept: Iterable[str]) -> None:
+        """Remove file entries other than those named."""
         if self.folder is None:
             return
+        names = {name.removeprefix("files/") for name in kept}
         for path in (self.folder / "files").iterdir():
             if path.name not in names and not path.name.endswith(".tmp"):
                 path.unlink(missing_ok=True)

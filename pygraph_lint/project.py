@@ -153,4 +153,4 @@ def relevant(files: Iterable[tuple[str, bool, frozenset[bytes]]]) -> set[str]:
 def _last_name(relative: str) -> bytes:
     path = PurePosixPath(relative)
     name = path.parent.name if path.name == "__init__.py" else path.stem
-    return name.encode()
+    return name.encode(errors="surrogateescape")

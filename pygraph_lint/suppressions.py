@@ -60,7 +60,7 @@ class Directive:
             return True
         if not self.first <= row <= self.last:
             return False
-        return self.row == self.last or self.row <= finding.end_location.row
+        return self.row == self.last or row < self.row <= finding.end_location.row
 
 
 def parse(text: str, every: bool = False) -> tuple[Directive, ...]:

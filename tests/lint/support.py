@@ -37,18 +37,22 @@ class Model(torch.nn.Module):
         return x / (x.abs().max() + 1.0)
 """
 
-# One finding that has a safe fix: PG102 in row 6.
+# One finding that has a safe fix: PG101 in row 6.
 MENDABLE = """\
 import torch
 
 
 class Model(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        mask = torch.zeros(x.shape[0])  # starts empty
+        mask = torch.zeros(x.shape[0]).to(x.device)  # starts empty
         return x + mask
 """
 
-MENDED = MENDABLE.replace("x.shape[0])", "x.shape[0], device=x.device)")
+MENDED = MENDABLE.replace("x.shape[0]).to(x.device)", "x.shape[0], device=x.device)")
+
+# Both, in one file: rows 6 and 12.
+BOTH = MENDABLE + SYNCS.partition("\n")[2].replace("Model", "Other")
+BOTH_MENDED = BOTH.replace(MENDABLE, MENDED)
 
 
 @dataclass

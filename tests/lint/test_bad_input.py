@@ -242,7 +242,7 @@ def test_ctrl_c_while_writing_leaves_whole_files(
     assert len(list(lint.folder.iterdir())) == 3
 
 
-def test_ctrl_c_from_a_terminal(lint: Lint) -> None:
+def test_ctrl_c_from_a_terminal(lint: Lint, own_caches: Path) -> None:
     for number in range(400):
         lint.write({f"m{number}.py": MENDABLE * 8})
     process = subprocess.Popen(
@@ -253,7 +253,9 @@ def test_ctrl_c_from_a_terminal(lint: Lint) -> None:
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    time.sleep(0.4)
+    # Once the cache is there, the run is well under way.
+    while not any(own_caches.rglob("files/*")):
+        time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130

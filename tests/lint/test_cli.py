@@ -9,7 +9,17 @@ import time
 import pytest
 
 from pygraph_lint import __version__
-from tests.lint.support import CLEAN, MENDABLE, MENDED, REPOSITORY, SYNCS, Lint, run_process
+from tests.lint.support import (
+    BOTH,
+    BOTH_MENDED,
+    CLEAN,
+    MENDABLE,
+    MENDED,
+    REPOSITORY,
+    SYNCS,
+    Lint,
+    run_process,
+)
 
 
 def test_findings_give_exit_code_1_and_none_give_0(lint: Lint) -> None:
@@ -45,17 +55,17 @@ def test_wrong_usage_is_one_line_and_exit_code_2(lint: Lint) -> None:
 
 
 def test_select_ignore_and_extend_select(lint: Lint) -> None:
-    lint.write({"bad.py": SYNCS + "\n" + MENDABLE.replace("Model", "Other")})
+    lint.write({"bad.py": BOTH})
 
     def codes(*arguments: str) -> set[str]:
         return {line.split()[1] for line in lint(*arguments, "bad.py").lines}
 
-    assert codes() == {"PG102", "PG201"}
+    assert codes() == {"PG101", "PG201"}
     assert codes("--select", "PG2") == {"PG201"}
-    assert codes("--select", "PG201,PG102") == {"PG102", "PG201"}
-    assert codes("--select", "PG2", "--select", "PG102") == {"PG102", "PG201"}
-    assert codes("--ignore", "PG201") == {"PG102"}
-    assert codes("--select", "PG2", "--extend-select", "PG102") == {"PG102", "PG201"}
+    assert codes("--select", "PG201,PG101") == {"PG101", "PG201"}
+    assert codes("--select", "PG2", "--select", "PG101") == {"PG101", "PG201"}
+    assert codes("--ignore", "PG201") == {"PG101"}
+    assert codes("--select", "PG2", "--extend-select", "PG101") == {"PG101", "PG201"}
     # The more exact selector wins, as in ruff.
     assert codes("--select", "PG201", "--ignore", "PG2") == {"PG201"}
     assert codes("--select", "item") == {"PG201"}
@@ -93,10 +103,9 @@ def test_stdin_has_the_name_it_is_given(lint: Lint, monkeypatch: pytest.MonkeyPa
 
 
 def test_fix_of_stdin_goes_to_stdout_and_the_report_to_stderr(lint: Lint) -> None:
-    source = MENDABLE + SYNCS.partition("\n")[2]
-    done = run_process("--fix", "-", cwd=lint.folder, stdin=source.encode())
-    assert done.stdout.decode() == MENDED + SYNCS.partition("\n")[2]
-    assert b"stdin.py:13:16: PG201" in done.stderr
+    done = run_process("--fix", "-", cwd=lint.folder, stdin=BOTH.encode())
+    assert done.stdout.decode() == BOTH_MENDED
+    assert b"stdin.py:12:16: PG201" in done.stderr
     assert done.returncode == 1
 
 
@@ -104,7 +113,7 @@ def test_diff_shows_and_writes_nothing(lint: Lint) -> None:
     lint.write({"model.py": MENDABLE})
     result = lint("--diff", "model.py")
     assert result.code == 1
-    assert "-        mask = torch.zeros(x.shape[0])  # starts empty\n" in result.out
+    assert "-        mask = torch.zeros(x.shape[0]).to(x.device)  # starts empty\n" in result.out
     assert (
         "+        mask = torch.zeros(x.shape[0], device=x.device)  # starts empty\n" in result.out
     )
@@ -114,12 +123,11 @@ def test_diff_shows_and_writes_nothing(lint: Lint) -> None:
 
 
 def test_show_fixes_fix_only_and_exit_non_zero_on_fix(lint: Lint) -> None:
-    both = MENDABLE + SYNCS.partition("\n")[2]
-    lint.write({"model.py": both})
+    lint.write({"model.py": BOTH})
     result = lint("--fix", "--show-fixes", "model.py")
-    assert "mended model.py:6: PG102" in result.out
+    assert "mended model.py:6: PG101" in result.out
     assert result.code == 1
-    lint.write({"model.py": both})
+    lint.write({"model.py": BOTH})
     result = lint("--fix-only", "model.py")
     assert (result.code, result.lines) == (0, [])
     lint.write({"model.py": MENDABLE})
@@ -146,14 +154,14 @@ def test_unsafe_fixes_only_on_request(lint: Lint) -> None:
 def test_statistics(lint: Lint) -> None:
     lint.write({"a.py": SYNCS, "b.py": SYNCS, "c.py": MENDABLE})
     result = lint("--statistics", ".")
-    assert result.out == "2\tPG201\titem\n1\tPG102\tfactory-without-device\n"
+    assert result.out == "2\tPG201\titem\n1\tPG101\tfactory-then-move\n"
 
 
 def test_add_noqa_silences_everything(lint: Lint) -> None:
     lint.write({"a.py": SYNCS, "b.py": MENDABLE})
     assert lint("--add-noqa", ".").code == 0
     assert lint.read("a.py").splitlines()[5].endswith(".item()  # noqa: PG201")
-    assert "# starts empty  # noqa: PG102" in lint.read("b.py")
+    assert "# starts empty  # noqa: PG101" in lint.read("b.py")
     assert lint(".").lines == []
 
 

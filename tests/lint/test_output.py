@@ -13,7 +13,7 @@ from pygraph_lint.findings import Edit, Finding, Fix, Location, Region
 from pygraph_lint.output import render
 from pygraph_lint.output.report import Report
 from pygraph_lint.settings import FORMATS
-from tests.lint.support import MENDABLE, SYNCS, Lint
+from tests.lint.support import BOTH, SYNCS, Lint
 
 TEXT = "import torch\n\tn = x.sum().item()  # \u00e4\nm = (\n    y\n)\n"
 
@@ -147,7 +147,7 @@ def test_every_format_from_the_command(lint: Lint, form: str) -> None:
 
 
 def test_json_from_the_command_says_where_and_why(lint: Lint) -> None:
-    lint.write({"model.py": MENDABLE + SYNCS.partition("\n")[2]})
+    lint.write({"model.py": BOTH})
     mendable, sync = lint("--output-format", "json", "model.py").json()
     assert mendable["filename"] == str(lint.folder / "model.py")
     assert mendable["fix"]["applicability"] == "safe"
@@ -156,7 +156,7 @@ def test_json_from_the_command_says_where_and_why(lint: Lint) -> None:
     assert edit["location"]["row"] == row == 6
     assert "device" in edit["content"]
     assert sync["fix"] is None
-    assert any("Model.forward" in step for step in sync["region"]["road"])
+    assert any("Other.forward" in step for step in sync["region"]["road"])
     assert sync["evidence"]
     assert sync["consequences"]["sync"] == "yes"
     cached = lint("--output-format", "json", "model.py").json()
