@@ -43,9 +43,9 @@ RUNNABLE = ("", "needs a CUDA device")
 class Seen:
     """What one example did.
 
-    ``waited_ms`` is how long the host was held while the device slept ``SLEEP_MS``, None where it was
-    not measured; ``sync_lines`` are the lines ``set_sync_debug_mode`` named; errors are empty where
-    there was none.
+    ``waited_ms`` is how long the host was held while the device slept ``SLEEP_MS``, None where it
+    was not measured; ``sync_lines`` are the lines ``set_sync_debug_mode`` named; errors are empty
+    where there was none.
     """
 
     waited_ms: float | None = None
@@ -181,7 +181,7 @@ def serve(pipe: Connection, folder: Path) -> None:
 
 
 def drive(work: list[examples.Example], done: dict[str, Seen], folder: Path) -> None:
-    """One thread: gives a worker process one example after the other, a fresh process where needed."""
+    """One thread: gives a worker process one example after the other, fresh ones where needed."""
     context = multiprocessing.get_context("fork")
     process, pipe = None, None
     while True:
