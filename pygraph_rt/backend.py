@@ -93,6 +93,11 @@ class Backend:
             self._partitions.add(partition)
         return partition
 
+    def partitions(self) -> list[Partition]:
+        """The partitions that are in use, in no particular order."""
+        with self._lock:
+            return list(self._partitions)
+
     def reset(self) -> None:
         """Free every graph (`torch._dynamo.reset` calls this)."""
         with self._lock:

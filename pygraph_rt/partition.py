@@ -287,6 +287,11 @@ class Partition:
                 variant.replay = None
         self._variants.clear()
 
+    @property
+    def replay(self) -> Replay | None:
+        """The graph that the last served call used, if any."""
+        return self._active
+
     def close(self) -> None:
         """Free the graphs; the partition keeps working on the ordinary path."""
         self._declined = True

@@ -1,0 +1,1 @@
+"""Benchmarks of the runtime: `make bench-rt PYTHON=...`."""
