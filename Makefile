@@ -13,7 +13,7 @@ TEST_JOBS ?= 2
 	bench-lint bench-lint-truth bench-rt bench-workloads bench-report
 
 demo: $(VENV)/.ready
-	$(BIN)/python fixtures/demo/run.py
+	$(BIN)/python fixtures/demo.py
 
 test: $(VENV)/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_JOBS) --dist loadfile

@@ -167,7 +167,7 @@ def _report(
     else:
         _print(text)
     if not given.quiet and form in ("concise", "full") and not given.statistics:
-        _print(_summary(found, runner))
+        _print(_summary(found, runner, form))
 
 
 def _print(text: str) -> None:
@@ -191,11 +191,18 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _summary(found: Sequence[Finding], runner: Runner) -> str:
+def _summary(found: Sequence[Finding], runner: Runner, form: str) -> str:
     if not found:
         return "All checks passed.\n"
     files = len({finding.filename for finding in found})
     text = f"Found {_count(len(found), 'finding')} in {_count(files, 'file')}."
+    offered = Counter(finding.fix.applicability for finding in found if finding.fix is not None)
+    if form in _WITH_FIXES:
+        if offered["safe"]:
+            text += f" `--fix` mends {offered['safe']}."
+        if offered["unsafe"]:
+            text += f" `--fix --unsafe-fixes` mends {offered['unsafe']} more."
+        return text + "\n"
     rules = [runner.rules[f.code] for f in found if f.code in runner.rules]
     mendable = sum(rule.fix != "none" for rule in rules)
     if mendable:

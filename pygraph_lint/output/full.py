@@ -63,11 +63,12 @@ def _notes(finding: Finding, report: Report) -> list[str]:
         notes.append("follows: " + "; ".join(follows))
     fix = finding.fix
     if fix is not None and fix.applicability == "safe":
-        notes.append(f"mend: --fix will {fix.message}")
+        notes.append(f"mend (--fix): {fix.message}")
     elif fix is not None and fix.applicability == "unsafe":
-        notes.append(f"mend: --fix --unsafe-fixes will {fix.message} (unsafe: {fix.reason})")
+        notes.append(f"mend (--fix --unsafe-fixes): {fix.message}")
+        notes.append(f"unsafe because: {fix.reason}")
     elif fix is not None:
-        notes.append(f"mend: no rewrite here: {fix.reason}")
+        notes.append(f"mend: no rewrite here, {fix.reason}")
     if finding.code in report.rules:
         notes.append(f"more: pygraph-lint rule {finding.code}")
     return [f"  = {note}" for note in notes]

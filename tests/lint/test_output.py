@@ -57,7 +57,7 @@ def test_full_shows_line_evidence_consequences_and_mend(tmp_path: Path) -> None:
     assert "region: Model.forward (nn.Module subclass)" in text
     assert "because: x is a tensor: annotated so" in text
     assert "follows: graph break under torch.compile; the host waits for the device" in text
-    assert "mend: --fix will keep the tensor" in text
+    assert "mend (--fix): keep the tensor" in text
     assert "more: pygraph-lint rule PG201" in text
 
 
@@ -65,10 +65,10 @@ def test_full_says_why_a_fix_is_unsafe_or_declined(tmp_path: Path) -> None:
     unsafe = Fix("unsafe", "drop it", "the text is lost", FIX.edits)
     declined = Fix("declined", "", "x may be a list")
     path = tmp_path / "m.py"
-    assert "--unsafe-fixes will drop it (unsafe: the text is lost)" in render(
-        "full", _report(path, fix=unsafe)
-    )
-    assert "no rewrite here: x may be a list" in render("full", _report(path, fix=declined))
+    text = render("full", _report(path, fix=unsafe))
+    assert "mend (--fix --unsafe-fixes): drop it\n" in text
+    assert "unsafe because: the text is lost\n" in text
+    assert "mend: no rewrite here, x may be a list\n" in render("full", _report(path, fix=declined))
 
 
 def test_json_has_ruffs_keys_and_ours(tmp_path: Path) -> None:
