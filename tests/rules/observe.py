@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import torch._dynamo
+import torch._dynamo.utils
 import torch._logging
 
 from tests.rules.examples import arguments, program
@@ -50,6 +51,8 @@ class _Breaks(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Note the innermost line of the example's own file that the report names."""
+        # A second break at the same place inside a library would come without its stack.
+        torch._dynamo.utils.reset_graph_break_dup_checker()
         text = record.getMessage()
         rows = [int(row) for path, row in _FRAME.findall(text) if path == self.path]
         place = _PLACE.search(text)

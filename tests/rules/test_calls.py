@@ -1,0 +1,271 @@
+"""The callables that pages list by name: torch.compile breaks at each of them, and at nothing else.
+
+One program a page: every line is a call, and Dynamo has to report every line.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pygraph_lint import catalogue
+from tests.rules.examples import Example
+from tests.rules.observe import Observed, observe
+
+RULES = catalogue.load()
+HEAD = """
+import concurrent.futures, contextvars, datetime, gc, inspect, io, json, logging, multiprocessing
+import os, pickle, pprint, random, secrets, shutil, subprocess, sys, threading, time, warnings
+import numpy, torch
+
+VARIABLE = contextvars.ContextVar("variable", default=1)
+INDEX, VALUE = torch.tensor([[0, 1], [1, 0]]), torch.ones(2)
+STARTS, ENDS = torch.tensor([0, 1, 2]), torch.tensor([1, 0])
+FILE = os.devnull
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        y = x * self.weight
+"""
+TAIL = """
+        return y * 2
+
+
+def inputs():
+    return (torch.rand(4, 4) + torch.eye(4),)
+"""
+
+# A call of each callable that a page lists, as a statement.
+BREAKS: dict[str, dict[str, str]] = {
+    "PG501": {
+        "print": "print(end='')",
+        "pprint.pprint": "pprint.pprint('', stream=open(FILE, 'w'))",
+        "sys.stdout.write": "sys.stdout.write('')",
+        "sys.stderr.write": "sys.stderr.write('')",
+        "sys.stdout.flush": "sys.stdout.flush()",
+        "sys.stderr.flush": "sys.stderr.flush()",
+    },
+    "PG502": {
+        "logging.critical": "logging.critical('')",
+        "logging.debug": "logging.debug('')",
+        "logging.error": "logging.error('')",
+        "logging.exception": "logging.exception('')",
+        "logging.getLogger": "logging.getLogger('a')",
+        "logging.info": "logging.info('')",
+        "logging.log": "logging.log(10, '')",
+        "logging.warning": "logging.warning('')",
+    },
+    "PG503": {
+        "warnings.warn": "warnings.warn('')",
+        "warnings.warn_explicit": "warnings.warn_explicit('', UserWarning, 'a', 1)",
+        "warnings.simplefilter": "warnings.simplefilter('ignore')",
+        "warnings.filterwarnings": "warnings.filterwarnings('ignore')",
+    },
+    "PG504": {
+        "random.betavariate": "random.betavariate(1, 2)",
+        "random.choice": "random.choice([1, 2])",
+        "random.choices": "random.choices([1, 2])",
+        "random.expovariate": "random.expovariate(1.0)",
+        "random.gauss": "random.gauss(0, 1)",
+        "random.getrandbits": "random.getrandbits(3)",
+        "random.getstate": "random.getstate()",
+        "random.lognormvariate": "random.lognormvariate(0, 1)",
+        "random.normalvariate": "random.normalvariate(0, 1)",
+        "random.randbytes": "random.randbytes(2)",
+        "random.random": "random.random()",
+        "random.sample": "random.sample([1, 2], 1)",
+        "random.seed": "random.seed(0)",
+        "random.setstate": "random.setstate(random.getstate())",
+        "random.shuffle": "random.shuffle([1, 2])",
+        "random.triangular": "random.triangular()",
+        "secrets.*": "secrets.randbelow(3)",
+    },
+    "PG505": {
+        "time.*": "time.monotonic_ns()",
+        "datetime.datetime.now": "datetime.datetime.now()",
+        "datetime.datetime.utcnow": "datetime.datetime.utcnow()",
+        "datetime.datetime.today": "datetime.datetime.today()",
+        "datetime.date.today": "datetime.date.today()",
+    },
+    "PG506": {
+        "torch.manual_seed": "torch.manual_seed(0)",
+        "torch.initial_seed": "torch.initial_seed()",
+        "torch.get_rng_state": "torch.get_rng_state()",
+        "torch.set_rng_state": "torch.set_rng_state(torch.get_rng_state())",
+        "torch.random.manual_seed": "torch.random.manual_seed(0)",
+        "torch.random.initial_seed": "torch.random.initial_seed()",
+        "torch.random.get_rng_state": "torch.random.get_rng_state()",
+        "torch.random.set_rng_state": "torch.random.set_rng_state(torch.get_rng_state())",
+        "torch.random.fork_rng": "torch.random.fork_rng().__enter__()",
+        "torch.cuda.manual_seed": "torch.cuda.manual_seed(0)",
+        "torch.cuda.manual_seed_all": "torch.cuda.manual_seed_all(0)",
+    },
+    "PG507": {
+        "open": "open(FILE)",
+        "gc.collect": "gc.collect(0)",
+        "gc.disable": "gc.disable()",
+        "gc.enable": "gc.enable()",
+        "subprocess.*": "subprocess.list2cmdline(['a'])",
+        "pickle.*": "pickle.dumps(1)",
+        "json.*": "json.dumps({'a': 1})",
+        "inspect.stack": "inspect.stack(0)",
+        "os.makedirs": "os.makedirs('/', exist_ok=True)",
+        "os.listdir": "os.listdir()",
+        "os.getcwd": "os.getcwd()",
+        "os.getpid": "os.getpid()",
+        "os.path.exists": "os.path.exists(FILE)",
+        "os.path.getsize": "os.path.getsize(FILE)",
+        "os.path.isdir": "os.path.isdir(FILE)",
+        "os.path.isfile": "os.path.isfile(FILE)",
+        "os.system": "os.system('true')",
+        "shutil.*": "shutil.which('true')",
+        "numpy.save": "numpy.save(io.BytesIO(), numpy.ones(1))",
+        "numpy.savez": "numpy.savez(io.BytesIO(), numpy.ones(1))",
+        "torch.save": "torch.save(1, io.BytesIO())",
+        "torch.set_num_threads": "torch.set_num_threads(1)",
+        "torch.cuda.device_count": "torch.cuda.device_count()",
+        "torch.cuda.max_memory_allocated": "torch.cuda.max_memory_allocated()",
+        "torch.cuda.memory_allocated": "torch.cuda.memory_allocated()",
+        "torch.cuda.memory_reserved": "torch.cuda.memory_reserved()",
+    },
+    "PG510": {
+        "torch.autograd.backward": "torch.autograd.backward(y.sum(), retain_graph=True)",
+        "torch.autograd.grad": "torch.autograd.grad(y.sum(), self.weight, retain_graph=True)",
+    },
+    "PG513": {
+        "torch.Generator": "torch.Generator()",
+        "threading.Lock": "threading.Lock()",
+        "threading.RLock": "threading.RLock()",
+        "threading.Thread": "threading.Thread()",
+        "threading.Event": "threading.Event()",
+        "contextvars.ContextVar.get": "VARIABLE.get()",
+        "contextvars.ContextVar.set": "VARIABLE.set(2)",
+        "multiprocessing.*": "multiprocessing.cpu_count()",
+        "concurrent.futures.ThreadPoolExecutor": "concurrent.futures.ThreadPoolExecutor(1)",
+        "concurrent.futures.ProcessPoolExecutor": "concurrent.futures.ProcessPoolExecutor(1)",
+    },
+    "PG514": {
+        "torch.sparse_coo_tensor": "torch.sparse_coo_tensor(INDEX, VALUE)",
+        "torch.sparse_csr_tensor": "torch.sparse_csr_tensor(STARTS, ENDS, VALUE)",
+        "torch.sparse_csc_tensor": "torch.sparse_csc_tensor(STARTS, ENDS, VALUE)",
+        "torch.sparse_compressed_tensor": (
+            "torch.sparse_compressed_tensor(STARTS, ENDS, VALUE, layout=torch.sparse_csr)"
+        ),
+        "torch.sparse_bsr_tensor": "torch.sparse_bsr_tensor(STARTS, ENDS, torch.ones(2, 1, 1))",
+        "torch.sparse_bsc_tensor": "torch.sparse_bsc_tensor(STARTS, ENDS, torch.ones(2, 1, 1))",
+        "torch.sparse.spdiags": "torch.sparse.spdiags(torch.ones(1, 3), torch.tensor([0]), (3, 3))",
+    },
+}
+# Listed callables that a test cannot call: they wait for a person, a network, a file or a device.
+NOT_CALLED = {
+    "input",
+    "breakpoint",
+    "pdb.set_trace",
+    "os.mkdir",
+    "os.remove",
+    "requests.*",
+    "urllib.request.*",
+    "numpy.load",
+    "torch.load",
+    "torch.cuda.initial_seed",
+    "torch.cuda.seed",
+    "torch.cuda.seed_all",
+    "torch.cuda.get_rng_state",
+    "torch.cuda.get_rng_state_all",
+    "torch.cuda.set_rng_state",
+    "torch.cuda.set_rng_state_all",
+}
+METHODS = {
+    "PG202": {"is_nonzero": "y.sum().is_nonzero()"},
+    "PG509": {
+        "resize_": "torch.ones(4).mul(2).resize_(2)",
+        "resize_as_": "torch.ones(4).mul(2).resize_as_(torch.ones(2))",
+    },
+    "PG510": {"backward": "y.sum().backward(retain_graph=True)"},
+    "PG514": {
+        "to_sparse": "y.detach().to_sparse()",
+        "to_sparse_coo": "y.detach().to_sparse_coo()",
+        "to_sparse_csr": "y.detach().to_sparse_csr()",
+        "to_sparse_csc": "y.detach().to_sparse_csc()",
+        "to_sparse_bsr": "y.detach().to_sparse_bsr((1, 1))",
+        "to_sparse_bsc": "y.detach().to_sparse_bsc((1, 1))",
+    },
+}
+TRACED = {
+    "PG408": {
+        "torch.linalg.cholesky": "torch.linalg.cholesky(y @ y.mT + torch.eye(4))",
+        "torch.linalg.eig": "torch.linalg.eig(y)",
+        "torch.linalg.eigh": "torch.linalg.eigh(y)",
+        "torch.linalg.eigvals": "torch.linalg.eigvals(y)",
+        "torch.linalg.eigvalsh": "torch.linalg.eigvalsh(y)",
+        "torch.linalg.inv": "torch.linalg.inv(y)",
+        "torch.linalg.solve": "torch.linalg.solve(y, y)",
+        "torch.linalg.svd": "torch.linalg.svd(y)",
+        "torch.linalg.svdvals": "torch.linalg.svdvals(y)",
+    },
+    "PG517": {
+        "random.randint": "random.randint(0, 3)",
+        "random.randrange": "random.randrange(3)",
+        "random.uniform": "random.uniform(0, 1)",
+    },
+    "none": {
+        "known to be traced": "torch.cuda.empty_cache()",
+        "signatures": "inspect.signature(self.forward)",
+        "settings": "os.environ.get('HOME'), os.getenv('HOME'), os.path.join('a', 'b')",
+        "layers without parameters": "torch.nn.ReLU()(y), torch.nn.Softmax(-1)(y)",
+        "text put off": "f'{y.sum()}', '{}'.format(y.sum())",
+        "maximum": "max(y.sum(), y.max()), min(y.sum(), 1.0), sum([y, y])",
+    },
+}
+
+
+def run(name: str, statements: list[str], folder: Path) -> tuple[Observed, list[int]]:
+    """Observe a program of ``statements``, tensor work in between; also the line of each."""
+    text = HEAD + "".join(f"        {statement}; y = y + 1\n" for statement in statements) + TAIL
+    first = HEAD.count("\n") + 1
+    example = Example(name, False, 1, text, {}, {}, "")
+    return observe(example.load(folder)), list(range(first, first + len(statements)))
+
+
+@pytest.mark.parametrize("code", BREAKS)
+def test_each_listed_call_breaks(code: str, tmp_path: Path) -> None:
+    listed = BREAKS[code]
+    assert set(listed) | NOT_CALLED >= set(RULES[code].calls) >= set(listed)
+    seen, lines = run(code, list(listed.values()), tmp_path)
+    missing = [
+        call for call, line in zip(listed, lines, strict=True) if line not in seen.break_lines
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("code", METHODS)
+def test_each_listed_method_breaks(code: str, tmp_path: Path) -> None:
+    listed = METHODS[code]
+    assert set(listed) <= set(RULES[code].methods)
+    seen, lines = run(code, list(listed.values()), tmp_path)
+    missing = [
+        call for call, line in zip(listed, lines, strict=True) if line not in seen.break_lines
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("code", TRACED)
+def test_what_is_said_to_be_traced_is(code: str, tmp_path: Path) -> None:
+    seen, _ = run(code, list(TRACED[code].values()), tmp_path)
+    assert seen.break_lines == ()
+
+
+def test_no_page_lists_calls_that_are_not_tried() -> None:
+    tried = set(NOT_CALLED)
+    for table in (BREAKS, TRACED):
+        tried.update(call for listed in table.values() for call in listed)
+    on_a_device = set(RULES["PG205"].calls)
+    elsewhere = {"torch.is_nonzero", "torch.linalg.lstsq"}  # in the examples of their pages
+    listed = {call for rule in RULES.values() for call in rule.calls}
+    assert listed - tried - on_a_device - elsewhere == set()
