@@ -1,0 +1,130 @@
+"""From one catalogue entry to a tiny randomly initialised model and its inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from shapes import DEPTH_FIELDS, INPUTS, TINY, VOCABULARY
+
+Inputs = dict[str, Any]
+MODES = ("eval", "train")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One model: where its class is, how its configuration shrinks, what it is fed.
+
+    `config` overrides configuration fields (nested dictionaries reach nested configurations);
+    `inputs` maps forward parameters to a builder of `config`, to a plain value, or to None to
+    leave a parameter out that would be built by name.
+    """
+
+    name: str
+    package: str
+    cls: str
+    config_cls: str = ""
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    inputs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    family: str = ""
+    modes: tuple[str, ...] = MODES
+
+
+def _tiny_value(name: str, default: Any) -> Any:
+    """`default` made small where the field's name says how; else `default` itself."""
+    if name in DEPTH_FIELDS and isinstance(default, (list, tuple)):
+        return [1] * len(default)
+    if name.endswith(("_token_id", "_token_index")) and isinstance(default, int):
+        return default if default < VOCABULARY else 2
+    tiny = TINY.get(name)
+    if tiny is None or isinstance(default, bool):
+        return default
+    if isinstance(default, int):
+        return min(tiny, default)
+    return default
+
+
+def config_kwargs(config_cls: type, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments that make a tiny `config_cls`."""
+    kwargs: dict[str, Any] = {}
+    template = config_cls()
+    children = getattr(config_cls, "sub_configs", {}) or {}
+    for field in dataclasses.fields(config_cls):
+        if field.name in children or not field.init:
+            continue
+        default = getattr(template, field.name, None)
+        tiny = _tiny_value(field.name, default)
+        if tiny is not default:
+            kwargs[field.name] = tiny
+    heads = getattr(template, "num_heads", None)
+    if isinstance(heads, (list, tuple)) and hasattr(template, "embed_dim"):
+        if isinstance(template.embed_dim, int):
+            kwargs["embed_dim"] = 8 * heads[0]
+    for name in children:
+        child = getattr(template, name, None)
+        nested = overrides.get(name, {})
+        if child is None or not dataclasses.is_dataclass(child):
+            continue
+        if hasattr(nested, "to_dict"):
+            kwargs[name] = nested
+            continue
+        kwargs[name] = type(child)(**config_kwargs(type(child), nested))
+    kwargs.update(
+        {
+            name: value
+            for name, value in overrides.items()
+            if name not in kwargs or name not in children
+        }
+    )
+    return kwargs
+
+
+def transformers_model(entry: Entry) -> tuple[torch.nn.Module, Any]:
+    """A tiny model of transformers and its configuration."""
+    transformers = importlib.import_module("transformers")
+    model_cls = getattr(transformers, entry.cls)
+    config_cls = (
+        getattr(transformers, entry.config_cls) if entry.config_cls else model_cls.config_class
+    )
+    overrides = entry.config() if callable(entry.config) else entry.config
+    config = config_cls(**config_kwargs(config_cls, overrides))
+    return model_cls(config), config
+
+
+def transformers_inputs(entry: Entry, model: torch.nn.Module, config: Any) -> Inputs:
+    """Inputs for every forward parameter that a builder is known for."""
+    built: Inputs = {}
+    for name in inspect.signature(model.forward).parameters:
+        if name in entry.inputs:
+            continue
+        builder = INPUTS.get(name)
+        if builder is not None:
+            built[name] = builder(config)
+    main = getattr(model, "main_input_name", "input_ids")
+    if "attention_mask" in built and "input_ids" not in built and main in built:
+        del built["attention_mask"]
+    for name, value in entry.inputs.items():
+        if value is not None:
+            built[name] = value(config) if callable(value) else value
+    return built
+
+
+Builder = Callable[[Entry], tuple[torch.nn.Module, Inputs]]
+
+
+def build(entry: Entry, mode: str, seed: int = 0) -> tuple[torch.nn.Module, Inputs]:
+    """The model of `entry` in `mode` ("eval" or "train") and the inputs to call it with."""
+    torch.manual_seed(seed)
+    if entry.package == "transformers":
+        model, config = transformers_model(entry)
+        inputs = transformers_inputs(entry, model, config)
+    else:
+        module = importlib.import_module(f"build_{entry.package}")
+        model, inputs = module.build(entry)
+    model.train(mode == "train")
+    return model, inputs

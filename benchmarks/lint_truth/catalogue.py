@@ -1,0 +1,23 @@
+"""The measured models of all packages, each with its family (the unit of the two halves)."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+
+from builders import Entry
+
+_HEAD = re.compile(r"(Model|For[A-Z].*|Encoder|TextModel|VisionModel)$")
+_SOURCES = ("catalogue_transformers", "build_timm", "build_diffusers")
+
+
+def family_of(entry: Entry) -> str:
+    """The family of a model: its class name without the head ("BartForX" -> "Bart")."""
+    return entry.family or _HEAD.sub("", entry.cls)
+
+
+def catalogue() -> list[Entry]:
+    """Every measured model, in a fixed order."""
+    found = [entry for name in _SOURCES for entry in importlib.import_module(name).entries()]
+    return [dataclasses.replace(entry, family=family_of(entry)) for entry in found]

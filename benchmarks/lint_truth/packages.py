@@ -1,0 +1,77 @@
+"""Making the measured packages importable, and telling their files from everybody else's."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from functools import cache
+
+import torch
+
+PACKAGES = ("transformers", "timm", "diffusers")
+
+#: Operators of torchvision's compiled library, declared where that library does not load
+#: (a torchvision wheel built for another torch), so that importing torchvision works.
+_VISION_OPERATORS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "box_iou_rotated(Tensor boxes1, Tensor boxes2) -> Tensor",
+    "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
+    "SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor",
+    "roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
+    "SymInt pooled_width) -> (Tensor, Tensor)",
+    "ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
+    "SymInt pooled_width, int sampling_ratio) -> (Tensor, Tensor)",
+    "ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
+    "SymInt pooled_width) -> (Tensor, Tensor)",
+    "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
+    "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, "
+    "SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor",
+)
+_VISION_LIBRARIES: list[torch.library.Library] = []
+
+
+def declare_vision_operators() -> None:
+    """Declare torchvision's operators if its compiled library cannot provide them."""
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or _VISION_LIBRARIES:
+        return
+    folder = (spec.submodule_search_locations or [""])[0]
+    for name in ("_C.so", "_C_stable.so"):
+        path = os.path.join(folder, name)
+        if os.path.exists(path):
+            try:
+                torch.ops.load_library(path)
+            except OSError:
+                continue
+            if hasattr(torch.ops.torchvision, "nms"):
+                return
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    _VISION_LIBRARIES.append(library)
+    for schema in _VISION_OPERATORS:
+        library.define(schema)
+
+
+@cache
+def package_roots() -> dict[str, str]:
+    """Installed package name -> its folder, with a trailing separator, without importing it."""
+    roots = {}
+    for name in PACKAGES:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations:
+            roots[name] = os.path.join(spec.submodule_search_locations[0], "")
+    return roots
+
+
+@cache
+def relative_name(filename: str) -> str | None:
+    """`filename` as "package/path.py" if it belongs to a measured package, else None."""
+    for name, root in package_roots().items():
+        if filename.startswith(root):
+            return f"{name}/{filename[len(root) :].replace(os.sep, '/')}"
+    return None
+
+
+def is_torch_file(filename: str) -> bool:
+    """Whether `filename` is part of the installed torch."""
+    return filename.startswith(os.path.join(os.path.dirname(torch.__file__), ""))

@@ -1,0 +1,194 @@
+"""From the workers' records to one table of sites: file, statement, what happened, where seen."""
+
+from __future__ import annotations
+
+import hashlib
+from fnmatch import fnmatch
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from statements import Span, pack_lines, statement_spans
+
+#: Files whose code runs inside models.
+MODEL_CODE = (
+    "transformers/models/*",
+    "transformers/cache_utils.py",
+    "transformers/masking_utils.py",
+    "transformers/modeling_*.py",
+    "transformers/activations.py",
+    "transformers/pytorch_utils.py",
+    "transformers/integrations/*attention*.py",
+    "transformers/integrations/moe.py",
+    "transformers/loss/*",
+    "timm/models/*",
+    "timm/layers/*",
+    "diffusers/models/*",
+)
+
+SourceReader = Callable[[str], str | None]
+
+
+def half_of(family: str) -> str:
+    """ "tune" or "held-out", fixed by the name of the model family."""
+    digest = hashlib.sha256(family.encode()).digest()
+    return "tune" if digest[0] % 2 == 0 else "held-out"
+
+
+def is_model_code(file: str) -> bool:
+    """Whether "package/path.py" is code that runs inside models (not configuration, loading...)."""
+    return any(fnmatch(file, pattern) for pattern in MODEL_CODE)
+
+
+class Sites:
+    """Events by statement."""
+
+    def __init__(self, read_source: SourceReader) -> None:
+        self._read_source = read_source
+        self._spans: dict[str, dict[int, Span]] = {}
+        self._sources: dict[str, list[str]] = {}
+        self._sites: dict[tuple[str, int], dict[str, Any]] = {}
+
+    def _load(self, file: str) -> None:
+        if file in self._spans:
+            return
+        source = self._read_source(file)
+        self._sources[file] = (source or "").splitlines()
+        self._spans[file] = statement_spans(source) if source else {}
+
+    def add(self, file: str, line: int, kind: str, detail: str, seen_in: str) -> None:
+        """Note that `kind` (with a `detail`) happened on `file`:`line` in model and mode `seen_in`."""
+        self._load(file)
+        start, end = self._spans[file].get(line, (line, line))
+        site = self._sites.get((file, start))
+        if site is None:
+            text = " ".join(part.strip() for part in self._sources[file][start - 1 : end])
+            site = {"file": file, "line": start, "end": end, "text": text[:200], "kinds": {}}
+            site["lines"] = set()
+            self._sites[(file, start)] = site
+        site["lines"].add(line)
+        found = site["kinds"].setdefault(kind, {"what": set(), "in": set()})
+        found["what"].add(detail)
+        found["in"].add(seen_in)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Sites in file order, as plain data."""
+        rows = []
+        for _, site in sorted(self._sites.items()):
+            kinds = {
+                kind: {"what": sorted(found["what"])[:6], "in": sorted(found["in"])}
+                for kind, found in sorted(site["kinds"].items())
+            }
+            rows.append({**site, "lines": sorted(site["lines"]), "kinds": kinds})
+        return rows
+
+
+def _by_model(records: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    grouped: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
+    for record in records:
+        if "stage" in record:
+            grouped[(record["model"], record["mode"])][record["stage"]] = record
+        elif "label" in record:
+            model, _, mode = record["label"].partition(":")
+            grouped[(model, mode)]["ended"] = record
+    return grouped
+
+
+def merge(
+    records: Iterable[Mapping[str, Any]],
+    families: Mapping[str, tuple[str, str]],
+    read_source: SourceReader,
+) -> dict[str, Any]:
+    """One truth table from `records`.
+
+    `families` maps model -> (package, family); `read_source` maps "package/path.py" to its text.
+    """
+    sites = Sites(read_source)
+    ran: dict[str, set[int]] = defaultdict(set)
+    traced: dict[str, set[int]] = defaultdict(set)
+    frames: dict[tuple[str, int, str, str], set[str]] = defaultdict(set)
+    models: dict[str, dict[str, Any]] = {}
+    for (model, mode), stages in sorted(_by_model(records).items()):
+        package, family = families.get(model, ("", model))
+        row = models.setdefault(
+            model,
+            {"package": package, "family": family, "half": half_of(family), "modes": {}},
+        )
+        row["modes"][mode] = _add_mode(f"{model}:{mode}", stages, sites, ran, traced, frames)
+    return {
+        "models": models,
+        "sites": sites.rows(),
+        "ran": {file: pack_lines(lines) for file, lines in sorted(ran.items())},
+        "traced": {file: pack_lines(lines) for file, lines in sorted(traced.items())},
+        "skipped_frames": [
+            {"file": file, "line": line, "name": name, "why": why, "in": sorted(seen_in)}
+            for (file, line, name, why), seen_in in sorted(frames.items())
+        ],
+    }
+
+
+#: Dynamo reports that do not speak of the line's own code: an internal error, or a comprehension
+#: whose frame was compiled alone after its caller had fallen back to eager.
+ARTEFACTS = ("Missing tp_iternext",)
+
+
+def _break_kind(kind: str) -> str:
+    """ "break", or "dynamo_error" for a report that is no statement about the source line."""
+    last = kind.rpartition(": ")[2]
+    if last in ARTEFACTS or (last.endswith("Error") and last != "UserError"):
+        return "dynamo_error"
+    return "break"
+
+
+def _add_event(
+    sites: Sites, event: Mapping[str, Any], kind: str, detail: str, seen_in: str
+) -> None:
+    """Add an event at its line, and at its nearest caller in model code if it is not there."""
+    sites.add(event["file"], event["line"], kind, detail, seen_in)
+    if is_model_code(event["file"]):
+        return
+    for file, line in event.get("callers", []):
+        if is_model_code(file):
+            sites.add(file, line, f"{kind}_below", f"{detail} in {event['file']}", seen_in)
+            return
+
+
+def _add_mode(
+    seen_in: str,
+    stages: Mapping[str, Any],
+    sites: Sites,
+    ran: dict[str, set[int]],
+    traced: dict[str, set[int]],
+    frames: dict[tuple[str, int, str, str], set[str]],
+) -> dict[str, Any]:
+    """Add one model in one mode; return its summary."""
+    summary: dict[str, Any] = {}
+    for stage, record in stages.items():
+        if "error" in record:
+            summary.setdefault("errors", {})[stage] = record["error"]
+    for file, lines in stages.get("lines", {}).get("result", {}).items():
+        ran[file].update(lines)
+    compiling = stages.get("ghost_compiling", {}).get("result", {})
+    for file, lines in compiling.get("lines", {}).items():
+        ran[file].update(lines)
+    for event in compiling.get("events", []):
+        _add_event(sites, event, event["kind"], event["what"], seen_in)
+    known = {(e["file"], e["line"], e["kind"]) for e in compiling.get("events", [])}
+    for event in stages.get("ghost", {}).get("result", []):
+        if (event["file"], event["line"], event["kind"]) not in known:
+            kind = f"eager_{event['kind']}" if compiling else event["kind"]
+            _add_event(sites, event, kind, event["what"], seen_in)
+    observed = stages.get("trace", {}).get("result")
+    if observed is not None:
+        for found in observed["breaks"]:
+            detail = found["kind"]
+            if not found["inner"].startswith(found["file"]):
+                detail += f" (in {found['inner']})"
+            _add_event(sites, found, _break_kind(found["kind"]), detail, seen_in)
+        for file, line, name, why in observed["skipped_frames"]:
+            frames[(file, line, name, why)].add(seen_in)
+        for file, lines in observed["traced"].items():
+            traced[file].update(lines)
+        summary["graphs"] = observed["graphs"]
+        summary["break_sites"] = len({(b["file"], b["line"]) for b in observed["breaks"]})
+    return summary

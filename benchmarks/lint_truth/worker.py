@@ -1,0 +1,122 @@
+"""Everything that is observed about one model in one mode, as plain data."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import random
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from builders import Entry, build
+
+TRAIN_CALLS = 2
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Send what the models print to nowhere."""
+    with open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
+        yield
+
+
+def _seed() -> None:
+    torch.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)
+
+
+def _short_traceback(error: BaseException) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    text = str(error).strip().splitlines()
+    first = text[0][:200] if text else ""
+    return f"{type(error).__name__}: {first} ({os.path.basename(last.filename)}:{last.lineno})"
+
+
+def _lines(entry: Entry, mode: str) -> dict[str, list[int]]:
+    from executed import executed_lines
+
+    model, inputs = build(entry, mode)
+    _seed()
+    with torch.set_grad_enabled(mode == "train"):
+        found = executed_lines(lambda: [model(**inputs) for _ in range(_calls(mode))])
+    return {name: sorted(lines) for name, lines in found.items()}
+
+
+def _ghost(entry: Entry, mode: str) -> list[dict[str, Any]]:
+    """Events of an ordinary eager call."""
+    import ghost
+
+    model, inputs = build(entry, mode)
+    _seed()
+    with torch.set_grad_enabled(mode == "train"):
+        events = ghost.observe(
+            model, lambda: [model(**inputs) for _ in range(_calls(mode))], inputs
+        )
+    return sorted(
+        (dataclasses.asdict(event) for event in events),
+        key=lambda event: (event["file"], event["line"], event["kind"]),
+    )
+
+
+def _ghost_compiling(entry: Entry, mode: str) -> dict[str, Any]:
+    """Events and lines of an eager call that takes the branches meant for compilation."""
+    import ghost
+
+    with ghost.as_if_compiling():
+        return {"events": _ghost(entry, mode), "lines": _lines(entry, mode)}
+
+
+def _trace(entry: Entry, mode: str) -> dict[str, Any]:
+    import trace
+
+    model, inputs = build(entry, mode)
+    _seed()
+    with torch.set_grad_enabled(mode == "train"):
+        seen = trace.observe(model, _calls(mode), **inputs)
+    breaks = {tuple(dataclasses.astuple(found)): found for found in seen.breaks}
+    return {
+        "breaks": [dataclasses.asdict(found) for found in breaks.values()],
+        "skipped_frames": sorted(set(seen.skipped_frames)),
+        "traced": {name: sorted(lines) for name, lines in seen.traced.items()},
+        "graphs": seen.graphs,
+    }
+
+
+def _calls(mode: str) -> int:
+    return TRAIN_CALLS if mode == "train" else 1
+
+
+STAGES: dict[str, Callable[[Entry, str], Any]] = {
+    "lines": _lines,
+    "ghost": _ghost,
+    "ghost_compiling": _ghost_compiling,
+    "trace": _trace,
+}
+
+
+def observe_model(
+    entry: Entry, mode: str, stages: list[str], report: Callable[[dict[str, Any]], None]
+) -> None:
+    """Run each stage and `report` one record per stage as soon as it is known.
+
+    A record has the model's name and mode, the stage, and `result` or `error`.
+    """
+    for stage in stages:
+        started = time.perf_counter()
+        record: dict[str, Any] = {"model": entry.name, "mode": mode, "stage": stage}
+        try:
+            with _quiet():
+                record["result"] = STAGES[stage](entry, mode)
+        except Exception as error:
+            record["error"] = _short_traceback(error)
+        record["seconds"] = round(time.perf_counter() - started, 2)
+        report(record)
+        if "error" in record and stage == "lines":
+            return
