@@ -84,30 +84,39 @@ class ModuleContext(Annotations):
                 self.module_values[name] = Value(v.OTHER, flags=v.LOGGER)
         for node in module_statements(self.tree.body):
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
-                target_node = node.targets[0]
-                if isinstance(target_node, ast.Name):
-                    self.module_value(target_node.id, node.value)
+                target_node: ast.expr = node.targets[0]
+            elif isinstance(node, ast.AnnAssign):
+                target_node = node.target
+            else:
+                continue
+            if isinstance(target_node, ast.Name) and node.value is not None:
+                self.module_value(target_node.id, node.value)
 
     def module_value(self, name: str, value: ast.expr) -> None:
         """What one module-level assignment binds."""
         if isinstance(value, ast.Call):
             callee = self.names.resolve(value.func) or ""
+            if callee in self.facts.classes or callee.rpartition(".")[2][:1].isupper() and callee[:6] != "torch.":
+                self.module_values[name] = Value(v.INSTANCE, cls=callee)
+                self.facts.instances[f"{self.module}.{name}"] = callee
             if callee.rpartition(".")[2] in _LOGGER_MAKERS:
                 self.module_values[name] = Value(v.OTHER, flags=v.LOGGER)
         elif isinstance(value, ast.Constant):
             self.module_values[name] = _kind_of_constant(value)
         elif isinstance(value, ast.Dict):
-            members = [
-                self.names.resolve(held) for held in value.values if isinstance(held, (ast.Name, ast.Attribute))
-            ]
-            found = tuple(member for member in members if member and not member.startswith("torch."))
+            found = self.functions_in(value)
             if found:
-                self.groups[name] = found
+                self.groups[f"{self.module}.{name}"] = found
                 self.module_values[name] = Value(v.MAPPING, item=Value(v.CALLABLE | v.UNKNOWN))
             else:
                 self.module_values[name] = v.MAPPING_VALUE
         elif isinstance(value, (ast.List, ast.Tuple, ast.Set)):
             self.module_values[name] = v.SEQUENCE_VALUE
+
+    def functions_in(self, table: ast.Dict) -> tuple[str, ...]:
+        """The project's functions that a dictionary literal holds."""
+        held = [self.names.resolve(value) for value in table.values if isinstance(value, (ast.Name, ast.Attribute))]
+        return tuple(name for name in held if name and not name.startswith("torch."))
 
     def class_level(self, name: str, node: ast.ClassDef) -> None:
         """Attributes declared in the class body."""
@@ -120,6 +129,11 @@ class ModuleContext(Annotations):
                 for target in statement.targets:
                     if isinstance(target, ast.Name):
                         attributes[target.id] = _kind_of_constant(statement.value)
+            elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict):
+                found = self.functions_in(statement.value)
+                for target in statement.targets:
+                    if isinstance(target, ast.Name) and found:
+                        self.groups[f"{name}.{target.id}"] = found
 
     def interpret_module(self) -> None:
         """The module's own statements: where scripts compile, capture and call."""
@@ -195,8 +209,11 @@ class ModuleContext(Annotations):
             if value.kinds & v.UNKNOWN and not value.is_tensor:
                 unknown.append(argument.arg)
             default_node = defaults.get(argument.arg)
-            if isinstance(default_node, ast.Constant) and default_node.value is None:
-                value = value._replace(kinds=value.kinds | v.NONE)
+            if isinstance(default_node, ast.Constant):
+                if default_node.value is None:
+                    value = value._replace(kinds=value.kinds | v.NONE)
+                elif value.is_tensor:  # annotated as a tensor, but a plain value by default
+                    value = _kind_of_constant(default_node)
             env[argument.arg] = value
         if unknown:
             used = used_as_tensors(node, set(unknown), self_name, self.layer_names(owner))

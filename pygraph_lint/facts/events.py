@@ -88,6 +88,7 @@ KINDS: dict[str, str] = {
     "branch.loop": "range(t), or a loop bound computed from a tensor's value",
     "branch.random-skip": "a branch on a random draw against a probability (layerdrop)",
     "branch.finite-guard": "a branch on isinf / isnan / isfinite of a tensor",
+    "branch.half-guard": "the same, behind a test for torch.float16",
     "branch.sort": "sorted / list.sort / max(key=) comparing tensors",
     "branch.membership": "x in [tensors], or t in sequence: compares values",
     # Shapes that depend on values.

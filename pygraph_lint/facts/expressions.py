@@ -82,6 +82,7 @@ class Expressions:
         self.quiet = 0
         self.origins: dict[str, Key] = {}
         self.device_context = 0
+        self.half = 0
 
     # -- bookkeeping -----------------------------------------------------------------------------------------
 
@@ -189,9 +190,8 @@ class Expressions:
         if known is not None:
             if known.kinds == v.CALLABLE:
                 self.mention(known.cls, node)
-            elif known.kinds & v.MAPPING and node.id in self.context.groups:
-                for target in self.context.groups[node.id]:
-                    self.mention(target, node)
+            elif known.kinds & (v.MAPPING | v.INSTANCE):
+                self.mention(f"{self.context.module}.{node.id}", node)
             return known
         target = self.context.bindings.get(node.id)
         if target is not None:
@@ -518,8 +518,10 @@ class Expressions:
         saved_guards = self.guards
         saved: list[tuple[str, Value | None]] = []
         result: bool | None = conjunction
+        halves = 0
         for operand in node.values:
-            static = self.truth(operand, kind)
+            decides = kind if operand is node.values[-1] or kind != "branch.assert" else "branch.ternary"
+            static = self.truth(operand, decides)
             if static is None:
                 result = None
             elif static != conjunction:
@@ -527,9 +529,18 @@ class Expressions:
                 break
             self.guard(operand, conjunction)
             saved += self.narrow(operand, conjunction)
+            halves += conjunction and self.tests_half(operand)
+            self.half += conjunction and self.tests_half(operand)
+        self.half -= halves
         self.guards = saved_guards
         self.restore(saved)
         return result
+
+    def tests_half(self, node: ast.expr) -> bool:
+        """Whether a condition is ``x.dtype == torch.float16``: what follows only happens in half precision."""
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq):
+            return False
+        return any(self.qualified(side) in _HALF for side in (node.left, node.comparators[0]) if dotted(side))
 
     def decided_by(self, node: ast.expr, value: Value, kind: str) -> None:
         """A tensor's value decides which way the program goes."""
@@ -537,8 +548,13 @@ class Expressions:
             if value.flags & v.RANDOM:
                 kind = "branch.random-skip"
             elif value.flags & v.FINITE:
-                kind = "branch.finite-guard"
+                kind = "branch.half-guard" if self.half else "branch.finite-guard"
+        if value.flags & v.DECIDED:
+            return
         self.event(kind, span_of(node), source_of(node), value)
+        place = self.place(node)
+        if place is not None:  # later tests of the same name have the same cause
+            self.env[place] = value._replace(flags=value.flags | v.DECIDED)
 
     def guard(self, node: ast.expr, outcome: bool) -> None:
         """Remember that what follows runs only if a predicate of the project can give ``outcome``."""
@@ -691,6 +707,8 @@ _DISPATCH: dict[type[ast.expr], Callable[[Any, Any], Value]] = {
     ast.YieldFrom: _later("ev_yield"),
     ast.Slice: _later("ev_slice"),
 }
+
+_HALF = frozenset(("torch.float16", "torch.half"))
 
 _CLASS_KINDS: dict[str, int] = {
     "builtins.int": v.NUMBER,

@@ -40,9 +40,13 @@ class Project:
         self.modules = {module.module: module for module in modules}
         self.functions: dict[str, FunctionFacts] = {}
         self.classes: dict[str, ClassFacts] = {}
+        self.groups: dict[str, tuple[str, ...]] = {}
+        self.instances: dict[str, str] = {}
         for module in self.modules.values():
             self.functions.update(module.functions)
             self.classes.update(module.classes)
+            self.groups.update(module.groups)
+            self.instances.update(module.instances)
         self._symbols: dict[str, str | None] = {}
         self._lineages: dict[str, tuple[str, ...]] = {}
         self._confirmed: dict[Need, bool] = {}
@@ -56,6 +60,9 @@ class Project:
             for base in self.lineage(name)[1:]:
                 self._subclasses[base].append(name)
         self._is_module = {name: self._subclasses_module(name) for name in self.classes}
+        self._tables: dict[str, list[str]] = defaultdict(list)
+        for group in self.groups:
+            self._tables[group.rpartition(".")[0]].append(group)
         self._parents: dict[str, tuple[str, str, bool]] = {}
         self._callers: dict[str, list[Call]] = defaultdict(list)
         self._spread()
@@ -64,7 +71,7 @@ class Project:
 
     def symbol(self, name: str) -> str | None:
         """The defining name of a function or class, through re-exports; None for what the project lacks."""
-        if name in self.functions or name in self.classes:
+        if name in self.functions or name in self.classes or name in self.groups or name in self.instances:
             return name
         if name in self._symbols:
             return self._symbols[name]
@@ -237,6 +244,16 @@ class Project:
             return self._held_targets(self.attribute(owner, call.name))
         return targets
 
+    def _members(self, holder: str) -> list[str]:
+        """Functions kept in a module-level table, or in tables of the class of a module-level object."""
+        names = list(self.groups.get(holder, ()))
+        owner = self.symbol(self.instances.get(holder, ""))
+        for each in self.lineage(owner) if owner in self.classes else ():
+            for group in self._tables.get(each, ()):
+                names += self.groups[group]
+        found = [self.symbol(name) for name in names]
+        return [name for name in found if name in self.functions]
+
     def _held_targets(self, value: Value | None) -> list[str]:
         if value is None or not value.cls or value.flags & v.MODULE:
             return []
@@ -254,6 +271,8 @@ class Project:
         found = self.symbol(call.target)
         if found in self.functions:
             return [found]
+        if found in self.groups or found in self.instances:
+            return self._members(found)
         if found in self.classes:
             if call.how == "mention":
                 return []

@@ -179,6 +179,15 @@ CAST_METHODS: dict[str, str] = {
     "bool": "bool",
 }
 
+# Layers that own parameters: building one in a region is what cannot be traced.
+PARAMETER_LAYERS = frozenset(
+    """Linear Bilinear LazyLinear Embedding EmbeddingBag LayerNorm RMSNorm GroupNorm BatchNorm1d BatchNorm2d BatchNorm3d
+    SyncBatchNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d PReLU Conv1d Conv2d Conv3d ConvTranspose1d
+    ConvTranspose2d ConvTranspose3d RNN LSTM GRU RNNCell LSTMCell GRUCell MultiheadAttention Transformer
+    TransformerEncoder TransformerDecoder TransformerEncoderLayer TransformerDecoderLayer ParameterList ParameterDict
+    LazyConv1d LazyConv2d AdaptiveLogSoftmaxWithLoss""".split()
+)
+
 # Layers of torch.nn that do not return one tensor.
 RECURRENT = frozenset(
     ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.modules.rnn.LSTM", "torch.nn.modules.rnn.GRU",
@@ -227,8 +236,8 @@ TENSOR_TYPES: dict[str, str] = {
 REGION_ENDS = frozenset(
     ("torch.compiler.disable", "torch._dynamo.disable", "torch.compiler.allow_in_graph", "torch._dynamo.allow_in_graph",
      "torch.library.custom_op", "torch.compiler.assume_constant_result", "torch._dynamo.assume_constant_result",
-     "torch.compiler.substitute_in_graph", "torch.library.triton_op", "triton.jit", "torch.jit.script",
-     "torch.jit.ignore", "torch.jit.unused_", "torch._dynamo.skip", "torch.library.register_fake",
+     "torch.compiler.substitute_in_graph", "torch.library.triton_op", "triton.jit",
+     "torch._dynamo.skip", "torch.library.register_fake",
      "torch.compiler.nonstrict_trace_", "torch._dynamo.nonstrict_trace_")
 )  # fmt: skip
 COMPILERS = frozenset(("torch.compile", "torch._dynamo.optimize", "pygraph_rt.compile"))

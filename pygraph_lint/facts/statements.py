@@ -140,8 +140,11 @@ class Interpreter(Structures):
         self.narrow(node.test, True)
         self.guard(node.test, True)
         error = isinstance(node.body[-1], ast.Raise)
+        half = self.tests_half(node.test)
         self.quiet += error
+        self.half += half
         ended = self.run(node.body)
+        self.half -= half
         self.quiet -= error
         then = self.env
         self.guards = saved_guards

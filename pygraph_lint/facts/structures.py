@@ -34,11 +34,6 @@ class Structures(Calls):
             position = int(index.const)
             if -len(base.items) <= position < len(base.items):
                 return base.items[position]
-        if base.kinds & v.MAPPING and isinstance(node.value, ast.Name):
-            for target in self.context.groups.get(node.value.id, ()):
-                self.mention(target, node)
-            if node.value.id in self.context.groups:
-                return Value(v.CALLABLE | v.UNKNOWN)
         if base.kinds & (v.SEQUENCE | v.MAPPING):
             if index.is_tensor and base.kinds == v.SEQUENCE and not index.needs and not index.kinds & v.UNKNOWN:
                 self.event("sync.number", span_of(node), "a list indexed by a tensor", index)
@@ -99,7 +94,7 @@ class Structures(Calls):
         for bound in (node.lower, node.upper, node.step):
             if bound is not None:
                 value = self.ev(bound)
-                if value.is_tensor and value.ndim == 0 and not value.kinds & v.UNKNOWN:
+                if value.is_tensor and value.device != v.ON_HOST:
                     self.event("shape.from-value", span_of(bound), source_of(bound, 40), value)
         return v.OTHER_VALUE
 

@@ -106,7 +106,8 @@ class TorchCalls(Expressions):
         positional, named = self.arguments(node)
         if name in ops.NOT_LAYERS:
             return v.UNKNOWN_VALUE
-        self.event("effect.parameter-made", span_of(node), name)
+        if name.rpartition(".")[2] in ops.PARAMETER_LAYERS:
+            self.event("effect.parameter-made", span_of(node), name)
         canonical = "torch.nn." + name.rpartition(".")[2]
         if canonical in ops.CONTAINER_LAYERS:
             held = v.element(positional[0]) if positional else v.UNKNOWN_VALUE
@@ -178,7 +179,7 @@ class TorchCalls(Expressions):
             if tail == "Tensor" and data.kinds & v.NUMBER:
                 self.event("host.factory", span_of(node), f"torch.{tail}")
                 return v.tensor(f"made by torch.{tail}", kind, v.ON_HOST, flags=v.FRESH)
-        if data.is_tensor and not data.kinds & v.SEQUENCE:
+        if data.is_tensor and not data.kinds & (v.SEQUENCE | v.UNKNOWN):
             if tail in ("as_tensor", "asarray", "Tensor"):
                 return data._replace(flags=data.flags & ~v.SYMBOL, device=device if said else data.device)
             return data._replace(flags=data.flags & ~v.SYMBOL, why=f"made by torch.{tail}")
@@ -187,6 +188,8 @@ class TorchCalls(Expressions):
             if part.is_tensor:
                 self.event("sync.number", span_of(node), f"torch.{tail} of tensors", part)
                 break
+        if data.kinds & v.UNKNOWN and tail in ("as_tensor", "asarray", "from_numpy"):
+            return v.tensor(f"made by torch.{tail}", kind, device if said else v.ANYWHERE)
         if data.kinds == v.NUMBER:
             self.event("host.scalar-tensor", span_of(node), f"torch.{tail}", **_placed(said))
             ndim = 0

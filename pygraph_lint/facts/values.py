@@ -37,6 +37,7 @@ LOGGER = 256
 DEVICE_CPU = 512  # a device value known to be the CPU
 MODULE = 1024  # an nn.Module instance of torch's own
 RESULT = 2048  # a tuple of a torch operator: named fields
+DECIDED = 8192  # a branch was already taken on it
 SYMBOL = 4096  # the value is exactly what its need names, not derived from it
 
 
