@@ -27,7 +27,8 @@ def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -
         tree = parse(text)
         context = ModuleContext(tree, path, module, is_package, sinks)
         context.fill("compile" in text or "graph" in text)
-        context.facts.capture_events = _capture_events(tree, context)
+        if capture.mentioned(text):
+            context.facts.capture_events = _capture_events(tree, context)
     except (RecursionError, MemoryError):
         raise SourceError("nested too deeply to be analysed", 1, 1) from None
     finally:
