@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from builders import Entry, Inputs
-from shapes import BATCH
+from benchmarks.lint_truth.builders import Entry, Inputs
+from benchmarks.lint_truth.shapes import BATCH
 
 TEXT = 7
 WIDTH = 32
@@ -418,7 +418,6 @@ MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "AllegroTransformer3DModel": (
         {
             **_DIT,
-            "cross_attention_dim": WIDTH,
             "attention_head_dim": 24,
             "cross_attention_dim": 48,
             "sample_height": 8,

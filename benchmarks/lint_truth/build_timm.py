@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from builders import Entry, Inputs
-from shapes import BATCH
+from benchmarks.lint_truth.builders import Entry, Inputs
+from benchmarks.lint_truth.shapes import BATCH
 
 #: Registered name -> (image size or None for the model's own, constructor arguments).
 MODELS: dict[str, tuple[int | None, dict[str, Any]]] = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from shapes import DEPTH_FIELDS, INPUTS, TINY, VOCABULARY
+from benchmarks.lint_truth.shapes import DEPTH_FIELDS, INPUTS, TINY, VOCABULARY
 
 Inputs = dict[str, Any]
 MODES = ("eval", "train")
@@ -62,9 +62,8 @@ def config_kwargs(config_cls: type, overrides: Mapping[str, Any]) -> dict[str, A
         if tiny is not default:
             kwargs[field.name] = tiny
     heads = getattr(template, "num_heads", None)
-    if isinstance(heads, (list, tuple)) and hasattr(template, "embed_dim"):
-        if isinstance(template.embed_dim, int):
-            kwargs["embed_dim"] = 8 * heads[0]
+    if isinstance(heads, (list, tuple)) and isinstance(getattr(template, "embed_dim", None), int):
+        kwargs["embed_dim"] = 8 * heads[0]
     for name in children:
         child = getattr(template, name, None)
         nested = overrides.get(name, {})
@@ -124,7 +123,7 @@ def build(entry: Entry, mode: str, seed: int = 0) -> tuple[torch.nn.Module, Inpu
         model, config = transformers_model(entry)
         inputs = transformers_inputs(entry, model, config)
     else:
-        module = importlib.import_module(f"build_{entry.package}")
+        module = importlib.import_module(f"benchmarks.lint_truth.build_{entry.package}")
         model, inputs = module.build(entry)
     model.train(mode == "train")
     return model, inputs

@@ -6,7 +6,7 @@ import dataclasses
 import importlib
 import re
 
-from builders import Entry
+from benchmarks.lint_truth.builders import Entry
 
 _HEAD = re.compile(r"(Model|For[A-Z].*|Encoder|TextModel|VisionModel)$")
 _SOURCES = ("catalogue_transformers", "build_timm", "build_diffusers")
@@ -19,5 +19,9 @@ def family_of(entry: Entry) -> str:
 
 def catalogue() -> list[Entry]:
     """Every measured model, in a fixed order."""
-    found = [entry for name in _SOURCES for entry in importlib.import_module(name).entries()]
+    found = [
+        entry
+        for name in _SOURCES
+        for entry in importlib.import_module(f"{__package__}.{name}").entries()
+    ]
     return [dataclasses.replace(entry, family=family_of(entry)) for entry in found]

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from builders import Entry
-from shapes import (
+from benchmarks.lint_truth.builders import Entry
+from benchmarks.lint_truth.plain_models import PLAIN
+from benchmarks.lint_truth.shapes import (
     BATCH,
     FRAMES,
     IMAGE,
@@ -21,33 +22,6 @@ from shapes import (
     video,
     whole,
 )
-
-#: Models that need nothing but small sizes.
-PLAIN = """
-BartModel T5Model MarianModel PegasusModel BlenderbotModel BlenderbotSmallModel BioGptModel
-MBartModel LEDModel LongformerModel XLNetModel FunnelModel DebertaModel DebertaV2Model
-ProphetNetModel SwitchTransformersModel NllbMoeModel MixtralModel Qwen2MoeModel MambaModel
-HubertModel Wav2Vec2Model WavLMModel BertModel GPT2Model LlamaModel OPTModel M2M100Model FSMTModel
-XLMModel IBertModel CLIPModel ViltModel UniSpeechModel UniSpeechSatModel SEWModel SEWDModel
-Data2VecAudioModel Wav2Vec2ConformerModel VitsModel Phi3Model
-ViTModel SwiftFormerModel LevitModel TapasModel BigBirdModel
-BigBirdPegasusModel AlbertModel AltCLIPModel AriaTextModel BeitModel BitModel BloomModel
-BridgeTowerModel CanineModel CLIPSegModel CohereModel ConvBertModel ConvNextV2Model CpmAntModel
-CTRLModel CvtModel Data2VecVisionModel DiffLlamaModel Dinov2Model DINOv3ViTModel DistilBertModel
-DogeModel DPTModel ElectraModel Ernie4_5_MoeModel EvollaModel FalconModel FalconMambaModel
-FlaubertModel FlavaModel FNetModel FocalNetModel FuyuModel Gemma2Model Gemma3TextModel GitModel
-GPTBigCodeModel GPTNeoXModel GptOssModel GraniteMoeModel GroupViTModel HieraModel
-ImageGPTModel JetMoeModel Kosmos2_5Model LayoutLMModel Llama4TextModel LongT5Model LukeModel
-MarkupLMModel MgpstrForSceneTextRecognition MiniMaxModel MistralModel MobileBertModel
-MobileViTModel ModernBertModel MoonshineModel MPNetModel MptModel MraModel MvpModel
-NystromformerModel OlmoHybridModel OwlViTModel PegasusXModel PhiModel PhimoeModel PixtralVisionModel
-PLBartModel PoolFormerModel PvtV2Model Qwen2Model RegNetModel RoCBertModel RoFormerModel RwkvModel
-SamVisionModel SegformerModel SiglipModel SplinterModel SqueezeBertModel StableLmModel T5GemmaModel
-UdopModel UMT5Model VisualBertModel ViTMAEModel VoxtralRealtimeEncoder
-XGLMModel YolosModel YosoModel Swinv2Model MaskFormerModel
-AfmoeModel OlmoeModel Qwen3MoeModel
-ExaoneMoeModel FlexOlmoModel MiniMaxM2Model SolarOpenModel Glm4MoeModel
-""".split()
 
 _HEADS = {"num_key_value_heads": 4}
 _RESNET = {"use_timm_backbone": False, "backbone": None}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from packages import relative_name
+from benchmarks.lint_truth.packages import relative_name
 
 Lines = dict[str, set[int]]
 

@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from packages import relative_name
+from benchmarks.lint_truth.packages import relative_name
 
 DEVICE = torch.device("cuda", 0)
 HOST = torch.device("cpu")
@@ -186,9 +186,9 @@ class GhostFunctions(TorchFunctionMode):
             marks.record("sync", _PYTHON_READS[func])
         if func in (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__repr__):
             return func(*args, **kwargs)
-        if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
-            if marks.marked(args[0]) and _has_host_index(args[1]):
-                marks.record("h2d", "list index")
+        indexed = func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
+        if indexed and marks.marked(args[0]) and _has_host_index(args[1]):
+            marks.record("h2d", "list index")
         if func is torch.Tensor.__setitem__:
             return self._set_item(args)
         if func in (torch.histc, torch.Tensor.histc) and not args[0].is_floating_point():
@@ -419,7 +419,7 @@ class GhostOperators(TorchDispatchMode):
         to_device, from_device = marks.marked(target), marks.marked(source)
         if to_device == from_device or not source.numel():
             return
-        asynchronous = len(args) > 2 and bool(args[2]) or bool(kwargs.get("non_blocking"))
+        asynchronous = (len(args) > 2 and bool(args[2])) or bool(kwargs.get("non_blocking"))
         direction = "h2d" if to_device else "d2h"
         marks.record(f"{direction}_async" if asynchronous else direction, "copy_")
 

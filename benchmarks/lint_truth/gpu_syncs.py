@@ -1,6 +1,6 @@
 """The lines of the measured models that synchronise a real GPU, by PyTorch's own sync warnings.
 
-    python benchmarks/lint_truth/gpu_syncs.py --out FILE [--workers N] [--models NAME ...]
+    python -m benchmarks.lint_truth.gpu_syncs --out FILE [--workers N] [--models NAME ...]
 
 Runs every model of the catalogue forward (eval and train) on `cuda:0` under
 `torch.cuda.set_sync_debug_mode("warn")`, once as plain eager code and once with
@@ -18,14 +18,12 @@ import functools
 import json
 import os
 import platform
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
 # Workers are forked: asking whether there is a GPU must not initialise CUDA in the parent.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -33,13 +31,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import ghost
-import packages
-import preload
-from builders import Entry, build
-from catalogue import catalogue
-from pool import run_all
-from worker import _calls, _quiet, _seed, _short_traceback
+from benchmarks.lint_truth import ghost, packages, preload
+from benchmarks.lint_truth.builders import Entry, build
+from benchmarks.lint_truth.catalogue import catalogue
+from benchmarks.lint_truth.pool import run_all
+from benchmarks.lint_truth.worker import _calls, _quiet, _seed, _short_traceback
 
 SYNC_WARNING = "called a synchronizing CUDA operation"
 

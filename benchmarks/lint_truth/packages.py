@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 from functools import cache
+from pathlib import Path
 
 import torch
 
@@ -36,16 +38,11 @@ def declare_vision_operators() -> None:
     spec = importlib.util.find_spec("torchvision")
     if spec is None or _VISION_LIBRARIES:
         return
-    folder = (spec.submodule_search_locations or [""])[0]
-    for name in ("_C.so", "_C_stable.so"):
-        path = os.path.join(folder, name)
-        if os.path.exists(path):
-            try:
-                torch.ops.load_library(path)
-            except OSError:
-                continue
-            if hasattr(torch.ops.torchvision, "nms"):
-                return
+    library_file = Path((spec.submodule_search_locations or [""])[0]) / "_C.so"
+    with contextlib.suppress(OSError):
+        torch.ops.load_library(str(library_file))
+        if hasattr(torch.ops.torchvision, "nms"):
+            return
     library = torch.library.Library("torchvision", "FRAGMENT")
     _VISION_LIBRARIES.append(library)
     for schema in _VISION_OPERATORS:
@@ -59,7 +56,7 @@ def package_roots() -> dict[str, str]:
     for name in PACKAGES:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations:
-            roots[name] = os.path.join(spec.submodule_search_locations[0], "")
+            roots[name] = os.fspath(spec.submodule_search_locations[0]) + os.sep
     return roots
 
 
@@ -74,4 +71,4 @@ def relative_name(filename: str) -> str | None:
 
 def is_torch_file(filename: str) -> bool:
     """Whether `filename` is part of the installed torch."""
-    return filename.startswith(os.path.join(os.path.dirname(torch.__file__), ""))
+    return filename.startswith(str(Path(torch.__file__).parent) + os.sep)

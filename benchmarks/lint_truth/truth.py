@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from fnmatch import fnmatch
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatch
 from typing import Any
 
-from statements import Span, pack_lines, statement_spans
+from benchmarks.lint_truth.statements import Span, pack_lines, statement_spans
 
 #: Files whose code runs inside models.
 MODEL_CODE = (
@@ -57,7 +57,7 @@ class Sites:
         self._spans[file] = statement_spans(source) if source else {}
 
     def add(self, file: str, line: int, kind: str, detail: str, seen_in: str) -> None:
-        """Note that `kind` (with a `detail`) happened on `file`:`line` in model and mode `seen_in`."""
+        """Note that `kind`, with a `detail`, happened on a line in `seen_in` (model:mode)."""
         self._load(file)
         start, end = self._spans[file].get(line, (line, line))
         site = self._sites.get((file, start))

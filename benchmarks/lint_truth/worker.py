@@ -9,12 +9,13 @@ import random
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from builders import Entry, build
+from benchmarks.lint_truth.builders import Entry, build
 
 TRAIN_CALLS = 2
 
@@ -22,7 +23,7 @@ TRAIN_CALLS = 2
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Send what the models print to nowhere."""
-    with open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
+    with Path(os.devnull).open("w") as sink, contextlib.redirect_stdout(sink):
         yield
 
 
@@ -36,11 +37,11 @@ def _short_traceback(error: BaseException) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     text = str(error).strip().splitlines()
     first = text[0][:200] if text else ""
-    return f"{type(error).__name__}: {first} ({os.path.basename(last.filename)}:{last.lineno})"
+    return f"{type(error).__name__}: {first} ({Path(last.filename).name}:{last.lineno})"
 
 
 def _lines(entry: Entry, mode: str) -> dict[str, list[int]]:
-    from executed import executed_lines
+    from benchmarks.lint_truth.executed import executed_lines
 
     model, inputs = build(entry, mode)
     _seed()
@@ -51,7 +52,7 @@ def _lines(entry: Entry, mode: str) -> dict[str, list[int]]:
 
 def _ghost(entry: Entry, mode: str) -> list[dict[str, Any]]:
     """Events of an ordinary eager call."""
-    import ghost
+    from benchmarks.lint_truth import ghost
 
     model, inputs = build(entry, mode)
     _seed()
@@ -67,19 +68,19 @@ def _ghost(entry: Entry, mode: str) -> list[dict[str, Any]]:
 
 def _ghost_compiling(entry: Entry, mode: str) -> dict[str, Any]:
     """Events and lines of an eager call that takes the branches meant for compilation."""
-    import ghost
+    from benchmarks.lint_truth import ghost
 
     with ghost.as_if_compiling():
         return {"events": _ghost(entry, mode), "lines": _lines(entry, mode)}
 
 
 def _trace(entry: Entry, mode: str) -> dict[str, Any]:
-    import trace
+    from benchmarks.lint_truth import dynamo_breaks
 
     model, inputs = build(entry, mode)
     _seed()
     with torch.set_grad_enabled(mode == "train"):
-        seen = trace.observe(model, _calls(mode), **inputs)
+        seen = dynamo_breaks.observe(model, _calls(mode), **inputs)
     breaks = {tuple(dataclasses.astuple(found)): found for found in seen.breaks}
     return {
         "breaks": [dataclasses.asdict(found) for found in breaks.values()],

@@ -20,7 +20,7 @@ import torch
 import torch._dynamo as dynamo
 from torch._dynamo import bytecode_transformation, convert_frame, exc, symbolic_convert
 
-from packages import is_torch_file, relative_name
+from benchmarks.lint_truth.packages import is_torch_file, relative_name
 
 RECOMPILE_LIMIT = 64
 CALLERS = 3

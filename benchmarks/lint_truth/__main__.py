@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import os
 import platform
-import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -22,13 +22,13 @@ def _observe(arguments: argparse.Namespace) -> None:
     import torch
 
     torch.set_num_threads(1)
-    import packages
+    from benchmarks.lint_truth import packages
 
     packages.declare_vision_operators()
-    import preload
-    from catalogue import catalogue
-    from pool import run_all
-    from worker import observe_model
+    from benchmarks.lint_truth import preload
+    from benchmarks.lint_truth.catalogue import catalogue
+    from benchmarks.lint_truth.pool import run_all
+    from benchmarks.lint_truth.worker import observe_model
 
     preload.load()
     done = _done(arguments.records)
@@ -89,15 +89,13 @@ def _environment() -> dict[str, str]:
     names = ("torch", "transformers", "diffusers", "timm", "torchvision", "huggingface_hub")
     found = {}
     for name in names:
-        try:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return {"python": platform.python_version(), **found}
 
 
 def _read_source(file: str) -> str | None:
-    from packages import package_roots
+    from benchmarks.lint_truth.packages import package_roots
 
     package, _, rest = file.partition("/")
     path = Path(package_roots().get(package, "")) / rest
@@ -106,8 +104,8 @@ def _read_source(file: str) -> str | None:
 
 def _merge(arguments: argparse.Namespace) -> None:
     """Turn the records into the truth table."""
-    from catalogue import catalogue
-    from truth import merge
+    from benchmarks.lint_truth.catalogue import catalogue
+    from benchmarks.lint_truth.truth import merge
 
     records = [json.loads(line) for line in arguments.records.read_text().splitlines()]
     families = {entry.name: (entry.package, entry.family or entry.name) for entry in catalogue()}
@@ -123,7 +121,6 @@ def _merge(arguments: argparse.Namespace) -> None:
 
 def main() -> int:
     """Command line; returns the exit status."""
-    sys.path.insert(0, str(Path(__file__).parent))
     root = Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("step", choices=["observe", "merge"])
