@@ -114,6 +114,9 @@ class Calls(TorchCalls):
         """A call of a function or class that the project may define."""
         tail = name.rpartition(".")[2]
         self.record_call("function", name, "", node, positional, named)
+        if name in self.context.class_nodes and tail[:1].isupper():
+            about = Value(v.TENSOR, needs=(Need("module", name, ""),))
+            self.event("effect.parameter-made", span_of(node), short(name), about)
         if name in self.context.class_nodes or (tail[:1].isupper() and not tail.isupper()):
             return Value(v.INSTANCE, cls=name)
         return symbol(Need("return", name, ""), f"{short(name)}() returns a tensor")
@@ -123,11 +126,12 @@ class Calls(TorchCalls):
     ) -> Value:
         """``function`` is called by somebody else with these arguments."""
         if function.kinds & v.CALLABLE and function.cls:
-            owner, _, method = function.cls.rpartition(".")
-            if owner in self.context.class_nodes:
-                self.record_call("method", owner, method, node, positional, named)
-            else:
-                self.record_call("function", function.cls, "", node, positional, named)
+            for target in function.cls.split(","):
+                owner, _, method = target.rpartition(".")
+                if owner in self.context.class_nodes:
+                    self.record_call("method", owner, method, node, positional, named)
+                else:
+                    self.record_call("function", target, "", node, positional, named)
             return symbol(Need("return", function.cls, ""), f"{short(function.cls)}() returns a tensor")
         if function.kinds & v.INSTANCE and function.cls and not function.flags & v.MODULE:
             self.record_call("instance", function.cls, "forward", node, positional, named)
@@ -298,6 +302,9 @@ class Calls(TorchCalls):
         if isinstance(holder, ast.Call) and isinstance(holder.func, ast.Name) and holder.func.id == "super":
             positional, named = self.arguments(node)
             self.record_call("super", self.owner, method, node, positional, named)
+            if method == "__init__" and self.owner:
+                about = Value(v.TENSOR, needs=(Need("module", self.owner, ""),))
+                self.event("effect.parameter-made", span_of(node), "super().__init__()", about)
             return symbol(Need("return", f"super:{self.owner}.{method}", ""), f"super().{method}() returns a tensor")
         if isinstance(holder, ast.Name) and holder.id == self.self_name and self.self_name:
             return self.call_on_self(function, node)
@@ -437,7 +444,7 @@ class Calls(TorchCalls):
         if value.flags & v.MODULE:
             return self.call_layer(value, node, everything)
         if value.kinds & v.CALLABLE and value.cls:
-            if value.cls.startswith("torch."):
+            if value.cls.startswith("torch.") and "," not in value.cls:
                 return v.tensor(f"{value.cls} returns a tensor", device=merge_device(everything))
             if value.cls.partition(".")[0] in _OUTSIDE:
                 return v.UNKNOWN_VALUE

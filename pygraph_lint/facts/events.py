@@ -22,7 +22,8 @@ class Need(NamedTuple):
     """Something another function or file has to confirm before the event counts.
 
     ``kind`` is ``param`` (a parameter is a tensor at some call in a region), ``return`` (a project function
-    returns a tensor), or ``attr`` (an attribute of a class holds a tensor); ``owner`` is the qualified name of
+    returns a tensor), ``attr`` (an attribute of a class holds a tensor), ``host`` (what a function returns lives on the
+    host), ``module`` (a class is an nn.Module), ``true`` / ``false`` (a predicate can give that); ``owner`` is the qualified name of
     the function or class, ``name`` the parameter or attribute (empty for ``return``).
     """
 

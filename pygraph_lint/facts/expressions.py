@@ -150,7 +150,7 @@ class Expressions:
             return None
         if node.id in self.env:
             known = self.env[node.id]
-            if known.kinds != v.CALLABLE or not known.cls or not attributes and known.flags & v.LITERAL:
+            if known.kinds != v.CALLABLE or not known.cls or "," in known.cls:
                 return None
             root: str | None = known.cls
         elif node.id in self.locals:
@@ -352,7 +352,7 @@ class Expressions:
             folded = _fold(operator, left.const, right.const)
             if folded is not None:
                 return constant(folded)
-        if kinds == v.NUMBER:
+        if kinds == v.NUMBER or kinds == v.NUMBER | v.OTHER or kinds == v.OTHER:
             return v.READ_VALUE if (left.flags | right.flags) & v.READ else v.NUMBER_VALUE
         return v.UNKNOWN_VALUE
 
@@ -732,7 +732,8 @@ _CLASS_KINDS: dict[str, int] = {
 
 def symbol(need: Need, why: str, extra: int = 0) -> Value:
     """A value that is a tensor if ``need`` is confirmed."""
-    return Value(v.TENSOR | v.UNKNOWN | extra, device=v.ON_DEVICE, flags=v.SYMBOL, needs=(need,), why=why)
+    device = v.ANYWHERE if need.kind == "return" else v.ON_DEVICE
+    return Value(v.TENSOR | v.UNKNOWN | extra, device=device, flags=v.SYMBOL, needs=(need,), why=why)
 
 
 def is_symbol(value: Value) -> bool:

@@ -257,10 +257,19 @@ class Project:
     def _held_targets(self, value: Value | None) -> list[str]:
         if value is None or not value.cls or value.flags & v.MODULE:
             return []
+        if value.kinds & v.CALLABLE:
+            return [target for name in value.cls.split(",") for target in self._named(name)]
         found = self.symbol(value.cls)
         if found in self.classes:
             return self._instance_targets(found) if value.kinds & v.INSTANCE else []
         return [found] if found is not None else []
+
+    def _named(self, name: str) -> list[str]:
+        """The functions a qualified name stands for: itself, or the members of a table."""
+        found = self.symbol(name)
+        if found in self.groups or found in self.instances:
+            return self._members(found)
+        return [found] if found in self.functions else []
 
     def _instance_targets(self, owner: str) -> list[str]:
         name = "forward" if self._is_module.get(owner) else "__call__"
@@ -300,6 +309,10 @@ class Project:
     def _confirm(self, need: Need) -> bool:
         if need.kind in ("true", "false"):
             return self._can_return(need.owner, need.kind == "true")
+        if need.kind == "module":
+            return self._is_module.get(self.symbol(need.owner) or "", False)
+        if need.kind == "host":
+            return any(self._returns_from_host(target) for target in self._returning(need.owner))
         first, *steps = need.name.split("|")
         if need.kind == "param":
             return self._parameter_holds(need.owner, first, steps)
@@ -318,6 +331,16 @@ class Project:
                 steps = steps[1:]
             return self._returns_hold(method, steps)
         return False
+
+    def _returns_from_host(self, name: str) -> bool:
+        """Whether a function returns a tensor that lives on the host."""
+        facts = self.functions.get(name)
+        if facts is None or facts.returns is None or not facts.returns.is_tensor:
+            return False
+        value = facts.returns
+        if value.needs and value.needs[0].kind == "return" and value.device == v.ANYWHERE:
+            return self.confirmed(Need("host", value.needs[0].owner, ""))
+        return value.device == v.ON_HOST
 
     def _can_return(self, owner: str, outcome: bool) -> bool:
         target = self.symbol(owner)
@@ -345,9 +368,13 @@ class Project:
             holder, _, name = owner[6:].rpartition(".")
             found = self.method(holder, name, 1)
             return [found] if found is not None else []
+        if "," in owner:
+            return [target for name in owner.split(",") for target in self._returning(name)]
         found = self.symbol(owner)
         if found in self.functions:
             return [found]
+        if found in self.groups or found in self.instances:
+            return self._members(found)
         holder, _, name = owner.rpartition(".")
         cls = self.symbol(holder)
         if cls in self.classes:
@@ -407,7 +434,8 @@ class Project:
                 return any(self._returns_hold(target, rest) for target in self._instance_targets(owner))
             return False
         if value.kinds & v.CALLABLE and value.cls:
-            return any(self._returns_hold(target, rest) for target in self._returning(value.cls))
+            targets = [target for name in value.cls.split(",") for target in self._returning(name)]
+            return any(self._returns_hold(target, rest) for target in targets)
         if value.kinds & v.SEQUENCE and value.item is not None:
             return False
         return False

@@ -121,6 +121,10 @@ INT_OPS = frozenset("argmax argmin argsort searchsorted bucketize count_nonzero 
 REDUCTIONS = frozenset(
     "sum mean max min amax amin prod any all norm std var median logsumexp argmax argmin nansum nanmean count_nonzero".split()
 )
+# Arguments after the first are sizes.
+SIZED = frozenset(("view", "reshape", "expand", "repeat", "unflatten", "interpolate", "pad", "tile", "narrow", "unfold"))
+# Accept Python numbers alone, and then make a host tensor of them.
+OF_NUMBERS = frozenset(("div", "true_divide", "floor_divide", "mul", "add", "sub", "remainder", "fmod"))
 # With a dim they return (values, indices).
 PAIRS = frozenset(("max", "min", "median", "mode", "kthvalue", "sort", "topk", "cummax", "cummin", "nanmedian"))
 PAIRS_ALWAYS = frozenset(("sort", "topk", "kthvalue", "cummax", "cummin", "mode", "frexp", "slogdet", "aminmax"))

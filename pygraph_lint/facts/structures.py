@@ -38,6 +38,8 @@ class Structures(Calls):
             if index.is_tensor and base.kinds == v.SEQUENCE and not index.needs and not index.kinds & v.UNKNOWN:
                 self.event("sync.number", span_of(node), "a list indexed by a tensor", index)
             return v.element(base)
+        if base.kinds & v.CALLABLE and base.cls:  # a table of functions
+            return Value(v.CALLABLE | v.UNKNOWN, cls=base.cls)
         if base.kinds & v.NUMPY:
             return v.NUMPY_VALUE
         if base.kinds == v.TEXT:
@@ -60,6 +62,8 @@ class Structures(Calls):
             flags |= v.DYNAMIC
         if lists is not None:
             self.event("host.index-list", span_of(node), source_of(node, 40), base)
+        elif gathered is not None and gathered.device == v.ON_HOST and base.device == v.ON_DEVICE:
+            self.event("host.moved", span_of(node), source_of(node, 40), base)
         rank = -1
         if not isinstance(node.slice, (ast.Tuple, ast.Slice)) and number is not None and base.ndim > 0:
             rank = base.ndim - 1
@@ -94,7 +98,7 @@ class Structures(Calls):
         for bound in (node.lower, node.upper, node.step):
             if bound is not None:
                 value = self.ev(bound)
-                if value.is_tensor and value.device != v.ON_HOST:
+                if value.is_tensor:
                     self.event("shape.from-value", span_of(bound), source_of(bound, 40), value)
         return v.OTHER_VALUE
 

@@ -19,6 +19,7 @@ from pygraph_lint.facts.model import Root
 from pygraph_lint.facts.values import Value
 
 _FLOW = v.RANDOM | v.FINITE | v.DYNAMIC
+_SIZE_NAMES = ("end", "start", "step", "steps", "size", "n")
 _MADE = ("host.factory", "host.scalar-tensor", "host.data-tensor")
 
 
@@ -154,10 +155,8 @@ class TorchCalls(Expressions):
                 kind = {bool: "bool", int: "int", float: "float"}.get(type(fill.const), "")
             else:
                 kind = "float"
-        for value in positional:
-            for part in (value, *(value.items or ())):
-                if part.is_tensor and not (tail == "full" and value is positional[-1]):
-                    self.event("shape.from-value", span_of(node), f"torch.{tail}", part)
+        sizes = positional[:1] if tail == "full" else positional
+        self.sized_by(f"torch.{tail}", [*sizes, *(named[name] for name in _SIZE_NAMES if name in named)], node)
         flags = v.FRESH | (v.RANDOM if tail in ops.RANDOM_FACTORIES else 0)
         if any((value.flags & v.READ) for value in positional):
             flags |= v.DYNAMIC
@@ -165,6 +164,14 @@ class TorchCalls(Expressions):
         if not said:
             self.event("host.factory", span_of(node), f"torch.{tail}")
         return v.tensor(f"made by torch.{tail}", kind, device, ndim, flags)
+
+    def sized_by(self, spelled: str, sizes: list[Value], node: ast.Call) -> None:
+        """A size given as a tensor has to be read on the host."""
+        for value in sizes:
+            for part in (value, *(value.items or ())):
+                if part.is_tensor and (part.needs or not part.kinds & v.UNKNOWN):
+                    self.event("shape.from-value", span_of(node), spelled, part)
+                    return
 
     def make_from_data(self, tail: str, node: ast.Call) -> Value:
         """torch.tensor(data) and its kin."""
@@ -179,7 +186,7 @@ class TorchCalls(Expressions):
             if tail == "Tensor" and data.kinds & v.NUMBER:
                 self.event("host.factory", span_of(node), f"torch.{tail}")
                 return v.tensor(f"made by torch.{tail}", kind, v.ON_HOST, flags=v.FRESH)
-        if data.is_tensor and not data.kinds & (v.SEQUENCE | v.UNKNOWN):
+        if data.is_tensor and not data.needs and not data.kinds & (v.SEQUENCE | v.UNKNOWN):
             if tail in ("as_tensor", "asarray", "Tensor"):
                 return data._replace(flags=data.flags & ~v.SYMBOL, device=device if said else data.device)
             return data._replace(flags=data.flags & ~v.SYMBOL, why=f"made by torch.{tail}")
@@ -225,6 +232,12 @@ class TorchCalls(Expressions):
         if name in ops.FINITE_OPS:
             flags |= v.FINITE
         self.operator_events(name, spelled, positional, named, node, receiver, source)
+        if name in ops.SIZED:
+            sizes = positional if receiver is not None else positional[1:]
+            self.sized_by(spelled, [*sizes, *(named[key] for key in ("size", "pad", "shape") if key in named)], node)
+        if not tensors and name in ops.OF_NUMBERS and positional and all(x.kinds == v.NUMBER for x in positional):
+            self.event("host.scalar-tensor", span_of(node), f"{spelled} of Python numbers")
+            return v.tensor(f"made by {spelled}", "", v.ON_HOST, 0)
         if name in ("nonzero", "argwhere", "unique", "unique_consecutive", "masked_select"):
             flags |= v.DYNAMIC
         if name in ("equal", "allclose", "is_nonzero"):
@@ -356,9 +369,11 @@ class TorchCalls(Expressions):
                     target = v.ON_HOST if value.const == "cpu" else v.ON_DEVICE
                 elif value.kinds & v.DEVICE:
                     target = v.ON_HOST if value.flags & v.DEVICE_CPU else v.ON_DEVICE
-                elif value.is_tensor and not value.needs:
+                elif value.is_tensor and (not value.needs or not value.flags & v.SYMBOL or value.dtype):
                     target = value.device
                     plain = plain._replace(dtype=value.dtype)
+                elif value.is_tensor and value.needs[0].kind == "param" and base.flags & v.FRESH:
+                    target = v.ON_DEVICE
                 elif value.kinds & v.UNKNOWN and method == "to":
                     name = dotted(node.args[0]) if node.args else None
                     if name is not None and name.rpartition(".")[2] in ("device", "_device", "dev"):
@@ -368,10 +383,15 @@ class TorchCalls(Expressions):
                     else:
                         return plain._replace(dtype="", device=v.ANYWHERE)
         if target == v.ON_HOST and base.device != v.ON_HOST:
-            if base.device == v.ON_DEVICE or method == "cpu" or isinstance(node.args[0], ast.Constant):
+            if base.device == v.ON_DEVICE or method == "cpu" or _says_cpu([*positional, *named.values()]):
                 self.event("sync.copy", span_of(node), ".to('cpu')" if method == "to" else f".{method}()", base)
         if target == v.ON_DEVICE and base.device == v.ON_HOST:
             self.moved_to_device(base, function, node)
+        elif target == v.ON_DEVICE and base.device == v.ANYWHERE and base.needs:
+            origin = base.needs[0]
+            if origin.kind == "return" and not self.quiet:
+                at_home = Value(v.TENSOR, needs=(Need("host", origin.owner, origin.name),), why="made on the host")
+                self.event("host.moved", span_of(node), source_of(node, 40), at_home)
         if target != v.ANYWHERE:
             plain = plain._replace(device=target)
         return plain
@@ -389,6 +409,10 @@ class TorchCalls(Expressions):
                         self.event("host.factory-moved", span_of(node), made.subject, base)
                     return
         self.event("host.moved", span_of(node), source_of(node, 40), base)
+
+
+def _says_cpu(values: list[Value]) -> bool:
+    return any(value.const == "cpu" for value in values)
 
 
 def _plain(value: Value) -> Value:

@@ -47,7 +47,7 @@ class Value(NamedTuple):
     ``kinds`` is a set of bits. For tensors: ``dtype`` (``bool``, ``int``, ``float`` or empty), ``device`` and
     ``ndim`` (-1: not known); ``needs`` has to be confirmed when the project is linked for the value to be a
     tensor at all. ``items`` are the elements of a tuple or list of known length, ``item`` stands for any element
-    of a container. ``cls`` is a qualified name. ``const`` is the value itself where it is a small constant.
+    of a container. ``cls`` is a qualified name (for callables, several, separated by commas). ``const`` is the value itself where it is a small constant.
     ``why`` is the evidence, a sentence.
     """
 
@@ -181,4 +181,6 @@ def join(a: Value, b: Value) -> Value:
     if not a_tensor or not b_tensor:
         flags |= (a.flags if a_tensor else b.flags) & (PLAIN | BUFFER)
     cls = a.cls if a.cls == b.cls or not b.cls else (b.cls if not a.cls else "")
+    if a.cls and b.cls and not cls and a.kinds & b.kinds & CALLABLE and len(a.cls) + len(b.cls) < 400:
+        cls = ",".join(dict.fromkeys([*a.cls.split(","), *b.cls.split(",")]))
     return Value(kinds, dtype, device, ndim, flags, needs, items, item, cls, None, why)
