@@ -10,9 +10,16 @@ from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes import (
     factory_device,
     finite_guard,
+    guard_check,
+    guard_effect,
     guard_logging,
+    host_random,
+    mask_unless_full,
     random_skip,
     scalar_tensor,
+    tensor_assert,
+    tensor_branch,
+    tensor_raise,
 )
 from pygraph_lint.fixes.names import imported
 from pygraph_lint.fixes.proposal import Declined, Proposal
@@ -29,12 +36,23 @@ class Rewrite(NamedTuple):
     propose: Callable[[Proposal], None]
 
 
-REWRITES: tuple[Rewrite, ...] = (
-    Rewrite("factory_device", factory_device.CODES, factory_device.propose),
-    Rewrite("scalar_tensor", scalar_tensor.CODES, scalar_tensor.propose),
-    Rewrite("finite_guard", finite_guard.CODES, finite_guard.propose),
-    Rewrite("random_skip", random_skip.CODES, random_skip.propose),
-    Rewrite("guard_logging", guard_logging.CODES, guard_logging.propose),
+# In order of preference, where several serve a rule.
+REWRITES: tuple[Rewrite, ...] = tuple(
+    Rewrite(module.__name__.rpartition(".")[2], module.CODES, module.propose)
+    for module in (
+        factory_device,
+        scalar_tensor,
+        finite_guard,
+        random_skip,
+        tensor_branch,
+        mask_unless_full,
+        tensor_raise,
+        tensor_assert,
+        host_random,
+        guard_logging,
+        guard_effect,
+        guard_check,
+    )
 )
 
 
@@ -77,7 +95,8 @@ def _offer(
 
 def _propose(rewrite: Rewrite, proposal: Proposal) -> Fix:
     try:
-        if any(isinstance(node, ast.JoinedStr) for node in proposal.path):
+        statement = rewrite.name.startswith("guard_")
+        if not statement and any(isinstance(node, ast.JoinedStr) for node in proposal.path):
             raise Declined("the code is inside an f-string")
         rewrite.propose(proposal)
     except Declined as declined:

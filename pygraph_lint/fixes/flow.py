@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from pygraph_lint.fixes.names import loads, own_nodes
+from pygraph_lint.fixes.names import loads, own_nodes, parents
 from pygraph_lint.fixes.proposal import Proposal
 from pygraph_lint.fixes.source import FUNCTIONS
 
@@ -107,6 +107,35 @@ def is_norm_call(proposal: Proposal, value: ast.expr) -> bool:
 
 
 def used_outside(function: ast.AST, name: str, inside: ast.AST) -> bool:
-    """Whether a name is read anywhere in a function but inside one of its statements."""
+    """Whether the value that ``inside`` gives a name may be read outside it.
+
+    A read behind another assignment of its own block sees that one's value.
+    """
     within = set(ast.walk(inside))
-    return any(load not in within for load in loads(function, name))
+    above = parents(function)
+    return any(
+        load not in within and not _assigned_before(above, load, name)
+        for load in loads(function, name)
+    )
+
+
+def _assigned_before(above: dict[ast.AST, ast.AST], load: ast.AST, name: str) -> bool:
+    child = load
+    while child in above:
+        parent = above[child]
+        for block in ("body", "orelse", "finalbody"):
+            statements = getattr(parent, block, None)
+            if isinstance(statements, list) and child in statements:
+                before = statements[: statements.index(child)]
+                if any(_plainly_binds(statement, name) for statement in before):
+                    return True
+        if isinstance(parent, FUNCTIONS):
+            return False
+        child = parent
+    return False
+
+
+def _plainly_binds(statement: ast.stmt, name: str) -> bool:
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id == name for target in statement.targets
+    )

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.guards import guard
 from pygraph_lint.fixes.proposal import Proposal
-from pygraph_lint.fixes.source import FUNCTIONS
-from pygraph_lint.fixes.statements import line_span, shifted
 
 CODES = ("PG501", "PG502", "PG503", "PG209")
 _REASON = "compiled code no longer prints or logs this"
@@ -25,36 +23,7 @@ def propose(proposal: Proposal) -> None:
     proposal.need("statement", says, "the call is part of a larger expression")
     discards = isinstance(statement, ast.Expr) and says_something(proposal, statement)
     proposal.need("only-says", discards, "the statement does more than print or log")
-    proposal.need(
-        "in-function", _in_function(proposal), "the code runs when the module is imported"
-    )
     guard(proposal, statement, _REASON)
-
-
-def guard(proposal: Proposal, statement: ast.stmt, reason: str) -> None:
-    """Put a statement behind ``if not torch.compiler.is_compiling():``, unsafe because of
-    ``reason``.
-    """
-    source = proposal.source
-    proposal.need("alone", source.alone(statement), "the line holds more than this statement")
-    condition = f"not {use_torch(proposal)}.compiler.is_compiling()"
-    proposal.safe_if("guard", False, reason)
-    parent = proposal.parent(statement)
-    if isinstance(parent, ast.If) and parent.body == [statement] and not parent.orelse:
-        test = source.segment(parent.test)
-        start, end = source.span(parent.test)
-        header = source.text[source.line_start(parent.lineno) : start].strip()
-        bare = header in ("if", "elif") and parent.test.end_lineno == parent.test.lineno
-        if bare and not isinstance(parent.test, (ast.IfExp, ast.Lambda, ast.NamedExpr)):
-            grouped = isinstance(parent.test, ast.BoolOp) and isinstance(parent.test.op, ast.Or)
-            proposal.replace(
-                start, end, f"{condition} and ({test})" if grouped else f"{condition} and {test}"
-            )
-            return
-    start, end = line_span(source, statement, statement)
-    body = shifted(source.text[start:end], add=source.indent_unit)
-    head = f"{source.indent(statement)}if {condition}:{source.newline}"
-    proposal.replace(start, end, head + body)
 
 
 def says_something(proposal: Proposal, statement: ast.Expr) -> bool:
@@ -79,7 +48,3 @@ _LOG_METHODS = frozenset(
         *("warning_once", "info_once", "warning_advice"),
     )
 )
-
-
-def _in_function(proposal: Proposal) -> bool:
-    return any(isinstance(node, FUNCTIONS) for node in proposal.path)

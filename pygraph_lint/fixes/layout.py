@@ -59,10 +59,10 @@ def _takes_comma(line: str, pair: _Pair) -> bool:
     """Whether a comma behind the last part changes nothing: arguments of a call, not a subscript or
     a group.
     """
-    body = line[pair.open + 1 : pair.close]
+    generator = not pair.commas and " for " in line[pair.open + 1 : pair.close]
     before = line[pair.open - 1] if pair.open else " "
     called = before.isalnum() or before in "_)]"
-    return line[pair.open] == "(" and called and " for " not in body
+    return line[pair.open] == "(" and called and not generator
 
 
 def _parts(line: str, pair: _Pair) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.conditions import operands, with_parentheses
-from pygraph_lint.fixes.names import assigned_values, loads, parents, pure, stores
+from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, parents, pure
 from pygraph_lint.fixes.proposal import Declined, Proposal
 
 CODES = ("PG306",)
@@ -20,33 +20,49 @@ CODES = ("PG306",)
 
 def propose(proposal: Proposal) -> None:
     """Put the static question in front of the comparison."""
-    statement = proposal.statement
     proposal.message = "Look at the draw only where the probability is not zero"
+    statement = _comparing(proposal, proposal.statement)
     test = _test(statement)
-    for part in operands(test):
-        probability = _probability(proposal, part)
-        if probability is not None:
-            break
-    else:
+    part, probability = _drawn_operand(proposal, test) or (test, None)
+    if probability is None:
         raise Declined("not a comparison of a draw of torch.rand with a probability")
     proposal.need("pure", pure(probability), "the probability is computed by a call")
     proposal.need(
         "truth", _only_truth(proposal, statement), "the comparison's result is used as a value"
     )
     assert isinstance(part, ast.Compare)
-    drawn = not any(
-        isinstance(side, ast.Call) and side is not probability
-        for side in (part.left, *part.comparators)
-    )
-    proposal.need("drawn", drawn, "the draw itself would depend on the probability")
+    sides = (part.left, *part.comparators)
+    drawn = not any(isinstance(side, ast.Call) and side is not probability for side in sides)
+    proposal.safe_if("drawn", drawn, "without a probability nothing is drawn: other draws change")
     text = proposal.source.segment(probability)
     proposal.need("done", not _asked(proposal, test, text), "the probability is looked at already")
-    start, _ = (
-        with_parentheses(proposal.source, part, statement)
-        if part is test
-        else with_parentheses(proposal.source, part, test)
-    )
+    start, _ = with_parentheses(proposal.source, part, statement if part is test else test)
     proposal.replace(start, start, f"{text} > 0 and ")
+
+
+def _comparing(proposal: Proposal, statement: ast.stmt) -> ast.stmt:
+    """The statement that compares: the one at the finding, or the one that names what it tests."""
+    function = proposal.function
+    if not isinstance(statement, ast.If) or function is None:
+        return statement
+    if _drawn_operand(proposal, statement.test) is not None:
+        return statement
+    tested = {node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name)}
+    for node in own_nodes(function):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            named = node.targets[0].id in tested
+            if named and _drawn_operand(proposal, _test(node)) is not None:
+                return node
+    return statement
+
+
+def _drawn_operand(proposal: Proposal, test: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """The operand that compares a draw, and the probability it is compared with."""
+    for part in operands(test):
+        probability = _probability(proposal, part)
+        if probability is not None:
+            return part, probability
+    return None
 
 
 def _test(statement: ast.stmt) -> ast.expr:
@@ -88,11 +104,7 @@ def _only_truth(proposal: Proposal, statement: ast.stmt) -> bool:
         return True
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     function = proposal.function
-    if (
-        not isinstance(target, ast.Name)
-        or function is None
-        or len(stores(function, target.id)) != 1
-    ):
+    if not isinstance(target, ast.Name) or function is None:
         return False
     above = parents(function)
     return all(_tested(above, load) for load in loads(function, target.id))
