@@ -141,7 +141,7 @@ def _tail(path: Path, limit: int = 300) -> str:
     """The last informative line of a log."""
     lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
     lines = [line for line in lines if line and not line.startswith(("^", "~"))]
-    return lines[-1][-limit:] if lines else "no output"
+    return lines[-1][:limit] if lines else "no output"
 
 
 def wait_for_all(waiting: list[Task], started: Any, at_once: int, done: Any) -> None:

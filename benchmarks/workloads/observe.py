@@ -36,7 +36,9 @@ class CompilerRecord:
             "graph_breaks": sum(counters["graph_break"].values()),
             "graph_break_reasons": _shortened(counters["graph_break"]),
             "cudagraph_partitions": counters["inductor"].get("cudagraph_partitions"),
-            "cudagraph_skips": sum(self.skips.values()),
+            "cudagraph_skips": max(
+                sum(self.skips.values()), counters["inductor"].get("cudagraph_skips", 0)
+            ),
             "cudagraph_skip_reasons": _shortened(self.skips),
             "cudagraphs_recorded": self.graphs_recorded,
         }

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.workloads.summary import Row
 
-_COLOURS = {"eager": "#b9bec6", "reduce-overhead": "#e08b2c", "pygraph": "#2b6cb0"}
+_COLOURS = {"reduce-overhead": "#e08b2c", "pygraph": "#2b6cb0"}
 SPEED, MEMORY = "workloads-speed.png", "workloads-memory.png"
 
 
@@ -18,7 +18,7 @@ def draw(rows: list[Row], folder: Path) -> list[str]:
     """
     if importlib.util.find_spec("matplotlib") is None:
         return []
-    speed = {row.name: _speeds(row) for row in rows}
+    speed = {row.name: _speeds(row) for row in rows if row.timed}
     memory = {row.name: _memories(row) for row in rows}
     drawn = []
     folder.mkdir(parents=True, exist_ok=True)
@@ -26,9 +26,8 @@ def draw(rows: list[Row], folder: Path) -> list[str]:
         (SPEED, "Speed relative to torch.compile's default mode (higher is better)", speed),
         (MEMORY, "Peak reserved memory relative to default mode (lower is better)", memory),
     ):
-        shown = {workload: bars for workload, bars in figures.items() if bars}
-        if shown:
-            _bars(shown, title, folder / name)
+        if any(figures.values()):
+            _bars(figures, title, folder / name)
             drawn.append(name)
     return drawn
 
@@ -55,7 +54,7 @@ def _bars(figures: dict[str, dict[str, float]], title: str, path: Path) -> None:
 
     variants = [name for name in _COLOURS if any(name in bars for bars in figures.values())]
     order = sorted(figures, key=lambda workload: _sort_key(figures[workload], variants))
-    figure, axes = pyplot.subplots(figsize=(9, 1.6 + 0.16 * len(order) * (len(variants) + 1)))
+    figure, axes = pyplot.subplots(figsize=(9, 1.4 + 0.15 * len(order) * (len(variants) + 0.6)))
     height = 0.8 / len(variants)
     for place, workload in enumerate(order):
         for index, variant in enumerate(variants):
@@ -68,9 +67,17 @@ def _bars(figures: dict[str, dict[str, float]], title: str, path: Path) -> None:
     _ticks(axes, [value for bars in figures.values() for value in bars.values()])
     axes.grid(axis="x", linewidth=0.4, alpha=0.6)
     axes.set_axisbelow(True)
-    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_title(title, fontsize=10, loc="left", pad=24)
     handles = [pyplot.Rectangle((0, 0), 1, 1, color=_COLOURS[name]) for name in variants]
-    axes.legend(handles, variants, fontsize=8, loc="lower right", framealpha=0.9)
+    axes.legend(
+        handles,
+        variants,
+        fontsize=8,
+        ncols=len(variants),
+        frameon=False,
+        loc="lower left",
+        bbox_to_anchor=(-0.01, 1.0),
+    )
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     figure.tight_layout()
@@ -80,12 +87,14 @@ def _bars(figures: dict[str, dict[str, float]], title: str, path: Path) -> None:
 
 def _bar(axes: Any, position: float, height: float, variant: str, value: float | None) -> None:
     if value is None:
-        axes.text(1.02, position, f"{variant}: none", fontsize=5.5, va="center", color="#888888")
+        axes.text(
+            1.02, position, f"{variant}: no result", fontsize=6.5, va="center", color="#888888"
+        )
         return
     axes.barh(position, value - 1, height, left=1, color=_COLOURS[variant])
     aligned = {"ha": "left"} if value >= 1 else {"ha": "right"}
     edge = value * (1.01 if value >= 1 else 0.99)
-    axes.text(edge, position, f"{value:.2f}", fontsize=5.5, va="center", **aligned)
+    axes.text(edge, position, f"{value:.2f}", fontsize=6.5, va="center", **aligned)
 
 
 def _ticks(axes: Any, values: list[float]) -> None:

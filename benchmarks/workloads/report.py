@@ -23,7 +23,7 @@ def table(content: dict[str, Any]) -> str:
     for row in rows:
         cells = "".join(f"{_time(row, name):>17s}" for name in present)
         lines.append(f"{row.name:44s}{cells}")
-        lines += [f"    {name}: {reason[:150]}" for name, reason in row.failures.items()]
+        lines += [f"    {name}: {_sentence(reason)}" for name, reason in row.failures.items()]
     return "\n".join(lines)
 
 
@@ -49,8 +49,8 @@ def document(content: dict[str, Any], source: str, drawn: Sequence[str]) -> str:
 def _introduction(content: dict[str, Any], source: str) -> str:
     machines = sorted({_machine(environment) for environment in content["environments"]})
     text = (
-        f"Made by `python -m benchmarks.workloads.report` from `{source}`; every figure below is in "
-        "that file.\n\n"
+        f"Made by `python -m benchmarks.workloads.report` from `{source}`; every figure below is "
+        "in that file.\n\n"
         "Times are milliseconds a call in steady state: the median over interleaved rounds of all "
         "variants in one process, with new input tensors on every call (a pool made beforehand; "
         "large inputs share at least three). A call is one inference, or one training step: "
@@ -110,10 +110,10 @@ def _mean(values: list[float]) -> str:
 
 def _shares(rows: list[Row]) -> str:
     note = (
-        "For `reduce-overhead`, or `default` where that failed: what the GPU is busy with, how long "
-        "it waits, and what the input copies cost. *Copies* (part of busy) is the most that passing "
-        "pointers could save, *waiting* the most that covering more of the program with graphs "
-        "could save, *slower than default* the most that choosing could save.\n\n"
+        "For `reduce-overhead`, or `default` where that failed: what the GPU is busy with, how "
+        "long it waits, and what the input copies cost. *Copies* (part of busy) is the most that "
+        "passing pointers could save, *waiting* the most that covering more of the program with "
+        "graphs could save, *slower than default* the most that choosing could save.\n\n"
     )
     header = ["workload", "default: GPU busy", "busy, ms", "waiting, ms", "copies, ms"]
     header += ["slower than default, ms", "input bytes copied a call"]
@@ -181,15 +181,24 @@ def _answers(rows: list[Row]) -> str:
 
 def _failures(rows: list[Row]) -> str:
     lines = [
-        f"- `{row.name}`, {name}: {reason}" for row in rows for name, reason in row.failures.items()
+        f"- `{row.name}`, {name}: {_sentence(reason)}"
+        for row in rows
+        for name, reason in row.failures.items()
     ]
     return "\n".join(lines) or "None."
 
 
+def _sentence(reason: str, limit: int = 260) -> str:
+    """A failure on one line, cut in the middle, since its place is named at the end."""
+    text = " ".join(reason.split())
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit // 2]} ... {text[-limit // 2 :]}"
+
+
 def _missing(content: dict[str, Any]) -> str:
-    names = list(content["workloads"])
-    missing = summary.not_run(content, names, list(_VARIANTS))
-    return "\n".join(f"- `{name}`: {reason}" for name, reason in missing.items()) or "Nothing."
+    missing = summary.not_run(content, list(_VARIANTS))
+    return "\n".join(f"- {name}: {reason}" for name, reason in missing.items()) or "Nothing."
 
 
 def _about(rows: list[Row]) -> str:

@@ -69,7 +69,7 @@ class Session:
         """Seconds until the budget is used up."""
         return self.deadline - time.monotonic()
 
-    # --- probes -------------------------------------------------------------------------------------
+    # --- probes ------------------------------------------------------------
 
     def _probe(self, wave: list[Workload]) -> None:
         tasks = []
@@ -94,7 +94,7 @@ class Session:
         self._say(f"{child.task.label}: {outcome.get('error', 'ok')} ({outcome['seconds']} s)")
         results.save(self.options.out, self.content)
 
-    # --- timings ------------------------------------------------------------------------------------
+    # --- timings ------------------------------------------------------------
 
     def _timing_wanted(self, workload: Workload) -> bool:
         known = results.entry(self.content, workload.name)
@@ -180,7 +180,7 @@ class Session:
             time.sleep(0.02)
         self._timed(child)
 
-    # --- shared -------------------------------------------------------------------------------------
+    # --- shared ------------------------------------------------------------
 
     def _task(self, kind: str, workload: Workload, names: tuple[str, ...]) -> Task:
         cache = self.scratch / "cache" / workload.name / (names[0] if kind == "probe" else "all")

@@ -7,7 +7,7 @@ import math
 import statistics
 from typing import Any
 
-_LARGE_COPY_BYTES = 16 << 20
+_LARGE_COPY_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,8 +170,9 @@ def geometric_mean(values: list[float]) -> float | None:
 class Share:
     """Where the time of reduce-overhead goes beyond the GPU's own work, in milliseconds a call.
 
-    ``copies`` could be saved by passing pointers, ``loss`` by choosing default mode where it is
-    faster, ``idle`` is what the GPU waits, which more graph coverage could save.
+    ``copies`` (the time of copies beyond default mode's own) could be saved by passing pointers,
+    ``loss`` by choosing default mode where it is faster, ``idle`` is what the GPU waits, which more
+    graph coverage could save.
     """
 
     busy: float
@@ -190,27 +191,31 @@ def share(row: Row) -> Share | None:
     if variant not in row.timed or variant not in row.profiles:
         return None
     profile, ms = row.profiles[variant], row.timed[variant].ms
-    copies = profile["copy_ms"] if profile["input_copy_bytes"] > _LARGE_COPY_BYTES else 0.0
+    copies = 0.0
+    if profile["input_copy_bytes"] > _LARGE_COPY_BYTES:
+        copies = max(0.0, profile["copy_ms"] - row.profiles.get("default", profile)["copy_ms"])
     loss = 0.0
     if variant != "default" and "default" in row.timed:
         loss = max(0.0, ms - row.timed["default"].ms)
     return Share(profile["busy_ms"], copies, max(0.0, ms - profile["busy_ms"]), loss)
 
 
-def not_run(content: dict[str, Any], names: list[str], variants: list[str]) -> dict[str, str]:
-    """Workloads of the catalogue without a timing of every variant, with the reason."""
-    missing = {}
-    for name in names:
-        part = content["workloads"].get(name)
-        if part is None or not part["probes"]:
-            missing[name] = "not run yet"
-            continue
+def not_run(content: dict[str, Any], variants: list[str]) -> dict[str, str]:
+    """What has neither a time nor a recorded failure, with the reason, grouped where all are
+    alike.
+    """
+    missing: dict[tuple[str, str], list[str]] = {}
+    for name, part in content["workloads"].items():
         done: set[str] = set()
         for run in part["timings"]:
-            done |= set(run.get("timed", {}))
+            done |= set(run.get("timed", {})) | set(run.get("failed", {}))
         for variant in variants:
             probe = part["probes"].get(variant, {})
             if variant not in done and "error" not in probe:
-                reason = probe.get("skipped", "not timed yet")
-                missing[f"{name} ({variant})"] = reason
-    return missing
+                reason = probe.get("skipped", "not run yet")
+                missing.setdefault((variant, reason), []).append(name)
+    every = len(content["workloads"])
+    return {
+        f"{variant} on {'all workloads' if len(names) == every else ', '.join(names)}": reason
+        for (variant, reason), names in missing.items()
+    }

@@ -72,11 +72,16 @@ def _check(prepared: Prepared, tiny: bool) -> None:
     wanted = accuracy.reference(eager, prepared.batches, tiny)
     running.free_memory(eager.device)
     yardstick = accuracy.errors(accuracy.answer(eager, prepared.batches), wanted)
+    default: accuracy.Answer | None = None
     for live in prepared.live:
-        found = accuracy.errors(accuracy.answer(live, prepared.batches), wanted)
-        tolerance = live.workload.tolerance
-        right = accuracy.agrees(found, yardstick, tolerance)
-        prepared.checked[live.variant.name] = {"errors": found, "agrees": right}
+        answer = accuracy.answer(live, prepared.batches)
+        found = accuracy.errors(answer, wanted)
+        apart = None if default is None else accuracy.errors(answer, default)
+        right = accuracy.agrees(found, yardstick, apart, live.workload.tolerance)
+        checked = {"errors": found, "from_default": apart, "agrees": right}
+        prepared.checked[live.variant.name] = checked
+        if live.variant.name == "default":
+            default = answer
 
 
 def time_rounds(prepared: Prepared, plan: Plan, note: Note) -> dict[str, Any]:

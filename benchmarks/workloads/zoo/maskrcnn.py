@@ -28,11 +28,11 @@ def _build(setting: Setting) -> Case:
     small: dict[str, Any] = setting.pick(
         {},
         {
-            "min_size": 64,
-            "max_size": 96,
-            "rpn_pre_nms_top_n_test": 20,
-            "rpn_post_nms_top_n_test": 10,
-            "box_detections_per_img": 5,
+            "min_size": 32,
+            "max_size": 48,
+            "rpn_pre_nms_top_n_test": 10,
+            "rpn_post_nms_top_n_test": 5,
+            "box_detections_per_img": 3,
         },
     )
     model: nn.Module = models.detection.maskrcnn_resnet50_fpn(
@@ -40,7 +40,7 @@ def _build(setting: Setting) -> Case:
     )
     vision.settle_batch_norms(model.backbone, torch.randn(1, 3, 128, 128))
     model = model.to(device=setting.device, dtype=setting.dtype).eval()
-    height, width = setting.pick((427, 640), (64, 96))
+    height, width = setting.pick((427, 640), (32, 48))
 
     def draw_batch(draw: Draw, index: int) -> Batch:
         return Batch(args=([draw.uniform(0, 1, 3, height, width, dtype=setting.dtype)],))

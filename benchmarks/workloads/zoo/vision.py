@@ -43,7 +43,7 @@ def prepare_torchvision() -> torch.library.Library | None:
     boxes = importlib.import_module("torchvision.ops.boxes")
     align = importlib.import_module("torchvision.ops.roi_align")
     setattr(boxes, "_assert_has_ops", lambda: None)  # noqa: B010
-    # The fallback in Python compiles itself on first use, which takes longer than it ever saves here.
+    # The fallback in Python compiles itself on first use, which takes longer than it saves here.
     setattr(align, "_roi_align", align._roi_align.__wrapped__)  # noqa: B010
     return library
 

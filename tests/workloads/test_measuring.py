@@ -1,0 +1,165 @@
+"""The measuring parts: probes, timing, profiles, errors, compiler events, child processes."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from tests.workloads.support import CPU
+from torch._inductor import output_code
+
+from benchmarks.workloads import (
+    accuracy,
+    catalogue,
+    gpu_profile,
+    jobs,
+    observe,
+    probe,
+    schedule,
+    timing,
+    variants,
+)
+from benchmarks.workloads.accuracy import Answer
+
+
+def _no_note(step: str) -> None:
+    del step
+
+
+def test_a_probe_counts_calls_and_graphs() -> None:
+    workload = catalogue.named("deeprecommender_inference")
+    torch._dynamo.reset()
+    found = probe.measure(workload, variants.named("aot_eager"), CPU, True, _no_note)
+    assert found["warm_up_calls"] == variants.named("aot_eager").warm_calls
+    assert found["warm_up_s"] >= found["first_call_s"] > found["last_call_s"] > 0
+    assert found["compiler"]["graphs"] == 1
+    assert found["compiler"]["graph_breaks"] == 0
+
+
+def test_timing_covers_all_variants_and_keeps_a_failing_one_out() -> None:
+    workload = catalogue.named("deeprecommender_training")
+    broken = variants.Variant("broken", {"backend": "no_such_backend"})
+    chosen = [variants.named("eager"), broken, variants.named("aot_eager")]
+    torch._dynamo.reset()
+    prepared = timing.prepare(workload, chosen, CPU, True, _no_note)
+    assert "no_such_backend" in prepared.failed["broken"]
+    assert all(check["agrees"] for check in prepared.checked.values())
+    plan = timing.Plan(rounds=3, round_seconds=0.01)
+    timed = timing.time_rounds(prepared, plan, _no_note)
+    assert set(timed) == {"eager", "aot_eager"}
+    for figures in timed.values():
+        assert len(figures["ms"]) == 3
+        assert figures["calls_a_round"] >= plan.least
+        assert all(
+            0 < host <= total for host, total in zip(figures["host_ms"], figures["ms"], strict=True)
+        )
+
+
+def test_a_dead_child_is_a_result_with_its_step(tmp_path: Path) -> None:
+    task = jobs.Task("probe", "no_such_workload", ("eager",), tmp_path, ("--device", "cpu"))
+    child = jobs.Child(task, tmp_path, compile_threads=1, limit_s=120)
+    outcome = child.outcome()
+    assert "exit status 1" in outcome["error"]
+    assert "no_such_workload" in outcome["error"]
+    assert outcome["failed_step"] == "starting"
+
+
+@pytest.mark.parametrize(
+    ("step", "wanted"),
+    [
+        ("warming up reduce-overhead", "reduce-overhead"),
+        ("timing pygraph", "pygraph"),
+        ("profiling default", "default"),
+        ("checking answers", None),
+        ("waiting", None),
+    ],
+)
+def test_the_crashed_variant_is_read_from_the_step(step: str, wanted: str | None) -> None:
+    outcome = {"error": "process died", "failed_step": step}
+    assert schedule.crashed_variant(outcome) == wanted
+    assert schedule.crashed_variant({"step": "done"}) is None
+
+
+def test_profile_summary_counts_overlap_once() -> None:
+    events = [
+        {"cat": "kernel", "name": "gemm", "ts": 0.0, "dur": 100.0},
+        {"cat": "kernel", "name": "multi_tensor_apply_kernel<Copy>", "ts": 50.0, "dur": 100.0},
+        {
+            "cat": "gpu_memcpy",
+            "name": "Memcpy DtoD",
+            "ts": 400.0,
+            "dur": 50.0,
+            "args": {"bytes": 8},
+        },
+        {
+            "cat": "gpu_memcpy",
+            "name": "Memcpy HtoD",
+            "ts": 500.0,
+            "dur": 50.0,
+            "args": {"bytes": 4},
+        },
+        {"cat": "cpu_op", "name": "aten::add", "ts": 0.0, "dur": 9999.0},
+        {"cat": "kernel", "name": "no duration"},
+    ]
+    found = gpu_profile.summarise(events, calls=2)
+    assert found["busy_ms"] == pytest.approx(0.125)
+    assert found["kernels"] == 1
+    assert found["copy_ms"] == pytest.approx(0.1)
+    assert found["device_to_device_bytes"] == 4
+    assert found["host_to_device_bytes"] == 2
+    assert found["device_to_host_bytes"] == 0
+
+
+def test_errors_are_relative_and_never_hide_a_nan() -> None:
+    right = Answer([torch.tensor([3.0, 4.0])], [torch.tensor([1.0])])
+    near = Answer([torch.tensor([3.0, 4.5])], [torch.tensor([1.0])])
+    assert accuracy.errors(near, right) == {"outputs": pytest.approx(0.1), "gradients": 0.0}
+    bad = Answer([torch.tensor([3.0, math.nan])], [torch.tensor([1.0])])
+    assert accuracy.errors(bad, right)["outputs"] == math.inf
+    short = Answer([torch.tensor([3.0])], [torch.tensor([1.0])])
+    assert accuracy.errors(short, right)["outputs"] == math.inf
+
+
+@pytest.mark.parametrize(
+    ("found", "eager", "apart", "wanted"),
+    [
+        (0.01, 0.001, None, True),
+        (0.06, 0.001, None, False),
+        (0.15, 0.1, None, True),
+        (0.15, 0.1, 0.01, True),
+        (0.15, 0.1, 0.2, False),
+        (math.inf, 0.1, 0.0, False),
+        (math.nan, 0.1, 0.0, False),
+    ],
+)
+def test_agreement(found: float, eager: float, apart: float | None, wanted: bool) -> None:
+    def as_errors(value: float) -> dict[str, float | None]:
+        return {"outputs": value, "gradients": None}
+
+    from_default = None if apart is None else as_errors(apart)
+    assert (
+        accuracy.agrees(as_errors(found), as_errors(eager), from_default, tolerance=0.05) is wanted
+    )
+
+
+def test_compiler_events_are_recorded_and_hooks_taken_back() -> None:
+    report, copy = output_code.log_cudagraph_skip_and_bump_counter, torch._foreach_copy_
+    with observe.recording() as record:
+        output_code.log_cudagraph_skip_and_bump_counter("skipping cudagraphs due to /a/b/c.py: cpu")
+        torch._foreach_copy_([torch.zeros(4)], [torch.ones(4)])
+        summary = record.summary()
+    assert summary["cudagraph_skips"] == 1
+    assert summary["cudagraph_skip_reasons"] == {"skipping cudagraphs due to c.py: cpu": 1}
+    assert record.copied_bytes == 16
+    assert output_code.log_cudagraph_skip_and_bump_counter is report
+    assert torch._foreach_copy_ is copy
+
+
+def test_a_missing_package_is_a_reason_and_not_an_error() -> None:
+    absent = variants.Variant("absent", {}, needs="no_such_package_anywhere")
+    assert (
+        variants.reason_missing(absent) == "the package no_such_package_anywhere is not installed"
+    )
+    assert variants.reason_missing(variants.named("default")) is None

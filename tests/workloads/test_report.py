@@ -1,0 +1,166 @@
+"""From a result file to figures, tables and the committed document."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.workloads import pictures, report, results, summary
+from benchmarks.workloads.run import main as run_main
+
+ROOT = Path(__file__).parents[2]
+
+
+def _timed(*values: float) -> dict[str, Any]:
+    return {"calls_a_round": 5, "ms": list(values), "host_ms": list(values)}
+
+
+def _probe(reserved: int) -> dict[str, Any]:
+    memory = {"steady": {"reserved": reserved, "allocated": 1}, "warm_up": None}
+    compiler = {
+        "graphs": 1,
+        "graph_breaks": 0,
+        "graph_break_reasons": {},
+        "cudagraph_skips": 0,
+        "cudagraph_skip_reasons": {},
+        "cudagraphs_recorded": 1,
+        "cudagraph_partitions": None,
+    }
+    return {"result": {"memory": memory, "warm_up_s": 2.0, "compiler": compiler}}
+
+
+def _content() -> dict[str, Any]:
+    good = {
+        "about": {"batch": 1, "stands_for": "A thing.", "traits": []},
+        "probes": {name: _probe(2**20) for name in ("eager", "default", "reduce-overhead")},
+        "timings": [
+            {
+                "timed": {
+                    "eager": _timed(8, 8, 8),
+                    "default": _timed(4, 4, 4),
+                    "reduce-overhead": _timed(2, 2, 2),
+                },
+                "profiles": {
+                    "default": {"busy_ms": 1.5, "copy_ms": 0.1, "input_copy_bytes": 0},
+                    "reduce-overhead": {
+                        "busy_ms": 1.75,
+                        "copy_ms": 0.35,
+                        "input_copy_bytes": 2**30,
+                    },
+                },
+                "checked": {},
+            }
+        ],
+    }
+    crashed = json.loads(json.dumps(good))
+    crashed["probes"]["reduce-overhead"] = {"error": "killed by SIGSEGV", "failed_step": "warming"}
+    del crashed["timings"][0]["timed"]["reduce-overhead"]
+    wrong = json.loads(json.dumps(good))
+    errors = {"outputs": 0.5, "gradients": None}
+    wrong["timings"][0]["checked"] = {"reduce-overhead": {"errors": errors, "agrees": False}}
+    environment = {"device": "H200", "cpu_count": 16, "python": "3.12", "packages": {"torch": "2"}}
+    return {
+        "schema": 1,
+        "environments": [environment],
+        "workloads": {"good": good, "crashed": crashed, "wrong": wrong},
+    }
+
+
+def test_a_crash_and_a_wrong_answer_count_as_default_in_the_second_mean() -> None:
+    good, crashed, wrong = summary.rows(_content())
+    assert good.ratio("default", "reduce-overhead") == 2
+    assert crashed.ratio("default", "reduce-overhead") is None
+    assert wrong.ratio("default", "reduce-overhead") is None
+    for row in (crashed, wrong):
+        assert row.counted_ratio("default", "reduce-overhead") == 1
+        assert row.counted_ratio("eager", "reduce-overhead") == 2
+    assert good.counted_ratio("default", "pygraph") is None
+    assert "SIGSEGV" in crashed.failures["reduce-overhead"]
+    assert wrong.failures["reduce-overhead"].startswith("wrong result")
+
+
+def test_shares_of_the_time() -> None:
+    share = summary.share(summary.rows(_content())[0])
+    assert share is not None
+    assert share.busy == 1.75
+    assert share.idle == pytest.approx(0.25)
+    assert share.copies == pytest.approx(0.25)
+    assert share.loss == 0
+
+
+def test_geometric_mean_and_spread() -> None:
+    assert summary.geometric_mean([]) is None
+    assert summary.geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
+    assert summary.spread([1.0, 1.0, 1.0, 1.0]) == 0
+    assert summary.spread([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(0.5)
+
+
+def test_a_second_run_gives_the_change_of_the_ratio() -> None:
+    content = _content()
+    second = json.loads(json.dumps(content["workloads"]["good"]["timings"][0]))
+    second["timed"]["reduce-overhead"] = _timed(2.1, 2.1, 2.1)
+    content["workloads"]["good"]["timings"].append(second)
+    row = summary.rows(content)[0]
+    assert row.runs == 2
+    assert row.repeat_change == pytest.approx(0.05)
+
+
+def test_the_document_names_what_failed_and_what_did_not_run() -> None:
+    text = report.document(_content(), "results.json", [])
+    assert "| `crashed` | 1 | 8.000 ±0% | 4.000 ±0% | failed | - |" in text
+    assert "| `wrong` | 1 | 8.000 ±0% | 4.000 ±0% | wrong | - |" in text
+    assert "| reduce-overhead over default | 2.000x (1 workloads) | 1.260x (3 workloads) |" in text
+    assert "- `crashed`, reduce-overhead: killed by SIGSEGV (while warming)" in text
+    assert "- pygraph on all workloads: not run yet" in text
+
+
+def test_the_committed_document_is_made_from_the_committed_results() -> None:
+    document = (ROOT / "docs" / "benchmarks.md").read_text()
+    content = results.load(ROOT / "benchmarks" / "results" / "workloads.json")
+    drawn = re.findall(r"!\[(.*?)\]", document)
+    assert set(drawn) <= {pictures.SPEED, pictures.MEMORY}
+    assert report.document(content, "benchmarks/results/workloads.json", drawn) == document
+    assert all((ROOT / "docs" / "img" / name).exists() for name in drawn)
+
+
+def test_a_foreign_result_file_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "other.json"
+    path.write_text('{"schema": 99}')
+    assert report.main(["--results", str(path), "--table"]) == 2
+    assert "schema 1" in capsys.readouterr().err
+    path.write_text("not json")
+    assert report.main(["--results", str(path), "--table"]) == 2
+    assert report.main(["--results", str(tmp_path / "none.json"), "--table"]) == 2
+
+
+def test_results_survive_a_round_trip_with_infinities(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "result.json"
+    content = results.load(path)
+    results.entry(content, "one")["probes"]["eager"] = {"a": float("inf"), "b": 1 / 3}
+    first = results.environment_index(content, {"device": "x"})
+    assert results.environment_index(content, {"device": "x"}) == first
+    results.save(path, content)
+    loaded = results.load(path)
+    assert loaded["workloads"]["one"]["probes"]["eager"] == {"a": "inf", "b": 0.33333}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--only", "nothing"], "dlrm_inference"), (["--variants", "turbo"], "reduce-overhead")],
+)
+def test_the_runner_refuses_unknown_names(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_runner_lists_the_workloads(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main(["--list"]) == 0
+    assert "llama_decode_b8" in capsys.readouterr().out
