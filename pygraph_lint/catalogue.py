@@ -83,7 +83,7 @@ def load() -> dict[str, Rule]:
     return {rule.code: rule for rule in rules}
 
 
-_PAGE = re.compile(r"\A\+\+\+\n(.*?)\n\+\+\+\n(.*)\Z", re.S)
+_PAGE = re.compile(r"\A\+\+\+\n(.*?)\n\+\+\+\n(.*)\Z", re.DOTALL)
 
 
 def parse(text: str, where: str) -> Rule:

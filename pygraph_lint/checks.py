@@ -86,7 +86,7 @@ class Reporter:
         found: dict[tuple[str, int, int], Finding] = {}
         for function in facts.functions.values():
             region = self.project.region(function.name)
-            if region is None or self.options.regions == "compiled" and not region.certain:
+            if region is None or (self.options.regions == "compiled" and not region.certain):
                 continue
             self.add(found, facts, function.events, region)
         self.add(found, facts, facts.capture_events, None)
@@ -138,7 +138,12 @@ def version_allows(requirement: str, version: str) -> bool:
         for sign in (">=", "<=", "<", ">"):
             if part.startswith(sign):
                 bound = _numbers(part[len(sign) :])
-                allowed = {">=": actual >= bound, "<=": actual <= bound, "<": actual < bound, ">": actual > bound}
+                allowed = {
+                    ">=": actual >= bound,
+                    "<=": actual <= bound,
+                    "<": actual < bound,
+                    ">": actual > bound,
+                }
                 if not allowed[sign]:
                     return False
                 break

@@ -10,14 +10,11 @@ from pygraph_lint.facts.names import Names
 from pygraph_lint.facts.values import Value
 
 _SEQUENCES = frozenset(
-    """builtins.list builtins.tuple builtins.set typing.List typing.Sequence typing.Iterable typing.Iterator
-    collections.abc.Sequence collections.abc.Iterable collections.abc.Iterator typing.Set typing.Collection
-    collections.abc.Collection torch.nn.ModuleList typing.MutableSequence""".split()
+    ["builtins.list", "builtins.tuple", "builtins.set", "typing.List", "typing.Sequence", "typing.Iterable", "typing.Iterator", "collections.abc.Sequence", "collections.abc.Iterable", "collections.abc.Iterator", "typing.Set", "typing.Collection", "collections.abc.Collection", "torch.nn.ModuleList", "typing.MutableSequence"]
 )
 _TUPLES = frozenset(("builtins.tuple", "typing.Tuple"))
 _MAPPINGS = frozenset(
-    """builtins.dict typing.Dict typing.Mapping collections.abc.Mapping typing.MutableMapping collections.OrderedDict
-    typing.OrderedDict collections.defaultdict typing.DefaultDict""".split()
+    ["builtins.dict", "typing.Dict", "typing.Mapping", "collections.abc.Mapping", "typing.MutableMapping", "collections.OrderedDict", "typing.OrderedDict", "collections.defaultdict", "typing.DefaultDict"]
 )
 _PLAIN: dict[str, Value] = {
     "builtins.int": v.NUMBER_VALUE,
@@ -37,7 +34,9 @@ _PLAIN: dict[str, Value] = {
     "typing.Any": v.UNKNOWN_VALUE,
     "builtins.object": v.UNKNOWN_VALUE,
 }
-_BUILTIN_NAMES = frozenset("int float bool complex str bytes list tuple set dict object type".split())
+_BUILTIN_NAMES = frozenset(
+    ["int", "float", "bool", "complex", "str", "bytes", "list", "tuple", "set", "dict", "object", "type"]
+)
 
 
 class Annotations:
@@ -76,13 +75,21 @@ class Annotations:
         if name in _MAPPINGS:
             return v.MAPPING_VALUE
         tail = name.rpartition(".")[2]
-        if name.startswith(("typing.", "torch.", "builtins.", "numpy.")) or tail.isupper() or not tail[:1].isupper():
+        if (
+            name.startswith(("typing.", "torch.", "builtins.", "numpy."))
+            or tail.isupper()
+            or not tail[:1].isupper()
+        ):
             return v.UNKNOWN_VALUE
         return Value(v.INSTANCE, cls=name)
 
     def annotation_name(self, node: ast.expr) -> str | None:
         """The qualified name in an annotation; builtins are named as such."""
-        if isinstance(node, ast.Name) and node.id in _BUILTIN_NAMES and node.id not in self.names.bindings:
+        if (
+            isinstance(node, ast.Name)
+            and node.id in _BUILTIN_NAMES
+            and node.id not in self.names.bindings
+        ):
             return "builtins." + node.id
         return self.names.resolve(node)
 
@@ -100,7 +107,11 @@ class Annotations:
         if name.startswith("jaxtyping."):
             return self.annotated(parts[0], what)
         if name in _TUPLES:
-            if len(parts) == 2 and isinstance(parts[1], ast.Constant) and parts[1].value is Ellipsis:
+            if (
+                len(parts) == 2
+                and isinstance(parts[1], ast.Constant)
+                and parts[1].value is Ellipsis
+            ):
                 return Value(v.SEQUENCE, item=self.annotated(parts[0], what))
             return v.sequence([self.annotated(part, what) for part in parts])
         if name in _SEQUENCES:

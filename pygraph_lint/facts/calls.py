@@ -9,26 +9,27 @@ from typing import Any
 
 from pygraph_lint.facts import ops
 from pygraph_lint.facts import values as v
+from pygraph_lint.facts.algebra import constant, extend, merge_device, symbol
 from pygraph_lint.facts.events import Need
-from pygraph_lint.facts.expressions import (
-    constant,
-    dotted,
-    extend,
-    merge_device,
-    short,
-    source_of,
-    span_of,
-    symbol,
-)
+from pygraph_lint.facts.nodes import dotted, short, source_of, span_of
 from pygraph_lint.facts.torch_calls import TorchCalls
 from pygraph_lint.facts.values import Value
 
-_OUTSIDE = frozenset(sys.stdlib_module_names) | {"torch", "numpy", "builtins", "einops", "PIL", "scipy", "jax"}
+_OUTSIDE = frozenset(sys.stdlib_module_names) | {
+    "torch",
+    "numpy",
+    "builtins",
+    "einops",
+    "PIL",
+    "scipy",
+    "jax",
+}
 _LOG_METHODS = frozenset(
-    """debug info warning warn error critical exception log warning_once info_once debug_once warning_advice
-    warning_rank0 info_rank0 error_once fatal""".split()
+    ["debug", "info", "warning", "warn", "error", "critical", "exception", "log", "warning_once", "info_once", "debug_once", "warning_advice", "warning_rank0", "info_rank0", "error_once", "fatal"]
 )
-_EINOPS = frozenset(("einops.rearrange", "einops.reduce", "einops.repeat", "einops.einsum", "einops.layers.torch"))
+_EINOPS = frozenset(
+    ("einops.rearrange", "einops.reduce", "einops.repeat", "einops.einsum", "einops.layers.torch")
+)
 _COMPARING = frozenset(("builtins.max", "builtins.min", "builtins.sorted"))
 
 
@@ -46,7 +47,7 @@ class Calls(TorchCalls):
             return self.call_method(function, node)
         return self.call_value(self.ev(function), node)
 
-    # -- arguments -------------------------------------------------------------------------------------------
+    # -- arguments
 
     def arguments(self, node: ast.Call) -> tuple[list[Value], dict[str, Value]]:
         """The values of a call's arguments; what a starred argument holds stands for one."""
@@ -63,7 +64,7 @@ class Calls(TorchCalls):
                 named[keyword.arg] = value
         return positional, named
 
-    # -- by qualified name -----------------------------------------------------------------------------------
+    # -- by qualified name
 
     def call_named(self, name: str, node: ast.Call) -> Value | None:
         """A call of something with a qualified name; None where the name says nothing."""
@@ -72,7 +73,11 @@ class Calls(TorchCalls):
             root = _root(node.func)
             if root is not None and root not in self.env:
                 base = self.context.module_values.get(root)
-                if base is not None and base.kinds != v.CALLABLE and dotted(node.func) == f"{root}.{tail}":
+                if (
+                    base is not None
+                    and base.kinds != v.CALLABLE
+                    and dotted(node.func) == f"{root}.{tail}"
+                ):
                     return None
         if self.context.sinks.has_call(name.removeprefix("builtins.")):
             self.event("call", span_of(node), name.removeprefix("builtins."))
@@ -132,10 +137,15 @@ class Calls(TorchCalls):
                     self.record_call("method", owner, method, node, positional, named)
                 else:
                     self.record_call("function", target, "", node, positional, named)
-            return symbol(Need("return", function.cls, ""), f"{short(function.cls)}() returns a tensor")
+            return symbol(
+                Need("return", function.cls, ""), f"{short(function.cls)}() returns a tensor"
+            )
         if function.kinds & v.INSTANCE and function.cls and not function.flags & v.MODULE:
             self.record_call("instance", function.cls, "forward", node, positional, named)
-            return symbol(Need("return", f"{function.cls}.forward", ""), f"{short(function.cls)} returns a tensor")
+            return symbol(
+                Need("return", f"{function.cls}.forward", ""),
+                f"{short(function.cls)} returns a tensor",
+            )
         return v.UNKNOWN_VALUE
 
     def call_builtin(self, name: str, node: ast.Call) -> Value | None:
@@ -179,8 +189,18 @@ class Calls(TorchCalls):
         """int, float, complex, bool."""
         if first.is_tensor:
             builtin = node.func.id if isinstance(node.func, ast.Name) else "float"
-            if first.flags & v.SYMBOL and first.needs and first.kinds & v.UNKNOWN and first.dtype == "":
-                self.event("sync.bool" if builtin == "bool" else "sync.number", span_of(node), f"{builtin}()", first)
+            if (
+                first.flags & v.SYMBOL
+                and first.needs
+                and first.kinds & v.UNKNOWN
+                and first.dtype == ""
+            ):
+                self.event(
+                    "sync.bool" if builtin == "bool" else "sync.number",
+                    span_of(node),
+                    f"{builtin}()",
+                    first,
+                )
             else:
                 kind = "sync.bool" if builtin == "bool" else "sync.number"
                 self.event(kind, span_of(node), f"{builtin}()", first, **_numbers(first))
@@ -200,21 +220,32 @@ class Calls(TorchCalls):
                 candidates = []
         found = [value for value in candidates if value.is_tensor]
         if found and "key" not in named:
-            self.event("branch.sort" if name == "sorted" else "sync.builtin", span_of(node), f"{name}()", found[0])
+            self.event(
+                "branch.sort" if name == "sorted" else "sync.builtin",
+                span_of(node),
+                f"{name}()",
+                found[0],
+            )
         if name == "sorted":
             return Value(v.SEQUENCE, item=v.join_all(candidates))
         return v.join_all([value._replace(flags=value.flags & ~v.SYMBOL) for value in candidates])
 
-    def b_sum(self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]) -> Value:
+    def b_sum(
+        self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]
+    ) -> Value:
         """sum adds its elements: no values are read."""
         item = v.element(first)
         return item if item.is_tensor else v.NUMBER_VALUE
 
-    def b_first(self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]) -> Value:
+    def b_first(
+        self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]
+    ) -> Value:
         """abs, round: the value itself as far as rules care."""
         return first._replace(flags=first.flags & ~v.SYMBOL, const=None)
 
-    def b_range(self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]) -> Value:
+    def b_range(
+        self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]
+    ) -> Value:
         """range over a tensor's value."""
         read = 0
         for value in positional:
@@ -223,7 +254,9 @@ class Calls(TorchCalls):
                 self.event("branch.loop", span_of(node), source_of(node), value)
         return Value(v.SEQUENCE, item=Value(v.NUMBER, flags=read))
 
-    def b_list(self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]) -> Value:
+    def b_list(
+        self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]
+    ) -> Value:
         """list, tuple, set, reversed, iter."""
         if not positional:
             return Value(v.SEQUENCE, items=())
@@ -236,13 +269,19 @@ class Calls(TorchCalls):
     ) -> Value:
         return Value(v.SEQUENCE, item=v.sequence([v.NUMBER_VALUE, v.element(first)]))
 
-    def b_zip(self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]) -> Value:
+    def b_zip(
+        self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]
+    ) -> Value:
         return Value(v.SEQUENCE, item=v.sequence([v.element(value) for value in positional]))
 
-    def b_next(self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]) -> Value:
+    def b_next(
+        self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]
+    ) -> Value:
         return v.element(first)
 
-    def b_any(self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]) -> Value:
+    def b_any(
+        self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]
+    ) -> Value:
         """any, all: the truth of each element."""
         item = v.element(first)
         if item.is_tensor and not first.flags & v.SYMBOL:
@@ -253,7 +292,11 @@ class Calls(TorchCalls):
     def b_getattr(
         self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]
     ) -> Value:
-        if len(node.args) >= 2 and isinstance(node.args[1], ast.Constant) and isinstance(node.args[1].value, str):
+        if (
+            len(node.args) >= 2
+            and isinstance(node.args[1], ast.Constant)
+            and isinstance(node.args[1].value, str)
+        ):
             attribute = ast.copy_location(
                 ast.Attribute(node.args[0], node.args[1].value, ast.Load()), node
             )
@@ -261,11 +304,17 @@ class Calls(TorchCalls):
             return v.join(value, positional[2]) if len(positional) > 2 else value
         return v.UNKNOWN_VALUE
 
-    def b_map(self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]) -> Value:
+    def b_map(
+        self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]
+    ) -> Value:
         if len(positional) < 2:
             return v.SEQUENCE_VALUE
         items = [v.element(value) for value in positional[1:]]
-        if first.kinds & v.CALLABLE and first.cls in ("builtins.int", "builtins.float") and items[0].is_tensor:
+        if (
+            first.kinds & v.CALLABLE
+            and first.cls in ("builtins.int", "builtins.float")
+            and items[0].is_tensor
+        ):
             self.event("sync.number", span_of(node), f"{first.cls.rpartition('.')[2]}()", items[0])
             return Value(v.SEQUENCE, item=v.READ_VALUE)
         return Value(v.SEQUENCE, item=self.pass_on(first, node, items, {}))
@@ -289,23 +338,40 @@ class Calls(TorchCalls):
                 if part.is_tensor and not (part.kinds & v.UNKNOWN):
                     self.event("sync.numpy", span_of(node), name, part)
                     return v.NUMPY_VALUE
-        if name.rpartition(".")[2] in ("prod", "sqrt", "log", "ceil", "floor", "log2", "sum", "max", "min"):
+        if name.rpartition(".")[2] in (
+            "prod",
+            "sqrt",
+            "log",
+            "ceil",
+            "floor",
+            "log2",
+            "sum",
+            "max",
+            "min",
+        ):
             return v.NUMBER_VALUE
         return v.NUMPY_VALUE
 
-    # -- methods ---------------------------------------------------------------------------------------------
+    # -- methods
 
     def call_method(self, function: ast.Attribute, node: ast.Call) -> Value:
         """``value.method(...)``."""
         method = function.attr
         holder = function.value
-        if isinstance(holder, ast.Call) and isinstance(holder.func, ast.Name) and holder.func.id == "super":
+        if (
+            isinstance(holder, ast.Call)
+            and isinstance(holder.func, ast.Name)
+            and holder.func.id == "super"
+        ):
             positional, named = self.arguments(node)
             self.record_call("super", self.owner, method, node, positional, named)
             if method == "__init__" and self.owner:
                 about = Value(v.TENSOR, needs=(Need("module", self.owner, ""),))
                 self.event("effect.parameter-made", span_of(node), "super().__init__()", about)
-            return symbol(Need("return", f"super:{self.owner}.{method}", ""), f"super().{method}() returns a tensor")
+            return symbol(
+                Need("return", f"super:{self.owner}.{method}", ""),
+                f"super().{method}() returns a tensor",
+            )
         if isinstance(holder, ast.Name) and holder.id == self.self_name and self.self_name:
             return self.call_on_self(function, node)
         base = self.ev(holder)
@@ -315,16 +381,18 @@ class Calls(TorchCalls):
         """``self.method(...)`` and ``self.layer(...)``."""
         name = function.attr
         stored = self.env.get("self." + name) or self.context.class_attribute(self.owner, name)
-        if stored is None or stored.kinds == v.CALLABLE and stored.cls.startswith(self.owner + "."):
+        if stored is None or (stored.kinds == v.CALLABLE and stored.cls.startswith(self.owner + ".")):
             positional, named = self.arguments(node)
             if name in ("register_buffer", "register_parameter", "add_module", "register_module"):
                 self.register(name, node, positional, named)
                 return v.NONE_VALUE
             self.record_call("method", self.owner, name, node, positional, named)
-            if name.startswith(("get_", "compute_", "_", "prepare_", "forward")) or self.context.has_method(
-                self.owner, name
-            ):
-                return symbol(Need("return", f"{self.owner}.{name}", ""), f"self.{name}() returns a tensor")
+            if name.startswith(
+                ("get_", "compute_", "_", "prepare_", "forward")
+            ) or self.context.has_method(self.owner, name):
+                return symbol(
+                    Need("return", f"{self.owner}.{name}", ""), f"self.{name}() returns a tensor"
+                )
             attribute = symbol(Need("attr", self.owner, name), f"`self.{name}` returns a tensor")
             return extend(attribute, "()")
         return self.call_value(stored, node)
@@ -336,10 +404,16 @@ class Calls(TorchCalls):
         if not node.args or not isinstance(node.args[0], ast.Constant):
             return
         name = str(node.args[0].value)
-        value = positional[1] if len(positional) > 1 else named.get("tensor", named.get("param", v.NONE_VALUE))
+        value = (
+            positional[1]
+            if len(positional) > 1
+            else named.get("tensor", named.get("param", v.NONE_VALUE))
+        )
         if how in ("register_buffer", "register_parameter"):
             kind = "buffer" if how == "register_buffer" else "parameter"
-            held = v.tensor(f"`self.{name}` is a {kind}", value.dtype, v.ON_DEVICE, value.ndim, v.BUFFER)
+            held = v.tensor(
+                f"`self.{name}` is a {kind}", value.dtype, v.ON_DEVICE, value.ndim, v.BUFFER
+            )
             value = held._replace(kinds=held.kinds | (value.kinds & v.NONE))
         self.context.set_attribute(self.owner, name, value)
 
@@ -359,21 +433,32 @@ class Calls(TorchCalls):
             positional, named = self.arguments(node)
             if method in ("forward", "__call__"):
                 return self.call_value(base, node)
-            return base if method in ("to", "eval", "train", "cuda", "half", "float") else v.UNKNOWN_VALUE
+            return (
+                base
+                if method in ("to", "eval", "train", "cuda", "half", "float")
+                else v.UNKNOWN_VALUE
+            )
         if base.kinds & v.INSTANCE and base.cls:
             positional, named = self.arguments(node)
             self.record_call("method", base.cls, method, node, positional, named)
-            return symbol(Need("return", f"{base.cls}.{method}", ""), f"{short(base.cls)}.{method}() returns a tensor")
+            return symbol(
+                Need("return", f"{base.cls}.{method}", ""),
+                f"{short(base.cls)}.{method}() returns a tensor",
+            )
         if base.kinds & v.SEQUENCE:
             return self.sequence_method(base, method, function, node)
         if base.kinds & v.MAPPING:
             return self.mapping_method(base, method, function, node)
         positional, named = self.arguments(node)
-        if base.kinds == v.TEXT or base.kinds & v.TEXT and not base.kinds & v.UNKNOWN:
+        if base.kinds == v.TEXT or (base.kinds & v.TEXT and not base.kinds & v.UNKNOWN):
             if method == "format":
                 for value in (*positional, *named.values()):
                     self.formatted(value, node)
-            return v.NUMBER_VALUE if method in ("startswith", "endswith", "find", "count") else v.TEXT_VALUE
+            return (
+                v.NUMBER_VALUE
+                if method in ("startswith", "endswith", "find", "count")
+                else v.TEXT_VALUE
+            )
         if base.kinds & v.NUMPY:
             return v.NUMPY_VALUE
         if base.kinds & v.CALLABLE and base.cls:
@@ -383,14 +468,16 @@ class Calls(TorchCalls):
                 return symbol(Need("return", name, ""), f"{short(name)}() returns a tensor")
             return v.UNKNOWN_VALUE
         if base.kinds & v.UNKNOWN:
-            if method in ops.READING_METHODS and not node.args or method in ops.TENSOR_ONLY_METHODS:
+            if (method in ops.READING_METHODS and not node.args) or method in ops.TENSOR_ONLY_METHODS:
                 believed = v.tensor(f"only a tensor has .{method}()", device=v.ANYWHERE)
                 return self.tensor_method(believed, method, function, node)
             if base.cls:
                 self.record_call("method", base.cls, method, node, positional, named)
         return v.UNKNOWN_VALUE
 
-    def sequence_method(self, base: Value, method: str, function: ast.Attribute, node: ast.Call) -> Value:
+    def sequence_method(
+        self, base: Value, method: str, function: ast.Attribute, node: ast.Call
+    ) -> Value:
         """Lists grow; what they hold is remembered under their name."""
         positional, named = self.arguments(node)
         if method in ("append", "add", "insert", "extend") and positional:
@@ -404,7 +491,9 @@ class Calls(TorchCalls):
             if place is not None:
                 self.env[place] = Value(v.SEQUENCE, item=v.shallow(item, 2))
                 if place.startswith("self.") and added.is_tensor:
-                    self.event("effect.kept-output", span_of(node), source_of(function.value), added)
+                    self.event(
+                        "effect.kept-output", span_of(node), source_of(function.value), added
+                    )
             return v.NONE_VALUE
         if method in ("pop", "popleft"):
             return v.element(base)
@@ -418,7 +507,9 @@ class Calls(TorchCalls):
             return base
         return v.UNKNOWN_VALUE
 
-    def mapping_method(self, base: Value, method: str, function: ast.Attribute, node: ast.Call) -> Value:
+    def mapping_method(
+        self, base: Value, method: str, function: ast.Attribute, node: ast.Call
+    ) -> Value:
         """Dictionaries."""
         positional, named = self.arguments(node)
         item = v.element(base)
@@ -435,7 +526,7 @@ class Calls(TorchCalls):
             return base
         return v.UNKNOWN_VALUE
 
-    # -- values called ---------------------------------------------------------------------------------------
+    # -- values called
 
     def call_value(self, value: Value, node: ast.Call) -> Value:
         """Something held in a variable is called."""

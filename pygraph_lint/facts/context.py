@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from pygraph_lint.facts import ops
 from pygraph_lint.facts import values as v
+from pygraph_lint.facts.algebra import symbol
 from pygraph_lint.facts.annotations import Annotations
 from pygraph_lint.facts.events import Need
-from pygraph_lint.facts.expressions import symbol
 from pygraph_lint.facts.model import ClassFacts, FunctionFacts, ModuleFacts, Root, Sinks
 from pygraph_lint.facts.names import FunctionNode, Names, imports_of, module_statements
 from pygraph_lint.facts.parameters import assigned_names, used_as_tensors
@@ -24,7 +24,9 @@ _CLOSED_BASES = frozenset(("object", "abc.ABC", "typing.Generic", "typing.Protoc
 class ModuleContext(Annotations):
     """One module while its facts are gathered. ``fill`` does it; ``facts`` is the result."""
 
-    def __init__(self, tree: ast.Module, path: str, module: str, is_package: bool, sinks: Sinks) -> None:
+    def __init__(
+        self, tree: ast.Module, path: str, module: str, is_package: bool, sinks: Sinks
+    ) -> None:
         self.tree = tree
         self.module = module
         self.is_package = is_package
@@ -37,7 +39,7 @@ class ModuleContext(Annotations):
         self.facts = ModuleFacts(path, module, is_package)
         self.done: set[str] = set()
 
-    # -- the whole file --------------------------------------------------------------------------------------
+    # -- the whole file
 
     def fill(self, has_roots: bool) -> None:
         """Collect classes and functions, then interpret them: constructors first."""
@@ -96,7 +98,11 @@ class ModuleContext(Annotations):
         """What one module-level assignment binds."""
         if isinstance(value, ast.Call):
             callee = self.names.resolve(value.func) or ""
-            if callee in self.facts.classes or callee.rpartition(".")[2][:1].isupper() and callee[:6] != "torch.":
+            if (
+                callee in self.facts.classes
+                or (callee.rpartition(".")[2][:1].isupper()
+                and callee[:6] != "torch.")
+            ):
                 self.module_values[name] = Value(v.INSTANCE, cls=callee)
                 self.facts.instances[f"{self.module}.{name}"] = callee
             if callee.rpartition(".")[2] in _LOGGER_MAKERS:
@@ -115,7 +121,11 @@ class ModuleContext(Annotations):
 
     def functions_in(self, table: ast.Dict) -> tuple[str, ...]:
         """The project's functions that a dictionary literal holds."""
-        held = [self.names.resolve(value) for value in table.values if isinstance(value, (ast.Name, ast.Attribute))]
+        held = [
+            self.names.resolve(value)
+            for value in table.values
+            if isinstance(value, (ast.Name, ast.Attribute))
+        ]
         return tuple(name for name in held if name and not name.startswith("torch."))
 
     def class_level(self, name: str, node: ast.ClassDef) -> None:
@@ -142,7 +152,7 @@ class ModuleContext(Annotations):
         body = [node for node in self.tree.body if not isinstance(node, skipped)]
         self.guarded(Interpreter(self, facts, {}), body, facts)
 
-    # -- functions -------------------------------------------------------------------------------------------
+    # -- functions
 
     def interpret(
         self, name: str, node: FunctionNode, owner: str, closure: dict[str, Value] | None = None
@@ -151,7 +161,9 @@ class ModuleContext(Annotations):
         if name in self.done:
             return
         self.done.add(name)
-        marks = {decorator.id for decorator in node.decorator_list if isinstance(decorator, ast.Name)}
+        marks = {
+            decorator.id for decorator in node.decorator_list if isinstance(decorator, ast.Name)
+        }
         bound = bool(owner) and "staticmethod" not in marks
         facts = FunctionFacts(name, owner, node.lineno, _parameter_names(node, bound))
         self.decorators(node, facts)
@@ -179,6 +191,7 @@ class ModuleContext(Annotations):
             interpreter.run(body)
         except RecursionError:
             return
+        interpreter.note_uses()
         facts.events += interpreter.events.values()
         facts.calls += interpreter.calls.values()
         self.facts.functions[facts.name] = facts
@@ -218,7 +231,9 @@ class ModuleContext(Annotations):
         if unknown:
             used = used_as_tensors(node, set(unknown), self_name, self.layer_names(owner))
             for parameter in unknown:
-                env[parameter] = _guessed(name, parameter, used, defaults.get(parameter), env[parameter])
+                env[parameter] = _guessed(
+                    name, parameter, used, defaults.get(parameter), env[parameter]
+                )
         if arguments.vararg is not None:
             item = self.annotated(arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
             env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)
@@ -243,7 +258,9 @@ class ModuleContext(Annotations):
             if name is None:
                 continue
             if name in ops.COMPILERS:
-                self.facts.roots.append(Root("function", facts.name, f"decorated with {name}", node.lineno))
+                self.facts.roots.append(
+                    Root("function", facts.name, f"decorated with {name}", node.lineno)
+                )
             elif name in ops.REGION_ENDS:
                 facts.ends_region = True
             elif not name.startswith(("torch.", "functools.", "typing.")):
@@ -253,6 +270,8 @@ class ModuleContext(Annotations):
     def nested(self, node: FunctionNode, outer: Interpreter) -> str:
         """A function defined inside another one; it sees the names around it."""
         name = f"{outer.function.name}.<locals>.{node.name}"
+        for key in outer.origins.values():  # the inner function may use what this one made
+            outer.loads.setdefault(key, set()).add((node.lineno, -1))
         if name not in self.done:
             self.interpret(name, node, "", dict(outer.env))
         return name
@@ -261,7 +280,7 @@ class ModuleContext(Annotations):
         """What an import statement inside a function binds."""
         return imports_of(node, self.module, self.is_package)
 
-    # -- classes ---------------------------------------------------------------------------------------------
+    # -- classes
 
     def lineage(self, owner: str) -> Iterator[ClassFacts]:
         """A class and its bases in this file, nearest first."""

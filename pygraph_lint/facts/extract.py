@@ -45,7 +45,9 @@ def parse(text: str) -> ast.Module:
             warnings.simplefilter("ignore")
             return ast.parse(text)
     except SyntaxError as error:
-        raise SourceError(error.msg or "invalid syntax", error.lineno or 1, error.offset or 1) from None
+        raise SourceError(
+            error.msg or "invalid syntax", error.lineno or 1, error.offset or 1
+        ) from None
     except ValueError as error:  # NUL bytes
         raise SourceError(str(error), 1, 1) from None
     except (RecursionError, MemoryError):

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from pygraph_lint.facts import ops
 from pygraph_lint.facts import values as v
 from pygraph_lint.facts.events import Need
-from pygraph_lint.facts.expressions import short
 from pygraph_lint.facts.model import Call, ClassFacts, FunctionFacts, ModuleFacts
+from pygraph_lint.facts.nodes import short
 from pygraph_lint.facts.values import Value
 from pygraph_lint.findings import Region
 
@@ -67,11 +67,16 @@ class Project:
         self._callers: dict[str, list[Call]] = defaultdict(list)
         self._spread()
 
-    # -- names -----------------------------------------------------------------------------------------------
+    # -- names
 
     def symbol(self, name: str) -> str | None:
         """The defining name of a function or class, through re-exports; None for what the project lacks."""
-        if name in self.functions or name in self.classes or name in self.groups or name in self.instances:
+        if (
+            name in self.functions
+            or name in self.classes
+            or name in self.groups
+            or name in self.instances
+        ):
             return name
         if name in self._symbols:
             return self._symbols[name]
@@ -149,7 +154,7 @@ class Project:
                 return value
         return None
 
-    # -- regions ---------------------------------------------------------------------------------------------
+    # -- regions
 
     def region(self, function: str) -> Region | None:
         """Why ``function`` runs in a region; None if it is not known to."""
@@ -171,7 +176,9 @@ class Project:
         for module in self.modules.values():
             for root in module.roots:
                 for target in self._root_targets(root.how, root.target):
-                    self._enter(target, "", f"{short(target)} ({root.road}, line {root.line})", True)
+                    self._enter(
+                        target, "", f"{short(target)} ({root.road}, line {root.line})", True
+                    )
         for name in self.classes:
             if self._is_module[name]:
                 forward = self.classes[name].methods.get("forward")
@@ -294,7 +301,7 @@ class Project:
             return [method] if method is not None else []
         return []
 
-    # -- needs -----------------------------------------------------------------------------------------------
+    # -- needs
 
     def confirmed(self, need: Need) -> bool:
         """Whether what a file assumed about another place holds."""
@@ -431,7 +438,9 @@ class Project:
         if value.kinds & v.INSTANCE and value.cls:
             owner = self.symbol(value.cls)
             if owner in self.classes:
-                return any(self._returns_hold(target, rest) for target in self._instance_targets(owner))
+                return any(
+                    self._returns_hold(target, rest) for target in self._instance_targets(owner)
+                )
             return False
         if value.kinds & v.CALLABLE and value.cls:
             targets = [target for name in value.cls.split(",") for target in self._returning(name)]

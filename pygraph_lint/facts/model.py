@@ -74,8 +74,12 @@ class ModuleFacts:
     classes: dict[str, ClassFacts] = field(default_factory=dict)
     roots: list[Root] = field(default_factory=list)
     capture_events: list[Event] = field(default_factory=list)
-    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # tables of functions, by qualified name
-    instances: dict[str, str] = field(default_factory=dict)  # module-level objects: qualified name to class
+    groups: dict[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # tables of functions, by qualified name
+    instances: dict[str, str] = field(
+        default_factory=dict
+    )  # module-level objects: qualified name to class
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,9 @@ def absolute(module: str, is_package: bool, level: int, target: str | None) -> s
     return ".".join([*parts, target] if target else parts)
 
 
-def imports_of(node: ast.Import | ast.ImportFrom, module: str, is_package: bool) -> Iterator[tuple[str, str]]:
+def imports_of(
+    node: ast.Import | ast.ImportFrom, module: str, is_package: bool
+) -> Iterator[tuple[str, str]]:
     """Pairs of bound name and qualified name; a star import gives ``("*", module)``."""
     if isinstance(node, ast.Import):
         for alias in node.names:

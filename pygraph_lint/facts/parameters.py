@@ -32,7 +32,9 @@ def used_as_tensors(
                 name, attribute = node.value.id, node.attr
                 if attribute not in _KNOWN:
                     against.add(name)
-                elif attribute in ops.TENSOR_ONLY_ATTRIBUTES or attribute in ops.TENSOR_ONLY_METHODS:
+                elif (
+                    attribute in ops.TENSOR_ONLY_ATTRIBUTES or attribute in ops.TENSOR_ONLY_METHODS
+                ):
                     evidence.setdefault(name, f"`{name}` is used as a tensor: {name}.{attribute}")
         elif isinstance(node, ast.Call) and layers:
             callee = node.func

@@ -8,8 +8,9 @@ from typing import Any
 
 from pygraph_lint.facts import ops
 from pygraph_lint.facts import values as v
-from pygraph_lint.facts.expressions import extend, is_symbol, source_of, span_of
+from pygraph_lint.facts.algebra import extend, is_symbol
 from pygraph_lint.facts.model import FunctionFacts, Root
+from pygraph_lint.facts.nodes import source_of, span_of
 from pygraph_lint.facts.structures import Structures
 from pygraph_lint.facts.values import Value
 
@@ -20,7 +21,9 @@ _ROUNDS = 3
 class Interpreter(Structures):
     """Runs the body of one function."""
 
-    stops: list[dict[str, Value]] | None = None  # environments at break / continue of the loop around
+    stops: list[dict[str, Value]] | None = (
+        None  # environments at break / continue of the loop around
+    )
 
     def run(self, body: list[ast.stmt]) -> bool:
         """Run statements in order; True where no path reaches the end."""
@@ -30,7 +33,7 @@ class Interpreter(Structures):
                 return True
         return False
 
-    # -- assignment ------------------------------------------------------------------------------------------
+    # -- assignment
 
     def s_assign(self, node: ast.Assign) -> None:
         value = self.ev(node.value)
@@ -38,7 +41,11 @@ class Interpreter(Structures):
             self.assign(target, value, node.value)
 
     def s_annotated(self, node: ast.AnnAssign) -> None:
-        value = self.ev(node.value) if node.value is not None else self.context.annotated(node.annotation, "")
+        value = (
+            self.ev(node.value)
+            if node.value is not None
+            else self.context.annotated(node.annotation, "")
+        )
         if node.value is not None and value.kinds & v.UNKNOWN and not value.is_tensor:
             declared = self.context.annotated(node.annotation, source_of(node.target))
             if declared.kinds != v.UNKNOWN:
@@ -67,7 +74,9 @@ class Interpreter(Structures):
     def assign(self, target: ast.expr, value: Value, source: ast.expr | None) -> None:
         """Bind a target to a value."""
         if isinstance(target, ast.Name):
-            self.env[target.id] = value if value.items is None and value.item is None else v.shallow(value)
+            self.env[target.id] = (
+                value if value.items is None and value.item is None else v.shallow(value)
+            )
             self.origins.pop(target.id, None)
             if isinstance(source, ast.Call):
                 for kind in _MADE:
@@ -101,7 +110,11 @@ class Interpreter(Structures):
 
     def assign_attribute(self, target: ast.Attribute, value: Value) -> None:
         """``self.x = value``, ``t.requires_grad = ...``, ``t.data = ...``."""
-        if isinstance(target.value, ast.Name) and target.value.id == self.self_name and self.self_name:
+        if (
+            isinstance(target.value, ast.Name)
+            and target.value.id == self.self_name
+            and self.self_name
+        ):
             held = self.context.class_attribute(self.owner, target.attr)
             if held is not None and held.flags & v.BUFFER and held.is_tensor and value.is_tensor:
                 self.event("effect.buffer-rebound", span_of(target), f"self.{target.attr}", held)
@@ -111,22 +124,38 @@ class Interpreter(Structures):
             self.context.set_attribute(self.owner, target.attr, self.held(value))
             return
         base = self.ev(target.value)
-        if base.is_tensor and (not base.flags & v.SYMBOL or target.attr in ("data", "requires_grad", "grad")):
+        if base.is_tensor and (
+            not base.flags & v.SYMBOL or target.attr in ("data", "requires_grad", "grad")
+        ):
             if target.attr == "requires_grad":
-                self.event("effect.requires-grad", span_of(target), f"{source_of(target)} = ...", base)
+                self.event(
+                    "effect.requires-grad", span_of(target), f"{source_of(target)} = ...", base
+                )
             elif target.attr == "data":
-                self.event("effect.data-assign", span_of(target), f"{source_of(target)} = ...", base)
+                self.event(
+                    "effect.data-assign", span_of(target), f"{source_of(target)} = ...", base
+                )
 
     def held(self, value: Value) -> Value:
         """A value as an attribute keeps it: a host tensor that is no buffer stays behind when the model moves."""
-        if value.is_tensor and not value.needs and not value.flags & v.BUFFER and value.device == v.ON_HOST:
-            return value._replace(flags=value.flags | v.PLAIN, why="a plain tensor attribute, neither parameter nor buffer")
+        if (
+            value.is_tensor
+            and not value.needs
+            and not value.flags & v.BUFFER
+            and value.device == v.ON_HOST
+        ):
+            return value._replace(
+                flags=value.flags | v.PLAIN,
+                why="a plain tensor attribute, neither parameter nor buffer",
+            )
         return v.shallow(value, 2)
 
-    # -- branches --------------------------------------------------------------------------------------------
+    # -- branches
 
     def s_if(self, node: ast.If) -> bool:
-        only_raises = not node.orelse and isinstance(node.body[-1], ast.Raise) and len(node.body) <= 2
+        only_raises = (
+            not node.orelse and isinstance(node.body[-1], ast.Raise) and len(node.body) <= 2
+        )
         before = set(self.events) if not self.quiet else set()
         static = self.truth(node.test, "branch.raise" if only_raises else "branch.if")
         if static is True:
@@ -187,7 +216,9 @@ class Interpreter(Structures):
                 self.add_note(key, "tensors", ",".join(sorted(names)))
 
     def s_while(self, node: ast.While) -> bool:
-        return self.loop(node.body, node.orelse, lambda: self.truth(node.test, "branch.while") is False)
+        return self.loop(
+            node.body, node.orelse, lambda: self.truth(node.test, "branch.while") is False
+        )
 
     def s_for(self, node: ast.For | ast.AsyncFor) -> bool:
         iterated = self.ev(node.iter)
@@ -237,10 +268,14 @@ class Interpreter(Structures):
             self.split_capture(node, *before)
         return ended
 
-    def split_capture(self, node: ast.With | ast.AsyncWith, events: set[Any], calls: set[Any]) -> None:
+    def split_capture(
+        self, node: ast.With | ast.AsyncWith, events: set[Any], calls: set[Any]
+    ) -> None:
         """What happens under ``with torch.cuda.graph(...)`` is a region of its own."""
         name = f"{self.function.name}.<capture>"
-        facts = self.context.facts.functions.setdefault(name, FunctionFacts(name, "", node.lineno, ()))
+        facts = self.context.facts.functions.setdefault(
+            name, FunctionFacts(name, "", node.lineno, ())
+        )
         facts.events += [self.events.pop(key) for key in list(self.events) if key not in events]
         facts.calls += [self.calls.pop(key) for key in list(self.calls) if key not in calls]
         road = "captured by torch.cuda.graph"
@@ -297,7 +332,7 @@ class Interpreter(Structures):
         self.env = joined
         return False
 
-    # -- ends and others -------------------------------------------------------------------------------------
+    # -- ends and others
 
     def s_return(self, node: ast.Return) -> bool:
         value = self.ev(node.value)
@@ -367,7 +402,11 @@ def join_environments(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Val
 
 
 def _captured(pattern: ast.pattern) -> list[str]:
-    return [node.name for node in ast.walk(pattern) if isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name]
+    return [
+        node.name
+        for node in ast.walk(pattern)
+        if isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name
+    ]
 
 
 def captures_with(node: ast.With, qualified: Callable[[ast.expr], str | None]) -> bool:

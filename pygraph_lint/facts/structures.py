@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.facts import values as v
+from pygraph_lint.facts.algebra import extend
 from pygraph_lint.facts.calls import Calls
-from pygraph_lint.facts.expressions import extend, source_of, span_of
+from pygraph_lint.facts.nodes import source_of, span_of
 from pygraph_lint.facts.values import Value
 
 
 class Structures(Calls):
     """Evaluates what holds or selects other values."""
 
-    # -- subscripts ------------------------------------------------------------------------------------------
+    # -- subscripts
 
     def ev_subscript(self, node: ast.Subscript) -> Value:
         base = self.ev(node.value)
@@ -21,7 +22,9 @@ class Structures(Calls):
             return self.index_tensor(base, node)
         index = self.ev(node.slice)
         if base.kinds & v.TENSOR and index.is_tensor:
-            return self.index_tensor(base._replace(kinds=base.kinds & ~(v.SEQUENCE | v.MAPPING)), node)
+            return self.index_tensor(
+                base._replace(kinds=base.kinds & ~(v.SEQUENCE | v.MAPPING)), node
+            )
         return self.select(base, index, node)
 
     def select(self, base: Value, index: Value, node: ast.Subscript) -> Value:
@@ -35,7 +38,12 @@ class Structures(Calls):
             if -len(base.items) <= position < len(base.items):
                 return base.items[position]
         if base.kinds & (v.SEQUENCE | v.MAPPING):
-            if index.is_tensor and base.kinds == v.SEQUENCE and not index.needs and not index.kinds & v.UNKNOWN:
+            if (
+                index.is_tensor
+                and base.kinds == v.SEQUENCE
+                and not index.needs
+                and not index.kinds & v.UNKNOWN
+            ):
                 self.event("sync.number", span_of(node), "a list indexed by a tensor", index)
             return v.element(base)
         if base.kinds & v.CALLABLE and base.cls:  # a table of functions
@@ -49,7 +57,11 @@ class Structures(Calls):
     def index_tensor(self, base: Value, node: ast.Subscript) -> Value:
         """``t[...]`` read."""
         mask, lists, gathered, number = self.index_parts(node.slice, base)
-        if base.flags & v.SYMBOL and base.needs and isinstance(node.slice, (ast.Constant, ast.UnaryOp)):
+        if (
+            base.flags & v.SYMBOL
+            and base.needs
+            and isinstance(node.slice, (ast.Constant, ast.UnaryOp))
+        ):
             const = number.const if number is not None else None
             if isinstance(const, (int, str)) and not isinstance(const, bool):
                 return extend(base, str(const))
@@ -58,14 +70,21 @@ class Structures(Calls):
             combined = base if base.needs or not mask.needs else base._replace(needs=mask.needs)
             if mask.needs and base.needs and mask.needs != base.needs:
                 combined = base._replace(needs=(*base.needs, *mask.needs))
-            self.event("shape.mask-read", span_of(node), source_of(node, 40), combined, boolean="yes")
+            self.event(
+                "shape.mask-read", span_of(node), source_of(node, 40), combined, boolean="yes"
+            )
             flags |= v.DYNAMIC
         if lists is not None:
             self.event("host.index-list", span_of(node), source_of(node, 40), base)
         elif gathered is not None and gathered.device == v.ON_HOST and base.device == v.ON_DEVICE:
+            self.meet(node.slice, gathered, node.value, base)
             self.event("host.moved", span_of(node), source_of(node, 40), base)
         rank = -1
-        if not isinstance(node.slice, (ast.Tuple, ast.Slice)) and number is not None and base.ndim > 0:
+        if (
+            not isinstance(node.slice, (ast.Tuple, ast.Slice))
+            and number is not None
+            and base.ndim > 0
+        ):
             rank = base.ndim - 1
         if isinstance(node.slice, ast.Slice):
             rank = base.ndim
@@ -105,14 +124,23 @@ class Structures(Calls):
     def store_subscript(self, target: ast.Subscript, value: Value) -> None:
         """``base[index] = value``."""
         base = self.ev(target.value)
-        if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
+        if base.is_tensor and not (
+            base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN
+        ):
             mask, lists, gathered, _ = self.index_parts(target.slice, base)
             about = base
             if mask is not None:
                 if not about.needs:
                     about = about._replace(needs=mask.needs, why=mask.why or about.why)
                 kind = "number" if not value.is_tensor else ("0-d" if value.ndim == 0 else "tensor")
-                self.event("shape.mask-write", span_of(target), source_of(target, 40), about, boolean="yes", value=kind)
+                self.event(
+                    "shape.mask-write",
+                    span_of(target),
+                    source_of(target, 40),
+                    about,
+                    boolean="yes",
+                    value=kind,
+                )
             elif gathered is not None and value.kinds == v.NUMBER and base.device != v.ON_HOST:
                 if not about.needs:
                     about = about._replace(needs=gathered.needs)
@@ -125,13 +153,15 @@ class Structures(Calls):
         if place is not None and base.kinds & (v.MAPPING | v.SEQUENCE):
             kinds = base.kinds
             item = value if base.items == () else v.join(v.element(base), value)
-            if base.item is v.UNKNOWN_VALUE or base.item is None and base.items is None:
+            if base.item is v.UNKNOWN_VALUE or (base.item is None and base.items is None):
                 item = value
             self.env[place] = Value(kinds, item=v.shallow(item, 2))
             if place.startswith("self.") and value.is_tensor:
-                self.event("effect.kept-output", span_of(target), source_of(target.value, 40), value)
+                self.event(
+                    "effect.kept-output", span_of(target), source_of(target.value, 40), value
+                )
 
-    # -- containers ------------------------------------------------------------------------------------------
+    # -- containers
 
     def ev_sequence(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
         values = [self.ev(element) for element in node.elts]
@@ -180,7 +210,7 @@ class Structures(Calls):
         """Provided by the class that handles statements."""
         raise AssertionError("mixed in by Interpreter")
 
-    # -- the rest --------------------------------------------------------------------------------------------
+    # -- the rest
 
     def ev_joined(self, node: ast.JoinedStr) -> Value:
         for part in node.values:

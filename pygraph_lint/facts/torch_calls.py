@@ -6,16 +6,11 @@ import ast
 
 from pygraph_lint.facts import ops
 from pygraph_lint.facts import values as v
+from pygraph_lint.facts.algebra import constant, merge_device
 from pygraph_lint.facts.events import Need
-from pygraph_lint.facts.expressions import (
-    Expressions,
-    constant,
-    dotted,
-    merge_device,
-    source_of,
-    span_of,
-)
+from pygraph_lint.facts.expressions import Expressions
 from pygraph_lint.facts.model import Root
+from pygraph_lint.facts.nodes import dotted, source_of, span_of
 from pygraph_lint.facts.values import Value
 
 _FLOW = v.RANDOM | v.FINITE | v.DYNAMIC
@@ -30,7 +25,7 @@ class TorchCalls(Expressions):
         """Provided by the class that handles calls."""
         raise AssertionError("mixed in by Calls")
 
-    # -- torch.name(...) -------------------------------------------------------------------------------------
+    # -- torch.name(...)
 
     def call_torch(self, name: str, head: str, tail: str, node: ast.Call) -> Value:
         """A call of ``torch.<...>``."""
@@ -64,12 +59,19 @@ class TorchCalls(Expressions):
         if name in ops.COMPILERS or name in ops.GRAPHERS:
             return self.compiled(name, node, [*positional, *named.values()])
         if name in ("torch.utils.checkpoint.checkpoint", "torch.cond") and positional:
-            results = [self.call_passed(value, node, positional[1:]) for value in positional if value.kinds & v.CALLABLE]
+            results = [
+                self.call_passed(value, node, positional[1:])
+                for value in positional
+                if value.kinds & v.CALLABLE
+            ]
             return v.join_all(results) if results else v.UNKNOWN_VALUE
         if name.startswith(ops.OTHER_NAMESPACES) and not name.startswith("torch.nn."):
             return v.OTHER_VALUE
         if head == "torch" and tail.startswith("_foreach"):
-            return Value(v.SEQUENCE, item=v.tensor(f"torch.{tail} returns tensors", device=merge_device(positional)))
+            return Value(
+                v.SEQUENCE,
+                item=v.tensor(f"torch.{tail} returns tensors", device=merge_device(positional)),
+            )
         if head == "torch" or name.startswith(ops.TENSOR_NAMESPACES) or head == "torch.Tensor":
             return self.operator(tail, f"torch.{tail}", positional, named, node, None)
         return v.UNKNOWN_VALUE
@@ -117,7 +119,9 @@ class TorchCalls(Expressions):
             return Value(v.SEQUENCE, item=held)
         return Value(v.INSTANCE, flags=v.MODULE, cls=canonical)
 
-    def placement(self, node: ast.Call, named: dict[str, Value], where: int = -1) -> tuple[int, bool]:
+    def placement(
+        self, node: ast.Call, named: dict[str, Value], where: int = -1
+    ) -> tuple[int, bool]:
         """Where a factory puts its tensor, and whether the call says so."""
         for keyword in node.keywords:
             if keyword.arg is None:
@@ -149,14 +153,24 @@ class TorchCalls(Expressions):
                 kind = "int"
             elif tail == "arange":
                 floats = any(isinstance(value.const, float) for value in positional)
-                kind = "float" if floats else ("int" if all(value.kinds & v.NUMBER for value in positional) else "")
+                kind = (
+                    "float"
+                    if floats
+                    else ("int" if all(value.kinds & v.NUMBER for value in positional) else "")
+                )
             elif tail == "full":
-                fill = positional[1] if len(positional) > 1 else named.get("fill_value", v.UNKNOWN_VALUE)
+                fill = (
+                    positional[1]
+                    if len(positional) > 1
+                    else named.get("fill_value", v.UNKNOWN_VALUE)
+                )
                 kind = {bool: "bool", int: "int", float: "float"}.get(type(fill.const), "")
             else:
                 kind = "float"
         sizes = positional[:1] if tail == "full" else positional
-        self.sized_by(f"torch.{tail}", [*sizes, *(named[name] for name in _SIZE_NAMES if name in named)], node)
+        self.sized_by(
+            f"torch.{tail}", [*sizes, *(named[name] for name in _SIZE_NAMES if name in named)], node
+        )
         flags = v.FRESH | (v.RANDOM if tail in ops.RANDOM_FACTORIES else 0)
         if any((value.flags & v.READ) for value in positional):
             flags |= v.DYNAMIC
@@ -182,15 +196,23 @@ class TorchCalls(Expressions):
         if not kind:
             kind = {bool: "bool", int: "int", float: "float"}.get(type(data.const), "")
         if tail in ops.TYPED_CONSTRUCTORS:
-            kind = {"BoolTensor": "bool", "LongTensor": "int", "IntTensor": "int"}.get(tail, "float")
+            kind = {"BoolTensor": "bool", "LongTensor": "int", "IntTensor": "int"}.get(
+                tail, "float"
+            )
             if tail == "Tensor" and data.kinds & v.NUMBER:
                 self.event("host.factory", span_of(node), f"torch.{tail}")
                 return v.tensor(f"made by torch.{tail}", kind, v.ON_HOST, flags=v.FRESH)
         if data.is_tensor and not data.needs and not data.kinds & (v.SEQUENCE | v.UNKNOWN):
             if tail in ("as_tensor", "asarray", "Tensor"):
-                return data._replace(flags=data.flags & ~v.SYMBOL, device=device if said else data.device)
+                return data._replace(
+                    flags=data.flags & ~v.SYMBOL, device=device if said else data.device
+                )
             return data._replace(flags=data.flags & ~v.SYMBOL, why=f"made by torch.{tail}")
-        elements = data.items if data.items is not None else ((data.item,) if data.item is not None else ())
+        elements = (
+            data.items
+            if data.items is not None
+            else ((data.item,) if data.item is not None else ())
+        )
         for part in elements:
             if part.is_tensor:
                 self.event("sync.number", span_of(node), f"torch.{tail} of tensors", part)
@@ -205,7 +227,7 @@ class TorchCalls(Expressions):
             ndim = -1
         return v.tensor(f"made by torch.{tail}", kind, device, ndim, v.FRESH)
 
-    # -- operators, as function or method --------------------------------------------------------------------
+    # -- operators, as function or method
 
     def operator(
         self,
@@ -218,10 +240,16 @@ class TorchCalls(Expressions):
     ) -> Value:
         """An operator of torch, called as ``torch.name(x, ...)`` or ``x.name(...)``."""
         operands = [*([receiver] if receiver is not None else []), *positional, *named.values()]
-        flat = [part for value in operands for part in ((value,) if value.is_tensor else _held(value))]
+        flat = [
+            part for value in operands for part in ((value,) if value.is_tensor else _held(value))
+        ]
         tensors = [value for value in flat if value.is_tensor]
         source = receiver if receiver is not None else (tensors[0] if tensors else None)
-        why = source.why if receiver is not None and source is not None else f"{spelled} returns a tensor"
+        why = (
+            source.why
+            if receiver is not None and source is not None
+            else f"{spelled} returns a tensor"
+        )
         needs = receiver.needs if receiver is not None else ()
         device = merge_device(tensors)
         flags = 0
@@ -234,8 +262,17 @@ class TorchCalls(Expressions):
         self.operator_events(name, spelled, positional, named, node, receiver, source)
         if name in ops.SIZED:
             sizes = positional if receiver is not None else positional[1:]
-            self.sized_by(spelled, [*sizes, *(named[key] for key in ("size", "pad", "shape") if key in named)], node)
-        if not tensors and name in ops.OF_NUMBERS and positional and all(x.kinds == v.NUMBER for x in positional):
+            self.sized_by(
+                spelled,
+                [*sizes, *(named[key] for key in ("size", "pad", "shape") if key in named)],
+                node,
+            )
+        if (
+            not tensors
+            and name in ops.OF_NUMBERS
+            and positional
+            and all(x.kinds == v.NUMBER for x in positional)
+        ):
             self.event("host.scalar-tensor", span_of(node), f"{spelled} of Python numbers")
             return v.tensor(f"made by {spelled}", "", v.ON_HOST, 0)
         if name in ("nonzero", "argwhere", "unique", "unique_consecutive", "masked_select"):
@@ -244,14 +281,18 @@ class TorchCalls(Expressions):
             self.event("sync.equal", span_of(node), f"{spelled}()", source)
             return v.READ_VALUE
         kind = _result_dtype(name, source, tensors, named)
-        result = v.tensor(why, kind, device, _rank(name, source, positional, named, receiver), flags, needs)
+        result = v.tensor(
+            why, kind, device, _rank(name, source, positional, named, receiver), flags, needs
+        )
         if len(tensors) > 1 and receiver is None:
             self.meet_operands(node, positional)
         return _shaped(name, result, positional, named, receiver)
 
     def meet_operands(self, node: ast.Call, positional: list[Value]) -> None:
         """A host tensor that meets a device tensor in one call."""
-        pairs = [(argument, value) for argument, value in zip(node.args, positional) if value.is_tensor]
+        pairs = [
+            (argument, value) for argument, value in zip(node.args, positional) if value.is_tensor
+        ]
         for index, (one_node, one) in enumerate(pairs):
             for other_node, other in pairs[index + 1 :]:
                 self.meet(one_node, one, other_node, other)
@@ -272,7 +313,11 @@ class TorchCalls(Expressions):
             return
         arguments = positional if receiver is None else [receiver, *positional]
         if name == "where":
-            if len(arguments) == 1 and not named and not any(isinstance(a, ast.Starred) for a in node.args):
+            if (
+                len(arguments) == 1
+                and not named
+                and not any(isinstance(a, ast.Starred) for a in node.args)
+            ):
                 self.event(handler, span_of(node), "torch.where with one argument", source)
         elif name in ("repeat_interleave",):
             repeats = arguments[1] if len(arguments) > 1 else named.get("repeats", v.NUMBER_VALUE)
@@ -282,25 +327,33 @@ class TorchCalls(Expressions):
             if len(arguments) < 2 and "num_classes" not in named:
                 self.event(handler, span_of(node), spelled, source)
         elif name in ("split", "chunk", "tensor_split", "split_with_sizes"):
-            sizes = arguments[1] if len(arguments) > 1 else named.get("split_size_or_sections", v.NUMBER_VALUE)
+            sizes = (
+                arguments[1]
+                if len(arguments) > 1
+                else named.get("split_size_or_sections", v.NUMBER_VALUE)
+            )
             for part in (sizes, *(sizes.items or ())):
                 if part.is_tensor and not part.kinds & v.UNKNOWN:
                     self.event(handler, span_of(node), spelled, part)
                     break
-        elif name == "ctc_loss":
-            self.event(handler, span_of(node), spelled, source)
-        elif source is not None or receiver is not None or positional:
+        elif name == "ctc_loss" or source is not None or receiver is not None or positional:
             self.event(handler, span_of(node), spelled, source)
 
-    # -- methods ---------------------------------------------------------------------------------------------
+    # -- methods
 
-    def tensor_method(self, base: Value, method: str, function: ast.Attribute, node: ast.Call) -> Value:
+    def tensor_method(
+        self, base: Value, method: str, function: ast.Attribute, node: ast.Call
+    ) -> Value:
         """``t.method(...)`` on a tensor."""
         positional, named = self.arguments(node)
         if self.is_sink_method(method):
             self.event("method", span_of(node), f".{method}", base)
         if method in ops.NUMBER_METHODS:
-            return v.SHAPE_VALUE if method in ("size", "stride") and not positional and not named else v.NUMBER_VALUE
+            return (
+                v.SHAPE_VALUE
+                if method in ("size", "stride") and not positional and not named
+                else v.NUMBER_VALUE
+            )
         if method in ("item", "__index__", "__int__", "__float__"):
             numbers = {"numbers": "0-d"} if base.ndim == 0 else {"numbers": "one"}
             self.event("sync.item", span_of(node), f".{method}()", base, **numbers)
@@ -326,7 +379,17 @@ class TorchCalls(Expressions):
             return _plain(base)._replace(dtype=positional[0].dtype, device=positional[0].device)
         if method in ops.RANDOM_METHODS:
             return _plain(base)._replace(flags=(base.flags | v.RANDOM) & ~v.SYMBOL)
-        if method in ("copy_", "fill_", "zero_", "masked_fill_", "add_", "mul_", "requires_grad_", "set_", "resize_"):
+        if method in (
+            "copy_",
+            "fill_",
+            "zero_",
+            "masked_fill_",
+            "add_",
+            "mul_",
+            "requires_grad_",
+            "set_",
+            "resize_",
+        ):
             return _plain(base)
         return self.operator(method, f".{method}()", positional, named, node, _plain(base))
 
@@ -335,7 +398,12 @@ class TorchCalls(Expressions):
         return method in self.context.sinks.methods
 
     def new_tensor(
-        self, base: Value, method: str, positional: list[Value], named: dict[str, Value], node: ast.Call
+        self,
+        base: Value,
+        method: str,
+        positional: list[Value],
+        named: dict[str, Value],
+        node: ast.Call,
     ) -> Value:
         """``x.new_zeros(...)`` and ``x.new_tensor(data)``: on x's device."""
         kind = _dtype_of(named) or base.dtype
@@ -364,12 +432,16 @@ class TorchCalls(Expressions):
                 if value.kinds & v.DTYPE and value.dtype:
                     plain = plain._replace(dtype=value.dtype)
                 elif value.kinds & v.DTYPE:
-                    plain = plain._replace(dtype="bool" if plain.dtype == "bool" and method == "type_" else "")
+                    plain = plain._replace(
+                        dtype="bool" if plain.dtype == "bool" and method == "type_" else ""
+                    )
                 elif value.kinds == v.TEXT and isinstance(value.const, str):
                     target = v.ON_HOST if value.const == "cpu" else v.ON_DEVICE
                 elif value.kinds & v.DEVICE:
                     target = v.ON_HOST if value.flags & v.DEVICE_CPU else v.ON_DEVICE
-                elif value.is_tensor and (not value.needs or not value.flags & v.SYMBOL or value.dtype):
+                elif value.is_tensor and (
+                    not value.needs or not value.flags & v.SYMBOL or value.dtype
+                ):
                     target = value.device
                     plain = plain._replace(dtype=value.dtype)
                 elif value.is_tensor and value.needs[0].kind == "param" and base.flags & v.FRESH:
@@ -383,14 +455,27 @@ class TorchCalls(Expressions):
                     else:
                         return plain._replace(dtype="", device=v.ANYWHERE)
         if target == v.ON_HOST and base.device != v.ON_HOST:
-            if base.device == v.ON_DEVICE or method == "cpu" or _says_cpu([*positional, *named.values()]):
-                self.event("sync.copy", span_of(node), ".to('cpu')" if method == "to" else f".{method}()", base)
+            if (
+                base.device == v.ON_DEVICE
+                or method == "cpu"
+                or _says_cpu([*positional, *named.values()])
+            ):
+                self.event(
+                    "sync.copy",
+                    span_of(node),
+                    ".to('cpu')" if method == "to" else f".{method}()",
+                    base,
+                )
         if target == v.ON_DEVICE and base.device == v.ON_HOST:
             self.moved_to_device(base, function, node)
         elif target == v.ON_DEVICE and base.device == v.ANYWHERE and base.needs:
             origin = base.needs[0]
             if origin.kind == "return" and not self.quiet:
-                at_home = Value(v.TENSOR, needs=(Need("host", origin.owner, origin.name),), why="made on the host")
+                at_home = Value(
+                    v.TENSOR,
+                    needs=(Need("host", origin.owner, origin.name),),
+                    why="made on the host",
+                )
                 self.event("host.moved", span_of(node), source_of(node, 40), at_home)
         if target != v.ANYWHERE:
             plain = plain._replace(device=target)
@@ -418,7 +503,10 @@ def _says_cpu(values: list[Value]) -> bool:
 def _plain(value: Value) -> Value:
     """The tensor as the result of an operation: no longer the attribute or argument itself."""
     return value._replace(
-        flags=value.flags & _FLOW, items=None, item=None, kinds=value.kinds & v.TENSOR | (value.kinds & v.UNKNOWN)
+        flags=value.flags & _FLOW,
+        items=None,
+        item=None,
+        kinds=value.kinds & v.TENSOR | (value.kinds & v.UNKNOWN),
     )
 
 
@@ -462,7 +550,9 @@ def _rank_of_sizes(tail: str, positional: list[Value], node: ast.Call) -> int:
     return -1
 
 
-def _result_dtype(name: str, source: Value | None, tensors: list[Value], named: dict[str, Value]) -> str:
+def _result_dtype(
+    name: str, source: Value | None, tensors: list[Value], named: dict[str, Value]
+) -> str:
     said = named.get("dtype")
     if said is not None:
         return said.dtype
@@ -491,25 +581,43 @@ def _result_dtype(name: str, source: Value | None, tensors: list[Value], named: 
 
 
 def _rank(
-    name: str, source: Value | None, positional: list[Value], named: dict[str, Value], receiver: Value | None
+    name: str,
+    source: Value | None,
+    positional: list[Value],
+    named: dict[str, Value],
+    receiver: Value | None,
 ) -> int:
     if name in ops.REDUCTIONS:
         rest = positional if receiver is not None else positional[1:]
         if not rest and not {"dim", "axis", "keepdim"} & set(named):
             return 0
         return -1
-    if source is not None and name in ops.BOOL_OPS | {"abs", "neg", "clamp", "clone", "detach", "float", "masked_fill"}:
+    if source is not None and name in ops.BOOL_OPS | {
+        "abs",
+        "neg",
+        "clamp",
+        "clone",
+        "detach",
+        "float",
+        "masked_fill",
+    }:
         return source.ndim
     return -1
 
 
 def _shaped(
-    name: str, result: Value, positional: list[Value], named: dict[str, Value], receiver: Value | None
+    name: str,
+    result: Value,
+    positional: list[Value],
+    named: dict[str, Value],
+    receiver: Value | None,
 ) -> Value:
     """One tensor, or the tuple or list of tensors the operator gives."""
     rest = positional if receiver is not None else positional[1:]
-    if name in ops.PAIRS_ALWAYS or name in ops.PAIRS and (
-        "dim" in named or "keepdim" in named or bool(rest) and not rest[0].is_tensor
+    if (
+        name in ops.PAIRS_ALWAYS
+        or (name in ops.PAIRS
+        and ("dim" in named or "keepdim" in named or (bool(rest) and not rest[0].is_tensor)))
     ):
         indices = result._replace(dtype="int")
         return Value(v.SEQUENCE, items=(result, indices), flags=v.RESULT)
@@ -518,9 +626,17 @@ def _shaped(
     count = ops.TUPLES.get(name)
     if count:
         return v.sequence([result] * count)
-    if name == "where" and len(rest) == 0 and receiver is None or name == "nonzero" and "as_tuple" in named:
+    if (
+        (name == "where"
+        and len(rest) == 0
+        and receiver is None)
+        or (name == "nonzero"
+        and "as_tuple" in named)
+    ):
         return Value(v.SEQUENCE, item=result._replace(dtype="int", flags=result.flags | v.DYNAMIC))
-    if name in ("unique", "unique_consecutive") and ("return_inverse" in named or "return_counts" in named):
+    if name in ("unique", "unique_consecutive") and (
+        "return_inverse" in named or "return_counts" in named
+    ):
         return Value(v.SEQUENCE, item=result)
     return result
 

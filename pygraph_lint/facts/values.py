@@ -181,6 +181,12 @@ def join(a: Value, b: Value) -> Value:
     if not a_tensor or not b_tensor:
         flags |= (a.flags if a_tensor else b.flags) & (PLAIN | BUFFER)
     cls = a.cls if a.cls == b.cls or not b.cls else (b.cls if not a.cls else "")
-    if a.cls and b.cls and not cls and a.kinds & b.kinds & CALLABLE and len(a.cls) + len(b.cls) < 400:
+    if (
+        a.cls
+        and b.cls
+        and not cls
+        and a.kinds & b.kinds & CALLABLE
+        and len(a.cls) + len(b.cls) < 400
+    ):
         cls = ",".join(dict.fromkeys([*a.cls.split(","), *b.cls.split(",")]))
     return Value(kinds, dtype, device, ndim, flags, needs, items, item, cls, None, why)

@@ -1,0 +1,229 @@
+"""What files confirm for each other: regions, inheritance, calls, arguments, returns."""
+
+from __future__ import annotations
+
+from tests.facts.programs import confirmed, project
+
+LAYER = """
+    import torch
+    class Base(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mask", torch.zeros(3))
+        def helper(self, x):
+            print(x)
+"""
+
+
+def events(**files: str) -> dict[str, list[str]]:
+    """Kinds of confirmed events per module."""
+    linked, facts = project(**files)
+    return {name: [event.kind for event in confirmed(linked, each)] for name, each in facts.items()}
+
+
+def test_a_module_is_proven_through_files() -> None:
+    model = """
+        from base import Base
+        class Model(Base):
+            def forward(self, x):
+                self.helper(x)
+                if self.mask.sum() > 0:
+                    return x
+    """
+    assert events(base=LAYER, model=model) == {"base": ["call"], "model": ["branch.if"]}
+    plain = LAYER.replace("torch.nn.Module", "object").replace("super().__init__()", "pass")
+    assert events(base=plain, model=model) == {"base": [], "model": []}
+
+
+def test_a_parameter_is_what_callers_in_regions_pass() -> None:
+    tools = """
+        import torch
+        def pick(value, limit):
+            if value > limit:
+                return value
+    """
+    model = """
+        import torch
+        import tools
+        class Model(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                return tools.pick({}, 3)
+    """
+    assert events(tools=tools, model=model.format("x.sum()"))["tools"] == ["branch.if"]
+    assert events(tools=tools, model=model.format("x.shape[0]"))["tools"] == []
+    outside = "import torch, tools\ntools.pick(torch.ones(3), 3)"
+    assert events(tools=tools, model=outside)["tools"] == []
+
+
+def test_what_a_function_returns_is_known_to_its_callers() -> None:
+    tools = """
+        import torch
+        def split(x: torch.Tensor):
+            return x.sum(), x.shape[0]
+    """
+    model = """
+        import torch
+        from tools import split
+        class Model(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                total, count = split(x)
+                if count > 3:
+                    return x
+                if total > 3:
+                    return x
+    """
+    linked, facts = project(tools=tools, model=model)
+    (event,) = confirmed(linked, facts["model"])
+    assert event.span.line == 9
+
+
+def test_names_are_followed_through_re_exports() -> None:
+    files = {
+        "package__inner": "def leak(x):\n    print(x)\n",
+        "package": "from package.inner import *\n",
+        "model": """
+            import torch
+            from package import leak
+            class Model(torch.nn.Module):
+                def forward(self, x):
+                    leak(x)
+        """,
+    }
+    assert events(**files)["package.inner"] == ["call"]
+
+
+def test_roads_and_certainty() -> None:
+    source = """
+        import torch
+        def step(x):
+            return inner(x)
+        def inner(x):
+            print(x)
+        compiled = torch.compile(step)
+        class M(torch.nn.Module):
+            def forward(self, x):
+                print(x)
+    """
+    linked, _ = project(m=source)
+    region = linked.region("m.inner")
+    assert region is not None and region.certain
+    assert (
+        region.road[0].startswith("m.step (passed to torch.compile")
+        and "calls m.inner" in region.road[1]
+    )
+    forward = linked.region("m.M.forward")
+    assert forward is not None and not forward.certain
+    assert linked.region("m.<module>") is None
+
+
+def test_compile_in_all_its_forms_starts_a_region() -> None:
+    for use in (
+        "f = torch.compile(f)",
+        "torch.compile(f, dynamic=True)",
+        "torch.cuda.make_graphed_callables(f, ())",
+    ):
+        linked, _ = project(m=f"import torch\ndef f(x):\n    print(x)\n{use}\n")
+        assert linked.region("m.f") is not None, use
+    linked, _ = project(m="import torch\n@torch.compile(fullgraph=True)\ndef f(x):\n    print(x)\n")
+    assert linked.region("m.f") is not None
+    linked, _ = project(
+        m="import torch\nclass A:\n    def __call__(self, x):\n        print(x)\ntorch.compile(A())\n"
+    )
+    assert linked.region("m.A.__call__") is not None
+
+
+def test_a_capture_block_is_a_region() -> None:
+    source = """
+        import torch
+        def train(model, x):
+            g = torch.cuda.CUDAGraph()
+            print(x)
+            with torch.cuda.graph(g):
+                y = model(x)
+                print(y)
+    """
+    linked, facts = project(m=source)
+    assert [event.span.line for event in confirmed(linked, facts["m"])] == [8]
+
+
+def test_disable_ends_a_region() -> None:
+    source = """
+        import torch
+        @torch.compiler.disable
+        def log(x):
+            print(x)
+        class M(torch.nn.Module):
+            def forward(self, x):
+                log(x)
+    """
+    assert events(m=source) == {"m": []}
+
+
+def test_predicates_of_the_project_are_asked() -> None:
+    tools = """
+        import torch
+        def is_tracing():
+            return torch.compiler.is_compiling()
+        def is_odd(x):
+            return x % 2 == 1
+    """
+    model = """
+        import torch
+        from tools import is_tracing, is_odd
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor, n: int):
+                if not is_tracing() and x.sum() > 0:
+                    return x
+                if is_odd(n) and x.sum() > 0:
+                    return x
+    """
+    linked, facts = project(tools=tools, model=model)
+    assert [event.span.line for event in confirmed(linked, facts["model"])] == [8]
+
+
+def test_tables_of_functions_are_followed() -> None:
+    tools = """
+        def noisy(x):
+            print(x)
+        TABLE = {"noisy": noisy}
+    """
+    model = """
+        import torch
+        from tools import TABLE
+        class M(torch.nn.Module):
+            def forward(self, x):
+                return TABLE["noisy"](x)
+    """
+    assert events(tools=tools, model=model)["tools"] == ["call"]
+
+
+def test_overriding_methods_are_reached() -> None:
+    source = """
+        import torch
+        class A(torch.nn.Module):
+            def forward(self, x):
+                return self.act(x)
+            def act(self, x):
+                return x
+        class B(A):
+            def act(self, x):
+                print(x)
+    """
+    assert events(m=source) == {"m": ["call"]}
+
+
+def test_submodules_pass_their_arguments_on() -> None:
+    source = """
+        import torch
+        class Inner(torch.nn.Module):
+            def forward(self, value):
+                if value > 0:
+                    return value
+        class Outer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = Inner()
+            def forward(self, x: torch.Tensor):
+                return self.inner(x)
+    """
+    assert events(m=source) == {"m": ["branch.if"]}
