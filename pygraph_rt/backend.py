@@ -31,6 +31,7 @@ def _environment() -> Environment:
         stream=torch._C._cuda_getCurrentRawStream,
         same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
         reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
+        random_offset=lambda device: torch.cuda.default_generators[device].get_offset(),
     )
     return Environment(
         driver, platform, Disposal(driver, torch.cuda.synchronize, platform.capturing)

@@ -8,6 +8,7 @@ user's allocator cache is given up, so unlike `torch.cuda.graph` no device-wide 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from . import arena, outputs, parameters
+from .disposal import Handles
 from .driver import (
     EMPTY,
     KERNEL,
@@ -369,11 +371,13 @@ def capture(
     stays: frozenset[int],
     device: int,
     dynamic: bool,
+    discard: Callable[[Handles], None],
 ) -> Captured:
     """Capture `function` twice for these arguments and build its replay.
 
     `plan` and `requests` come from an ordinary call; `stays` are arguments that have not moved so far; `dynamic` says
-    that shapes may differ between calls, so that a served call has to compare them.
+    that shapes may differ between calls, so that a served call has to compare them; `discard` takes handles that are
+    no longer needed but may still be in use by the GPU.
     Raises Unprovable when the region cannot be proven right, and whatever the code raises under capture.
     """
     check_allocator()
@@ -393,7 +397,18 @@ def capture(
         if not first.raw:
             raise Unprovable("it launches no GPU work")
         replay = _build(
-            driver, platform, function, args, plan, patches, first, inputs, stays, device, dynamic
+            driver,
+            platform,
+            function,
+            args,
+            plan,
+            patches,
+            first,
+            inputs,
+            stays,
+            device,
+            dynamic,
+            discard,
         )
         if neighbours.library:
             replay.only_stream = platform.stream(device)
@@ -416,6 +431,7 @@ def _build(
     stays: frozenset[int],
     device: int,
     dynamic: bool,
+    discard: Callable[[Handles], None],
 ) -> Replay:
     tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
     clone = driver.clone_graph(recording.graph.raw_cuda_graph())
@@ -446,6 +462,7 @@ def _build(
             [(i, a.shape, a.stride()) for i, a in tensors] if dynamic else [],
             device,
             function,
+            discard,
         )
     except BaseException:
         if executable:
@@ -472,11 +489,11 @@ def _move_off_placeholders(driver: Driver, nodes: dict[int, RawNode], device: in
         if isinstance(params, MemcpyParams):
             copy = MemcpyParams.from_buffer_copy(params)
             copy.src_device, copy.dst_device = scratch.data_ptr(), scratch.data_ptr() + half
-            driver.set_memcpy_node(handle, copy)
+            driver.set_node(MEMCPY, handle, ctypes.addressof(copy))
         elif isinstance(params, MemsetParams):
             fill = MemsetParams.from_buffer_copy(params)
             fill.dst = scratch.data_ptr()
-            driver.set_memset_node(handle, fill)
+            driver.set_node(MEMSET, handle, ctypes.addressof(fill))
     return scratch
 
 

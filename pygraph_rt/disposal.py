@@ -9,6 +9,7 @@ from typing import Any
 from .driver import Driver
 from .errors import DriverError
 
+# An executable graph, the graph it was made from (0: still in use), and what the kernels need to stay loaded.
 Handles = tuple[int, int, Any]
 
 
@@ -45,7 +46,8 @@ class Disposal:
         for executable, graph, needed in waiting:
             try:
                 self._driver.destroy_exec(executable)
-                self._driver.destroy_graph(graph)
+                if graph:
+                    self._driver.destroy_graph(graph)
             except DriverError:  # the context is broken or gone: nothing is left to free
                 pass
             del needed

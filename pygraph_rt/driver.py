@@ -294,13 +294,17 @@ class Driver:
         self._call("cuGraphMemsetNodeGetParams", _ptr(node), ctypes.byref(params))
         return params
 
-    def set_memcpy_node(self, node: int, params: MemcpyParams) -> None:
-        """Replace a copy node's parameters in a graph that is not instantiated yet."""
-        self._call("cuGraphMemcpyNodeSetParams", _ptr(node), ctypes.byref(params))
+    def set_node(self, kind: int, node: int, address: int) -> None:
+        """Give a kernel, copy or memory-set node of a graph the parameters at `address`.
 
-    def set_memset_node(self, node: int, params: MemsetParams) -> None:
-        """Replace a memory-set node's parameters in a graph that is not instantiated yet."""
-        self._call("cuGraphMemsetNodeSetParams", _ptr(node), ctypes.byref(params))
+        What was instantiated from the graph before is not affected.
+        """
+        name = {
+            KERNEL: "cuGraphKernelNodeSetParams_v2",
+            MEMCPY: "cuGraphMemcpyNodeSetParams",
+            MEMSET: "cuGraphMemsetNodeSetParams",
+        }[kind]
+        self._call(name, _ptr(node), _ptr(address))
 
     def clone_graph(self, graph: int) -> int:
         """A copy of a graph that does not depend on the original."""

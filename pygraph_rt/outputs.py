@@ -188,6 +188,7 @@ def learn_outputs(
     inputs: Sequence[Any],
     constants: Sequence[torch.Tensor],
     trace: AllocationTrace,
+    device_type: str = "cuda",
 ) -> OutputPlan:
     """The output plan of one ordinary call. `inputs` are the tensors it was given, still alive.
 
@@ -202,7 +203,7 @@ def learn_outputs(
             continue
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             raise Unprovable(f"it returns a {type(value).__name__} that is no dense tensor")
-        if not value.is_cuda:
+        if value.device.type != device_type:
             raise Unprovable(
                 "it returns a CPU tensor; return it outside of the compiled region, or move it to the GPU"
             )

@@ -170,11 +170,11 @@ class Partition:
             self._decline(str(error))
             return self._function(args)
         inputs = list(args)
-        generator = torch.cuda.default_generators[self._device]
-        before = generator.get_offset()
+        drawn = self._environment.platform.random_offset
+        before = drawn(self._device)
         results = code(args)
         try:
-            if generator.get_offset() != before:
+            if drawn(self._device) != before:
                 raise Unprovable(
                     "it draws random numbers, which graphs do not follow yet; in evaluation, call .eval() on the model"
                 )
@@ -211,6 +211,7 @@ class Partition:
                 stays,
                 self._device,
                 self._dynamic,
+                environment.disposal.add,
             )
         except (PygraphError, RuntimeError, ValueError, TypeError, AssertionError) as error:
             self._decline(capture.reason_of(error))

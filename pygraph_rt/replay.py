@@ -10,12 +10,12 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
+from .disposal import Handles
 from .driver import Driver
 from .errors import DriverError
 from .outputs import Allocate, Fixed, Fresh, OfInput, OutputPlan
@@ -23,6 +23,9 @@ from .parameters import Block, Patch, PatchPlan
 from .templates import NodeTemplates
 
 CLASS_MASK = 255
+_FIRST_WINDOW = 2
+_WINDOW_GROWTH = 4
+_WORTH_SETTLING = 4
 _FEW = 8
 
 
@@ -84,7 +87,9 @@ class Platform:
         stream: Callable[[int], int],
         same_addresses: Callable[[list[Any], list[Any], list[int]], bool],
         reinterpret: Callable[..., torch.Tensor],
+        random_offset: Callable[[int], int],
     ) -> None:
+        self.random_offset = random_offset
         self.state = state
         self.capturing = capturing
         self.device = device
@@ -124,10 +129,12 @@ class Replay:
         shapes: Sequence[tuple[int, Any, Any]],
         device: int,
         keep: Any,
+        discard: Callable[[Handles], None],
     ) -> None:
         """`inputs` maps an argument's index to (alignment class at capture, whether it stayed put so far);
         `scalars` are the other arguments' (index, value); `shapes` the (index, size, strides) of tensors that have
-        to be compared on each call; `keep` is whatever the kernels need to stay loaded."""
+        to be compared on each call; `keep` is whatever the kernels need to stay loaded; `discard` takes handles that the GPU may still be
+        using."""
         self._driver = driver
         self._platform = platform
         self._executable = executable
@@ -154,12 +161,24 @@ class Replay:
             (followers.get(Block("output", i)), s.size, s.stride, s.dtype)
             for i, s in enumerate(outputs.storages)
         ]
-        self._submit: dict[int, Callable[[], int]] = {
-            node: partial(*templates.submission(node, driver, executable))
-            for node in {p.node for p in plan.patches}
-        }
+        self._discard = discard
+        self._patchable = sorted({p.node for p in plan.patches})
+        self._submit: dict[int, Callable[[], int]] = {}
+        self._bind()
         self._dirty: set[int] = set()
+        # Nodes updated since the executable was made, and those of them updated in the current window of launches.
+        self._loose: set[int] = set()
+        self._touched: set[int] = set()
+        self._settle_at = _FIRST_WINDOW
+        self._window = _FIRST_WINDOW
         self._prepare_inputs(inputs, followers)
+
+    def _bind(self) -> None:
+        """Make each node's ready-made driver call for the executable in use."""
+        self._submit = {
+            node: self._templates.submission(node, self._driver, self._executable)
+            for node in self._patchable
+        }
 
     def _prepare_inputs(
         self, inputs: dict[int, tuple[int, bool]], followers: dict[Block, Follower]
@@ -178,7 +197,7 @@ class Replay:
         self._still = still
         self._moving = [m for i, m in self._all.items() if i not in set(still)]
 
-    def _settle(self, args: list[Any]) -> bool:
+    def _follow_still(self, args: list[Any]) -> bool:
         """Follow inputs that had stayed put until now; those that move from here on are compared one by one."""
         changed = [
             (index, address)
@@ -222,9 +241,12 @@ class Replay:
             return None
         # What was written but not yet submitted stays in `_dirty` when this call ends early.
         dirty = self._dirty
-        if self._still and not platform.same_addresses(args, self._still_addresses, self._still):
-            if not self._settle(args):
-                return None
+        if (
+            self._still
+            and not platform.same_addresses(args, self._still_addresses, self._still)
+            and not self._follow_still(args)
+        ):
+            return None
         for item in self._moving:
             address = args[item.index].data_ptr()
             follower = item.follower
@@ -261,6 +283,8 @@ class Replay:
         self.launches += 1
         results = self._results(args, made)
         args.clear()
+        if self.launches >= self._settle_at:
+            self._settle_nodes()
         return results
 
     def _resubmit(self, dirty: set[int]) -> None:
@@ -273,7 +297,33 @@ class Replay:
                     f"{self._driver.describe(code)}"
                 )
         self.patched += len(dirty)
+        self._loose |= dirty
+        self._touched |= dirty
         dirty.clear()
+
+    def _settle_nodes(self) -> None:
+        """Make a new executable when many nodes hold addresses that no longer change.
+
+        A node runs about a third of a microsecond slower once its parameters were updated, until a new executable is
+        made from the graph. Windows of launches grow, so that this happens a few times at most.
+        """
+        rested = self._loose - self._touched
+        self._touched.clear()
+        self._window *= _WINDOW_GROWTH
+        self._settle_at = self.launches + self._window
+        if len(rested) < _WORTH_SETTLING:
+            return
+        try:
+            for node in self._loose:
+                self._templates.store(node, self._driver)
+            executable = self._driver.instantiate(self._graph)
+        except DriverError:  # the executable in use stays right, only slower
+            self._settle_at = 1 << 62
+            return
+        self._discard((self._executable, 0, None))
+        self._executable = executable
+        self._loose.clear()
+        self._bind()
 
     def _results(self, args: list[Any], made: list[torch.Tensor]) -> tuple[Any, ...]:
         reinterpret = self._platform.reinterpret

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .driver import Driver, KernelNode, KernelParams, MemcpyParams, MemsetParams
+from .driver import (
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    Driver,
+    KernelNode,
+    KernelParams,
+    MemcpyParams,
+    MemsetParams,
+)
 
 _ALIGN = 16
 
@@ -125,20 +135,28 @@ class NodeTemplates:
             return f"a copy of {params.width} bytes"
         return f"a memory set of {params.width} elements of {params.element_size} bytes"
 
-    def submission(
-        self, node: int, driver: Driver, executable: int
-    ) -> tuple[Callable[..., int], Any, Any, Any] | tuple[Callable[..., int], Any, Any, Any, Any]:
-        """The driver function that puts a node's parameters into an executable graph, and its arguments."""
+    def store(self, node: int, driver: Driver) -> None:
+        """Put a node's parameters into its graph, for the next executable made from it."""
+        raw = self._nodes[node]
+        kind = MEMSET
+        if isinstance(raw.params, KernelNode):
+            kind = KERNEL
+        elif isinstance(raw.params, MemcpyParams):
+            kind = MEMCPY
+        driver.set_node(kind, raw.handle, ctypes.addressof(self._structs[node]))
+
+    def submission(self, node: int, driver: Driver, executable: int) -> Callable[[], int]:
+        """A call that puts a node's parameters into an executable graph; returns the driver's error code."""
         raw = self._nodes[node]
         where = ctypes.addressof(self._structs[node])
         if isinstance(raw.params, KernelNode):
-            return driver.exec_set_kernel, executable, raw.handle, where
+            return partial(driver.exec_set_kernel, executable, raw.handle, where)
         setter = (
             driver.exec_set_memcpy
             if isinstance(raw.params, MemcpyParams)
             else driver.exec_set_memset
         )
-        return setter, executable, raw.handle, where, self._context
+        return partial(setter, executable, raw.handle, where, self._context)
 
 
 def _padded(size: int) -> int:

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+
+# Kernels are tuned once and remembered in this folder; a folder that other processes tune in at the same time would
+# make two compilations of one model differ. Set before torch is imported.
+os.environ.setdefault(
+    "TORCHINDUCTOR_CACHE_DIR",
+    tempfile.mkdtemp(prefix=f"pygraph-gpu-tests-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-"),
+)
+
 import pytest
 import torch
 

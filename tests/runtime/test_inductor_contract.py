@@ -1,0 +1,165 @@
+"""What the adapter expects of Inductor, and what it makes of the compiled graphs of torch 2.11 to 2.15."""
+
+from __future__ import annotations
+
+import inspect
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from pygraph_rt import inductor
+from pygraph_rt.inductor import PartitionInfo, wrap_partitions
+
+
+class Runner:
+    """The generated module's runner, as it has been since 2.9."""
+
+    def __init__(self, partitions: list[Any]) -> None:
+        self.partitions = partitions
+
+    def recursively_apply_fns(self, fns: list[Any]) -> None:
+        self.partitions = [fn(c) for fn, c in zip(fns, self.partitions)]
+
+
+def compiled(version: tuple[int, int], partitions: list[list[int | None]]) -> Any:
+    """A compiled graph with the fields of a torch version; output mappings became lists of lists in 2.14."""
+    runner = Runner([f"partition {i}" for i in range(len(partitions))])
+    outputs: list[Any] = [[0]] if version >= (2, 14) else [0]
+    graph = SimpleNamespace(
+        recursively_apply_fns=runner.recursively_apply_fns,
+        compiled_fn_runner=runner,
+        partition_maps=[
+            SimpleNamespace(
+                id=i, input_index_mapping=m, output_index_mapping=outputs, constant_names=[]
+            )
+            for i, m in enumerate(partitions)
+        ],
+        device_types={"cuda"},
+        device_idxs={1},
+        mutated_input_idxs={2},
+    )
+    if version >= (2, 13):
+        graph._defers_input_alignment = True
+    return graph
+
+
+def wrapped(graph: Any, inputs: list[Any] | None = None) -> list[tuple[Any, PartitionInfo]]:
+    seen: list[tuple[Any, PartitionInfo]] = []
+
+    def wrap(function: Any, info: PartitionInfo) -> Any:
+        seen.append((function, info))
+        return ("wrapped", function)
+
+    wrap_partitions(graph, inputs or [torch.ones(1)], "graph 0/0", "f at m.py:1", wrap)
+    return seen
+
+
+@pytest.mark.parametrize("version", [(2, 11), (2, 12), (2, 13), (2, 14), (2, 15)])
+def test_every_partition_is_wrapped_with_what_it_may_write_to(version: tuple[int, int]) -> None:
+    graph = compiled(version, [[0, 1, 2], [None, 2, 0]])
+    (first, a), (second, b) = wrapped(graph)
+    assert (first, second) == ("partition 0", "partition 1")
+    assert (a.written, b.written) == (frozenset({2}), frozenset({0, 1}))
+    assert (a.device, a.dynamic) == (1, False)
+    assert a.region.name == "graph 0/0 partition 1 of 2"
+    assert graph.compiled_fn_runner.partitions[0] == ("wrapped", "partition 0")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"partition_maps": None},
+        {"partition_maps": []},
+        {"recursively_apply_fns": None},
+        {"device_types": {"cpu"}},
+    ],
+)
+def test_a_graph_without_gpu_partitions_is_left_as_it_is(change: dict[str, Any]) -> None:
+    graph = compiled((2, 13), [[0]])
+    for name, value in change.items():
+        setattr(graph, name, value)
+    assert wrapped(graph) == []
+
+
+def test_something_else_than_a_compiled_graph_is_left_as_it_is() -> None:
+    assert wrapped(lambda args: args) == []
+
+
+def test_the_installed_torch_has_what_the_adapter_uses() -> None:
+    import torch._functorch.config
+    import torch._inductor
+    from torch._inductor import config
+    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+    from torch._inductor.output_code import CompiledFxGraph
+    from torch._inductor.utils import BoxedBool, GraphPartitionMap
+
+    assert {"inner_compile", "config_patches"} <= set(inspect.signature(compile_fx).parameters)
+    assert "kwargs" in inspect.signature(compile_fx_inner).parameters
+    fields = set(CompiledFxGraph.__dataclass_fields__)
+    assert {
+        "recursively_apply_fns",
+        "partition_maps",
+        "device_types",
+        "device_idxs",
+        "mutated_input_idxs",
+    } <= fields
+    assert "input_index_mapping" in GraphPartitionMap.__dataclass_fields__
+    assert not BoxedBool(False)
+    assert isinstance(torch._functorch.config.enable_autograd_cache, bool)
+    assert {"triton.cudagraphs", "graph_partition"} <= set(config.get_config_copy())
+    assert "triton.cudagraphs" in torch._inductor.list_mode_options("reduce-overhead")
+    source = inspect.getsource(torch._inductor.codegen.wrapper)
+    assert "empty_strided_cuda = torch._C._dynamo.guards._empty_strided_cuda" in source
+    assert hasattr(torch._C._dynamo.guards, "_reinterpret_tensor")
+
+
+def test_the_inner_compile_is_reached_on_every_compile_without_graphs_of_inductors_own() -> None:
+    seen: list[Any] = []
+
+    def wrap(function: Any, info: PartitionInfo) -> Any:
+        raise AssertionError("a CPU graph has no partition to wrap")
+
+    original = inductor.wrap_partitions
+
+    def spy(graph: Any, *rest: Any) -> None:
+        seen.append(graph)
+        original(graph, *rest)
+
+    def backend(gm: Any, inputs: Any) -> Any:
+        return inductor.compile_graphed(gm, inputs, {}, wrap)
+
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(inductor, "wrap_partitions", spy)
+        for _ in range(2):
+            torch._dynamo.reset()
+            run = torch.compile(lambda x: torch.relu(x) + 1, backend=backend)
+            assert torch.equal(run(torch.zeros(3)), torch.ones(3))
+    assert len(seen) == 2
+    assert not any(g.fx_kwargs["cudagraphs"] for g in seen)
+
+
+def test_training_graphs_are_compiled_as_plain_inductor_does() -> None:
+    from torch._inductor import config
+
+    seen: list[tuple[bool, bool]] = []
+
+    def inner(graph: Any, inputs: Any, **kwargs: Any) -> str:
+        seen.append((bool(kwargs["cudagraphs"]), config.triton.cudagraphs))
+        return "compiled"
+
+    with config.patch({"triton.cudagraphs": True}):
+        kwargs = {"is_inference": False, "cudagraphs": True}
+        assert inductor._compile_training(inner, None, [], kwargs) == "compiled"
+    assert seen == [(False, False)]
+
+
+@pytest.mark.parametrize("version", ["2.10.1", "2.16.0a0+git", "3.0"])
+def test_an_unknown_torch_is_named(version: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "__version__", version)
+        reason = inductor.why_plain()
+    assert reason is not None
+    assert version in reason
+    assert "plain Inductor" in reason

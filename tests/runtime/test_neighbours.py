@@ -1,0 +1,55 @@
+"""Telling addresses of foreign memory from numbers that only look like them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pygraph_rt.neighbours import Neighbours
+
+HIGH, LOW = 0x7F12_0000_0000, 0x3_8880_0000
+BLOCK = 1 << 20
+
+
+def snapshot(*bases: int) -> list[dict[str, Any]]:
+    """Segments of two blocks: the first one in use, the second one free."""
+    blocks = [{"size": BLOCK, "state": s} for s in ("active_allocated", "inactive")]
+    return [{"address": b, "total_size": 2 * BLOCK, "blocks": blocks} for b in bases]
+
+
+def ask(word: int, kind: str | None = "device") -> tuple[str | None, bool]:
+    neighbours = Neighbours(snapshot(HIGH, LOW), lambda address: kind)
+    return neighbours.owner(word), neighbours.library
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        (HIGH, "device memory"),
+        (HIGH + 12345, "device memory"),
+        (HIGH + BLOCK + 64, "device memory"),
+        (0x7E00_0000_0000, "device memory"),
+        (LOW, "device memory"),
+        (LOW + 256, "device memory"),
+        (LOW + 0x8889, None),  # the multiplier of a division by 15, and a 3
+        (LOW + BLOCK + 256, None),  # nothing lives there
+    ],
+)
+def test_addresses_and_numbers_are_told_apart(word: int, expected: str | None) -> None:
+    assert ask(word) == (expected, False)
+
+
+def test_what_cuda_does_not_know_is_a_number() -> None:
+    assert ask(HIGH, None) == (None, False)
+    assert ask(5) == (None, False)
+    assert ask(1 << 60) == (None, False)
+
+
+def test_host_memory_is_named() -> None:
+    assert ask(0x7F55_0000_0000, "host") == ("host memory", False)
+    assert ask(0x2_0000_0000, "host") == ("host memory", False)
+
+
+def test_a_low_word_in_memory_of_a_library_is_noted() -> None:
+    assert ask(0x3_3F00_0000) == (None, True)

@@ -1,0 +1,127 @@
+"""Which allocation becomes which output, on code like the generated one, with CPU memory."""
+
+from __future__ import annotations
+
+import textwrap
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from pygraph_rt import outputs
+from pygraph_rt.errors import Unprovable
+from pygraph_rt.outputs import AllocationTrace, Fixed, Fresh, OfInput, PlacedAllocator
+
+
+def empty(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty_strided(size, stride, dtype=dtype)
+
+
+def generated(body: str) -> Callable[[list[Any]], Any]:
+    """A function in a module of its own, whose buffers come from `empty_strided_cuda`."""
+    module = types.ModuleType("generated")
+    module.__dict__.update(
+        empty_strided_cuda=empty,
+        torch=torch,
+        view=torch._C._dynamo.guards._reinterpret_tensor,
+        constant=torch.ones(3),
+    )
+    lines = textwrap.indent(textwrap.dedent(body).strip(), "    ")
+    exec(f"def partition_0(args):\n{lines}\n", module.__dict__)
+    return module.__dict__["partition_0"]  # type: ignore[no-any-return]
+
+
+def learn(body: str, inputs: list[Any]) -> outputs.OutputPlan:
+    function = generated(body)
+    trace = AllocationTrace(outputs.allocator_of(function))
+    results = outputs.with_allocator(function, trace)(list(inputs))
+    constants = [function.__globals__["constant"]]
+    return outputs.learn_outputs(results, inputs, constants, trace, "cpu")
+
+
+def test_an_output_is_traced_to_its_allocation_past_dead_intermediates() -> None:
+    plan = learn(
+        """
+        a, = args
+        args.clear()
+        buf0 = empty_strided_cuda((4,), (1,), torch.float32)
+        del buf0
+        buf1 = empty_strided_cuda((4,), (1,), torch.float32)
+        buf2 = empty_strided_cuda((2, 2), (2, 1), torch.float32)
+        return (buf2, buf1)
+        """,
+        [torch.ones(4)],
+    )
+    assert [s.allocation for s in plan.storages] == [2, 1]
+    assert plan.outputs == (
+        Fresh(0, (2, 2), (2, 1), 0, True),
+        Fresh(1, (4,), (1,), 0, True),
+    )
+    assert plan.allocations == 3
+
+
+def test_views_of_one_buffer_share_a_storage() -> None:
+    plan = learn(
+        """
+        buf0 = empty_strided_cuda((8,), (1,), torch.float32)
+        return (view(buf0, (4,), (2,), 1), buf0)
+        """,
+        [],
+    )
+    assert len(plan.storages) == 1
+    assert plan.outputs == (Fresh(0, (4,), (2,), 1, False), Fresh(0, (8,), (1,), 0, True))
+
+
+def test_inputs_views_of_inputs_and_fixed_results() -> None:
+    plan = learn(
+        "a, b = args\nreturn (b, view(a, (2,), (1,), 3), None, 7, constant)",
+        [torch.ones(8)[2:], torch.ones(2)],
+    )
+    assert plan.storages == ()
+    assert plan.outputs[:2] == (OfInput(1, True, (), (), 0), OfInput(0, False, (2,), (1,), 3))
+    assert [type(o) for o in plan.outputs[2:]] == [Fixed] * 3
+
+
+def test_memory_that_a_library_call_returns_is_known_as_such() -> None:
+    plan = learn("x = torch.ones(6)\nreturn (x[2:], x)", [])
+    (storage,) = plan.storages
+    assert (storage.allocation, storage.nbytes, storage.size) == (None, 24, (6,))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return (torch.ones(2, device='meta'),)", "CPU tensor"),
+        ("return (torch.ones(2).to_sparse(),)", "no dense tensor"),
+        ("return ('text',)", "no dense tensor"),
+        ("a, b = args\nreturn (view(a, (1,), (1,), 0),)", "cannot be told"),
+        ("a, b = args\nreturn (a.view(torch.int32),)", "cannot be told"),
+        (
+            "x = empty_strided_cuda((4,), (1,), torch.float32)\nreturn (x, x.view(torch.int32))",
+            "two dtypes",
+        ),
+    ],
+)
+def test_results_that_cannot_be_rebuilt_are_refused(body: str, words: str) -> None:
+    base = torch.ones(4)
+    with pytest.raises(Unprovable, match=words):
+        learn(body, [base, base[1:]])
+
+
+def test_a_placed_allocation_is_handed_out_and_others_are_not() -> None:
+    requests = [((4,), (1,), torch.float32), ((2,), (1,), torch.float32)]
+    mine = torch.empty(2)
+    allocator = PlacedAllocator(empty, requests, {1: mine})
+    assert allocator((4,), (1,), torch.float32) is not mine
+    assert allocator((2,), (1,), torch.float32) is mine
+    with pytest.raises(Unprovable, match="other memory"):
+        allocator((2,), (1,), torch.float32)
+
+
+def test_code_that_is_no_python_function_is_refused() -> None:
+    with pytest.raises(Unprovable, match="not a Python function"):
+        outputs.with_allocator(print, empty)
+    with pytest.raises(Unprovable, match="not known to pygraph"):
+        outputs.allocator_of(print)

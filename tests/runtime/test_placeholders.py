@@ -1,0 +1,69 @@
+"""Placeholder addresses: a range for each block, guarded, aligned as asked, and given back in order."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pygraph_rt.errors import DriverError
+from pygraph_rt.parameters import AddressMap, Block
+from pygraph_rt.placeholders import ALIGNMENT, Placeholders, Request, extent, layout
+from tests.runtime.fake_driver import FakeDriver
+
+PAGE = 2 << 20
+requests = st.lists(
+    st.tuples(st.integers(1, 5 * PAGE), st.integers(0, ALIGNMENT - 1)), min_size=1, max_size=12
+).map(lambda items: [Request(Block("input", i), n, r) for i, (n, r) in enumerate(items)])
+
+
+@settings(max_examples=100, deadline=None)
+@given(requests)
+def test_ranges_are_apart_guarded_and_aligned(wanted: list[Request]) -> None:
+    ranges, span = layout(wanted, PAGE)
+    blocks = AddressMap(ranges)
+    assert span % PAGE == 0
+    for request, found in zip(wanted, ranges):
+        assert found.base % ALIGNMENT == request.residue
+        assert found.base - found.before >= 0
+        assert found.base + found.size + found.after <= span
+        for offset in (-1024, 0, request.nbytes, request.nbytes + 1024):
+            assert blocks.find(found.base + offset) == (request.block, offset)
+
+
+def test_everything_is_given_back_once_and_in_order() -> None:
+    driver = FakeDriver()
+    places = Placeholders(driver, 0, [Request(Block("input", 0), 3 * PAGE, 0)])  # type: ignore[arg-type]
+    mapped = [entry for entry in driver.log if entry[0] == "map"]
+    assert len(mapped) == 5
+    assert {size for _, _, size in mapped} == {PAGE}
+    places.close()
+    places.close()
+    assert [entry[0] for entry in driver.log if entry[0] not in ("map",)] == [
+        "create",
+        "reserve",
+        "access",
+        "unmap",
+        "free",
+        "release",
+    ]
+
+
+@pytest.mark.parametrize("call", ["reserve", "map"])
+def test_a_failure_on_the_way_leaves_nothing_behind(call: str) -> None:
+    driver = FakeDriver()
+    driver.fail = lambda name: int(name == call)
+    with pytest.raises(DriverError):
+        Placeholders(driver, 0, [Request(Block("input", 0), PAGE, 0)])  # type: ignore[arg-type]
+    opened = {"create": 0, "reserve": 0}
+    for entry in driver.log:
+        opened["create"] += (entry[0] == "create") - (entry[0] == "release")
+        opened["reserve"] += (entry[0] == "reserve") - (entry[0] == "free")
+    assert opened == {"create": 0, "reserve": 0}
+
+
+def test_extent_counts_to_the_last_element() -> None:
+    assert extent((4, 3), (3, 1), 4) == 48
+    assert extent((4, 3), (10, 2), 2) == 70
+    assert extent((), (), 8) == 8
+    assert extent((0, 3), (3, 1), 4) == 0

@@ -1,0 +1,345 @@
+"""The hot path against a driver that keeps books: what is patched, when, and what a call gets back."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+from pygraph_rt import replay as replay_module
+from pygraph_rt.disposal import Disposal
+from pygraph_rt.driver import KernelNode, KernelParams
+from pygraph_rt.errors import DriverError
+from pygraph_rt.outputs import Fixed, Fresh, OfInput, OutputPlan, Storage
+from pygraph_rt.parameters import Block, Patch, PatchPlan
+from pygraph_rt.replay import Platform, Replay, alignment_class, same_addresses
+from pygraph_rt.templates import NodeTemplates, RawNode
+from tests.runtime.fake_driver import FakeDriver
+
+WEIGHT, FIRST, SECOND = 0, 1, 2
+OUT, POOL = Block("output", 0), Block("pool", 0)
+# node 0 reads the weight and input 1 into the pool, node 1 pool and input 2 into the output,
+# node 2 has many words of the pool, which takes the vectorized road.
+PATCHES = (
+    Patch(0, 0, 0, Block("input", WEIGHT), 0),
+    Patch(0, 1, 0, Block("input", FIRST), 16),
+    Patch(0, 2, 0, POOL, 512),
+    Patch(1, 0, 0, POOL, 512),
+    Patch(1, 1, 0, Block("input", SECOND), 0),
+    Patch(1, 2, 0, OUT, 0),
+    *(Patch(2, 0, 12 * i + 4, POOL, 8 * i) for i in range(12)),
+)
+SIZES = {0: [8, 8, 8], 1: [8, 8, 8], 2: [148]}
+
+
+class Rig:
+    """One replay on CPU tensors, with every answer of torch under the test's control."""
+
+    def __init__(self, stays: tuple[int, ...] = (WEIGHT,)) -> None:
+        self.driver = FakeDriver()
+        self.discarded: list[Any] = []
+        self.state: Any = ("state",)
+        self.capturing = False
+        self.device = 0
+        self.stream = 7
+        self.held: list[torch.Tensor] = []
+        self.allocated = 0
+        self.fail_allocation = 0
+        platform = Platform(
+            state=lambda: self.state,
+            capturing=lambda: self.capturing,
+            device=lambda: self.device,
+            stream=lambda device: self.stream,
+            same_addresses=same_addresses,
+            reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
+            random_offset=lambda device: 0,
+        )
+        kernel = bytes(KernelParams())
+        nodes = {}
+        for node, sizes in SIZES.items():
+            fields = tuple(b"\xab" * s for s in sizes)
+            layout = tuple((8 * i, s) for i, s in enumerate(sizes))
+            nodes[node] = RawNode(node, KernelNode(f"k{node}", (), kernel, layout, 0, fields))
+        self.driver.sizes = SIZES
+        self.outputs = OutputPlan(
+            (Storage((4, 4), (4, 1), torch.float32, 64, 0),),
+            (
+                Fresh(0, (4, 4), (4, 1), 0, True),
+                Fresh(0, (4,), (1,), 4, False),
+                OfInput(FIRST, True, (), (), 0),
+                OfInput(SECOND, False, (2,), (1,), 1),
+                Fixed(None),
+                Fixed(3),
+            ),
+            1,
+        )
+        self.replay = Replay(
+            self.driver,  # type: ignore[arg-type]
+            platform,
+            1000,
+            2000,
+            NodeTemplates(nodes, 0),
+            PatchPlan(PATCHES, 3),
+            self.outputs,
+            {POOL: 4096},
+            {i: (64, i in stays) for i in (WEIGHT, FIRST, SECOND)},
+            [(3, 5)],
+            self.allocate,
+            [],
+            0,
+            "kept",
+            self.discarded.append,
+        )
+        self.weight = self.aligned()
+
+    def allocate(self, size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+        self.allocated += 1
+        if self.fail_allocation and self.allocated >= self.fail_allocation:
+            raise torch.OutOfMemoryError("no memory")
+        tensor = torch.empty_strided(size, stride, dtype=dtype)
+        self.held.append(tensor)
+        return tensor
+
+    def aligned(self, residue: int = 64) -> torch.Tensor:
+        """16 floats whose address is `residue` more than a multiple of 256."""
+        room = torch.zeros(256)
+        start = (residue - room.data_ptr()) % 256 // 4
+        tensor = room[start : start + 16]
+        assert tensor.data_ptr() % 256 == residue
+        return tensor
+
+    def args(self, first: Any = None, second: Any = None) -> list[Any]:
+        return [
+            self.weight,
+            self.aligned() if first is None else first,
+            self.aligned() if second is None else second,
+            5,
+        ]
+
+    def expected(self, args: list[Any], pool: int, out: int) -> dict[int, list[bytes]]:
+        addresses = {Block("input", i): args[i].data_ptr() for i in range(3)}
+        addresses |= {POOL: pool, OUT: out}
+        fields = {n: [bytearray(b"\xab" * s) for s in sizes] for n, sizes in SIZES.items()}
+        for p in PATCHES:
+            value = (addresses[p.block] + p.addend).to_bytes(8, "little")
+            fields[p.node][p.field][p.offset : p.offset + 8] = value
+        return {n: [bytes(f) for f in fs] for n, fs in fields.items()}
+
+
+def test_a_launch_sees_every_address_of_its_call() -> None:
+    rig = Rig()
+    for _ in range(3):
+        args = rig.args()
+        kept = list(args)
+        results = rig.replay(args)
+        assert results is not None
+        assert args == []
+        pool, out = rig.held[-2:]
+        executable, stream, seen = rig.driver.launches[-1]
+        assert (executable, stream) == (1000, 7)
+        assert seen == rig.expected(kept, pool.data_ptr(), out.data_ptr())
+        assert results[0] is out
+        assert results[1].data_ptr() == out.data_ptr() + 16
+        assert results[2] is kept[FIRST]
+        assert results[3].data_ptr() == kept[SECOND].data_ptr() + 4
+        assert results[4:] == (None, 3)
+
+
+def test_only_nodes_of_moved_blocks_are_submitted_again() -> None:
+    rig = Rig()
+    pool, out = torch.empty(4096, dtype=torch.uint8), torch.empty(4, 4)
+    rig.replay._allocate = lambda size, stride, dtype: pool if dtype is torch.uint8 else out
+    first, second = rig.aligned(), rig.aligned()
+    rig.replay(rig.args(first, second))
+    assert sorted(rig.driver.submitted) == [0, 1, 2]
+    rig.driver.submitted.clear()
+    rig.replay(rig.args(first, second))
+    assert rig.driver.submitted == []
+    rig.replay(rig.args(rig.aligned(), second))
+    assert rig.driver.submitted == [0]
+    rig.driver.submitted.clear()
+    rig.weight = rig.aligned()
+    rig.replay(rig.args(first, rig.aligned()))
+    assert sorted(rig.driver.submitted) == [0, 1]
+    assert rig.replay.patched == 6
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rig, args: setattr(rig, "state", ("other",)),
+        lambda rig, args: setattr(rig, "capturing", True),
+        lambda rig, args: setattr(rig, "device", 1),
+        lambda rig, args: args.__setitem__(3, 6),
+        lambda rig, args: args.__setitem__(FIRST, rig.aligned(4)),
+        lambda rig, args: args.__setitem__(SECOND, rig.aligned(128)),
+        lambda rig, args: args.__setitem__(WEIGHT, rig.aligned(32)),
+        lambda rig, args: setattr(rig.replay, "only_stream", 8),
+    ],
+    ids="state capturing device integer alignment stricter weight stream".split(),
+)
+def test_a_call_that_differs_is_not_served_and_not_touched(change: Any) -> None:
+    rig = Rig()
+    rig.replay(rig.args())
+    args = rig.args()
+    change(rig, args)
+    kept = list(args)
+    assert rig.replay(args) is None
+    assert len(args) == 4
+    assert all(a is b for a, b in zip(args, kept))
+    assert len(rig.driver.launches) == 1
+
+
+def test_after_a_refused_call_nothing_stale_is_launched() -> None:
+    rig = Rig()
+    rig.replay(rig.args())
+    # The first input has been written when the second one turns out to be misaligned.
+    assert rig.replay(rig.args(second=rig.aligned(4))) is None
+    args = rig.args()
+    kept = list(args)
+    rig.replay(args)
+    pool, out = rig.held[-2:]
+    assert rig.driver.launches[-1][2] == rig.expected(kept, pool.data_ptr(), out.data_ptr())
+
+
+def test_running_out_of_memory_leaves_the_next_call_right() -> None:
+    rig = Rig()
+    rig.replay(rig.args())
+    rig.fail_allocation = rig.allocated + 2
+    args = rig.args()
+    with pytest.raises(torch.OutOfMemoryError):
+        rig.replay(args)
+    assert len(args) == 4
+    rig.fail_allocation = 0
+    again = list(args)
+    rig.replay(args)
+    pool, out = rig.held[-2:]
+    assert rig.driver.launches[-1][2] == rig.expected(again, pool.data_ptr(), out.data_ptr())
+
+
+@pytest.mark.parametrize("call", ["set", "launch"])
+def test_a_driver_error_is_raised_before_the_arguments_are_given_up(call: str) -> None:
+    rig = Rig()
+    rig.driver.fail = lambda name: 700 if name == call else 0
+    args = rig.args()
+    with pytest.raises(DriverError, match="FAKE_ERROR_700"):
+        rig.replay(args)
+    assert len(args) == 4
+
+
+def test_an_input_that_stayed_and_then_moves_is_followed() -> None:
+    rig = Rig(stays=(WEIGHT, FIRST, SECOND))
+    for _ in range(4):
+        args = rig.args()
+        rig.weight = rig.aligned()
+        kept = list(args)
+        rig.replay(args)
+        pool, out = rig.held[-2:]
+        assert rig.driver.launches[-1][2] == rig.expected(kept, pool.data_ptr(), out.data_ptr())
+
+
+def test_nodes_that_came_to_rest_get_a_new_executable_with_the_same_addresses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(replay_module, "_WORTH_SETTLING", 1)
+    rig = Rig()
+    pool, out = torch.empty(4096, dtype=torch.uint8), torch.empty(4, 4)
+    rig.replay._allocate = lambda size, stride, dtype: pool if dtype is torch.uint8 else out
+    second = rig.aligned()
+    for call in range(60):
+        args = rig.args(second=second)
+        kept = list(args)
+        rig.held += kept[1:3]
+        assert rig.replay(args) is not None
+        executable, _, seen = rig.driver.launches[-1]
+        assert seen == rig.expected(kept, pool.data_ptr(), out.data_ptr()), call
+    made = [entry[1] for entry in rig.driver.log if entry[0] == "instantiate"]
+    assert len(made) == 1
+    assert executable == made[0]
+    assert rig.discarded == [(1000, 0, None)]
+
+
+def test_a_new_executable_that_cannot_be_made_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(replay_module, "_WORTH_SETTLING", 1)
+    rig = Rig()
+    rig.driver.fail = lambda call: int(call == "instantiate")
+    pool, out = torch.empty(4096, dtype=torch.uint8), torch.empty(4, 4)
+    rig.replay._allocate = lambda size, stride, dtype: pool if dtype is torch.uint8 else out
+    first, second = rig.aligned(), rig.aligned()
+    for _ in range(80):
+        assert rig.replay(rig.args(first, second)) is not None
+    assert {executable for executable, _, _ in rig.driver.launches} == {1000}
+    assert rig.discarded == []
+
+
+def test_shapes_are_compared_when_they_may_change() -> None:
+    rig = Rig()
+    rig.replay._shapes = [(FIRST, torch.Size([16]), (1,))]
+    assert rig.replay(rig.args()) is not None
+    assert rig.replay(rig.args(first=rig.aligned()[:8])) is None
+
+
+def test_threads_never_launch_each_others_addresses() -> None:
+    rig = Rig()
+    seen: dict[int, list[tuple[list[Any], int, int]]] = {0: [], 1: []}
+    local = threading.local()
+
+    def allocate(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+        tensor = torch.empty_strided(size, stride, dtype=dtype)
+        local.made.append(tensor)
+        return tensor
+
+    rig.replay._allocate = allocate
+
+    def work(me: int) -> None:
+        for _ in range(150):
+            local.made = []
+            args = [rig.weight, rig.aligned(), rig.aligned(), 5]
+            kept = list(args)
+            rig.replay(args)
+            pool, out = local.made
+            seen[me].append((kept, pool.data_ptr(), out.data_ptr()))
+            rig.held += [*kept[1:3], *local.made]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    launched = [state for _, _, state in rig.driver.launches]
+    assert len(launched) == 300
+    for calls in seen.values():
+        for call in calls:
+            assert rig.expected(*call) in launched
+
+
+def test_handles_are_freed_in_order_after_the_last_launch_and_only_once() -> None:
+    rig = Rig()
+    rig.replay(rig.args())
+    order: list[Any] = rig.driver.log
+    capturing = [True]
+    disposal = Disposal(
+        rig.driver,  # type: ignore[arg-type]
+        lambda: order.append(("idle",)),
+        lambda: capturing[0],
+    )
+    handles = rig.replay.detach()
+    disposal.add(handles)
+    disposal.add(rig.replay.detach())
+    assert disposal.drain() == 0
+    assert order == []
+    capturing[0] = False
+    assert disposal.drain() == 1
+    assert order == [("idle",), ("destroy_exec", 1000), ("destroy_graph", 2000)]
+    assert disposal.drain() == 0
+    assert rig.replay.closed
+    assert rig.replay(rig.args()) is None
+    assert len(rig.driver.launches) == 1
+
+
+def test_alignment_classes() -> None:
+    assert [alignment_class(a) for a in (0, 1, 6, 16, 1024, 4096 + 32)] == [256, 1, 2, 16, 256, 32]

@@ -1,0 +1,147 @@
+"""The comparison of the first served call: bits, copies, poison, and what the caller gets when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pygraph_rt.errors import DriverError, Unprovable
+from pygraph_rt.verification import Ran, first_call, same_bits, with_copies
+
+
+def double(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    a, state = args
+    args.clear()
+    state.add_(1)
+    return (a * 2 + state,)
+
+
+def call(served: Callable[..., Any], poisoned: list[torch.Tensor] | None = None) -> Any:
+    a, state = torch.randn(4), torch.zeros(4)
+    poisoned = [torch.zeros(16, dtype=torch.uint8)] if poisoned is None else poisoned
+    verdict = first_call(double, served, [a, state], frozenset({1}), poisoned)
+    assert torch.equal(state, torch.ones(4))
+    assert torch.equal(verdict.outputs[0], a * 2 + 1)
+    return verdict
+
+
+def test_equal_results_are_accepted_and_state_advances_once() -> None:
+    assert "bit for bit" in call(double).note
+
+
+def wrong_output(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    (result,) = double(args)
+    return (result + 1e-6,)
+
+
+def wrong_state(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    a, state = args
+    return (a * 2 + state + 1,)
+
+
+def not_served(args: list[torch.Tensor]) -> None:
+    return None
+
+
+def broken(args: list[torch.Tensor]) -> None:
+    raise DriverError("cuGraphLaunch failed")
+
+
+@pytest.mark.parametrize(
+    ("served", "error"),
+    [
+        (wrong_output, Unprovable),
+        (wrong_state, Unprovable),
+        (not_served, Unprovable),
+        (broken, DriverError),
+    ],
+)
+def test_a_failure_still_hands_out_the_ordinary_results(served: Any, error: type) -> None:
+    a, state = torch.randn(4), torch.zeros(4)
+    with pytest.raises(error) as caught:
+        first_call(double, served, [a, state], frozenset({1}), [])
+    assert isinstance(caught.value.__cause__, Ran)
+    assert torch.equal(caught.value.__cause__.outputs[0], a * 2 + 1)
+    assert torch.equal(state, torch.ones(4))
+
+
+def test_a_write_to_poisoned_memory_is_seen() -> None:
+    poisoned = torch.zeros(64, dtype=torch.uint8)
+
+    def strays(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        poisoned[17] = 3
+        return double(args)
+
+    with pytest.raises(Unprovable, match="wrote to an address"):
+        call(strays, [poisoned])
+
+
+def test_code_that_does_not_repeat_itself_is_compared_by_its_own_spread() -> None:
+    def noisy(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        (a,) = args
+        return (a + 1e-6 * torch.randn_like(a),)
+
+    def far(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        (a,) = args
+        return (a + 1e-2,)
+
+    torch.manual_seed(0)
+    first_call(noisy, noisy, [torch.randn(100_000)], frozenset(), [])
+    with pytest.raises(Unprovable):
+        first_call(noisy, far, [torch.randn(100_000)], frozenset(), [])
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+        torch.complex64,
+        torch.float8_e4m3fn,
+        torch.bool,
+        torch.int64,
+    ],
+)
+def test_bits_are_compared_not_values(dtype: torch.dtype) -> None:
+    a = torch.tensor([0, 1, 2, 3]).to(dtype)
+    assert same_bits(a, a.clone())
+    assert not same_bits(a, torch.tensor([3, 2, 1, 0]).to(dtype))
+    if dtype.is_floating_point:
+        nan = (a.float() * float("nan")).to(dtype)
+        assert same_bits(nan, nan.clone())
+    assert not same_bits(torch.tensor(0.0), torch.tensor(-0.0))
+    assert not same_bits(a, a.reshape(2, 2))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 7),
+    st.integers(0, 7),
+    st.sampled_from([torch.float32, torch.int8, torch.float16]),
+    st.integers(0, 3),
+)
+def test_copies_share_memory_as_their_originals_do(
+    start: int, other: int, dtype: torch.dtype, shift: int
+) -> None:
+    base = torch.arange(64).to(dtype)[shift * 4 :]
+    view, alias = base[start : start + 8], base[other : other + 8].view(2, 4).t()
+    apart = torch.ones(3)
+    copied = with_copies([view, alias, apart, 5], [0])
+    assert copied[2] is apart
+    assert copied[3] == 5
+    for original, copy in zip((view, alias), copied):
+        assert same_bits(original, copy)
+        assert copy.untyped_storage().data_ptr() != base.untyped_storage().data_ptr()
+        assert (copy.data_ptr() - original.data_ptr()) % 512 == 0
+    assert copied[0].untyped_storage().data_ptr() == copied[1].untyped_storage().data_ptr()
+    copied[0].fill_(9)
+    expected = base.clone()
+    expected[start : start + 8] = 9
+    assert same_bits(copied[1], expected[other : other + 8].view(2, 4).t())
