@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.workloads.support import build
 
 from benchmarks.workloads import accuracy, catalogue, running
+from tests.workloads.support import build
 
 QUICK = (
     "alexnet_inference",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.workloads.support import build
 
 from benchmarks.workloads import accuracy, catalogue, running
 from benchmarks.workloads.base import Workload, tensors_in
+from tests.workloads.support import build
 
 EVERY = pytest.mark.parametrize("workload", catalogue.WORKLOADS, ids=lambda w: w.name)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.workloads.support import CPU
 from torch._inductor import output_code
 
 from benchmarks.workloads import (
@@ -22,6 +21,7 @@ from benchmarks.workloads import (
     variants,
 )
 from benchmarks.workloads.accuracy import Answer
+from tests.workloads.support import CPU
 
 
 def _no_note(step: str) -> None:
