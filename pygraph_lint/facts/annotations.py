@@ -10,11 +10,19 @@ from pygraph_lint.facts.names import Names
 from pygraph_lint.facts.values import Value
 
 _SEQUENCES = frozenset(
-    ["builtins.list", "builtins.tuple", "builtins.set", "typing.List", "typing.Sequence", "typing.Iterable", "typing.Iterator", "collections.abc.Sequence", "collections.abc.Iterable", "collections.abc.Iterator", "typing.Set", "typing.Collection", "collections.abc.Collection", "torch.nn.ModuleList", "typing.MutableSequence"]
+    """
+        builtins.list builtins.tuple builtins.set typing.List typing.Sequence typing.Iterable
+        typing.Iterator collections.abc.Sequence collections.abc.Iterable collections.abc.Iterator
+        typing.Set typing.Collection collections.abc.Collection torch.nn.ModuleList
+        typing.MutableSequence
+    """.split()
 )
 _TUPLES = frozenset(("builtins.tuple", "typing.Tuple"))
 _MAPPINGS = frozenset(
-    ["builtins.dict", "typing.Dict", "typing.Mapping", "collections.abc.Mapping", "typing.MutableMapping", "collections.OrderedDict", "typing.OrderedDict", "collections.defaultdict", "typing.DefaultDict"]
+    """
+        builtins.dict typing.Dict typing.Mapping collections.abc.Mapping typing.MutableMapping
+        collections.OrderedDict typing.OrderedDict collections.defaultdict typing.DefaultDict
+    """.split()
 )
 _PLAIN: dict[str, Value] = {
     "builtins.int": v.NUMBER_VALUE,
@@ -35,7 +43,9 @@ _PLAIN: dict[str, Value] = {
     "builtins.object": v.UNKNOWN_VALUE,
 }
 _BUILTIN_NAMES = frozenset(
-    ["int", "float", "bool", "complex", "str", "bytes", "list", "tuple", "set", "dict", "object", "type"]
+    """
+        int float bool complex str bytes list tuple set dict object type
+    """.split()
 )
 
 

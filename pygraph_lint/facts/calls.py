@@ -1,4 +1,6 @@
-"""Calls: torch functions, tensor methods, Python's builtins, and edges to the project's own functions."""
+"""Calls: torch functions, tensor methods, Python's builtins, and edges to the project's own
+functions.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ _OUTSIDE = frozenset(sys.stdlib_module_names) | {
     "jax",
 }
 _LOG_METHODS = frozenset(
-    ["debug", "info", "warning", "warn", "error", "critical", "exception", "log", "warning_once", "info_once", "debug_once", "warning_advice", "warning_rank0", "info_rank0", "error_once", "fatal"]
+    """
+        debug info warning warn error critical exception log warning_once info_once debug_once
+        warning_advice warning_rank0 info_rank0 error_once fatal
+    """.split()
 )
 _EINOPS = frozenset(
     ("einops.rearrange", "einops.reduce", "einops.repeat", "einops.einsum", "einops.layers.torch")
@@ -381,7 +386,9 @@ class Calls(TorchCalls):
         """``self.method(...)`` and ``self.layer(...)``."""
         name = function.attr
         stored = self.env.get("self." + name) or self.context.class_attribute(self.owner, name)
-        if stored is None or (stored.kinds == v.CALLABLE and stored.cls.startswith(self.owner + ".")):
+        if stored is None or (
+            stored.kinds == v.CALLABLE and stored.cls.startswith(self.owner + ".")
+        ):
             positional, named = self.arguments(node)
             if name in ("register_buffer", "register_parameter", "add_module", "register_module"):
                 self.register(name, node, positional, named)
@@ -468,7 +475,9 @@ class Calls(TorchCalls):
                 return symbol(Need("return", name, ""), f"{short(name)}() returns a tensor")
             return v.UNKNOWN_VALUE
         if base.kinds & v.UNKNOWN:
-            if (method in ops.READING_METHODS and not node.args) or method in ops.TENSOR_ONLY_METHODS:
+            if (
+                method in ops.READING_METHODS and not node.args
+            ) or method in ops.TENSOR_ONLY_METHODS:
                 believed = v.tensor(f"only a tensor has .{method}()", device=v.ANYWHERE)
                 return self.tensor_method(believed, method, function, node)
             if base.cls:
@@ -511,7 +520,7 @@ class Calls(TorchCalls):
         self, base: Value, method: str, function: ast.Attribute, node: ast.Call
     ) -> Value:
         """Dictionaries."""
-        positional, named = self.arguments(node)
+        positional, _ = self.arguments(node)
         item = v.element(base)
         if method in ("get", "pop", "setdefault"):
             default = positional[1] if len(positional) > 1 else v.NONE_VALUE

@@ -37,7 +37,9 @@ class Conditions(Frame):
     """Evaluates conditions and uses what they say."""
 
     def truth(self, node: ast.expr, kind: str) -> bool | None:
-        """Evaluate a condition; records an event where a tensor decides. Returns its value where that is fixed."""
+        """Evaluate a condition; records an event where a tensor decides. Returns its value where
+        that is fixed.
+        """
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             inner = self.truth(node.operand, kind)
             return None if inner is None else not inner
@@ -54,8 +56,11 @@ class Conditions(Frame):
         return None
 
     def truth_of_all(self, node: ast.BoolOp, kind: str) -> bool | None:
-        """``and`` / ``or`` as a condition: later operands run only where the earlier ones allow it."""
+        """``and`` / ``or`` as a condition: later operands run only where the earlier ones allow
+        it.
+        """
         conjunction = isinstance(node.op, ast.And)
+        self.settle(node)
         saved_guards = self.guards
         saved: list[tuple[str, Value | None]] = []
         result: bool | None = conjunction
@@ -79,6 +84,24 @@ class Conditions(Frame):
         self.restore(saved)
         return result
 
+    def settle(self, node: ast.BoolOp) -> None:
+        """Remember comparisons that only happen where a probability is not zero.
+
+        In ``p > 0 and draw < p`` the usual probability of zero decides while tracing.
+        """
+        if not isinstance(node.op, ast.And):
+            return
+        asked: set[str] = set()
+        for operand in node.values:
+            if not isinstance(operand, ast.Compare) or len(operand.ops) != 1:
+                continue
+            right = operand.comparators[0]
+            zero = isinstance(right, ast.Constant) and right.value == 0
+            if zero and isinstance(operand.ops[0], ast.Gt):
+                asked.add(ast.unparse(operand.left))
+            elif asked & {ast.unparse(operand.left), ast.unparse(right)}:
+                self.settled.add(operand)
+
     def decided_by(self, node: ast.expr, value: Value, kind: str) -> None:
         """A tensor's value decides which way the program goes."""
         if kind not in ("branch.assert", "branch.while"):
@@ -94,7 +117,9 @@ class Conditions(Frame):
             self.env[place] = value._replace(flags=value.flags | v.DECIDED)
 
     def tests_half(self, node: ast.expr) -> bool:
-        """Whether a condition is ``x.dtype == torch.float16``: what follows only happens in half precision."""
+        """Whether a condition is ``x.dtype == torch.float16``: what follows only happens in half
+        precision.
+        """
         if (
             not isinstance(node, ast.Compare)
             or len(node.ops) != 1
@@ -108,7 +133,9 @@ class Conditions(Frame):
         )
 
     def guard(self, node: ast.expr, outcome: bool) -> None:
-        """Remember that what follows runs only if a predicate of the project can give ``outcome``."""
+        """Remember that what follows runs only if a predicate of the project can give
+        ``outcome``.
+        """
         while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             node, outcome = node.operand, not outcome
         if isinstance(node, ast.BoolOp):
@@ -119,9 +146,10 @@ class Conditions(Frame):
         if not isinstance(node, ast.Call):
             return
         name = self.qualified(node.func)
-        if name is not None and name.rpartition(".")[2].startswith(("is_", "_is_", "has_")):
-            if not name.startswith(("torch.", "builtins.")):
-                self.guards = (*self.guards, Need("true" if outcome else "false", name, ""))
+        if name is None or name.startswith(("torch.", "builtins.")):
+            return
+        if name.rpartition(".")[2].startswith(("is_", "_is_", "has_")):
+            self.guards = (*self.guards, Need("true" if outcome else "false", name, ""))
 
     def narrow(self, node: ast.expr, outcome: bool) -> list[tuple[str, Value | None]]:
         """Use what a condition says about a name; returns what to put back."""

@@ -1,4 +1,6 @@
-"""What the functions of one module share: bindings, classes, attributes; and the order they are run in."""
+"""What the functions of one module share: bindings, classes, attributes; and the order they are
+run in.
+"""
 
 from __future__ import annotations
 
@@ -98,10 +100,8 @@ class ModuleContext(Annotations):
         """What one module-level assignment binds."""
         if isinstance(value, ast.Call):
             callee = self.names.resolve(value.func) or ""
-            if (
-                callee in self.facts.classes
-                or (callee.rpartition(".")[2][:1].isupper()
-                and callee[:6] != "torch.")
+            if callee in self.facts.classes or (
+                callee.rpartition(".")[2][:1].isupper() and callee[:6] != "torch."
             ):
                 self.module_values[name] = Value(v.INSTANCE, cls=callee)
                 self.facts.instances[f"{self.module}.{name}"] = callee
@@ -186,7 +186,9 @@ class ModuleContext(Annotations):
                 facts.returns = declared._replace(why=why) if declared.is_tensor else declared
 
     def guarded(self, interpreter: Interpreter, body: list[ast.stmt], facts: FunctionFacts) -> None:
-        """Run a body; code nested beyond reason is left without facts rather than stopping the run."""
+        """Run a body; code nested beyond reason is left without facts rather than stopping the
+        run.
+        """
         try:
             interpreter.run(body)
         except RecursionError:
@@ -205,7 +207,9 @@ class ModuleContext(Annotations):
         self_name: str,
         env: dict[str, Value],
     ) -> None:
-        """Values of the parameters: annotation, else the way they are used, else what callers pass."""
+        """Values of the parameters: annotation, else the way they are used, else what callers
+        pass.
+        """
         arguments = node.args
         defaults: dict[str, ast.expr] = {}
         if arguments.defaults:

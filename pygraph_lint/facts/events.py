@@ -1,6 +1,7 @@
 """What the analysis can see happen in a line of code: the vocabulary rules are written in.
 
-An event is a fact about the code, not a judgement: rule pages in ``rules/`` say which events they report,
+An event is a fact about the code, not a judgement: rule pages in ``rules/`` say which events they
+report,
 with which message and which consequences.
 """
 
@@ -10,7 +11,9 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A source range as ``ast`` gives it: 1-based lines, 0-based columns in UTF-8 bytes, end exclusive."""
+    """A source range as ``ast`` gives it: 1-based lines, 0-based columns in UTF-8 bytes, end
+    exclusive.
+    """
 
     line: int
     column: int
@@ -21,9 +24,12 @@ class Span(NamedTuple):
 class Need(NamedTuple):
     """Something another function or file has to confirm before the event counts.
 
-    ``kind`` is ``param`` (a parameter is a tensor at some call in a region), ``return`` (a project function
-    returns a tensor), ``attr`` (an attribute of a class holds a tensor), ``host`` (what a function returns lives on the
-    host), ``module`` (a class is an nn.Module), ``true`` / ``false`` (a predicate can give that); ``owner`` is the qualified name of
+    ``kind`` is ``param`` (a parameter is a tensor at some call in a region), ``return`` (a
+    project function
+    returns a tensor), ``attr`` (an attribute of a class holds a tensor), ``host`` (what a
+    function returns lives on the
+    host), ``module`` (a class is an nn.Module), ``true`` / ``false`` (a predicate can give that);
+    ``owner`` is the qualified name of
     the function or class, ``name`` the parameter or attribute (empty for ``return``).
     """
 
@@ -35,9 +41,12 @@ class Need(NamedTuple):
 class Event(NamedTuple):
     """One fact about one place.
 
-    ``subject`` is what the message names: the qualified callee, the method, or a short piece of source.
-    ``needs`` must all be confirmed when the project is linked. ``evidence`` says, in sentences, why the values
-    involved are believed to be what they are. ``notes`` are details for rewrites, as name-value pairs.
+    ``subject`` is what the message names: the qualified callee, the method, or a short piece of
+    source.
+    ``needs`` must all be confirmed when the project is linked. ``evidence`` says, in sentences,
+    why the values
+    involved are believed to be what they are. ``notes`` are details for rewrites, as name-value
+    pairs.
     """
 
     kind: str
@@ -64,7 +73,7 @@ KINDS: dict[str, str] = {
     "host.data-tensor": "a tensor built from a Python list or numpy array in a region",
     "host.attribute": "a plain tensor attribute (neither parameter nor buffer) used in a region",
     "host.moved": "a host tensor moved to the device inside a region",
-    "host.index-list": "a tensor indexed with a Python list: a host index tensor is built and copied",
+    "host.index-list": "a tensor indexed with a Python list: an index tensor is built on the host",
     "host.pinned": "pin_memory inside a region",
     "host.lengths": "an operator that wants lengths on the host (ctc_loss, pack_padded_sequence)",
     # Syncs: the host waits for the device.
@@ -74,7 +83,7 @@ KINDS: dict[str, str] = {
     "sync.tolist": ".tolist() on a tensor",
     "sync.copy": ".cpu(), .to('cpu') of a device tensor",
     "sync.numpy": ".numpy(), np.asarray(t), np.f(t)",
-    "sync.builtin": "Python max, min, sum, sorted, round over tensors, which compare or convert them",
+    "sync.builtin": "Python max, min, any, all over tensors: values are compared",
     "sync.math": "math.f(t)",
     "sync.equal": "torch.equal, torch.allclose: the result is a Python bool",
     "sync.format": "a tensor turned into text: str(t), f'{t}', '%s' % t",
@@ -100,7 +109,7 @@ KINDS: dict[str, str] = {
     "shape.repeat-interleave": "repeat_interleave with tensor repeats and no output_size",
     "shape.one-hot": "one_hot without num_classes",
     "shape.mask-write": "x[mask] = value by a boolean tensor",
-    "shape.from-value": "a size, range or slice bound taken from a tensor's value: arange(t), zeros(t), x[:t]",
+    "shape.from-value": "a size or bound from a tensor's value: arange(t), zeros(t), x[:t]",
     "shape.split": "split / chunk sizes taken from a tensor's values",
     # Calls that rules list by name in their page (`calls` and `methods`).
     "call": "a call to a function some rule page lists under `calls`",
@@ -113,13 +122,13 @@ KINDS: dict[str, str] = {
     "effect.rnn": "an nn.RNN, nn.LSTM or nn.GRU called in a region",
     "effect.numpy-random": "numpy's random generator used in a region",
     "effect.buffer-rebound": "self.<buffer> = ... in a region",
-    "effect.kept-output": "a tensor of the region stored in a container or attribute that outlives the call",
+    "effect.kept-output": "a tensor stored in a place that outlives the call",
     # Manual capture and replay (facts/capture.py); these are not tied to a region.
-    "capture.kept-output": "an output of a reduce-overhead or captured callable kept across calls without clone()",
+    "capture.kept-output": "a graph's output kept across calls without clone()",
     "capture.input-rebound": "a captured graph's static input rebound instead of copied into",
     "capture.optimizer": "an optimizer stepped inside a capture without capturable=True",
     "capture.scaler": "GradScaler.step / update inside a capture",
-    "capture.autocast-cache": "autocast opened outside a manual capture without cache_enabled=False",
+    "capture.autocast-cache": "autocast around a capture without cache_enabled=False",
     "capture.generator": "a torch.Generator used in a capture and not registered with the graph",
     "capture.side-stream": "work on a side stream around a capture without wait_stream",
     "capture.no-warmup": "a capture with no warm-up before it",

@@ -1,4 +1,6 @@
-"""One file's facts: parse, bind names, then run every function abstractly. Depends on nothing but the file."""
+"""One file's facts: parse, bind names, then run every function abstractly. Depends on nothing but
+the file.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ _DEPTH = 8000
 def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -> ModuleFacts:
     """The facts of one file.
 
-    ``text`` is decoded source, ``module`` its dotted name. Raises SourceError, with a position where there is
+    ``text`` is decoded source, ``module`` its dotted name. Raises SourceError, with a position
+    where there is
     one, for anything that cannot be parsed.
     """
     limit = sys.getrecursionlimit()

@@ -23,7 +23,8 @@ BUILTINS = frozenset(dir(builtins))
 class Frame:
     """What happens in one function.
 
-    ``env`` maps local names, and ``self.x`` written as such, to values. ``guards`` are conditions of the project
+    ``env`` maps local names, and ``self.x`` written as such, to values. ``guards`` are conditions
+    of the project
     that what runs now depends on; while ``quiet`` is not zero nothing is recorded.
     """
 
@@ -45,6 +46,7 @@ class Frame:
         self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet a tensor of the device
         self.device_context = 0
         self.half = 0
+        self.settled: set[ast.Compare] = set()
 
     def event(
         self,
@@ -164,10 +166,9 @@ class Frame:
         """The key of ``env`` an expression is kept under: a name or ``self.x``."""
         if isinstance(node, ast.Name):
             return node.id if node.id in self.env else None
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id == self.self_name and self.self_name:
-                return "self." + node.attr
-        return None
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+            return None
+        return f"self.{node.attr}" if node.value.id == self.self_name and self.self_name else None
 
     def restore(self, saved: list[tuple[str, Value | None]]) -> None:
         """Undo what ``narrow`` did."""

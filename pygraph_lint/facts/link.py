@@ -1,4 +1,6 @@
-"""The project as a whole: inheritance, the call graph, regions, and what files confirm for each other."""
+"""The project as a whole: inheritance, the call graph, regions, and what files confirm for each
+other.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ class Project:
     # -- names
 
     def symbol(self, name: str) -> str | None:
-        """The defining name of a function or class, through re-exports; None for what the project lacks."""
+        """The defining name of a function or class, through re-exports; None for what the project
+        lacks.
+        """
         if (
             name in self.functions
             or name in self.classes
@@ -252,7 +256,9 @@ class Project:
         return targets
 
     def _members(self, holder: str) -> list[str]:
-        """Functions kept in a module-level table, or in tables of the class of a module-level object."""
+        """Functions kept in a module-level table, or in tables of the class of a module-level
+        object.
+        """
         names = list(self.groups.get(holder, ()))
         owner = self.symbol(self.instances.get(holder, ""))
         for each in self.lineage(owner) if owner in self.classes else ():

@@ -12,8 +12,10 @@ from pygraph_lint.facts.values import Value
 class Call(NamedTuple):
     """A call, or a mention, of something the project may define.
 
-    ``how`` is ``function`` (``target`` is a qualified name), ``method`` (``target`` is a class, ``name`` the
-    method, looked up along the inheritance order), ``super`` (the same, starting behind ``target``), ``instance`` (an
+    ``how`` is ``function`` (``target`` is a qualified name), ``method`` (``target`` is a class,
+    ``name`` the
+    method, looked up along the inheritance order), ``super`` (the same, starting behind
+    ``target``), ``instance`` (an
     object of class ``target`` is called) or ``mention`` (the function may be called by somebody).
     ``positional`` and ``named`` are the arguments that may be tensors, None elsewhere.
     """
@@ -38,7 +40,9 @@ class Root(NamedTuple):
 
 @dataclass(slots=True)
 class FunctionFacts:
-    """One function or method. ``name`` is qualified; ``owner`` is the class for methods, else empty."""
+    """One function or method. ``name`` is qualified; ``owner`` is the class for methods, else
+    empty.
+    """
 
     name: str
     owner: str
@@ -53,7 +57,9 @@ class FunctionFacts:
 
 @dataclass(slots=True)
 class ClassFacts:
-    """One class: its bases as qualified names, what its attributes hold, the names of its methods."""
+    """One class: its bases as qualified names, what its attributes hold, the names of its
+    methods.
+    """
 
     name: str
     line: int

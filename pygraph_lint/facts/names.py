@@ -60,7 +60,8 @@ def module_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 class Names:
     """Bindings of one module, or of one function inside it.
 
-    ``resolve`` follows imports, module-level aliases (``F = torch.nn.functional``) and definitions; a name that is
+    ``resolve`` follows imports, module-level aliases (``F = torch.nn.functional``) and
+    definitions; a name that is
     bound to a value inside the scope resolves to None, whatever it is called.
     """
 
@@ -71,7 +72,9 @@ class Names:
 
     @classmethod
     def of_module(cls, tree: ast.Module, module: str, is_package: bool = False) -> Names:
-        """The bindings at module level. An import wins over a fallback assignment of the same name."""
+        """The bindings at module level. An import wins over a fallback assignment of the same
+        name.
+        """
         names = cls(module, is_package, {})
         bind = names.bindings
         imported: set[str] = set()
@@ -110,8 +113,7 @@ class Names:
             return child
         for node in own_nodes(function):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
-                for name, target in imports_of(node, self.module, self.is_package):
-                    bindings[name] = target
+                bindings.update(imports_of(node, self.module, self.is_package))
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 bindings[node.id] = None
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

@@ -101,6 +101,8 @@ class Operators(Conditions):
             result = self.compare(operator, left_node, left, right_node, right)
             left, left_node = right, right_node
         assert result is not None
+        if result.flags & v.RANDOM and node in self.settled:
+            return v.NUMBER_VALUE
         return result
 
     def compare(
@@ -159,6 +161,7 @@ class Operators(Conditions):
         saved_guards = self.guards
         saved: list[tuple[str, Value | None]] = []
         conjunction = isinstance(node.op, ast.And)
+        self.settle(node)
         last = len(node.values) - 1
         for index, operand in enumerate(node.values):
             if index == last:

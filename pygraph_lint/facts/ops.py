@@ -1,20 +1,35 @@
-"""Tables about torch: which calls make tensors, where, of which kind; which methods only tensors have."""
+"""Tables about torch: which calls make tensors, where, of which kind; which methods only tensors
+have.
+"""
 
 from __future__ import annotations
 
 # torch.<name> that creates a tensor on the default device unless `device=` is given.
 FACTORIES = frozenset(
-    ["arange", "zeros", "ones", "empty", "full", "eye", "linspace", "logspace", "range", "rand", "randn", "randint", "randperm", "tril_indices", "triu_indices", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window", "empty_strided", "complex_ones", "normal", "cartesian_indices"]
+    """
+        arange zeros ones empty full eye linspace logspace range rand randn randint randperm
+        tril_indices triu_indices hann_window hamming_window blackman_window bartlett_window
+        kaiser_window empty_strided complex_ones normal cartesian_indices
+    """.split()
 )
 # Only factories when they get no tensor.
 INT_FACTORIES = frozenset(("randint", "randperm", "tril_indices", "triu_indices"))
 FACTORIES_LIKE = frozenset(
-    ["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like"]
+    """
+        zeros_like ones_like empty_like full_like rand_like randn_like randint_like
+    """.split()
 )
 NEW_FACTORIES = frozenset(["new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "new"])
-FROM_DATA = frozenset(["tensor", "as_tensor", "from_numpy", "asarray", "frombuffer", "scalar_tensor", "Tensor"])
+FROM_DATA = frozenset(
+    """
+    tensor as_tensor from_numpy asarray frombuffer scalar_tensor Tensor
+""".split()
+)
 TYPED_CONSTRUCTORS = frozenset(
-    ["FloatTensor", "LongTensor", "IntTensor", "BoolTensor", "DoubleTensor", "HalfTensor", "ByteTensor", "Tensor", "BFloat16Tensor"]
+    """
+        FloatTensor LongTensor IntTensor BoolTensor DoubleTensor HalfTensor ByteTensor Tensor
+        BFloat16Tensor
+    """.split()
 )
 RANDOM_FACTORIES = frozenset(
     ("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal")
@@ -24,26 +39,50 @@ RANDOM_METHODS = frozenset(("uniform_", "normal_", "bernoulli_", "exponential_",
 # torch.<name> whose result is no tensor.
 NOT_TENSORS: dict[str, str] = {
     **dict.fromkeys(
-        ["is_tensor", "is_grad_enabled", "is_floating_point", "is_complex", "is_storage", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled", "are_deterministic_algorithms_enabled", "is_nonzero_static", "get_num_threads", "get_float32_matmul_precision", "can_cast", "is_warn_always_enabled", "numel", "initial_seed", "is_conj", "is_neg", "is_signed", "is_same_size"],
+        """
+            is_tensor is_grad_enabled is_floating_point is_complex is_storage
+            is_inference_mode_enabled is_autocast_enabled is_autocast_cpu_enabled
+            are_deterministic_algorithms_enabled is_nonzero_static get_num_threads
+            get_float32_matmul_precision can_cast is_warn_always_enabled numel initial_seed
+            is_conj is_neg is_signed is_same_size
+        """.split(),
         "number",
     ),
     **dict.fromkeys(
-        ["promote_types", "result_type", "get_default_dtype", "get_autocast_gpu_dtype", "get_autocast_cpu_dtype", "get_autocast_dtype"],
+        [
+            "promote_types",
+            "result_type",
+            "get_default_dtype",
+            "get_autocast_gpu_dtype",
+            "get_autocast_cpu_dtype",
+            "get_autocast_dtype",
+        ],
         "dtype",
     ),
     **dict.fromkeys(["device", "get_default_device"], "device"),
     **dict.fromkeys(
-        ["Size", "Generator", "dtype", "layout", "memory_format", "finfo", "iinfo", "no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "autocast", "jit", "load", "save", "manual_seed", "seed", "set_rng_state", "use_deterministic_algorithms", "set_default_dtype", "set_default_device", "set_num_threads", "set_float32_matmul_precision", "Stream", "Event", "broadcast_shapes", "vmap", "func", "fx", "export", "set_printoptions", "typename"],
+        """
+            Size Generator dtype layout memory_format finfo iinfo no_grad enable_grad
+            inference_mode set_grad_enabled autocast jit load save manual_seed seed set_rng_state
+            use_deterministic_algorithms set_default_dtype set_default_device set_num_threads
+            set_float32_matmul_precision Stream Event broadcast_shapes vmap func fx export
+            set_printoptions typename
+        """.split(),
         "other",
     ),
 }
 DTYPES: dict[str, str] = {
     **dict.fromkeys(
-        ["float", "float16", "float32", "float64", "half", "double", "bfloat16", "float8_e4m3fn", "float8_e5m2"],
+        """
+            float float16 float32 float64 half double bfloat16 float8_e4m3fn float8_e5m2
+        """.split(),
         "float",
     ),
     **dict.fromkeys(
-        ["int", "int8", "int16", "int32", "int64", "long", "short", "uint8", "uint16", "uint32", "uint64"], "int"
+        """
+            int int8 int16 int32 int64 long short uint8 uint16 uint32 uint64
+        """.split(),
+        "int",
     ),
     "bool": "bool",
     **dict.fromkeys(["complex64", "complex128", "cfloat", "cdouble"], "complex"),
@@ -96,14 +135,26 @@ OTHER_NAMESPACES = (
 )
 # Attributes and calls of torch's own that a compiled region may fold.
 FOLDED_TRUE = frozenset(
-    ("torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._dynamo.is_compiling",
-     "torch._dynamo.external_utils.is_compiling", "torch._utils.is_compiling")
-)  # fmt: skip
+    (
+        "torch.compiler.is_compiling",
+        "torch.compiler.is_dynamo_compiling",
+        "torch._dynamo.is_compiling",
+        "torch._dynamo.external_utils.is_compiling",
+        "torch._utils.is_compiling",
+    )
+)
 FOLDED_FALSE = frozenset(
-    ("torch.jit.is_scripting", "torch.jit.is_tracing", "torch.onnx.is_in_onnx_export", "typing.TYPE_CHECKING",
-     "torch.compiler.is_exporting", "torch._C._get_tracing_state", "torch.fx._symbolic_trace.is_fx_tracing",
-     "torch.overrides.is_tensor_method_or_property")
-)  # fmt: skip
+    (
+        "torch.jit.is_scripting",
+        "torch.jit.is_tracing",
+        "torch.onnx.is_in_onnx_export",
+        "typing.TYPE_CHECKING",
+        "torch.compiler.is_exporting",
+        "torch._C._get_tracing_state",
+        "torch.fx._symbolic_trace.is_fx_tracing",
+        "torch.overrides.is_tensor_method_or_property",
+    )
+)
 # Project helpers by these names say the same, whatever they are imported from.
 FOLDED_TRUE_NAMES = frozenset(
     ("is_torchdynamo_compiling", "is_torchdynamo_tracing", "is_torch_compiling", "is_compiling")
@@ -114,13 +165,23 @@ FOLDED_FALSE_NAMES = frozenset(
 
 # Functions and methods whose result is a boolean tensor.
 BOOL_OPS = frozenset(
-    ["isnan", "isinf", "isfinite", "isneginf", "isposinf", "logical_and", "logical_or", "logical_not", "logical_xor", "eq", "ne", "lt", "le", "gt", "ge", "greater", "greater_equal", "less", "less_equal", "not_equal", "isclose", "isin", "isreal", "signbit"]
+    """
+        isnan isinf isfinite isneginf isposinf logical_and logical_or logical_not logical_xor eq
+        ne lt le gt ge greater greater_equal less less_equal not_equal isclose isin isreal signbit
+    """.split()
 )
 FINITE_OPS = frozenset(("isnan", "isinf", "isfinite", "isneginf", "isposinf"))
-INT_OPS = frozenset(["argmax", "argmin", "argsort", "searchsorted", "bucketize", "count_nonzero", "bincount"])
+INT_OPS = frozenset(
+    """
+    argmax argmin argsort searchsorted bucketize count_nonzero bincount
+""".split()
+)
 # Reductions: 0-d when called with no dim.
 REDUCTIONS = frozenset(
-    ["sum", "mean", "max", "min", "amax", "amin", "prod", "any", "all", "norm", "std", "var", "median", "logsumexp", "argmax", "argmin", "nansum", "nanmean", "count_nonzero"]
+    """
+        sum mean max min amax amin prod any all norm std var median logsumexp argmax argmin nansum
+        nanmean count_nonzero
+    """.split()
 )
 # Arguments after the first are sizes.
 SIZED = frozenset(
@@ -149,37 +210,90 @@ PAIRS_ALWAYS = frozenset(
     ("sort", "topk", "kthvalue", "cummax", "cummin", "mode", "frexp", "slogdet", "aminmax")
 )
 LISTS = frozenset(
-    ["split", "chunk", "unbind", "tensor_split", "split_with_sizes", "hsplit", "vsplit", "dsplit", "meshgrid", "broadcast_tensors", "unsafe_chunk", "unsafe_split", "align_tensors"]
+    """
+        split chunk unbind tensor_split split_with_sizes hsplit vsplit dsplit meshgrid
+        broadcast_tensors unsafe_chunk unsafe_split align_tensors
+    """.split()
 )
-TUPLES = {"svd": 3, "qr": 2, "eigh": 2, "eig": 2, "lu": 2, "std_mean": 2, "var_mean": 2, "histogram": 2,
-          "max_pool2d_with_indices": 2, "adaptive_max_pool2d_with_indices": 2, "lstm": 3, "gru": 2,
-          "multi_head_attention_forward": 2, "lobpcg": 2, "triangular_solve": 2, "lstsq": 4, "cdist_": 1}  # fmt: skip
+TUPLES = {
+    "svd": 3,
+    "qr": 2,
+    "eigh": 2,
+    "eig": 2,
+    "lu": 2,
+    "std_mean": 2,
+    "var_mean": 2,
+    "histogram": 2,
+    "max_pool2d_with_indices": 2,
+    "adaptive_max_pool2d_with_indices": 2,
+    "lstm": 3,
+    "gru": 2,
+    "multi_head_attention_forward": 2,
+    "lobpcg": 2,
+    "triangular_solve": 2,
+    "lstsq": 4,
+    "cdist_": 1,
+}
 # The same dtype comes out as went in.
 KEEP_DTYPE = frozenset(
-    ["view", "reshape", "permute", "transpose", "squeeze", "unsqueeze", "expand", "expand_as", "repeat", "flatten", "contiguous", "clone", "detach", "flip", "roll", "narrow", "select", "index_select", "gather", "to", "cat", "stack", "concat", "t", "T", "mT", "masked_select", "unfold", "tile", "movedim", "swapaxes", "repeat_interleave", "broadcast_to", "type_as_", "masked_fill", "where", "scatter", "pad", "cumsum", "take_along_dim", "tril", "triu", "index_fill", "cuda", "cpu", "pin_memory", "requires_grad_", "view_as", "reshape_as", "rot90", "logical_and", "logical_or", "split", "chunk", "unbind", "zeros_like", "ones_like", "empty_like", "new_zeros_", "new_ones_", "diagonal", "narrow_copy", "unflatten", "bitwise_and", "bitwise_or", "bitwise_not", "bitwise_xor", "masked_fill_", "fill_", "zero_", "index_put_", "copy_", "squeeze_", "unsqueeze_", "sort", "max", "min", "amax", "amin", "clamp", "abs", "neg", "roll", "flipud", "fliplr", "hstack", "vstack", "dstack", "as_strided"]
+    """
+        view reshape permute transpose squeeze unsqueeze expand expand_as repeat flatten
+        contiguous clone detach flip roll narrow select index_select gather to cat stack concat t
+        T mT masked_select unfold tile movedim swapaxes repeat_interleave broadcast_to type_as_
+        masked_fill where scatter pad cumsum take_along_dim tril triu index_fill cuda cpu
+        pin_memory requires_grad_ view_as reshape_as rot90 logical_and logical_or split chunk
+        unbind zeros_like ones_like empty_like new_zeros_ new_ones_ diagonal narrow_copy unflatten
+        bitwise_and bitwise_or bitwise_not bitwise_xor masked_fill_ fill_ zero_ index_put_ copy_
+        squeeze_ unsqueeze_ sort max min amax amin clamp abs neg roll flipud fliplr hstack vstack
+        dstack as_strided
+    """.split()
 )
 ALIASES = frozenset(
-    ["reshape", "view", "squeeze", "unsqueeze", "transpose", "permute", "expand", "flatten", "contiguous", "detach", "clone", "t"]
+    """
+        reshape view squeeze unsqueeze transpose permute expand flatten contiguous detach clone t
+    """.split()
 )
 
 # Methods of tensors that return something else.
 NUMBER_METHODS = frozenset(
-    ["size", "dim", "numel", "nelement", "ndimension", "stride", "data_ptr", "element_size", "is_floating_point", "is_complex", "is_contiguous", "storage_offset", "get_device", "is_signed", "is_shared", "is_pinned", "has_names", "is_set_to", "__len__", "is_conj", "is_inference"]
+    """
+        size dim numel nelement ndimension stride data_ptr element_size is_floating_point
+        is_complex is_contiguous storage_offset get_device is_signed is_shared is_pinned has_names
+        is_set_to __len__ is_conj is_inference
+    """.split()
 )
 NUMBER_ATTRIBUTES = frozenset(
-    ["ndim", "itemsize", "nbytes", "requires_grad", "is_cuda", "is_leaf", "is_sparse", "is_quantized", "is_meta", "is_mps", "is_xpu", "is_cpu", "is_nested", "output_nr"]
+    """
+        ndim itemsize nbytes requires_grad is_cuda is_leaf is_sparse is_quantized is_meta is_mps
+        is_xpu is_cpu is_nested output_nr
+    """.split()
 )
 OTHER_METHODS = frozenset(
-    ["register_hook", "untyped_storage", "storage", "storage_type", "type_", "names", "refine_names", "rename", "register_post_accumulate_grad_hook", "share_memory_", "retain_grad"]
+    """
+        register_hook untyped_storage storage storage_type type_ names refine_names rename
+        register_post_accumulate_grad_hook share_memory_ retain_grad
+    """.split()
 )
 TENSOR_ATTRIBUTES = frozenset(("T", "mT", "H", "mH", "data", "grad", "real", "imag"))
 
-# Methods and attributes that show that a value is a tensor (numpy arrays are told apart by their own evidence).
+# Methods and attributes that show that a value is a tensor (numpy arrays are told apart by their
+# own evidence).
 TENSOR_ONLY_METHODS = frozenset(
-    ["unsqueeze", "view", "permute", "contiguous", "masked_fill", "masked_fill_", "detach", "cpu", "cuda", "numel", "dim", "expand", "expand_as", "unsqueeze_", "index_select", "scatter", "scatter_", "scatter_add", "scatter_add_", "gather", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "matmul", "bmm", "softmax", "log_softmax", "sigmoid", "tanh_", "relu_", "chunk", "unbind", "masked_scatter", "masked_scatter_", "index_add_", "index_copy_", "index_fill_", "type_as", "argmax_", "cumprod", "narrow", "addmm", "baddbmm", "mul_", "add_", "sub_", "div_", "copy_", "clamp", "clamp_", "clamp_min", "clamp_max", "rsqrt", "pow_", "logical_not", "logical_and", "logical_or", "view_as", "requires_grad_", "tolist_", "unfold", "roll", "flip", "movedim", "repeat_interleave", "masked_select", "transpose_", "squeeze_", "size", "permute_", "bfloat16", "half", "float", "long", "new_empty_strided", "triu", "tril", "is_floating_point", "amax", "amin", "nan_to_num", "logsumexp", "index_put", "index_put_", "uniform_", "normal_", "zero_", "fill_", "bernoulli_"]
+    """
+        unsqueeze view permute contiguous masked_fill masked_fill_ detach cpu cuda numel dim
+        expand expand_as unsqueeze_ index_select scatter scatter_ scatter_add scatter_add_ gather
+        new_zeros new_ones new_full new_empty new_tensor matmul bmm softmax log_softmax sigmoid
+        tanh_ relu_ chunk unbind masked_scatter masked_scatter_ index_add_ index_copy_ index_fill_
+        type_as argmax_ cumprod narrow addmm baddbmm mul_ add_ sub_ div_ copy_ clamp clamp_
+        clamp_min clamp_max rsqrt pow_ logical_not logical_and logical_or view_as requires_grad_
+        tolist_ unfold roll flip movedim repeat_interleave masked_select transpose_ squeeze_ size
+        permute_ bfloat16 half float long new_empty_strided triu tril is_floating_point amax amin
+        nan_to_num logsumexp index_put index_put_ uniform_ normal_ zero_ fill_ bernoulli_
+    """.split()
 )
 TENSOR_ONLY_ATTRIBUTES = frozenset(("shape", "is_cuda", "ndim", "requires_grad", "grad_fn", "mT"))
-# Methods that read values: on a value nobody knows they still are evidence inside a module's forward.
+# Methods that read values: on a value nobody knows they still are evidence inside a module's
+# forward.
 READING_METHODS = frozenset(("item", "tolist", "cpu", "numpy"))
 
 CAST_METHODS: dict[str, str] = {
@@ -190,14 +304,27 @@ CAST_METHODS: dict[str, str] = {
 
 # Layers that own parameters: building one in a region is what cannot be traced.
 PARAMETER_LAYERS = frozenset(
-    ["Linear", "Bilinear", "LazyLinear", "Embedding", "EmbeddingBag", "LayerNorm", "RMSNorm", "GroupNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "PReLU", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell", "MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer", "TransformerDecoderLayer", "ParameterList", "ParameterDict", "LazyConv1d", "LazyConv2d", "AdaptiveLogSoftmaxWithLoss"]
+    """
+        Linear Bilinear LazyLinear Embedding EmbeddingBag LayerNorm RMSNorm GroupNorm BatchNorm1d
+        BatchNorm2d BatchNorm3d SyncBatchNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d PReLU
+        Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d RNN LSTM GRU RNNCell
+        LSTMCell GRUCell MultiheadAttention Transformer TransformerEncoder TransformerDecoder
+        TransformerEncoderLayer TransformerDecoderLayer ParameterList ParameterDict LazyConv1d
+        LazyConv2d AdaptiveLogSoftmaxWithLoss
+    """.split()
 )
 
 # Layers of torch.nn that do not return one tensor.
 RECURRENT = frozenset(
-    ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.modules.rnn.LSTM", "torch.nn.modules.rnn.GRU",
-     "torch.nn.modules.rnn.RNN")
-)  # fmt: skip
+    (
+        "torch.nn.LSTM",
+        "torch.nn.GRU",
+        "torch.nn.RNN",
+        "torch.nn.modules.rnn.LSTM",
+        "torch.nn.modules.rnn.GRU",
+        "torch.nn.modules.rnn.RNN",
+    )
+)
 TUPLE_LAYERS: dict[str, int] = {
     "torch.nn.MultiheadAttention": 2,
     "torch.nn.LSTM": 2,
@@ -214,9 +341,16 @@ CONTAINER_LAYERS = frozenset(
     )
 )
 NOT_LAYERS = frozenset(
-    ("torch.nn.Parameter", "torch.nn.Buffer", "torch.nn.Module", "torch.nn.UninitializedParameter",
-     "torch.nn.parameter.Parameter", "torch.nn.functional", "torch.nn.init")
-)  # fmt: skip
+    (
+        "torch.nn.Parameter",
+        "torch.nn.Buffer",
+        "torch.nn.Module",
+        "torch.nn.UninitializedParameter",
+        "torch.nn.parameter.Parameter",
+        "torch.nn.functional",
+        "torch.nn.init",
+    )
+)
 PARAMETERS = frozenset(
     (
         "torch.nn.Parameter",
@@ -228,7 +362,16 @@ PARAMETERS = frozenset(
 
 # Bases outside the project that are torch modules.
 MODULE_BASES = frozenset(
-    ["torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.Linear", "torch.nn.Embedding", "torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d", "torch.nn.LayerNorm", "torch.nn.BatchNorm2d", "torch.nn.GroupNorm", "torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer", "torch.nn.MultiheadAttention", "torch.jit.ScriptModule", "pytorch_lightning.LightningModule", "lightning.LightningModule", "lightning.pytorch.LightningModule", "transformers.PreTrainedModel", "transformers.modeling_utils.PreTrainedModel", "diffusers.ModelMixin", "diffusers.models.modeling_utils.ModelMixin"]
+    """
+        torch.nn.Module torch.nn.modules.module.Module torch.nn.Sequential torch.nn.ModuleList
+        torch.nn.Linear torch.nn.Embedding torch.nn.Conv1d torch.nn.Conv2d torch.nn.Conv3d
+        torch.nn.LayerNorm torch.nn.BatchNorm2d torch.nn.GroupNorm
+        torch.nn.TransformerEncoderLayer torch.nn.TransformerDecoderLayer
+        torch.nn.MultiheadAttention torch.jit.ScriptModule pytorch_lightning.LightningModule
+        lightning.LightningModule lightning.pytorch.LightningModule transformers.PreTrainedModel
+        transformers.modeling_utils.PreTrainedModel diffusers.ModelMixin
+        diffusers.models.modeling_utils.ModelMixin
+    """.split()
 )
 MODULE_BASE_PREFIXES = ("torch.nn.modules.",)
 # Classes of torch that subclass nothing of interest although their prefix says otherwise.
@@ -248,12 +391,23 @@ TENSOR_TYPES: dict[str, str] = {
 }
 # Wrappers that end or bar a region.
 REGION_ENDS = frozenset(
-    ("torch.compiler.disable", "torch._dynamo.disable", "torch.compiler.allow_in_graph", "torch._dynamo.allow_in_graph",
-     "torch.library.custom_op", "torch.compiler.assume_constant_result", "torch._dynamo.assume_constant_result",
-     "torch.compiler.substitute_in_graph", "torch.library.triton_op", "triton.jit",
-     "torch._dynamo.skip", "torch.library.register_fake",
-     "torch.compiler.nonstrict_trace_", "torch._dynamo.nonstrict_trace_")
-)  # fmt: skip
+    (
+        "torch.compiler.disable",
+        "torch._dynamo.disable",
+        "torch.compiler.allow_in_graph",
+        "torch._dynamo.allow_in_graph",
+        "torch.library.custom_op",
+        "torch.compiler.assume_constant_result",
+        "torch._dynamo.assume_constant_result",
+        "torch.compiler.substitute_in_graph",
+        "torch.library.triton_op",
+        "triton.jit",
+        "torch._dynamo.skip",
+        "torch.library.register_fake",
+        "torch.compiler.nonstrict_trace_",
+        "torch._dynamo.nonstrict_trace_",
+    )
+)
 COMPILERS = frozenset(("torch.compile", "torch._dynamo.optimize", "pygraph_rt.compile"))
 GRAPHERS = frozenset(
     ("torch.cuda.make_graphed_callables", "torch.cuda.graphs.make_graphed_callables")
@@ -261,5 +415,62 @@ GRAPHERS = frozenset(
 CAPTURES = frozenset(("torch.cuda.graph", "torch.cuda.graphs.graph"))
 # Every public method of torch.Tensor.
 TENSOR_METHODS = frozenset(
-    ["abs", "abs_", "absolute", "absolute_", "acos", "acos_", "acosh", "acosh_", "add", "add_", "addbmm", "addbmm_", "addcdiv", "addcdiv_", "addcmul", "addcmul_", "addmm", "addmm_", "addmv", "addmv_", "addr", "addr_", "adjoint", "all", "allclose", "amax", "amin", "aminmax", "angle", "any", "apply_", "arccos", "arccos_", "arccosh", "arccosh_", "arcsin", "arcsin_", "arcsinh", "arcsinh_", "arctan", "arctan2", "arctan2_", "arctan_", "arctanh", "arctanh_", "argmax", "argmin", "argsort", "argwhere", "as_strided", "as_strided_", "as_strided_scatter", "as_subclass", "asin", "asin_", "asinh", "asinh_", "atan", "atan2", "atan2_", "atan_", "atanh", "atanh_", "backward", "baddbmm", "baddbmm_", "bernoulli", "bernoulli_", "bfloat16", "bincount", "bitwise_and", "bitwise_and_", "bitwise_left_shift", "bitwise_left_shift_", "bitwise_not", "bitwise_not_", "bitwise_or", "bitwise_or_", "bitwise_right_shift", "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_", "bmm", "bool", "broadcast_to", "byte", "cauchy_", "ccol_indices", "cdouble", "ceil", "ceil_", "cfloat", "chalf", "char", "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clip", "clip_", "clone", "coalesce", "col_indices", "conj", "conj_physical", "conj_physical_", "const_data_ptr", "contiguous", "copy_", "copysign", "copysign_", "corrcoef", "cos", "cos_", "cosh", "cosh_", "count_nonzero", "cov", "cpu", "cross", "crow_indices", "cuda", "cummax", "cummin", "cumprod", "cumprod_", "cumsum", "cumsum_", "data_ptr", "deg2rad", "deg2rad_", "dense_dim", "dequantize", "det", "detach", "detach_", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "digamma", "digamma_", "dim", "dim_order", "dist", "div", "div_", "divide", "divide_", "dot", "double", "dsplit", "eig", "element_size", "eq", "eq_", "equal", "erf", "erf_", "erfc", "erfc_", "erfinv", "erfinv_", "exp", "exp2", "exp2_", "exp_", "expand", "expand_as", "expm1", "expm1_", "exponential_", "fill_", "fill_diagonal_", "fix", "fix_", "flatten", "flip", "fliplr", "flipud", "float", "float_power", "float_power_", "floor", "floor_", "floor_divide", "floor_divide_", "fmax", "fmin", "fmod", "fmod_", "frac", "frac_", "frexp", "gather", "gcd", "gcd_", "ge", "ge_", "geometric_", "geqrf", "ger", "get_device", "greater", "greater_", "greater_equal", "greater_equal_", "gt", "gt_", "half", "hardshrink", "hash_tensor", "heaviside", "heaviside_", "histc", "histogram", "hsplit", "hypot", "hypot_", "i0", "i0_", "igamma", "igamma_", "igammac", "igammac_", "index", "index_add", "index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_", "index_put", "index_put_", "index_reduce", "index_reduce_", "index_select", "indices", "inner", "int", "int_repr", "inverse", "ipu", "is_coalesced", "is_complex", "is_conj", "is_contiguous", "is_distributed", "is_floating_point", "is_inference", "is_neg", "is_nonzero", "is_pinned", "is_same_size", "is_set_to", "is_shared", "is_signed", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "istft", "item", "kron", "kthvalue", "lcm", "lcm_", "ldexp", "ldexp_", "le", "le_", "lerp", "lerp_", "less", "less_", "less_equal", "less_equal_", "lgamma", "lgamma_", "log", "log10", "log10_", "log1p", "log1p_", "log2", "log2_", "log_", "log_normal_", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_and_", "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_", "logit", "logit_", "logsumexp", "long", "lstsq", "lt", "lt_", "lu", "lu_solve", "map2_", "map_", "masked_fill", "masked_fill_", "masked_scatter", "masked_scatter_", "masked_select", "matmul", "matrix_exp", "matrix_power", "max", "maximum", "mean", "median", "min", "minimum", "mm", "mode", "module_load", "moveaxis", "movedim", "msort", "mtia", "mul", "mul_", "multinomial", "multiply", "multiply_", "mv", "mvlgamma", "mvlgamma_", "nan_to_num", "nan_to_num_", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "narrow_copy", "ndimension", "ne", "ne_", "neg", "neg_", "negative", "negative_", "nelement", "new", "new_empty", "new_empty_strided", "new_full", "new_ones", "new_tensor", "new_zeros", "nextafter", "nextafter_", "nonzero", "nonzero_static", "norm", "normal_", "not_equal", "not_equal_", "numel", "numpy", "orgqr", "ormqr", "outer", "permute", "pin_memory", "pinverse", "polygamma", "polygamma_", "positive", "pow", "pow_", "prelu", "prod", "put", "put_", "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qr", "qscheme", "quantile", "rad2deg", "rad2deg_", "random_", "ravel", "reciprocal", "reciprocal_", "record_stream", "register_hook", "register_post_accumulate_grad_hook", "reinforce", "relu", "relu_", "remainder", "remainder_", "renorm", "renorm_", "repeat", "repeat_interleave", "requires_grad_", "reshape", "reshape_as", "resize", "resize_", "resize_as", "resize_as_", "resize_as_sparse_", "resolve_conj", "resolve_neg", "retain_grad", "roll", "rot90", "round", "round_", "row_indices", "rsqrt", "rsqrt_", "scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_", "select", "select_scatter", "set_", "sgn", "sgn_", "share_memory_", "short", "sigmoid", "sigmoid_", "sign", "sign_", "signbit", "sin", "sin_", "sinc", "sinc_", "sinh", "sinh_", "size", "slice_inverse", "slice_scatter", "slogdet", "smm", "softmax", "solve", "sort", "sparse_dim", "sparse_mask", "sparse_resize_", "sparse_resize_and_clear_", "split", "split_with_sizes", "sqrt", "sqrt_", "square", "square_", "squeeze", "squeeze_", "sspaddmm", "std", "stft", "storage", "storage_offset", "storage_type", "stride", "sub", "sub_", "subtract", "subtract_", "sum", "sum_to_size", "svd", "swapaxes", "swapaxes_", "swapdims", "swapdims_", "symeig", "t", "t_", "take", "take_along_dim", "tan", "tan_", "tanh", "tanh_", "tensor_split", "tile", "to", "to_dense", "to_mkldnn", "to_padded_tensor", "to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr", "tolist", "topk", "trace", "transpose", "transpose_", "triangular_solve", "tril", "tril_", "triu", "triu_", "true_divide", "true_divide_", "trunc", "trunc_", "type", "type_as", "unbind", "unflatten", "unfold", "uniform_", "unique", "unique_consecutive", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "unsqueeze_", "untyped_storage", "values", "var", "vdot", "view", "view_as", "vsplit", "where", "xlogy", "xlogy_", "xpu", "zero_"]
+    """
+        abs abs_ absolute absolute_ acos acos_ acosh acosh_ add add_ addbmm addbmm_ addcdiv
+        addcdiv_ addcmul addcmul_ addmm addmm_ addmv addmv_ addr addr_ adjoint all allclose amax
+        amin aminmax angle any apply_ arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh
+        arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh arctanh_ argmax argmin argsort argwhere
+        as_strided as_strided_ as_strided_scatter as_subclass asin asin_ asinh asinh_ atan atan2
+        atan2_ atan_ atanh atanh_ backward baddbmm baddbmm_ bernoulli bernoulli_ bfloat16 bincount
+        bitwise_and bitwise_and_ bitwise_left_shift bitwise_left_shift_ bitwise_not bitwise_not_
+        bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_
+        bmm bool broadcast_to byte cauchy_ ccol_indices cdouble ceil ceil_ cfloat chalf char
+        cholesky cholesky_inverse cholesky_solve chunk clamp clamp_ clamp_max clamp_max_ clamp_min
+        clamp_min_ clip clip_ clone coalesce col_indices conj conj_physical conj_physical_
+        const_data_ptr contiguous copy_ copysign copysign_ corrcoef cos cos_ cosh cosh_
+        count_nonzero cov cpu cross crow_indices cuda cummax cummin cumprod cumprod_ cumsum
+        cumsum_ data_ptr deg2rad deg2rad_ dense_dim dequantize det detach detach_ diag diag_embed
+        diagflat diagonal diagonal_scatter diff digamma digamma_ dim dim_order dist div div_
+        divide divide_ dot double dsplit eig element_size eq eq_ equal erf erf_ erfc erfc_ erfinv
+        erfinv_ exp exp2 exp2_ exp_ expand expand_as expm1 expm1_ exponential_ fill_
+        fill_diagonal_ fix fix_ flatten flip fliplr flipud float float_power float_power_ floor
+        floor_ floor_divide floor_divide_ fmax fmin fmod fmod_ frac frac_ frexp gather gcd gcd_ ge
+        ge_ geometric_ geqrf ger get_device greater greater_ greater_equal greater_equal_ gt gt_
+        half hardshrink hash_tensor heaviside heaviside_ histc histogram hsplit hypot hypot_ i0
+        i0_ igamma igamma_ igammac igammac_ index index_add index_add_ index_copy index_copy_
+        index_fill index_fill_ index_put index_put_ index_reduce index_reduce_ index_select
+        indices inner int int_repr inverse ipu is_coalesced is_complex is_conj is_contiguous
+        is_distributed is_floating_point is_inference is_neg is_nonzero is_pinned is_same_size
+        is_set_to is_shared is_signed isclose isfinite isinf isnan isneginf isposinf isreal istft
+        item kron kthvalue lcm lcm_ ldexp ldexp_ le le_ lerp lerp_ less less_ less_equal
+        less_equal_ lgamma lgamma_ log log10 log10_ log1p log1p_ log2 log2_ log_ log_normal_
+        log_softmax logaddexp logaddexp2 logcumsumexp logdet logical_and logical_and_ logical_not
+        logical_not_ logical_or logical_or_ logical_xor logical_xor_ logit logit_ logsumexp long
+        lstsq lt lt_ lu lu_solve map2_ map_ masked_fill masked_fill_ masked_scatter
+        masked_scatter_ masked_select matmul matrix_exp matrix_power max maximum mean median min
+        minimum mm mode module_load moveaxis movedim msort mtia mul mul_ multinomial multiply
+        multiply_ mv mvlgamma mvlgamma_ nan_to_num nan_to_num_ nanmean nanmedian nanquantile
+        nansum narrow narrow_copy ndimension ne ne_ neg neg_ negative negative_ nelement new
+        new_empty new_empty_strided new_full new_ones new_tensor new_zeros nextafter nextafter_
+        nonzero nonzero_static norm normal_ not_equal not_equal_ numel numpy orgqr ormqr outer
+        permute pin_memory pinverse polygamma polygamma_ positive pow pow_ prelu prod put put_
+        q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qr
+        qscheme quantile rad2deg rad2deg_ random_ ravel reciprocal reciprocal_ record_stream
+        register_hook register_post_accumulate_grad_hook reinforce relu relu_ remainder remainder_
+        renorm renorm_ repeat repeat_interleave requires_grad_ reshape reshape_as resize resize_
+        resize_as resize_as_ resize_as_sparse_ resolve_conj resolve_neg retain_grad roll rot90
+        round round_ row_indices rsqrt rsqrt_ scatter scatter_ scatter_add scatter_add_
+        scatter_reduce scatter_reduce_ select select_scatter set_ sgn sgn_ share_memory_ short
+        sigmoid sigmoid_ sign sign_ signbit sin sin_ sinc sinc_ sinh sinh_ size slice_inverse
+        slice_scatter slogdet smm softmax solve sort sparse_dim sparse_mask sparse_resize_
+        sparse_resize_and_clear_ split split_with_sizes sqrt sqrt_ square square_ squeeze squeeze_
+        sspaddmm std stft storage storage_offset storage_type stride sub sub_ subtract subtract_
+        sum sum_to_size svd swapaxes swapaxes_ swapdims swapdims_ symeig t t_ take take_along_dim
+        tan tan_ tanh tanh_ tensor_split tile to to_dense to_mkldnn to_padded_tensor to_sparse
+        to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr tolist topk trace
+        transpose transpose_ triangular_solve tril tril_ triu triu_ true_divide true_divide_ trunc
+        trunc_ type type_as unbind unflatten unfold uniform_ unique unique_consecutive
+        unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_ untyped_storage
+        values var vdot view view_as vsplit where xlogy xlogy_ xpu zero_
+    """.split()
 )

@@ -137,7 +137,9 @@ class Interpreter(Structures):
                 )
 
     def held(self, value: Value) -> Value:
-        """A value as an attribute keeps it: a host tensor that is no buffer stays behind when the model moves."""
+        """A value as an attribute keeps it: a host tensor that is no buffer stays behind when the
+        model moves.
+        """
         if (
             value.is_tensor
             and not value.needs

@@ -93,7 +93,9 @@ class Structures(Calls):
     def index_parts(
         self, index: ast.expr, base: Value
     ) -> tuple[Value | None, ast.expr | None, Value | None, Value | None]:
-        """A boolean mask, a literal list, an index tensor, a plain number: what the index is made of."""
+        """A boolean mask, a literal list, an index tensor, a plain number: what the index is made
+        of.
+        """
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
         mask = gathered = number = None
         lists: ast.expr | None = None
@@ -166,8 +168,15 @@ class Structures(Calls):
     def ev_sequence(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
         values = [self.ev(element) for element in node.elts]
         if any(isinstance(element, ast.Starred) for element in node.elts):
-            return Value(v.SEQUENCE, item=v.join_all([v.element(x) if isinstance(e, ast.Starred) else x
-                                                      for e, x in zip(node.elts, values)]))  # fmt: skip
+            return Value(
+                v.SEQUENCE,
+                item=v.join_all(
+                    [
+                        v.element(x) if isinstance(e, ast.Starred) else x
+                        for e, x in zip(node.elts, values)
+                    ]
+                ),
+            )
         return v.sequence(values)
 
     def ev_dict(self, node: ast.Dict) -> Value:
@@ -198,8 +207,7 @@ class Structures(Calls):
         saved: list[tuple[str, Value | None]] = []
         for generator in generators:
             iterated = self.ev(generator.iter)
-            for name in _names(generator.target):
-                saved.append((name, self.env.get(name)))
+            saved += [(name, self.env.get(name)) for name in _names(generator.target)]
             self.assign(generator.target, v.element(iterated), None)
             for condition in generator.ifs:
                 self.truth(condition, "branch.if")

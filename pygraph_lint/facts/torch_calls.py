@@ -77,7 +77,9 @@ class TorchCalls(Expressions):
         return v.UNKNOWN_VALUE
 
     def compiled(self, name: str, node: ast.Call, values: list[Value]) -> Value:
-        """``torch.compile(x)``, ``make_graphed_callables((x, y), ...)``: regions start at what is passed."""
+        """``torch.compile(x)``, ``make_graphed_callables((x, y), ...)``: regions start at what is
+        passed.
+        """
         if not values:
             return v.UNKNOWN_VALUE
         first = values[0]
@@ -100,13 +102,18 @@ class TorchCalls(Expressions):
                 self.record_call("method", owner, method, node, positional)
             else:
                 self.record_call("function", function.cls, "", node, positional)
-            return v.Value(v.TENSOR | v.UNKNOWN, device=v.ON_DEVICE, flags=v.SYMBOL,
-                           needs=(Need("return", function.cls, ""),), why="returned by a checkpointed function")  # fmt: skip
+            return v.Value(
+                v.TENSOR | v.UNKNOWN,
+                device=v.ON_DEVICE,
+                flags=v.SYMBOL,
+                needs=(Need("return", function.cls, ""),),
+                why="returned by a checkpointed function",
+            )
         return v.UNKNOWN_VALUE
 
     def make_layer(self, name: str, node: ast.Call) -> Value:
         """``nn.Linear(...)``: a module instance."""
-        positional, named = self.arguments(node)
+        positional, _ = self.arguments(node)
         if name in ops.NOT_LAYERS:
             return v.UNKNOWN_VALUE
         if name.rpartition(".")[2] in ops.PARAMETER_LAYERS:
@@ -220,10 +227,10 @@ class TorchCalls(Expressions):
         if data.kinds & v.UNKNOWN and tail in ("as_tensor", "asarray", "from_numpy"):
             return v.tensor(f"made by torch.{tail}", kind, device if said else v.ANYWHERE)
         if data.kinds == v.NUMBER:
-            self.event("host.scalar-tensor", span_of(node), f"torch.{tail}", **_placed(said))
+            self.event("host.scalar-tensor", span_of(node), f"torch.{tail}", None, **_placed(said))
             ndim = 0
         else:
-            self.event("host.data-tensor", span_of(node), f"torch.{tail}", **_placed(said))
+            self.event("host.data-tensor", span_of(node), f"torch.{tail}", None, **_placed(said))
             ndim = -1
         return v.tensor(f"made by torch.{tail}", kind, device, ndim, v.FRESH)
 
@@ -319,7 +326,7 @@ class TorchCalls(Expressions):
                 and not any(isinstance(a, ast.Starred) for a in node.args)
             ):
                 self.event(handler, span_of(node), "torch.where with one argument", source)
-        elif name in ("repeat_interleave",):
+        elif name == "repeat_interleave":
             repeats = arguments[1] if len(arguments) > 1 else named.get("repeats", v.NUMBER_VALUE)
             if repeats.is_tensor and "output_size" not in named:
                 self.event(handler, span_of(node), spelled, repeats)
@@ -454,18 +461,12 @@ class TorchCalls(Expressions):
                         plain = plain._replace(dtype="")
                     else:
                         return plain._replace(dtype="", device=v.ANYWHERE)
-        if target == v.ON_HOST and base.device != v.ON_HOST:
-            if (
-                base.device == v.ON_DEVICE
-                or method == "cpu"
-                or _says_cpu([*positional, *named.values()])
-            ):
-                self.event(
-                    "sync.copy",
-                    span_of(node),
-                    ".to('cpu')" if method == "to" else f".{method}()",
-                    base,
-                )
+        said = method == "cpu" or _says_cpu([*positional, *named.values()])
+        if target == v.ON_HOST and (
+            base.device == v.ON_DEVICE or (said and base.device != v.ON_HOST)
+        ):
+            spelled = ".to('cpu')" if method == "to" else f".{method}()"
+            self.event("sync.copy", span_of(node), spelled, base)
         if target == v.ON_DEVICE and base.device == v.ON_HOST:
             self.moved_to_device(base, function, node)
         elif target == v.ON_DEVICE and base.device == v.ANYWHERE and base.needs:
@@ -485,12 +486,12 @@ class TorchCalls(Expressions):
         """A host tensor copied to the device: one event for the pair of factory and move."""
         inner = function.value
         if isinstance(inner, ast.Call):
-            place = (inner.lineno, inner.col_offset)
             for kind in _MADE:
-                made = self.events.get((kind, *place))
+                key = (kind, inner.lineno, inner.col_offset)
+                made = self.events.get(key)
                 if made is not None:
                     if kind == "host.factory":
-                        del self.events[(kind, *place)]
+                        del self.events[key]
                         self.event("host.factory-moved", span_of(node), made.subject, base)
                     return
         self.event("host.moved", span_of(node), source_of(node, 40), base)
@@ -574,8 +575,25 @@ def _result_dtype(
         return source.dtype
     if name in ("sum", "cumsum", "prod") and source.dtype in ("bool", "int"):
         return "int"
-    if name in ("softmax", "log_softmax", "sigmoid", "mean", "sqrt", "exp", "log", "linear", "layer_norm", "relu",
-                "matmul", "bmm", "gelu", "dropout", "embedding", "scaled_dot_product_attention", "interpolate"):  # fmt: skip
+    if name in (
+        "softmax",
+        "log_softmax",
+        "sigmoid",
+        "mean",
+        "sqrt",
+        "exp",
+        "log",
+        "linear",
+        "layer_norm",
+        "relu",
+        "matmul",
+        "bmm",
+        "gelu",
+        "dropout",
+        "embedding",
+        "scaled_dot_product_attention",
+        "interpolate",
+    ):
         return "float"
     return source.dtype if source.dtype == "float" else ""
 
@@ -614,10 +632,9 @@ def _shaped(
 ) -> Value:
     """One tensor, or the tuple or list of tensors the operator gives."""
     rest = positional if receiver is not None else positional[1:]
-    if (
-        name in ops.PAIRS_ALWAYS
-        or (name in ops.PAIRS
-        and ("dim" in named or "keepdim" in named or (bool(rest) and not rest[0].is_tensor)))
+    if name in ops.PAIRS_ALWAYS or (
+        name in ops.PAIRS
+        and ("dim" in named or "keepdim" in named or (bool(rest) and not rest[0].is_tensor))
     ):
         indices = result._replace(dtype="int")
         return Value(v.SEQUENCE, items=(result, indices), flags=v.RESULT)
@@ -626,12 +643,8 @@ def _shaped(
     count = ops.TUPLES.get(name)
     if count:
         return v.sequence([result] * count)
-    if (
-        (name == "where"
-        and len(rest) == 0
-        and receiver is None)
-        or (name == "nonzero"
-        and "as_tuple" in named)
+    if (name == "where" and len(rest) == 0 and receiver is None) or (
+        name == "nonzero" and "as_tuple" in named
     ):
         return Value(v.SEQUENCE, item=result._replace(dtype="int", flags=result.flags | v.DYNAMIC))
     if name in ("unique", "unique_consecutive") and (

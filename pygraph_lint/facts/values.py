@@ -44,10 +44,14 @@ SYMBOL = 4096  # the value is exactly what its need names, not derived from it
 class Value(NamedTuple):
     """What an expression may be.
 
-    ``kinds`` is a set of bits. For tensors: ``dtype`` (``bool``, ``int``, ``float`` or empty), ``device`` and
-    ``ndim`` (-1: not known); ``needs`` has to be confirmed when the project is linked for the value to be a
-    tensor at all. ``items`` are the elements of a tuple or list of known length, ``item`` stands for any element
-    of a container. ``cls`` is a qualified name (for callables, several, separated by commas). ``const`` is the value itself where it is a small constant.
+    ``kinds`` is a set of bits. For tensors: ``dtype`` (``bool``, ``int``, ``float`` or empty),
+    ``device`` and
+    ``ndim`` (-1: not known); ``needs`` has to be confirmed when the project is linked for the
+    value to be a
+    tensor at all. ``items`` are the elements of a tuple or list of known length, ``item`` stands
+    for any element
+    of a container. ``cls`` is a qualified name (for callables, several, separated by commas).
+    ``const`` is the value itself where it is a small constant.
     ``why`` is the evidence, a sentence.
     """
 
@@ -57,8 +61,8 @@ class Value(NamedTuple):
     ndim: int = -1
     flags: int = 0
     needs: tuple[Need, ...] = ()
-    items: tuple[Value, ...] | None = None  # type: ignore[misc]
-    item: Value | None = None  # type: ignore[misc]
+    items: tuple[Value, ...] | None = None
+    item: Value | None = None
     cls: str = ""
     const: object = None
     why: str = ""
@@ -111,7 +115,9 @@ def sequence(items: list[Value]) -> Value:
 
 
 def shallow(value: Value, depth: int = _MAX_DEPTH) -> Value:
-    """The value without elements nested deeper than ``depth``, so that values stay small in loops."""
+    """The value without elements nested deeper than ``depth``, so that values stay small in
+    loops.
+    """
     if value.items is None and value.item is None:
         return value
     if depth == 0:

@@ -45,10 +45,8 @@ def forward(body: str, parameters: str = "x: torch.Tensor", init: str = "pass") 
     head += (
         "import torch.nn.functional as F\nimport logging\nlogger = logging.getLogger(__name__)\n"
     )
-    source = (
-        head
-        + "class M(nn.Module):\n    def __init__(self, size, device=None):\n        super().__init__()\n"
-    )
+    source = head + "class M(nn.Module):\n    def __init__(self, size, device=None):\n"
+    source += "        super().__init__()\n"
     source += textwrap.indent(textwrap.dedent(init), " " * 8)
     source += f"\n    def forward(self, {parameters}):\n"
     source += textwrap.indent(textwrap.dedent(body), " " * 8)

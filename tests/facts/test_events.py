@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.facts.programs import forward, kinds
+
+from tests.facts.programs import confirmed, forward, kinds, project
 
 SEEN = [
     ("return x.item()", ["sync.item"]),
@@ -105,7 +106,8 @@ def test_a_name_is_what_it_is_bound_to() -> None:
 
 
 def test_the_same_decision_is_reported_once() -> None:
-    body = "skip = torch.rand([], device=x.device) < 0.1\nif skip:\n    x = x + 1\nif skip:\n    x = x + 2\nreturn x"
+    body = "skip = torch.rand([], device=x.device) < 0.1\nif skip:\n    x = x + 1\n"
+    body += "if skip:\n    x = x + 2\nreturn x"
     assert forward(body) == ["branch.random-skip"]
 
 
@@ -121,7 +123,8 @@ def test_use_and_annotation_of_parameters() -> None:
 
 
 def test_attributes_set_in_the_constructor() -> None:
-    init = "self.register_buffer('table', torch.zeros(3))\nself.plain = torch.zeros(3)\nself.scale = 2.0\n"
+    init = "self.register_buffer('table', torch.zeros(3))\nself.plain = torch.zeros(3)\n"
+    init += "self.scale = 2.0\n"
     init += "self.layer = nn.Linear(3, 3)"
     assert forward("if self.table.sum() > 0:\n    return x", init=init) == ["branch.if"]
     assert forward("return x + self.plain", init=init) == ["host.attribute"]
@@ -140,8 +143,6 @@ def test_loops_and_branches_join() -> None:
 
 
 def test_what_a_host_tensor_meets_is_noted() -> None:
-    from tests.facts.programs import confirmed, project
-
     source = """
         import torch
         class M(torch.nn.Module):
@@ -157,12 +158,15 @@ def test_what_a_host_tensor_meets_is_noted() -> None:
 
 
 def test_columns_are_characters() -> None:
-    from tests.facts.programs import confirmed, project
-
-    source = "import torch\nclass M(torch.nn.Module):\n    def forward(self, x: torch.Tensor):\n        return 'é', x.item()\n"
+    source = """
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                return 'é', x.item()
+    """
     linked, facts = project(m=source)
     (event,) = confirmed(linked, facts["m"])
-    assert event.span[:2] == (4, 20)
+    assert event.span[:2] == (5, 20)
 
 
 def test_long_sums_and_deep_nesting_are_survived() -> None:

@@ -127,7 +127,8 @@ def test_compile_in_all_its_forms_starts_a_region() -> None:
     linked, _ = project(m="import torch\n@torch.compile(fullgraph=True)\ndef f(x):\n    print(x)\n")
     assert linked.region("m.f") is not None
     linked, _ = project(
-        m="import torch\nclass A:\n    def __call__(self, x):\n        print(x)\ntorch.compile(A())\n"
+        m="import torch\nclass A:\n    def __call__(self, x):\n        print(x)\n"
+        "torch.compile(A())\n"
     )
     assert linked.region("m.A.__call__") is not None
 
