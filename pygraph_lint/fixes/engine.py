@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes import (
+    always_run,
     factory_device,
     finite_guard,
     guard_check,
@@ -27,22 +28,31 @@ from pygraph_lint.fixes.source import Source, line_starts
 
 
 class Rewrite(NamedTuple):
-    """A rewrite and the codes of the rules it serves. ``propose`` fills the proposal in or raises
-    Declined.
+    """A rewrite and the codes of the rules it serves.
+
+    ``propose`` fills the proposal in or raises Declined. One that goes ``first`` is offered even
+    where a safe one that follows could be: it removes the break in more cases.
     """
 
     name: str
     codes: tuple[str, ...]
     propose: Callable[[Proposal], None]
+    first: bool = False
 
 
 # In order of preference, where several serve a rule.
 REWRITES: tuple[Rewrite, ...] = tuple(
-    Rewrite(module.__name__.rpartition(".")[2], module.CODES, module.propose)
+    Rewrite(
+        module.__name__.rpartition(".")[2],
+        module.CODES,
+        module.propose,
+        first=module is always_run,
+    )
     for module in (
         factory_device,
         scalar_tensor,
         finite_guard,
+        always_run,
         random_skip,
         tensor_branch,
         mask_unless_full,
@@ -78,7 +88,7 @@ def fix_text(
 def _offer(
     source: Source, imports: dict[str, str], finding: Finding, without: frozenset[str]
 ) -> Fix | None:
-    """The first safe rewrite, else the first unsafe one, else why there is none."""
+    """The rewrite that serves a finding best, else why there is none."""
     rewrites = [rewrite for rewrite in REWRITES if finding.code in rewrite.codes]
     if not rewrites:
         return None
@@ -86,7 +96,7 @@ def _offer(
     offers: list[Fix] = []
     for rewrite in rewrites:
         offer = _propose(rewrite, Proposal(source, imports, finding, path, without))
-        if offer.applicability == "safe":
+        if offer.applicability == "safe" or (rewrite.first and offer.edits):
             return offer
         offers.append(offer)
     usable = [offer for offer in offers if offer.applicability == "unsafe"]

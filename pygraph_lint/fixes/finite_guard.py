@@ -26,7 +26,7 @@ from pygraph_lint.fixes.names import dotted
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.statements import line_span, one_line, written
 
-CODES = ("PG307",)
+CODES = ("PG307", "PG309")
 _TESTS = frozenset({"torch.isinf", "torch.isnan", "torch.isfinite"})
 _FLOATING = frozenset(
     f"torch.{name}"

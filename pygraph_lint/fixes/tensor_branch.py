@@ -16,7 +16,7 @@ from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.statements import line_span, one_line, written
 from pygraph_lint.fixes.tensors import pure_expression, visibly_tensor
 
-CODES = ("PG301", "PG307")
+CODES = ("PG301", "PG307", "PG309")
 _REASON = (
     "both arms are computed: dtypes, shapes and aliases may differ from those of the arm taken,"
     " and a nan or an error in the other arm is no longer kept out"
