@@ -1,4 +1,8 @@
-"""Measure where tiny models break, synchronise and make host tensors; score the linter on it."""
+"""Measure where tiny models break, synchronise and make host tensors; score the linter on it.
+
+Steps: observe (models not yet in the records), merge (records to truth table), score (run the
+linter, compare), all three by default; compare-gpu (the pretended device against a real one).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,25 @@ import functools
 import json
 import os
 import platform
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from benchmarks.lint_truth.gpu_compare import compare, gpu_sites
+from benchmarks.lint_truth.score import (
+    HALVES,
+    Finding,
+    corpus_recall,
+    listing,
+    read_findings,
+    score,
+    table,
+)
+from benchmarks.lint_truth.statements import Sources
 
 STAGES = ["lines", "ghost", "ghost_compiling", "trace"]
 
@@ -119,21 +138,107 @@ def _merge(arguments: argparse.Namespace) -> None:
     print(f"{len(table['models'])} models, {len(table['sites'])} sites -> {arguments.truth}")
 
 
+def _lint(arguments: argparse.Namespace) -> tuple[list[Finding], list[Finding], float]:
+    """(default-on findings, preview findings, seconds) of the linter on the packages."""
+    from benchmarks.lint_truth.packages import package_roots, relative_name
+
+    started = time.perf_counter()
+    default = read_findings(_run_linter(package_roots(), []), relative_name)
+    seconds = time.perf_counter() - started
+    known = {(f.file, f.line, f.code) for f in default}
+    with_preview = read_findings(_run_linter(package_roots(), ["--preview"]), relative_name, True)
+    preview = [f for f in with_preview if (f.file, f.line, f.code) not in known]
+    return default, preview, seconds
+
+
+def _run_linter(roots: dict[str, str], options: list[str]) -> list[dict[str, Any]]:
+    """The linter's JSON on all packages. Raises RuntimeError with its message if it fails."""
+    command = [sys.executable, "-m", "pygraph_lint", "check", *sorted(roots.values()), *options]
+    command += ["--output-format", "json", "--no-respect-gitignore", "--exclude", "nothing"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"the linter ended with {done.returncode}: {done.stderr[-2000:]}")
+    rows: list[dict[str, Any]] = json.loads(done.stdout)
+    return rows
+
+
+def _score(arguments: argparse.Namespace) -> None:
+    """Run the linter and score its findings on the truth table and the recorded corpus."""
+    truth = json.loads(arguments.truth.read_text())
+    sources = Sources(_read_source)
+    default, preview, seconds = _lint(arguments)
+    result = score(truth, [*default, *preview], sources.statement, sources.text)
+    result["environment"] = truth["environment"]
+    result["linter_seconds"] = round(seconds, 1)
+    corpus = json.loads(arguments.corpus.read_text())
+    result["corpus"] = corpus_recall(corpus["sites"], truth, default, sources.statement)
+    arguments.score.write_text(json.dumps(result, indent=1) + "\n")
+    print(table(result))
+    found = result["corpus"]
+    print(
+        f"recorded break sites: {found['found']}/{found['sites']} found; of the "
+        f"{found['confirmed']} that break here too: {found['confirmed_found']}"
+    )
+    print(f"misses and false alarms: {arguments.score}")
+    if arguments.list:
+        print(listing(result["halves"][arguments.list]))
+
+
+def _compare(arguments: argparse.Namespace) -> None:
+    """Compare the pretended device with the records of a real GPU."""
+    records = [json.loads(line) for line in arguments.records.read_text().splitlines()]
+    gpu = json.loads(arguments.gpu.read_text())
+    result = {
+        "environment": gpu["environment"],
+        "comparison": compare(records, gpu["records"]),
+        "sites": gpu_sites(gpu["records"]),
+        "failed": [record for record in gpu["records"] if "error" in record],
+    }
+    arguments.gpu_sites.write_text(json.dumps(result, separators=(",", ":")) + "\n")
+    for name, numbers in result["comparison"].items():
+        print(
+            f"{name}: {numbers['lines_named']} of {numbers['lines']} lines named "
+            f"({numbers['runs']} model runs), {len(numbers['only_pretended'])} only pretended"
+        )
+
+
+def _all(arguments: argparse.Namespace) -> None:
+    """Measure, merge, score."""
+    _observe(arguments)
+    _merge(arguments)
+    _score(arguments)
+
+
+STEPS = {
+    "all": _all,
+    "observe": _observe,
+    "merge": _merge,
+    "score": _score,
+    "compare-gpu": _compare,
+}
+
+
 def main() -> int:
     """Command line; returns the exit status."""
     root = Path(__file__).resolve().parents[2]
+    results = root / "benchmarks" / "results"
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("step", choices=["observe", "merge"])
+    parser.add_argument("step", nargs="?", choices=list(STEPS), default="all")
     parser.add_argument("--records", type=Path, default=root / ".venv-truth" / "records.jsonl")
+    parser.add_argument("--truth", type=Path, default=results / "lint_truth_sites.json")
+    parser.add_argument("--score", type=Path, default=results / "lint_truth_score.json")
     parser.add_argument(
-        "--truth", type=Path, default=root / "benchmarks" / "results" / "lint_truth_sites.json"
+        "--corpus", type=Path, default=Path(__file__).parent / "corpus_break_sites.json"
     )
-    parser.add_argument("--models", nargs="*", default=[])
+    parser.add_argument("--gpu", type=Path, help="compare-gpu: what gpu_syncs wrote")
+    parser.add_argument("--gpu-sites", type=Path, default=results / "lint_truth_gpu.json")
+    parser.add_argument("--list", choices=HALVES, help="print that half's misses and false alarms")
+    parser.add_argument("--models", nargs="*", default=[], help="only these, measured again")
     parser.add_argument("--stages", nargs="*", default=STAGES, choices=STAGES)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--workers", type=int, default=1, help="models at once")
+    parser.add_argument("--seconds", type=float, default=120.0, help="limit for a model and mode")
     arguments = parser.parse_args()
-    {"observe": _observe, "merge": _merge}[arguments.step](arguments)
+    STEPS[arguments.step](arguments)
     return 0
 
 

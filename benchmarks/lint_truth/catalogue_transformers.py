@@ -322,9 +322,14 @@ def special() -> list[Entry]:
             "RTDetrModel",
             {"backbone_config": {"depths": [1, 1, 1, 1], "layer_type": "basic"}, "num_queries": 12},
         ),
-        _model("DFineModel", {"num_queries": 12}),
         _model("LongcatFlashModel", {"head_dim": 16, "qk_rope_head_dim": 16}),
-        _model("DbrxModel", {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2}}),
+        _model(
+            "DbrxModel",
+            {
+                "attn_config": {"rope_theta": 10000.0, "clip_qkv": 8.0, "kv_n_heads": 2},
+                "ffn_config": {"ffn_hidden_size": 64},
+            },
+        ),
         _model(
             "ParakeetEncoder",
             {"num_mel_bins": 80},
@@ -333,7 +338,11 @@ def special() -> list[Entry]:
         _model(
             "Kosmos2Model",
             {},
-            {"input_ids": text_ids, "pixel_values": None, "image_embeds_position_mask": None},
+            {
+                "input_ids": whole(3, 100, BATCH, 64 + TEXT_LENGTH),
+                "attention_mask": ones(BATCH, 64 + TEXT_LENGTH),
+                "image_embeds_position_mask": _image_places(64),
+            },
         ),
         _model(
             "GraniteMoeHybridModel",

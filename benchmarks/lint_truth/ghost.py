@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -62,7 +63,16 @@ _PYTHON_READS = {
     torch.Tensor.numpy: "numpy",
     torch.Tensor.__array__: "numpy",
     torch.Tensor.__repr__: "repr",
+    torch.Tensor.__format__: "format",
 }
+
+_MOVES = (torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu, torch.Tensor.type_as)
+
+#: Functions that make a tensor on the default device even when an argument is a device tensor.
+FACTORIES = frozenset(
+    {"arange", "range", "linspace", "logspace", "zeros", "ones", "empty", "full", "eye", "rand"}
+    | {"randn", "randint", "randperm", "tril_indices", "triu_indices", "scalar_tensor"}
+)
 
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor)
 
@@ -114,22 +124,32 @@ class Marks:
     """Which storages are on the device, and the events seen so far."""
 
     on_device: dict[int, bool] = field(default_factory=dict)
+    kept: dict[int, StorageWeakRef] = field(default_factory=dict)
     events: set[Event] = field(default_factory=set)
     context: list[bool | None] = field(default_factory=list)
     quiet: int = 0
 
     def key(self, tensor: torch.Tensor) -> int:
         """Identity of the memory behind `tensor` (of the object itself where it has none)."""
-        while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-            tensor = torch._C._functorch.get_unwrapped(tensor)
+        tensor = self._plain(tensor)
         if tensor.layout is not torch.strided:
             return id(tensor)
         return tensor.untyped_storage()._cdata
 
+    def _plain(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor inside the wrappers of torch.func transforms."""
+        while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            tensor = torch._C._functorch.get_unwrapped(tensor)
+        return tensor
+
     def mark(self, value: Any, on_device: bool) -> None:
         """Mark every tensor in `value`."""
         for tensor in tensors_in(value):
-            self.on_device[self.key(tensor)] = on_device
+            key = self.key(tensor)
+            self.on_device[key] = on_device
+            if key not in self.kept and tensor.layout is torch.strided:
+                # As long as a weak reference lives, no new storage gets the same address.
+                self.kept[key] = StorageWeakRef(self._plain(tensor).untyped_storage())
 
     def marked(self, tensor: torch.Tensor) -> bool:
         """Whether `tensor` is on the device."""
@@ -180,11 +200,11 @@ class GhostFunctions(TorchFunctionMode):
             answer = _DEVICE_GETTERS.get(func)
         if answer is not None:
             return answer(marks.marked(args[0]))
-        if func in (torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu):
+        if func in _MOVES:
             return self._moved(func, args, kwargs)
         if func in _PYTHON_READS and marks.marked(args[0]):
             marks.record("sync", _PYTHON_READS[func])
-        if func in (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__repr__):
+        if func in _PYTHON_READS and func is not torch.Tensor.__array__:
             return func(*args, **kwargs)
         indexed = func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
         if indexed and marks.marked(args[0]) and _has_host_index(args[1]):
@@ -205,8 +225,9 @@ class GhostFunctions(TorchFunctionMode):
             kwargs["device"] = HOST if target is None or target.type != "meta" else target
             target = target or DEVICE
         from_device = marks.any_marked(args, kwargs)
-        made = not any(True for _ in tensors_in(args, kwargs))
-        wants = from_device if target is None else target.type == "cuda"
+        factory = name in FACTORIES
+        made = factory or not any(True for _ in tensors_in(args, kwargs))
+        wants = target.type == "cuda" if target is not None else from_device and not factory
         marks.context.append(wants)
         silent = self._is_cpu_only_check(name, args, kwargs)
         marks.quiet += silent
@@ -270,7 +291,7 @@ class GhostFunctions(TorchFunctionMode):
         wants = source
         rest: list[Any] = []
         blocking = not kwargs.pop("non_blocking", False)
-        if func is torch.Tensor.to:
+        if func in (torch.Tensor.to, torch.Tensor.type_as):
             for position, value in enumerate(args[1:]):
                 device = _device_argument(value)
                 if device is not None:
@@ -380,11 +401,14 @@ class GhostOperators(TorchDispatchMode):
         if name in READ_BACK:
             if marks.marked(inputs[0]):
                 marks.record("sync", name)
+        elif name in ("masked_fill", "masked_fill_"):
+            if func._overloadname == "Tensor" and marks.marked(args[2]):
+                marks.record("sync", "masked_fill with a tensor value")
         elif name == "copy_":
             self._copied(args, kwargs)
         elif name in ("index", "index_put", "index_put_", "_index_put_impl_"):
             self._indexed(name, args)
-        elif name not in ("where", "masked_fill", "masked_fill_", "fill_", "_to_copy"):
+        elif name not in ("where", "fill_", "_to_copy"):
             unlike = [t for t in inputs if not marks.marked(t) and t.dim() > 0 and t.numel()]
             if unlike:
                 marks.record("device_mismatch", name)

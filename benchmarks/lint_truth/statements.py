@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 Span = tuple[int, int]
 
@@ -37,6 +37,35 @@ def statement_spans(source: str) -> dict[int, Span]:
         for line in range(span[0], span[1] + 1):
             spans.setdefault(line, span)
     return spans
+
+
+class Sources:
+    """Statements and source text by ("package/path.py", line), read once a file."""
+
+    def __init__(self, read: Callable[[str], str | None]) -> None:
+        self._read = read
+        self._lines: dict[str, list[str]] = {}
+        self._spans: dict[str, dict[int, Span]] = {}
+
+    def _load(self, file: str) -> None:
+        if file not in self._spans:
+            source = self._read(file)
+            self._lines[file] = (source or "").splitlines()
+            self._spans[file] = statement_spans(source) if source else {}
+
+    def span(self, file: str, line: int) -> Span:
+        """(first, last) line of the logical statement at `line`; the line itself outside any."""
+        self._load(file)
+        return self._spans[file].get(line, (line, line))
+
+    def statement(self, file: str, line: int) -> int:
+        """First line of the logical statement at `line`."""
+        return self.span(file, line)[0]
+
+    def text(self, file: str, line: int) -> str:
+        """The logical statement at `line` on one line, at most 200 characters."""
+        start, end = self.span(file, line)
+        return " ".join(part.strip() for part in self._lines[file][start - 1 : end])[:200]
 
 
 def pack_lines(lines: Iterable[int]) -> str:

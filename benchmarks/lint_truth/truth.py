@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatch
 from typing import Any
 
-from benchmarks.lint_truth.statements import Span, pack_lines, statement_spans
+from benchmarks.lint_truth.statements import Sources, pack_lines
 
 #: Files whose code runs inside models.
 MODEL_CODE = (
@@ -43,27 +43,17 @@ def is_model_code(file: str) -> bool:
 class Sites:
     """Events by statement."""
 
-    def __init__(self, read_source: SourceReader) -> None:
-        self._read_source = read_source
-        self._spans: dict[str, dict[int, Span]] = {}
-        self._sources: dict[str, list[str]] = {}
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
         self._sites: dict[tuple[str, int], dict[str, Any]] = {}
-
-    def _load(self, file: str) -> None:
-        if file in self._spans:
-            return
-        source = self._read_source(file)
-        self._sources[file] = (source or "").splitlines()
-        self._spans[file] = statement_spans(source) if source else {}
 
     def add(self, file: str, line: int, kind: str, detail: str, seen_in: str) -> None:
         """Note that `kind`, with a `detail`, happened on a line in `seen_in` (model:mode)."""
-        self._load(file)
-        start, end = self._spans[file].get(line, (line, line))
+        start, end = self._sources.span(file, line)
         site = self._sites.get((file, start))
         if site is None:
-            text = " ".join(part.strip() for part in self._sources[file][start - 1 : end])
-            site = {"file": file, "line": start, "end": end, "text": text[:200], "kinds": {}}
+            text = self._sources.text(file, line)
+            site = {"file": file, "line": start, "end": end, "text": text, "kinds": {}}
             site["lines"] = set()
             self._sites[(file, start)] = site
         site["lines"].add(line)
@@ -103,11 +93,12 @@ def merge(
 
     `families` maps model -> (package, family); `read_source` maps "package/path.py" to its text.
     """
-    sites = Sites(read_source)
+    sites = Sites(Sources(read_source))
     ran: dict[str, set[int]] = defaultdict(set)
     traced: dict[str, set[int]] = defaultdict(set)
     frames: dict[tuple[str, int, str, str], set[str]] = defaultdict(set)
     models: dict[str, dict[str, Any]] = {}
+    files: dict[str, set[str]] = defaultdict(set)
     for (model, mode), stages in sorted(_by_model(records).items()):
         package, family = families.get(model, ("", model))
         row = models.setdefault(
@@ -115,9 +106,12 @@ def merge(
             {"package": package, "family": family, "half": half_of(family), "modes": {}},
         )
         row["modes"][mode] = _add_mode(f"{model}:{mode}", stages, sites, ran, traced, frames)
+        for file in stages.get("lines", {}).get("result", {}):
+            files[file].add(model)
     return {
         "models": models,
         "sites": sites.rows(),
+        "files": {file: sorted(seen_in) for file, seen_in in sorted(files.items())},
         "ran": {file: pack_lines(lines) for file, lines in sorted(ran.items())},
         "traced": {file: pack_lines(lines) for file, lines in sorted(traced.items())},
         "skipped_frames": [
