@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from pygraph_lint.cache import Cache, Signature, digest, file_entry
 from pygraph_lint.catalogue import Rule
 from pygraph_lint.errors import SourceError
 from pygraph_lint.findings import Finding, Location
+from pygraph_lint.offers import Fixes, Offers
 from pygraph_lint.sources import decode, read_bytes, refuse_nul
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class Project:
         self._max_size = max_size
         self._paths = {self.relative(path): path for path in files}
         self._modules = self._module_names()
+        self._offers = Offers(cache, jobs)
         self._overlay: dict[str, bytes] = {}
         self._known: dict[str, _Known] = {}
         self._unreadable: dict[str, str] = {}
@@ -176,6 +177,14 @@ class Project:
             self._unreadable.pop(relative, None)
             self._records.pop(relative, None)
 
+    def offers(self, files: Mapping[Path, tuple[str, Sequence[Finding]]]) -> dict[Path, Fixes]:
+        """The rewrites offered for each file's findings, in their order; files are given with text."""
+        named = {str(path): given for path, given in files.items()}
+        found = self._offers.of(named)
+        if not self._overlay:
+            self._offers.remember(named)
+        return {path: found[str(path)] for path in files}
+
     # --- checking ---
 
     def check(
@@ -212,6 +221,10 @@ class Project:
         return digest(*parts)
 
     def _check(self, paths: Sequence[Path], options: Options) -> dict[str, Outcome]:
+        with parallel.without_collecting():
+            return self._check_all(paths, options)
+
+    def _check_all(self, paths: Sequence[Path], options: Options) -> dict[str, Outcome]:
         known = self._known
         matter = project.relevant((name, one.torch, one.words) for name, one in known.items())
         names = [self.relative(path) for path in paths]
@@ -324,10 +337,7 @@ def _analyse_part(tasks: Sequence[Task]) -> list[tuple[str, bytes, Record]]:
     """The records of some files, written to the cache on the way."""
     base, cache, sinks = _analysis
     found = []
-    # Syntax trees hold no cycles; looking for some costs a tenth of the time.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with parallel.without_collecting():
         for task in tasks:
             data = task.data
             if data is None:
@@ -342,9 +352,6 @@ def _analyse_part(tasks: Sequence[Task]) -> list[tuple[str, bytes, Record]]:
             if task.data is None:
                 cache.store(file_entry(task.relative), key, record)
             found.append((task.relative, key, record))
-    finally:
-        if enabled:
-            gc.enable()
     return found
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -59,3 +61,17 @@ def _start(setup: Callable[..., None], *given: Any) -> None:
     # Ctrl-C reaches every process of the terminal; a worker then ends without a word.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     setup(*given)
+
+
+@contextmanager
+def without_collecting() -> Iterator[None]:
+    """Leave the garbage collector out: while many objects are made, it looks at all of them for
+    nothing.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -15,7 +15,7 @@ from pygraph_lint.analysis import Outcome, Progress, Project
 from pygraph_lint.cache import Cache
 from pygraph_lint.catalogue import Rule
 from pygraph_lint.errors import SourceError
-from pygraph_lint.findings import Finding, Location
+from pygraph_lint.findings import Finding, Fix, Location
 from pygraph_lint.project import Root, Roots
 from pygraph_lint.settings import Resolver, Selection, Settings
 from pygraph_lint.sources import Source, decode, read_bytes
@@ -187,24 +187,22 @@ class Runner:
 
     def offer_fixes(self, findings: Sequence[Finding]) -> list[Finding]:
         """The findings, each with the fix that is offered for it, in the same order."""
-        offered: list[Finding] = []
+        wanted: dict[Root, dict[Path, tuple[str, Sequence[Finding]]]] = {}
         for path, group in by_file(findings).items():
-            serving = any(self.rules[f.code].fixer for f in group if f.code in self.rules)
-            if not serving:
-                offered += group
+            if any(finding.code in ALWAYS for finding in group):
                 continue
-            from pygraph_lint.fixes.engine import fix_text
-
-            try:
-                fixes = fix_text(self.source(path).text, group)
-            except SourceError:
-                offered += group
-                continue
-            offered += [
-                replace(finding, fix=fix) if fix is not None else finding
-                for finding, fix in zip(group, fixes, strict=True)
-            ]
-        return offered
+            text = self.source(path).text
+            wanted.setdefault(self._roots.of(path), {})[path] = (text, group)
+        offers: dict[int, Fix] = {}
+        for root, files in wanted.items():
+            for path, fixes in self._projects[root].offers(files).items():
+                for finding, fix in zip(files[path][1], fixes, strict=True):
+                    if fix is not None:
+                        offers[id(finding)] = fix
+        return [
+            replace(finding, fix=offers[id(finding)]) if id(finding) in offers else finding
+            for finding in findings
+        ]
 
 
 def by_file(findings: Iterable[Finding]) -> dict[Path, list[Finding]]:
