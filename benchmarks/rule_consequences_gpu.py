@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+import torch._dynamo
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -43,15 +44,16 @@ RUNNABLE = ("", "needs a CUDA device")
 class Seen:
     """What one example did.
 
-    ``waited_ms`` is how long the host was held while the device slept ``SLEEP_MS``, None where it
-    was not measured; ``sync_lines`` are the lines ``set_sync_debug_mode`` named; errors are empty
-    where there was none.
+    ``waited_ms`` is how much longer a call took the host while the device slept ``SLEEP_MS``, None
+    where it was not measured; ``sync_lines`` are the lines ``set_sync_debug_mode`` named; errors
+    are empty where there was none.
     """
 
     waited_ms: float | None = None
     sync_lines: list[int] = field(default_factory=list)
     capture_error: str = ""
     break_lines: list[int] = field(default_factory=list)
+    compile_error: str = ""
     fullgraph_error: str = ""
     main_error: str = ""
     main_differs: bool = False
@@ -71,19 +73,17 @@ def text_of(error: BaseException) -> str:
 def watch_host(module: ModuleType, seen: Seen) -> None:
     """Run the example behind a sleeping device and see whether the host is held."""
     model = examples.program(module, "cuda")
-    given = [examples.arguments(module, "cuda") for _ in range(3)]
+    given = [examples.arguments(module, "cuda") for _ in range(4)]
     model(*given[0])
-    torch.cuda.synchronize()
+    idle = host_ms(model, given[1])
     torch.cuda._sleep(int(SLEEP_MS * 1.9e6))
-    start = time.perf_counter()
-    model(*given[1])
-    seen.waited_ms = round((time.perf_counter() - start) * 1e3, 2)
+    seen.waited_ms = round(host_ms(model, given[2]) - idle, 2)
     torch.cuda.synchronize()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
         try:
-            model(*given[2])
+            model(*given[3])
         finally:
             torch.cuda.set_sync_debug_mode("default")
     path = str(module.__file__)
@@ -93,6 +93,13 @@ def watch_host(module: ModuleType, seen: Seen) -> None:
         if each.filename == path and "synchroniz" in str(each.message)
     }
     seen.sync_lines = sorted(named)
+
+
+def host_ms(model: Callable[..., Any], given: tuple[Any, ...]) -> float:
+    """How long a call takes the host."""
+    start = time.perf_counter()
+    model(*given)
+    return (time.perf_counter() - start) * 1e3
 
 
 def try_capture(module: ModuleType, seen: Seen) -> None:
@@ -151,7 +158,11 @@ def attempt(step: Callable[[ModuleType, Seen], None], module: ModuleType, seen: 
 
 def compile_step(module: ModuleType, seen: Seen) -> None:
     """Where Dynamo breaks, and whether one graph can hold the example."""
-    observed = observe(module, "cuda")
+    try:
+        observed = observe(module, "cuda")
+    except torch._dynamo.exc.TorchDynamoException as error:
+        seen.compile_error = seen.fullgraph_error = text_of(error)
+        return
     seen.break_lines, seen.fullgraph_error = list(observed.break_lines), observed.error[:200]
 
 
@@ -201,7 +212,9 @@ def drive(work: list[examples.Example], done: dict[str, Seen], folder: Path) -> 
                 raise TimeoutError(f"no answer in {TIMEOUT_S:.0f} s")
             done[example.name], fit = pipe.recv()
         except (EOFError, OSError, TimeoutError) as error:
-            done[example.name], fit = Seen(trouble=text_of(error)), False
+            lost = Seen(main_error=text_of(error)) if "def main(" in example.text else Seen()
+            lost.trouble = "the process ended or hung"
+            done[example.name], fit = lost, False
         if not fit:
             process.kill()
             process, pipe = None, None
@@ -223,9 +236,10 @@ def judge(example: examples.Example, seen: Seen) -> dict[str, bool]:
             return {"cudagraph": bool(seen.main_error) or seen.main_differs}
         return {"cudagraph": not seen.main_error and not seen.main_differs}
     own = {row for row, codes in example.marks.items() if example.code in codes}
-    breaks = own <= set(seen.break_lines) if own else bool(seen.break_lines)
+    breaks = bool(seen.compile_error) or (bool(own) and own <= set(seen.break_lines))
+    traced = not seen.break_lines and not seen.compile_error
     return {
-        "compile": breaks if claims["compile"] != "ok" else not seen.break_lines,
+        "compile": traced if claims["compile"] == "ok" else breaks,
         "fullgraph": bool(seen.fullgraph_error) == (claims["fullgraph"] == "error"),
         "cudagraph": bool(seen.capture_error) == (claims["cudagraph"] == "not capturable"),
         "sync": seen.waited == (claims["sync"] == "yes"),

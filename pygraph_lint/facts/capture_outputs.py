@@ -48,11 +48,28 @@ def _kept_in_loop(scope: Scope, loop: ast.For | ast.AsyncFor | ast.While) -> Ite
             for target in node.targets:
                 if reason and isinstance(target, ast.Tuple):
                     outputs.update({key: reason for key, _ in targets_of(target, None)})
+        yield from _carried(scope, node)
         for kept, container in _kept_by(node):
             if container is not None and container not in bound_inside:
                 reason = _overwritten(scope, _unwrapped(kept), outputs)
                 if reason:
                     yield make_event("capture.kept-output", kept, reason)
+
+
+def _carried(scope: Scope, node: ast.AST) -> Iterator[Event]:
+    """``state = step(x, state)`` in a loop: the next call reads what it writes over.
+
+    make_graphed_callables copies its inputs, so only torch.compile's graphs are meant.
+    """
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+        return
+    made = scope.made(node.value.func)
+    if made is None or made.kind != "compiled" or not made.graphs:
+        return
+    bound = {key for key, _ in bindings(node)}
+    given = [*node.value.args, *(keyword.value for keyword in node.value.keywords)]
+    if any(key_of(argument) in bound for argument in given):
+        yield make_event("capture.kept-output", node.value, _overwritten(scope, node.value, {}))
 
 
 def _kept_by(node: ast.AST) -> Iterator[tuple[ast.expr, str | None]]:
