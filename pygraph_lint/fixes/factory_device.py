@@ -20,6 +20,7 @@ from pygraph_lint.fixes.factories import (
 from pygraph_lint.fixes.names import dotted, pure
 from pygraph_lint.fixes.pieces import with_keywords
 from pygraph_lint.fixes.proposal import Declined, Proposal
+from pygraph_lint.fixes.tensors import joins_others, used_as_tensor
 
 CODES = ("PG101", "PG102")
 
@@ -147,10 +148,13 @@ def _meeting(proposal: Proposal, call: ast.Call) -> None:
     proposal.message = f"Make the tensor where it is used: {name}(..., device={device})"
     if device is None:
         raise Declined("no tensor it meets is known at this place")
+    met = ast.parse(device, mode="eval").body
+    known = isinstance(met, ast.Attribute) and used_as_tensor(proposal, met.value)
+    proposal.need("met-tensor", known, "what it meets may be a number")
     _conditions(proposal, call, name)
     proposal.safe_if(
         "uses",
-        proposal.note("uses") == "device",
+        proposal.note("uses") == "device" and joins_others(proposal, call),
         "code that wants the new tensor on the host would no longer work on a GPU",
     )
     changed = with_keywords(proposal.source.segment(call), {"device": device})

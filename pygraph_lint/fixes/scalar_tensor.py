@@ -15,6 +15,7 @@ import struct
 from pygraph_lint.fixes.factories import keyword
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined, Proposal
+from pygraph_lint.fixes.tensors import joins_others, used_as_tensor
 
 CODES = ("PG103",)
 
@@ -28,6 +29,9 @@ def propose(proposal: Proposal) -> None:
     proposal.message = "Fill a 0-d tensor on the device instead of copying a number there"
     if device is None:
         raise Declined("no tensor it meets is known at this place")
+    met = ast.parse(device, mode="eval").body
+    known = isinstance(met, ast.Attribute) and used_as_tensor(proposal, met.value)
+    proposal.need("met-tensor", known, "what it meets may be a number")
     plain = all(item.arg in ("dtype", "data") for item in call.keywords) and len(call.args) <= 1
     proposal.need("plain", plain, "more than a value and a dtype is asked for")
     value = call.args[0] if call.args else keyword(call, "data")
@@ -42,7 +46,7 @@ def propose(proposal: Proposal) -> None:
     )
     proposal.safe_if(
         "uses",
-        _in_arithmetic(proposal, call) or proposal.note("uses") == "device",
+        joins_others(proposal, call),
         "code that wants the new tensor on the host would no longer work on a GPU",
     )
     dtype = keyword(call, "dtype")
@@ -73,29 +77,3 @@ def _exact(number: int | float) -> bool:
     except (OverflowError, struct.error):
         return False
     return half == number and bits & 0xFFFF == 0
-
-
-# Functions that take tensors elementwise and return a new one on the device of the others.
-_ELEMENTWISE = frozenset(
-    f"torch.{name}"
-    for name in (
-        *("add", "sub", "mul", "div", "true_divide", "pow", "fmod", "remainder", "atan2"),
-        *("maximum", "minimum", "max", "min", "where", "clamp", "logaddexp"),
-        *("eq", "ne", "lt", "le", "gt", "ge"),
-    )
-)
-
-
-def _in_arithmetic(proposal: Proposal, call: ast.Call) -> bool:
-    """Whether the tensor only goes into one operation with another operand, at once."""
-    parent = proposal.parent(call)
-    if isinstance(parent, ast.BinOp):
-        return not isinstance(parent.op, ast.MatMult)
-    if isinstance(parent, ast.Compare):
-        return all(
-            isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq))
-            for op in parent.ops
-        )
-    if isinstance(parent, ast.Call) and call in parent.args:
-        return proposal.names.callee(parent) in _ELEMENTWISE
-    return False

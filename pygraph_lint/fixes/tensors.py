@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.fixes.names import loads, parameters, parents, stores
 from pygraph_lint.fixes.proposal import Proposal
+from pygraph_lint.fixes.source import FUNCTIONS
 
 # Methods that return a new tensor or a view and change nothing.
 METHODS = frozenset(
@@ -68,3 +70,86 @@ def visibly_tensor(proposal: Proposal, node: ast.expr, known: set[str]) -> bool:
             return False
         return visibly_tensor(proposal, node.func.value, known)
     return False
+
+
+# What only tensors are asked for; numbers have none of these.
+_EVIDENCE = METHODS | {"shape", "device", "dtype", "ndim", "is_cuda", "index_select", "gather"}
+
+
+def used_as_tensor(proposal: Proposal, node: ast.expr) -> bool:
+    """Whether the function, or for ``self.x`` the class, shows that a name holds a tensor.
+
+    A parameter's annotation says so, an attribute only tensors have is asked for, or the class
+    makes it a parameter or a buffer.
+    """
+    wanted = ast.unparse(node)
+    kind = ast.ClassDef if wanted.startswith("self.") else FUNCTIONS
+    scope = next((item for item in reversed(proposal.path) if isinstance(item, kind)), None)
+    if scope is None:
+        return False
+    if isinstance(scope, FUNCTIONS):
+        for argument in parameters(scope):
+            annotation = argument.annotation if argument.arg == wanted else None
+            if annotation is not None and "Tensor" in ast.unparse(annotation):
+                return True
+    return any(_shows(inner, wanted) for inner in ast.walk(scope))
+
+
+def _shows(node: ast.AST, wanted: str) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr in _EVIDENCE and ast.unparse(node.value) == wanted
+    if isinstance(node, ast.Assign):
+        made = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
+        parameter = made.rpartition(".")[2] == "Parameter"
+        return parameter and any(ast.unparse(target) == wanted for target in node.targets)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        name = node.args[0] if node.args else None
+        registered = node.func.attr in ("register_buffer", "register_parameter")
+        return registered and isinstance(name, ast.Constant) and wanted == f"self.{name.value!s}"
+    return False
+
+
+# Functions that take tensors elementwise or joined, and return one on the device of the others.
+_TOGETHER = frozenset(
+    f"torch.{name}"
+    for name in (
+        *("add", "sub", "mul", "div", "true_divide", "pow", "fmod", "remainder", "atan2"),
+        *("maximum", "minimum", "max", "min", "where", "clamp", "logaddexp", "lerp"),
+        *("eq", "ne", "lt", "le", "gt", "ge", "isin", "cat", "concat", "stack"),
+        *("logical_and", "logical_or", "matmul", "bmm", "einsum", "outer", "dot"),
+    )
+)
+
+
+def joins_others(proposal: Proposal, node: ast.expr, deep: bool = True) -> bool:
+    """Whether a new tensor only goes, at once or under a local name, into operations with other
+    tensors.
+
+    There is then nobody who could want it on the host: no random draw from it, no size, no list.
+    """
+    function = proposal.function
+    if function is None:
+        return False
+    above = parents(function)
+    child: ast.AST = node
+    parent = above.get(child)
+    while isinstance(parent, (ast.Attribute, ast.Call, ast.List, ast.Tuple, ast.UnaryOp)):
+        if isinstance(parent, ast.Attribute) and parent.attr not in METHODS - _NUMBERS:
+            return False
+        if isinstance(parent, ast.Call) and child is not parent.func:
+            return proposal.names.callee(parent) in _TOGETHER
+        child, parent = parent, above.get(parent)
+    if isinstance(parent, ast.BinOp):
+        return True
+    if isinstance(parent, ast.Compare):
+        return all(not isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in parent.ops)
+    if isinstance(parent, ast.Subscript):
+        return parent.slice is child
+    named = parent.targets[0] if isinstance(parent, ast.Assign) else None
+    if not deep or not isinstance(named, ast.Name) or len(stores(function, named.id)) != 1:
+        return False
+    reads = loads(function, named.id)
+    return bool(reads) and all(joins_others(proposal, read, deep=False) for read in reads)
+
+
+_NUMBERS = frozenset(("size", "dim", "numel"))
