@@ -18,8 +18,8 @@ demo: $(VENV)/.ready
 test: $(VENV)/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_JOBS) --dist loadfile
 
-test-long: $(VENV)/.ready
-	$(BIN)/python -m pytest -q tests/long
+test-long: $(VENV)/.ready-long
+	$(BIN)/python -m pytest -q --durations 5 tests/long
 
 # Uses the given interpreter as it is: PYTHON=... needs torch with CUDA and pytest, nothing of the linter.
 test-gpu:
@@ -63,6 +63,10 @@ $(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.ready-dev: $(VENV)/.ready
 	$(BIN)/python -m pip install -q $(PIP_FLAGS) -e '.[dev]'
+	touch $@
+
+$(VENV)/.ready-long: $(VENV)/.ready
+	$(BIN)/python -m pip install -q $(PIP_FLAGS) -e '.[long]'
 	touch $@
 
 .venv-bench/.ready: pyproject.toml
