@@ -57,7 +57,7 @@ def _observe(arguments: argparse.Namespace) -> None:
             continue
         for mode in entry.modes:
             label = f"{entry.name}:{mode}"
-            if label not in done or arguments.models:
+            if arguments.again or arguments.models or label not in done:
                 jobs.append(
                     (label, functools.partial(_job, observe_model, entry, mode, arguments.stages))
                 )
@@ -234,6 +234,7 @@ def main() -> int:
     parser.add_argument("--gpu-sites", type=Path, default=results / "lint_truth_gpu.json")
     parser.add_argument("--list", choices=HALVES, help="print that half's misses and false alarms")
     parser.add_argument("--models", nargs="*", default=[], help="only these, measured again")
+    parser.add_argument("--again", action="store_true", help="measure every model again")
     parser.add_argument("--stages", nargs="*", default=STAGES, choices=STAGES)
     parser.add_argument("--workers", type=int, default=1, help="models at once")
     parser.add_argument("--seconds", type=float, default=120.0, help="limit for a model and mode")

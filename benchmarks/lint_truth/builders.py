@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.lint_truth.shapes import DEPTH_FIELDS, INPUTS, TINY, VOCABULARY
+from benchmarks.lint_truth.shapes import DEPTH_FIELDS, INPUTS, TINY, VOCABULARY, padded_mask
 
 Inputs = dict[str, Any]
 MODES = ("eval", "train")
@@ -107,6 +107,8 @@ def transformers_inputs(entry: Entry, model: torch.nn.Module, config: Any) -> In
     main = getattr(model, "main_input_name", "input_ids")
     if "attention_mask" in built and "input_ids" not in built and main in built:
         del built["attention_mask"]
+        if main == "input_values" and built[main].dim() == 2:  # raw audio: a mask of samples
+            built["attention_mask"] = padded_mask(built[main].shape[1])
     for name, value in entry.inputs.items():
         if value is not None:
             built[name] = value(config) if callable(value) else value

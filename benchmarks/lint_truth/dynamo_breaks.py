@@ -53,6 +53,7 @@ class Observation:
     skipped_frames: list[tuple[str, int, str, str]] = field(default_factory=list)
     traced: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     graphs: int = 0
+    error: Exception | None = None
 
 
 def _short(filename: str, line: int) -> str:
@@ -186,8 +187,8 @@ def _frame_skipped(seen: Observation, code: CodeType, error: Exception) -> None:
 def observe(function: Callable[..., Any], calls: int, **inputs: Any) -> Observation:
     """Compile `function` with a backend that runs each graph as it is, call it `calls` times.
 
-    Errors of the program itself are raised; errors inside Dynamo are suppressed (the frame runs
-    eagerly) and appear as breaks of their exception's type.
+    Errors inside Dynamo are suppressed (the frame runs eagerly) and appear as breaks of their
+    exception's type. An error of the program itself ends the observation and is kept in `error`.
     """
     seen = Observation()
 
@@ -204,6 +205,9 @@ def observe(function: Callable[..., Any], calls: int, **inputs: Any) -> Observat
     }
     with dynamo.config.patch(settings), _observing(seen):
         compiled = torch.compile(function, backend=backend)
-        for _ in range(calls):
-            compiled(**inputs)
+        try:
+            for _ in range(calls):
+                compiled(**inputs)
+        except Exception as error:  # what was seen before still counts
+            seen.error = error
     return seen

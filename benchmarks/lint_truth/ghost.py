@@ -456,22 +456,31 @@ class GhostOperators(TorchDispatchMode):
             marks.record("h2d", f"{name} of a host value")
 
 
+#: Constructors that no mode sees; all of them make host tensors.
+UNSEEN = ("from_numpy", "IntTensor", "LongTensor", "FloatTensor", "DoubleTensor", "BoolTensor")
+
+
 @contextlib.contextmanager
-def _from_numpy_seen(marks: Marks) -> Iterator[None]:
-    """`torch.from_numpy` passes no mode, so it is watched by replacing it."""
-    original = torch.from_numpy
+def _unseen_recorded(marks: Marks) -> Iterator[None]:
+    """Watch the constructors that no mode sees by replacing them in torch's namespace."""
+    originals = {name: getattr(torch, name) for name in UNSEEN}
 
-    def from_numpy(array: Any) -> torch.Tensor:
-        out = original(array)
-        marks.mark(out, False)
-        marks.record("host_tensor", "from_numpy")
-        return out
+    def watched(name: str) -> Callable[..., torch.Tensor]:
+        def construct(*args: Any) -> torch.Tensor:
+            out: torch.Tensor = originals[name](*args)
+            marks.mark(out, False)
+            marks.record("host_tensor", name)
+            return out
 
-    torch.from_numpy = from_numpy
+        return construct
+
+    for name in UNSEEN:
+        setattr(torch, name, watched(name))
     try:
         yield
     finally:
-        torch.from_numpy = original
+        for name, original in originals.items():
+            setattr(torch, name, original)
 
 
 @contextlib.contextmanager
@@ -491,6 +500,6 @@ def observe(model: torch.nn.Module, call: Callable[[], Any], inputs: Any) -> set
     marks.mark(list(model.parameters()), True)
     marks.mark(list(model.buffers()), True)
     marks.mark(inputs, True)
-    with _from_numpy_seen(marks), GhostFunctions(marks), GhostOperators(marks):
+    with _unseen_recorded(marks), GhostFunctions(marks), GhostOperators(marks):
         call()
     return marks.events

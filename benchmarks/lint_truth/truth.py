@@ -184,5 +184,7 @@ def _add_mode(
         for file, lines in observed["traced"].items():
             traced[file].update(lines)
         summary["graphs"] = observed["graphs"]
+        if observed.get("error"):
+            summary.setdefault("errors", {})["trace"] = observed["error"]
         summary["break_sites"] = len({(b["file"], b["line"]) for b in observed["breaks"]})
     return summary

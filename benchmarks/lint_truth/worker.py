@@ -87,6 +87,7 @@ def _trace(entry: Entry, mode: str) -> dict[str, Any]:
         "skipped_frames": sorted(set(seen.skipped_frames)),
         "traced": {name: sorted(lines) for name, lines in seen.traced.items()},
         "graphs": seen.graphs,
+        "error": _short_traceback(seen.error) if seen.error else None,
     }
 
 
