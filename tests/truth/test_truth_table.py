@@ -8,10 +8,15 @@ from benchmarks.lint_truth.truth import half_of, is_model_code, merge
 
 MODEL = "transformers/models/a/modeling_a.py"
 UTILITY = "transformers/utils/helper.py"
-SOURCE = {
-    MODEL: "def forward(x):\n    y = check(\n        x,\n    )\n    if y.sum() > 0:\n        y = 1\n",
-    UTILITY: "def check(x):\n    assert x.all()\n",
-}
+CODE = """\
+def forward(x):
+    y = check(
+        x,
+    )
+    if y.sum() > 0:
+        y = 1
+"""
+SOURCE = {MODEL: CODE, UTILITY: "def check(x):\n    assert x.all()\n"}
 
 
 def record(stage: str, result: Any, mode: str = "eval") -> dict[str, Any]:
