@@ -16,7 +16,14 @@ RUN = [
     for example in examples.of_rule(rule)
     if not example.not_run
 ]
-NOT_RUN = {"needs a CUDA device", "does not parse", "no such encoding", "nothing to compile"}
+NOT_RUN = {
+    "needs a CUDA device",
+    "needs several processes, and may hang",
+    "aborts the process on torch 2.11",
+    "does not parse",
+    "no such encoding",
+    "nothing to compile",
+}
 
 
 @pytest.mark.parametrize(
@@ -48,4 +55,4 @@ def test_what_is_not_run_needs_what_this_machine_lacks() -> None:
         for example in examples.of_rule(rule)
         if example.not_run
     }
-    assert reasons <= NOT_RUN | {"needs several processes, and may hang"}
+    assert reasons == NOT_RUN
