@@ -516,6 +516,38 @@ def special() -> list[Entry]:
             },
             {"input_points": lambda config: torch.rand(BATCH, 1, 2, 2) * IMAGE},
         ),
+        _model(
+            "SwitchTransformersModel",
+            {"num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1},
+        ),
+        _model("NllbMoeModel", {"encoder_sparse_step": 1, "decoder_sparse_step": 1}),
+        _model("LongT5Model", {"encoder_attention_type": "transient-global"}, name="LongT5Global"),
+        _model(
+            "BigBirdModel",
+            {"block_size": 2, "num_random_blocks": 1},
+            {"input_ids": whole(3, 100, BATCH, 32), "attention_mask": ones(BATCH, 32)},
+            name="BigBirdSparse",
+        ),
+        _model(
+            "BigBirdPegasusModel",
+            {"block_size": 2, "num_random_blocks": 1},
+            {
+                "input_ids": whole(3, 100, BATCH, 32), "attention_mask": ones(BATCH, 32),
+                "decoder_input_ids": text_ids,
+            },
+            name="BigBirdPegasusSparse",
+        ),
+        _model(
+            "ReformerModel",
+            {
+                "axial_pos_embds": False,
+                "lsh_attn_chunk_length": 4,
+                "local_attn_chunk_length": 4,
+                "attn_layers": ["lsh", "local"],
+                "num_buckets": None,
+            },
+            name="ReformerUnsetBuckets",
+        ),
     ]
 
 

@@ -18,8 +18,6 @@ PLAIN = [
     "DebertaModel",
     "DebertaV2Model",
     "ProphetNetModel",
-    "SwitchTransformersModel",
-    "NllbMoeModel",
     "MixtralModel",
     "Qwen2MoeModel",
     "MambaModel",
