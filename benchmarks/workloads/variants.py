@@ -17,14 +17,16 @@ from torch import nn
 class Variant:
     """One way to run a module.
 
-    ``compile`` holds the arguments of ``torch.compile``, or None for eager. ``needs`` is a package
-    imported first; a machine without it skips the variant and says so. ``warm_calls`` is how many
-    calls (for each input shape) come before steady state. ``marks_steps`` says whether each call is
-    announced to CUDA graph trees as a new step.
+    ``compile`` holds the arguments of ``torch.compile``, or None for eager. ``backend`` is a
+    backend given as ``package:attribute``, which also works where the package is only on the path.
+    ``needs`` is a package; a machine without it skips the variant and says so. ``warm_calls`` is
+    how many calls (for each input shape) come before steady state. ``marks_steps`` says whether
+    each call is announced to CUDA graph trees as a new step.
     """
 
     name: str
     compile: Mapping[str, Any] | None
+    backend: str | None = None
     needs: str | None = None
     warm_calls: int = 6
     marks_steps: bool = False
@@ -38,7 +40,7 @@ VARIANTS: tuple[Variant, ...] = (
     _variant("eager", None),
     _variant("default", {}),
     _variant("reduce-overhead", {"mode": "reduce-overhead"}, marks_steps=True),
-    _variant("pygraph", {"backend": "pygraph"}, needs="pygraph_rt", warm_calls=60),
+    _variant("pygraph", {}, backend="pygraph_rt:pygraph", needs="pygraph_rt", warm_calls=60),
     _variant("max-autotune", {"mode": "max-autotune"}, marks_steps=True),
     _variant("aot_eager", {"backend": "aot_eager"}, warm_calls=2),
 )
@@ -67,8 +69,10 @@ def reason_missing(variant: Variant) -> str | None:
 
 def compiled(module: nn.Module, variant: Variant, dynamic: bool | None) -> Any:
     """The module as the variant runs it: a callable with the module's signature."""
-    if variant.needs is not None:
-        importlib.import_module(variant.needs)
     if variant.compile is None:
         return module
-    return torch.compile(module, dynamic=dynamic, **variant.compile)
+    arguments = dict(variant.compile)
+    if variant.backend is not None:
+        package, _, attribute = variant.backend.partition(":")
+        arguments["backend"] = getattr(importlib.import_module(package), attribute)
+    return torch.compile(module, dynamic=dynamic, **arguments)

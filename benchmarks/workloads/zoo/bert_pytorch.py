@@ -71,6 +71,8 @@ class BertPretraining(nn.Module):
     token.
     """
 
+    positions: torch.Tensor
+
     def __init__(self, vocabulary: int, width: int, layers: int, heads: int, length: int) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width, padding_idx=0)

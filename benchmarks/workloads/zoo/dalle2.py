@@ -30,6 +30,10 @@ def time_embedding(times: torch.Tensor, width: int) -> torch.Tensor:
 class Schedule(nn.Module):
     """Cosine noise schedule of 1000 steps; ``forward`` removes the noise of one step."""
 
+    start_weight: torch.Tensor
+    noisy_weight: torch.Tensor
+    log_variance: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         steps = torch.linspace(0, 1, 1001)
@@ -225,14 +229,14 @@ def _build(setting: Setting) -> Case:
     width, heads, layers = setting.pick((512, 8, 6), (16, 2, 1))
     vocabulary, length, text_layers = setting.pick((49408, 77, 12), (50, 6, 1))
     pixels = setting.pick((128, 256), (16, 32))
-    small = setting.pick((128, (1, 2, 4, 8)), (8, (1, 2)))
-    large = setting.pick((16, (1, 2, 4, 8, 16)), (8, (1, 2)))
+    small_base, small_factors = setting.pick((128, (1, 2, 4, 8)), (8, (1, 2)))
+    large_base, large_factors = setting.pick((16, (1, 2, 4, 8, 16)), (8, (1, 2)))
     with torch.device(setting.device):
         model = Dalle2(
             TextEncoder(vocabulary, length, width, heads, text_layers),
             Prior(width, heads, layers),
-            UNet(*small, embedding=width, images=1, heads=heads),
-            UNet(*large, embedding=width, images=2, heads=heads),
+            UNet(small_base, small_factors, width, 1, heads),
+            UNet(large_base, large_factors, width, 2, heads),
             pixels[1],
             width,
         )

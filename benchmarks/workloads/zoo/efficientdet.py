@@ -99,8 +99,8 @@ class Head(nn.Module):
     def forward(self, features: list[torch.Tensor]) -> torch.Tensor:
         """Five maps to (batch, anchors of all levels, outputs)."""
         predictions = []
-        for level, hidden in enumerate(features):
-            for conv, norm in zip(self.convs, self.norms[level], strict=True):
+        for hidden, norms in zip(features, self.norms, strict=True):
+            for conv, norm in zip(self.convs, norms.children(), strict=True):
                 hidden = F.silu(norm(conv(hidden)))
             flat = self.predict(hidden).permute(0, 2, 3, 1)
             predictions.append(flat.reshape(flat.shape[0], -1, self.outputs))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
 
 from benchmarks.workloads.base import Batch, Case, Draw, Setting, Workload
 from benchmarks.workloads.zoo import vision
@@ -35,9 +34,7 @@ def _build(setting: Setting) -> Case:
             "box_detections_per_img": 3,
         },
     )
-    model: nn.Module = models.detection.maskrcnn_resnet50_fpn(
-        weights=None, weights_backbone=None, **small
-    )
+    model = models.detection.maskrcnn_resnet50_fpn(weights=None, weights_backbone=None, **small)
     vision.settle_batch_norms(model.backbone, torch.randn(1, 3, 128, 128))
     model = model.to(device=setting.device, dtype=setting.dtype).eval()
     height, width = setting.pick((427, 640), (32, 48))

@@ -50,6 +50,8 @@ class _Layer(nn.Module):
 class Decoder(nn.Module):
     """Token ids (batch, length) to logits (batch, length, vocabulary)."""
 
+    positions: torch.Tensor
+
     def __init__(self, vocabulary: int, width: int, layers: int, heads: int, inner: int) -> None:
         super().__init__()
         self.scale = math.sqrt(width)

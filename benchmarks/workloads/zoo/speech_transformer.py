@@ -95,6 +95,8 @@ def padding_mask(keep: torch.Tensor, queries: int) -> torch.Tensor:
 class Encoder(nn.Module):
     """Frames (batch, length, features) to memory (batch, length, width)."""
 
+    positions: torch.Tensor
+
     def __init__(self, features: int, width: int, heads: int, inner: int, layers: int) -> None:
         super().__init__()
         self.embed = nn.Linear(features, width)
@@ -118,6 +120,8 @@ class Decoder(nn.Module):
     """Targets (batch, length) and memory to logits (batch, length + 1, vocabulary) and shifted
     targets.
     """
+
+    positions: torch.Tensor
 
     def __init__(self, vocabulary: int, width: int, heads: int, inner: int, layers: int) -> None:
         super().__init__()
