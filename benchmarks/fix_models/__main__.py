@@ -21,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fix_models.compare import read, table
 from benchmarks.fix_models.models import NAMES
 
 VARIANTS = {"before": None, "safe": [], "unsafe": ["--unsafe-fixes"]}
@@ -47,7 +48,7 @@ def _copy_and_fix(folder: Path) -> None:
 
 
 def _run(arguments: argparse.Namespace, variant: str) -> None:
-    """Run the models of one copy, in this process's own children."""
+    """Run the models of one copy that are not done yet; of a fixed one, those that broke before."""
     sys.path.insert(0, str(arguments.folder / variant))
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import torch
@@ -63,11 +64,14 @@ def _run(arguments: argparse.Namespace, variant: str) -> None:
 
     where = arguments.folder / variant
     chosen = set(arguments.models or NAMES)
+    done = read(where)
+    broken = {key for key, row in read(arguments.folder / "before").items() if row.get("breaks")}
     jobs = [
         (f"{entry.name}:{mode}", functools.partial(look, entry, mode, where))
         for entry in catalogue()
         if entry.name in chosen
         for mode in entry.modes
+        if (entry.name, mode) not in done and (variant == "before" or (entry.name, mode) in broken)
     ]
     with (where / "records.jsonl").open("a") as stream:
         for number, records in enumerate(run_all(jobs, arguments.workers, 180.0), start=1):
@@ -94,8 +98,6 @@ def _changed_lines(folder: Path, variant: str) -> dict[str, int]:
 
 
 def _report(arguments: argparse.Namespace) -> None:
-    from benchmarks.fix_models.compare import table
-
     result: dict[str, Any] = {
         "environment": {
             "python": platform.python_version(),

@@ -42,9 +42,10 @@ def propose(proposal: Proposal) -> None:
     proposal.message = "Run the layer always, and select its result with torch.where"
     skip = _read(proposal)
     function = proposal.function
-    proposal.need("in-function", function is not None, "the code is not in a function")
+    if function is None:
+        raise Declined("the code is not in a function")
     decided = skip.decision.targets[0]
-    assert function is not None and isinstance(decided, ast.Name)
+    assert isinstance(decided, ast.Name)
     known = {*ast.walk(skip.branch.test), *ast.walk(skip.otherwise.test)}
     other = [load for load in loads(function, decided.id) if load not in known]
     proposal.need("only-here", not other, f"{decided.id} is used for more than skipping")

@@ -98,7 +98,8 @@ def _offer(
         offer = _propose(rewrite, Proposal(source, imports, finding, path, without))
         if offer.applicability == "safe" or (rewrite.first and offer.edits):
             return offer
-        offers.append(offer)
+        if not rewrite.first:
+            offers.append(offer)
     usable = [offer for offer in offers if offer.applicability == "unsafe"]
     return (usable or offers)[0]
 

@@ -114,12 +114,15 @@ def used_outside(function: ast.AST, name: str, inside: ast.AST) -> bool:
     within = set(ast.walk(inside))
     above = parents(function)
     return any(
-        load not in within and not _assigned_before(above, load, name)
+        load not in within and not _assigned_between(above, inside, load, name)
         for load in loads(function, name)
     )
 
 
-def _assigned_before(above: dict[ast.AST, ast.AST], load: ast.AST, name: str) -> bool:
+def _assigned_between(
+    above: dict[ast.AST, ast.AST], inside: ast.AST, load: ast.AST, name: str
+) -> bool:
+    behind = getattr(inside, "end_lineno", 0)
     child = load
     while child in above:
         parent = above[child]
@@ -127,7 +130,8 @@ def _assigned_before(above: dict[ast.AST, ast.AST], load: ast.AST, name: str) ->
             statements = getattr(parent, block, None)
             if isinstance(statements, list) and child in statements:
                 before = statements[: statements.index(child)]
-                if any(_plainly_binds(statement, name) for statement in before):
+                new = [statement for statement in before if statement.lineno > behind]
+                if any(_plainly_binds(statement, name) for statement in new):
                     return True
         if isinstance(parent, FUNCTIONS):
             return False

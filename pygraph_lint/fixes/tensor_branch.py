@@ -97,11 +97,7 @@ def _boolean(proposal: Proposal, node: ast.expr) -> str:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return f"{torch}.logical_not({_boolean(proposal, node.operand)})"
     proposal.need("pure", pure_expression(proposal, node), "the condition calls what is not known")
-    numbers = any(
-        isinstance(inner, ast.Attribute) and inner.attr in ("item", "tolist", "numpy")
-        for inner in ast.walk(node)
-    )
-    proposal.need("tensor", not numbers and _tensor(proposal, node), "the condition is no tensor")
+    proposal.need("tensor", _tensor(proposal, node), "the condition is no tensor")
     text = proposal.source.segment(node)
     if isinstance(node, ast.Compare):
         plain = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)

@@ -29,6 +29,24 @@ def _lines(*lines: str, head: str = "x") -> str:
     )
 
 
+def _skip(*behind: str) -> str:
+    """A layer dropped at random, and what stands behind it."""
+    return _lines(
+        "draw = torch.rand([])",
+        "seen = []",
+        "layer = torch.nn.Identity()",
+        "for _ in range(2):",
+        "    skip = draw < p",
+        "    if «not skip»:",
+        "        out = layer(x)",
+        "        x = out[0]",
+        *behind,
+        "return x, seen",
+        head="x, p",
+    )
+
+
+_TEST = "«x.sum() > 0»"
 HALF = "if x.dtype == torch.float16 and «torch.isinf(x).any()»:"
 NOTED = {"meets": "x.device", "uses": "device"}
 
@@ -113,7 +131,7 @@ CASES = [
         "factory_device",
         "uses",
         "PG102",
-        _lines("n = «torch.arange(3)»", "return x + n, n.tolist()"),
+        _lines("n = «torch.arange(3)»", "return x + n, n.tolist()", head="x: torch.Tensor"),
         lambda: (torch.ones(3, device="meta"),),
         "host.factory",
         {"meets": "x.device"},
@@ -123,7 +141,11 @@ CASES = [
         "scalar_tensor",
         "plain",
         "PG103",
-        _lines("t = «torch.tensor(2.0, requires_grad=True)»", "return (x * t).requires_grad"),
+        _lines(
+            "t = «torch.tensor(2.0, requires_grad=True)»",
+            "return (x * t).requires_grad",
+            head="x: torch.Tensor",
+        ),
         lambda: (torch.ones(3),),
         notes=NOTED,
     ),
@@ -131,16 +153,22 @@ CASES = [
         "scalar_tensor",
         "number",
         "PG103",
-        _lines("return x * «torch.tensor(value)»", head="x, value"),
+        _lines("return x * «torch.tensor(value)»", head="x: torch.Tensor, value"),
         lambda: (torch.ones(3), [1.0, 2.0, 3.0]),
         notes=NOTED,
     ),
-    Case("scalar_tensor", "exact", "PG103", _lines("return x * «torch.tensor(0.1)»"), notes=NOTED),
+    Case(
+        "scalar_tensor",
+        "exact",
+        "PG103",
+        _lines("return x * «torch.tensor(0.1)»", head="x: torch.Tensor"),
+        notes=NOTED,
+    ),
     Case(
         "scalar_tensor",
         "uses",
         "PG103",
-        _lines("t = «torch.tensor(2.0)»", "return x * t, t.tolist()"),
+        _lines("t = «torch.tensor(2.0)»", "return x * t, t.tolist()", head="x: torch.Tensor"),
         lambda: (torch.ones(3, device="meta"),),
         notes={"meets": "x.device"},
     ),
@@ -255,7 +283,227 @@ CASES = [
     # guard_logging
     Case("guard_logging", "statement", "PG501", _lines("y = «print(x)»", "return y")),
     Case("guard_logging", "only-says", "PG502", _lines("«x.append(1)»", "return x")),
-    Case("guard_logging", "in-function", "PG501", "import torch\n«print(1)»\n"),
-    Case("guard_logging", "alone", "PG501", _lines("x = 1; «print(x)»", "return x")),
-    Case("guard_logging", "guard", "PG501", _lines("«print(x)»", "return x")),
+    Case("guards", "in-function", "PG501", "import torch\n«print(1)»\n"),
+    Case("guards", "alone", "PG501", _lines("x = 1; «print(x)»", "return x")),
+    Case("guards", "guard", "PG501", _lines("«print(x)»", "return x")),
+    # the other guards
+    Case("guard_effect", "statement", "PG508", _lines("return «x.requires_grad_()»")),
+    Case("guard_check", "only-checks", "PG402", _lines("return check(«x[x > 0]»)")),
+    # factories that meet a tensor
+    Case(
+        "factory_device",
+        "met-tensor",
+        "PG102",
+        _lines("return p * «torch.ones(3)»", head="p"),
+        lambda: (3,),
+        notes={"meets": "p.device", "uses": "device"},
+    ),
+    Case(
+        "scalar_tensor",
+        "met-tensor",
+        "PG103",
+        _lines("return p * «torch.tensor(2.0)»", head="p"),
+        lambda: (3,),
+        notes={"meets": "p.device"},
+    ),
+    # always_run
+    Case(
+        "always_run",
+        "only-here",
+        "PG306",
+        _skip("    if skip:", "        out = (None, None)", "    seen.append(skip)"),
+        lambda: (torch.ones(3), 0.0),
+    ),
+    Case(
+        "always_run",
+        "alone",
+        "PG306",
+        _skip("    if skip:", "        out = (None, None)").replace(
+            "            out = layer(x)\n            x", "            out = layer(x); x"
+        ),
+    ),
+    Case(
+        "always_run",
+        "always",
+        "PG306",
+        _skip("    if skip:", "        out = (None, None)", "    seen.append(out[0] is None)"),
+        lambda: (torch.ones(3), 1.0),
+    ),
+    # tensor_branch
+    Case(
+        "tensor_branch",
+        "not-elif",
+        "PG301",
+        _lines("if False:", "    pass", f"elif {_TEST}:", "    x = x * 2", "return x"),
+    ),
+    Case("tensor_branch", "alone", "PG301", _lines(f"if {_TEST}: x = x * 2", "return x")),
+    Case(
+        "tensor_branch",
+        "static-else",
+        "PG301",
+        _lines(
+            f"if y and {_TEST}:", "    x = x * 2", "else:", "    x = x * 3", "return x", head="x, y"
+        ),
+        lambda: (torch.ones(3), False),
+    ),
+    Case(
+        "tensor_branch",
+        "both-arms",
+        "PG301",
+        _lines(f"if {_TEST}:", "    x = x.double()", "return x"),
+        lambda: (-torch.ones(3),),
+    ),
+    Case(
+        "tensor_branch",
+        "pure",
+        "PG301",
+        _lines(f"if {_TEST}:", "    x = x + y.pop()", "return x", head="x, y"),
+        lambda: (-torch.ones(3), [torch.ones(3)]),
+    ),
+    Case(
+        "tensor_branch",
+        "tensor",
+        "PG301",
+        _lines("if «y > 0»:", "    x = x * 2.0", "return x", head="x: torch.Tensor, y"),
+        lambda: (torch.ones(3), 1),
+        notes={"tensors": "x"},
+    ),
+    Case(
+        "tensor_branch",
+        "one-comparison",
+        "PG301",
+        _lines("if «0 < x.sum() < 9»:", "    x = x * 2", "return x"),
+    ),
+    Case(
+        "tensor_branch",
+        "same-names",
+        "PG301",
+        _lines(
+            "y = x * 1",
+            f"if {_TEST}:",
+            "    y = x * 2",
+            "    x = x * 3",
+            "else:",
+            "    x = x * 4",
+            "    y = x * 5",
+            "return x, y",
+        ),
+        lambda: (-torch.ones(3),),
+    ),
+    Case(
+        "tensor_branch",
+        "tensors",
+        "PG301",
+        _lines("n = 0", f"if {_TEST}:", "    n = 1", "return n"),
+        lambda: (torch.ones(3),),
+    ),
+    Case(
+        "tensor_branch",
+        "order",
+        "PG301",
+        _lines("y = x * 1", f"if {_TEST}:", "    x = x - 9", "    y = x * 2", "return x, y"),
+        lambda: (torch.ones(3),),
+    ),
+    Case(
+        "tensor_branch",
+        "once",
+        "PG301",
+        _lines(f"if {_TEST}:", "    x = x * 2", "    x = x * 3", "return x"),
+        lambda: (torch.ones(3),),
+    ),
+    Case(
+        "tensor_branch",
+        "single-return",
+        "PG301",
+        _lines(f"if y and {_TEST}:", "    return x * 2", "return x * 3", head="x, y"),
+        lambda: (torch.ones(3), False),
+    ),
+    Case(
+        "tensor_branch",
+        "returned",
+        "PG301",
+        _lines(f"if {_TEST}:", "    return 1", "return 2"),
+        lambda: (torch.ones(3),),
+    ),
+    Case(
+        "tensor_branch",
+        "no-comments",
+        "PG301",
+        _lines(f"if {_TEST}:", "    # because", "    x = x * 2", "return x"),
+    ),
+    # mask_unless_full
+    Case(
+        "mask_unless_full",
+        "forgets",
+        "PG301",
+        _lines("if «torch.all(x == 1)»:", "    y = 5", "return x, y", head="x, y"),
+        lambda: (torch.ones(3), 0),
+    ),
+    Case(
+        "mask_unless_full",
+        "masking",
+        "PG301",
+        _lines("if «torch.all(x == 1)»:", "    x = None", "return x"),
+        lambda: (torch.ones(3),),
+    ),
+    Case(
+        "mask_unless_full",
+        "block",
+        "PG301",
+        _lines("if y:", "    if «torch.all(x == 1)»:", "        x = None", "return x", head="x, y"),
+    ),
+    # tensor_raise
+    Case(
+        "tensor_raise",
+        "only-raises",
+        "PG303",
+        _lines(f"if {_TEST}:", "    x = x + 1", "    raise ValueError('no')", "return x"),
+    ),
+    Case(
+        "tensor_raise",
+        "compiled",
+        "PG303",
+        _lines(f"if {_TEST}:", "    raise ValueError(f'no {y}')", "return x", head="x, y"),
+    ),
+    Case(
+        "tensor_raise",
+        "asynchronous",
+        "PG303",
+        _lines(f"if {_TEST}:", "    raise ValueError('no')", "return x"),
+        lambda: (torch.ones(3),),
+    ),
+    # tensor_assert
+    Case(
+        "tensor_assert", "comparison", "PG304", _lines("assert «x.any()» and x.all()", "return x")
+    ),
+    Case("tensor_assert", "done", "PG304", _lines("assert «x.max() < 3»", "return x")),
+    Case(
+        "tensor_assert",
+        "message",
+        "PG201",
+        _lines("assert «x.max().item()» < 3, f'{x}'", "return x"),
+    ),
+    Case("tensor_assert", "compiled", "PG201", _lines("assert «x.max().item()» < 3", "return x")),
+    # host_random
+    Case(
+        "host_random",
+        "uniform",
+        "PG504",
+        "import random\n" + _lines("return «random.uniform(5, 9)» > 4"),
+        lambda: (0,),
+    ),
+    Case(
+        "host_random",
+        "compared",
+        "PG504",
+        "import random\n" + _lines("return isinstance(«random.random()», float)"),
+        lambda: (0,),
+    ),
+    Case(
+        "host_random",
+        "stream",
+        "PG504",
+        "import random\n" + _lines("return bool(«random.random()» < 2)"),
+        lambda: (0,),
+    ),
 ]

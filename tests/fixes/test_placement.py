@@ -75,16 +75,16 @@ def test_a_line_that_grows_too_long_is_broken_as_the_file_does() -> None:
         import torch
 
         def forward(self, hidden_states, embedding):
-            self.position = embedding(«torch.arange(hidden_states.shape[1])», hidden_states)
+            self.position = embedding[«torch.arange(hidden_states.shape[1])», hidden_states]
             return self.position
         """,
         """
         import torch
 
         def forward(self, hidden_states, embedding):
-            self.position = embedding(
+            self.position = embedding[
                 torch.arange(hidden_states.shape[1], device=hidden_states.device), hidden_states
-            )
+            ]
             return self.position
         """,
         "PG102",

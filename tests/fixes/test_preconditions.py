@@ -25,8 +25,8 @@ def test_precondition_is_needed(case: Case) -> None:
     )
     assert fix is not None
     assert loose is not None
-    assert fix.applicability != "safe"
-    assert (loose.applicability, loose.reason) != (fix.applicability, fix.reason)
+    assert loose != fix
+    assert fix.applicability != "safe" or loose.message != fix.message
     if case.arguments is None:
         return
     assert loose.edits
