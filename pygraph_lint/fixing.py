@@ -12,11 +12,10 @@ from pygraph_lint.errors import SourceError
 from pygraph_lint.findings import Edit, Finding, Fix, Location
 from pygraph_lint.fixes.engine import apply
 from pygraph_lint.runner import ALWAYS, Runner, by_file
-from pygraph_lint.sources import Source, split_lines, write_atomically
+from pygraph_lint.sources import Source, decode, split_lines, write_atomically
 
-PASSES = 10
-# At most this many rewrites of one file are tried singly.
-ATTEMPTS = 200
+# Rounds of mending; three are usual, more come from halving where rewrites do not help.
+ROUNDS = 64
 # A fix that did not help, by what it was about: file, rule, rewrite and the line's text.
 Refused = set[tuple[Path, str, str, str]]
 
@@ -34,38 +33,47 @@ class Mended:
 
 
 def mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
-    """Mend ``files`` in memory, pass after pass until nothing is left to do. Nothing is written.
+    """Mend ``files`` in memory, round after round until nothing is left to do. Nothing is written.
 
-    ``unsafe`` says whether unsafe rewrites are wanted too; None: as each file's settings say.
+    ``unsafe`` says whether unsafe rewrites are wanted too; None: as each file's settings say. Where
+    the rewrites of a file do not all help, half as many are tried the next time, down to single
+    ones: a single one that does not help is not tried again.
     """
     mended = Mended(runner.check(files))
     refused: Refused = set()
-    for _ in range(PASSES):
-        plan = _plan(runner, mended.findings, unsafe, refused)
+    at_once: dict[Path, int] = {}
+    for _ in range(ROUNDS):
+        plan = {
+            path: wanted[: at_once.get(path, len(wanted))]
+            for path, wanted in _plan(runner, mended.findings, unsafe, refused).items()
+        }
         if not plan:
             break
-        tried = {path: _rewritten(runner.source(path), fixes) for path, fixes in plan.items()}
-        tried = {path: attempt for path, attempt in tried.items() if attempt[1]}
-        if not tried:
-            break
-        old = {path: runner.content(path) for path in tried}
-        runner.replace_content({path: data for path, (data, _) in tried.items()})
+        tried = {path: _rewritten(runner.source(path), wanted) for path, wanted in plan.items()}
+        old = {path: runner.content(path) for path in plan}
+        runner.replace_content({path: data for path, (data, made) in tried.items() if made})
         found = runner.check(files)
         failed = [
             path
             for path, (_, made) in tried.items()
-            if not _helped(path, mended.findings, found, made)
+            if not made or not _helped(path, mended.findings, found, made)
         ]
-        if failed:
-            runner.replace_content({path: old[path] for path in failed})
-            for path in failed:
-                tried[path] = _one_by_one(runner, path, unsafe, refused)
-            found = runner.check(files)
         for path, (data, made) in tried.items():
-            if made:
+            if path in failed:
+                at_once[path] = len(plan[path]) // 2
+                if len(plan[path]) == 1:
+                    at_once[path] = 1
+                    lines = split_lines(decode(old[path]).text)
+                    refused.add(_subject(path, lines, *plan[path][0]))
+            else:
+                if path in at_once:
+                    at_once[path] *= 2
                 mended.before.setdefault(path, old[path])
                 mended.after[path] = data
                 mended.applied += made
+        if failed:
+            runner.replace_content({path: old[path] for path in failed})
+            found = runner.check(files)
         mended.findings = found
     return mended
 
@@ -134,29 +142,6 @@ def _helped(path: Path, before: Iterable[Finding], after: Iterable[Finding], mad
     then = Counter(finding.code for finding in before if finding.filename == name)
     wanted = Counter(finding.code for finding, _ in made)
     return all(now[code] <= then[code] - count for code, count in wanted.items())
-
-
-def _one_by_one(
-    runner: Runner, path: Path, unsafe: bool | None, refused: Refused
-) -> tuple[bytes, Made]:
-    """Try fix after fix, each by itself; keep those that help, remember those that do not."""
-    kept: Made = []
-    for _ in range(ATTEMPTS):
-        before = runner.check([path])
-        wanted = _plan(runner, before, unsafe, refused).get(path)
-        if not wanted:
-            break
-        old = runner.content(path)
-        subject = _subject(path, split_lines(runner.source(path).text), *wanted[0])
-        data, made = _rewritten(runner.source(path), wanted[:1])
-        if made:
-            runner.replace_content({path: data})
-            if _helped(path, before, runner.check([path]), made):
-                kept += made
-                continue
-            runner.replace_content({path: old})
-        refused.add(subject)
-    return runner.content(path), kept
 
 
 def write(mended: Mended) -> list[Finding]:

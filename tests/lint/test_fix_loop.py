@@ -1,0 +1,93 @@
+"""What the fix loop does with rewrites that do not help, do not parse, or do not fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pygraph_lint.findings import Edit, Finding, Fix, Location
+from pygraph_lint.fixes import engine
+from pygraph_lint.sources import split_lines
+from tests.lint.support import Lint
+
+HEAD = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+"""
+
+
+def _line(word: str, number: int) -> str:
+    return f"        {word}{number} = x.amax().item()\n"
+
+
+def _source(*words: str) -> str:
+    lines = "".join(_line(word, number) for number, word in enumerate(words))
+    return f"{HEAD}{lines}        return x\n"
+
+
+def _offers(text: str, findings: Sequence[Finding], **kwargs: object) -> tuple[Fix | None, ...]:
+    """Rewrites whole lines, as the name that is assigned says."""
+    lines = split_lines(text)
+    fixes: list[Fix | None] = []
+    for finding in findings:
+        row = finding.location.row
+        line = lines[row - 1]
+        new = {
+            "good": line.replace(".item()", ""),
+            "idle": line + "  # looked at",
+            "torn": line.replace("()", "(", 1),
+            "none": line,
+        }[line.strip()[:4]]
+        edit = Edit(new, Location(row, 1), Location(row, len(line) + 1))
+        safety = "declined" if line.strip().startswith("none") else "safe"
+        fixes.append(Fix(safety, f"rewrite the line of {line.strip()[:5]}", edits=(edit,)))
+    return tuple(fixes)
+
+
+@pytest.fixture(autouse=True)
+def own_rewrites(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These rewrites instead of the real ones."""
+    monkeypatch.setattr(engine, "fix_text", _offers)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("good",),
+        ("idle",),
+        ("torn",),
+        ("good", "idle", "good"),
+        ("torn", "good", "good", "good"),
+        ("good", "torn", "idle", "none", "good", "idle", "good", "torn", "good"),
+        ("idle",) * 7 + ("good",),
+    ],
+)
+def test_only_what_helps_is_kept(lint: Lint, words: tuple[str, ...]) -> None:
+    lint.write({"model.py": _source(*words)})
+    result = lint("--fix", "model.py")
+    expected = _source(*words)
+    for number, word in enumerate(words):
+        if word == "good":
+            expected = expected.replace(
+                _line(word, number), _line(word, number).replace(".item()", "")
+            )
+    assert lint.read("model.py") == expected
+    assert len(result.lines) == sum(word != "good" for word in words)
+
+
+def test_one_file_does_not_hold_up_another(lint: Lint) -> None:
+    lint.write({"a.py": _source("torn", "good"), "b.py": _source("good", "good")})
+    assert len(lint("--fix", ".").lines) == 1
+    assert lint.read("b.py").count(".item()") == 0
+    assert lint.read("a.py").count(".item()") == 1
+
+
+def test_diff_shows_only_what_helps(lint: Lint) -> None:
+    lint.write({"model.py": _source("idle", "good")})
+    shown = lint("--diff", "model.py").out
+    assert "+        good1 = x.amax()\n" in shown
+    assert "looked at" not in shown
