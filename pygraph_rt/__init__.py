@@ -1,6 +1,7 @@
 """CUDA graphs without input copies, private pools or overwritten outputs, on stock PyTorch.
 
-`torch.compile(model, backend="pygraph")`, or `pygraph_rt.compile(model)`; `pygraph_rt.report()` says what was done.
+`torch.compile(model, backend="pygraph")`, or `pygraph_rt.compile(model)`; `pygraph_rt.report()`
+says what was done.
 """
 
 try:

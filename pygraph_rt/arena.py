@@ -1,9 +1,10 @@
 """The memory that a served call works in.
 
-While a partition is captured, what it allocates for itself comes from a private pool. The pool goes away with the
-capture; on each served call its segments are taken from the ordinary caching allocator instead, as ordinary tensors
-of the current stream that are let go as soon as the graph is launched: memory is reused in stream order, so the next
-call, or anybody else on this stream, may have it at once.
+While a partition is captured, what it allocates for itself comes from a private pool. The pool
+goes away with the capture; on each served call its segments are taken from the ordinary caching
+allocator instead, as ordinary tensors of the current stream that are let go as soon as the graph
+is launched: memory is reused in stream order, so the next call, or anybody else on this stream,
+may have it at once.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def poison(tensors: Sequence[torch.Tensor]) -> None:
 
 
 def untouched(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether byte tensors of a multiple of 8 bytes still hold 0xFF throughout. Waits for the GPU."""
+    """Whether byte tensors of a multiple of 8 bytes still hold 0xFF throughout. Waits for the
+    GPU.
+    """
     for tensor in tensors:
         low, high = torch.aminmax(tensor.view(torch.int64))
         if int(low) != -1 or int(high) != -1:

@@ -57,8 +57,8 @@ class Backend:
     ) -> Callable[..., Any]:
         """Compile one graph. Raises OptionError for an unknown option.
 
-        Without a GPU, without a driver, or with a torch this version does not know, this is plain Inductor, and a
-        notice says so once.
+        Without a GPU, without a driver, or with a torch this version does not know, this is plain
+        Inductor, and a notice says so once.
         """
         own, rest = split_options(options, inductor.option_names())
         patches = {**inductor.mode_options(mode), **rest}
@@ -112,7 +112,8 @@ pygraph = Backend()
 
 
 def compile(model: Any = None, **kwargs: Any) -> Any:
-    """`torch.compile(model, backend="pygraph", ...)`; takes every other argument of `torch.compile`.
+    """`torch.compile(model, backend="pygraph", ...)`; takes every other argument of
+    `torch.compile`.
 
     `mode` and `options` may be given together here, which `torch.compile` does not allow.
     """

@@ -1,8 +1,9 @@
 """Double capture: from a partition and one call's arguments to a `Replay`.
 
-Both captures run the generated code on placeholder tensors, on a stream of the runtime's own, in thread-local mode,
-each into a memory pool of its own. Nothing is executed, so the caller's tensors are not touched; nothing of the
-user's allocator cache is given up, so unlike `torch.cuda.graph` no device-wide wait is needed.
+Both captures run the generated code on placeholder tensors, on a stream of the runtime's own, in
+thread-local mode, each into a memory pool of its own. Nothing is executed, so the caller's
+tensors are not touched; nothing of the user's allocator cache is given up, so unlike
+`torch.cuda.graph` no device-wide wait is needed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ Inputs = dict[int, torch.Tensor]
 
 @dataclass
 class Recording:
-    """One capture, with everything it needs to stay readable. `close` frees graph, pool and addresses."""
+    """One capture, with everything it needs to stay readable. `close` frees graph, pool and
+    addresses.
+    """
 
     graph: torch.cuda.CUDAGraph
     pool: Any
@@ -76,13 +79,17 @@ class Captured(NamedTuple):
 
 @cache
 def _capture_stream(driver: Driver, device: int) -> torch.cuda.ExternalStream:
-    """A stream that nothing else launches on: whatever is launched on a capturing stream becomes part of the graph."""
+    """A stream that nothing else launches on: whatever is launched on a capturing stream becomes
+    part of the graph.
+    """
     with torch.cuda.device(device):
         return torch.cuda.ExternalStream(driver.create_stream(), device=device)
 
 
 def check_inputs(args: Sequence[Any], device: int) -> Inputs:
-    """The tensors with memory among a partition's arguments. Raises Unprovable for arguments a graph cannot take."""
+    """The tensors with memory among a partition's arguments. Raises Unprovable for arguments a
+    graph cannot take.
+    """
     found: Inputs = {}
     for i, value in enumerate(args):
         if isinstance(value, (bool, int, float)) or value is None:
@@ -106,7 +113,9 @@ def check_inputs(args: Sequence[Any], device: int) -> Inputs:
 
 
 def check_allocator() -> None:
-    """Raise Unprovable unless torch's own caching allocator is in use: only its pools can be looked into."""
+    """Raise Unprovable unless torch's own caching allocator is in use: only its pools can be
+    looked into.
+    """
     backend = torch.cuda.get_allocator_backend()
     if backend != "native":
         raise Unprovable(
@@ -147,7 +156,8 @@ def _capture_graph(
 ) -> torch.cuda.CUDAGraph:
     graph = torch.cuda.CUDAGraph(keep_graph=True)
     with torch.cuda.device(device), torch.cuda.stream(stream), _no_collection():
-        # A cached workspace would tie the pool to the library's handle, and one from before has no place in it.
+        # A cached workspace would tie the pool to the library's handle, and one from before has no
+        # place in it.
         torch._C._cuda_clearCublasWorkspaces()
         try:
             graph.capture_begin(pool=pool.id, capture_error_mode="thread_local")
@@ -163,7 +173,9 @@ def _capture_graph(
 
 
 def _abandon(graph: torch.cuda.CUDAGraph, pool: Any, device: int) -> None:
-    """End a capture that failed. torch leaves its allocator in capture mode when the end of a capture raises."""
+    """End a capture that failed. torch leaves its allocator in capture mode when the end of a
+    capture raises.
+    """
     with contextlib.suppress(RuntimeError):
         graph.capture_end()
         graph.reset()
@@ -176,7 +188,8 @@ def _abandon(graph: torch.cuda.CUDAGraph, pool: Any, device: int) -> None:
 def _settle_generator(device: int) -> None:
     """Make the default generator usable again after a failed capture.
 
-    torch 2.11 leaves it in capture mode, where any random number raises; a capture that ends well takes it out.
+    torch 2.11 leaves it in capture mode, where any random number raises; a capture that ends well
+    takes it out.
     """
     with contextlib.suppress(RuntimeError):
         target = torch.empty((1,), device=torch.device("cuda", device))
@@ -280,7 +293,9 @@ def _run_into(
 def read_graph(
     driver: Driver, graph: int, blocks: AddressMap
 ) -> tuple[list[RawNode], parameters.Capture]:
-    """A captured graph as plain data. Raises Unprovable for nodes that cannot be replayed elsewhere, by name."""
+    """A captured graph as plain data. Raises Unprovable for nodes that cannot be replayed
+    elsewhere, by name.
+    """
     handles = driver.nodes(graph)
     raw: list[RawNode] = []
     nodes: list[Node] = []
@@ -375,10 +390,11 @@ def capture(
 ) -> Captured:
     """Capture `function` twice for these arguments and build its replay.
 
-    `plan` and `requests` come from an ordinary call; `stays` are arguments that have not moved so far; `dynamic` says
-    that shapes may differ between calls, so that a served call has to compare them; `discard` takes handles that are
-    no longer needed but may still be in use by the GPU.
-    Raises Unprovable when the region cannot be proven right, and whatever the code raises under capture.
+    `plan` and `requests` come from an ordinary call; `stays` are arguments that have not moved so
+    far; `dynamic` says that shapes may differ between calls, so that a served call has to compare
+    them; `discard` takes handles that are no longer needed but may still be in use by the GPU.
+    Raises Unprovable when the region cannot be proven right, and whatever the code raises under
+    capture.
     """
     check_allocator()
     inputs = check_inputs(args, device)
@@ -472,10 +488,12 @@ def _build(
 
 
 def _move_off_placeholders(driver: Driver, nodes: dict[int, RawNode], device: int) -> torch.Tensor:
-    """Point copies and memory sets at ordinary memory, which has to live until the graph is instantiated.
+    """Point copies and memory sets at ordinary memory, which has to live until the graph is
+    instantiated.
 
-    An executable graph accepts new addresses for such nodes only when they are memory of the kind it was
-    instantiated with, and placeholder addresses are of another kind than what torch's allocator hands out.
+    An executable graph accepts new addresses for such nodes only when they are memory of the kind
+    it was instantiated with, and placeholder addresses are of another kind than what torch's
+    allocator hands out.
     """
     sizes = [n.params.width for n in nodes.values() if isinstance(n.params, MemcpyParams)]
     sizes += [

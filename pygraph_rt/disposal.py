@@ -1,4 +1,6 @@
-"""Freeing graphs: after their last launch, in order, and never in the middle of somebody's capture."""
+"""Freeing graphs: after their last launch, in order, and never in the middle of somebody's
+capture.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,17 @@ from typing import Any
 from .driver import Driver
 from .errors import DriverError
 
-# An executable graph, the graph it was made from (0: still in use), and what the kernels need to stay loaded.
+# An executable graph, the graph it was made from (0: still in use), and what the kernels need to
+# stay loaded.
 Handles = tuple[int, int, Any]
 
 
 class Disposal:
     """Handles waiting to be freed.
 
-    `idle` waits until the GPU has finished; `capturing` says whether this thread may not do that now. An executable
-    graph goes first, then the graph that its nodes are named in, then what its kernels needed to stay loaded.
+    `idle` waits until the GPU has finished; `capturing` says whether this thread may not do that
+    now. An executable graph goes first, then the graph that its nodes are named in, then what its
+    kernels needed to stay loaded.
     """
 
     def __init__(

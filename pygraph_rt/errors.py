@@ -1,6 +1,7 @@
 """The package's own exceptions.
 
-Each message is a full sentence that says what was found and what follows, because it is shown in the report as it is.
+Each message is a full sentence that says what was found and what follows, because it is shown in
+the report as it is.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Everything that touches Inductor: how a graph is compiled, and how its partitions are reached.
 
-The form is the same for torch 2.11 to 2.15: `compile_fx(..., inner_compile=...)`. Inductor is told that CUDA graphs
-are wanted, so that it splits off what cannot be captured into partitions of its own, and then not given a chance to
-make them (`cudagraphs=BoxedBool(False)`); each partition is wrapped through `recursively_apply_fns` instead. The
-AOTAutograd cache is off meanwhile, because a hit in it would skip the wrapping; the FX graph cache stays in use.
+The form is the same for torch 2.11 to 2.15: `compile_fx(..., inner_compile=...)`. Inductor is
+told that CUDA graphs are wanted, so that it splits off what cannot be captured into partitions of
+its own, and then not given a chance to make them (`cudagraphs=BoxedBool(False)`); each partition
+is wrapped through `recursively_apply_fns` instead. The AOTAutograd cache is off meanwhile,
+because a hit in it would skip the wrapping; the FX graph cache stays in use.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ WrapPartition = Callable[[Callable[..., Any], "PartitionInfo"], Callable[..., An
 class PartitionInfo:
     """What is known of a partition when its code has been compiled.
 
-    written: arguments that it may write to. device: index of its GPU. dynamic: shapes may differ between calls.
+    written: arguments that it may write to. device: index of its GPU. dynamic: shapes may differ
+    between calls.
     """
 
     def __init__(self, region: Region, written: frozenset[int], device: int, dynamic: bool) -> None:

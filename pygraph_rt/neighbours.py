@@ -1,9 +1,10 @@
 """Is a word that nobody explained the address of something?
 
-Asked for words that are neither inputs, outputs, constants nor a capture's own memory. A pointer to anything else
-would be frozen into the graph, so a region with such a pointer is refused. Numbers must not be taken for pointers
-either: where the driver places memory at low addresses, pairs of small integers and floats (the multiplier and shift
-of a division, a scale and a count) look like addresses all the time.
+Asked for words that are neither inputs, outputs, constants nor a capture's own memory. A pointer
+to anything else would be frozen into the graph, so a region with such a pointer is refused.
+Numbers must not be taken for pointers either: where the driver places memory at low addresses,
+pairs of small integers and floats (the multiplier and shift of a division, a scale and a count)
+look like addresses all the time.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ _ROUND_FLOAT = 1 << 16
 
 
 class Neighbours:
-    """Answers `owner(word)` for a process whose allocator looks like `snapshot` (`torch.cuda.memory_snapshot()`).
+    """Answers `owner(word)` for a process whose allocator looks like `snapshot`
+    (`torch.cuda.memory_snapshot()`).
 
-    `library` becomes True when a word may point into memory that torch did not allocate: a graph with such a word is
-    only served on the stream that it was captured for, because a library orders its own memory by stream.
+    `library` becomes True when a word may point into memory that torch did not allocate: a graph
+    with such a word is only served on the stream that it was captured for, because a library
+    orders its own memory by stream.
     """
 
     def __init__(

@@ -16,12 +16,12 @@ _GRAPHS = ("auto", "always", "never")
 class Options:
     """What `options={...}` may say; every other name there must be an Inductor option.
 
-    graphs: "auto" and "always" serve every region that can be proven right; "never" compiles in the same way, and
-        runs without graphs.
-    observe: how many ordinary calls a region makes before it is captured (at least 1; they warm up kernels and show
-        which memory becomes an output).
+    graphs: "auto" and "always" serve every region that can be proven right; "never" compiles in
+    the same way, and runs without graphs. observe: how many ordinary calls a region makes before
+    it is captured (at least 1; they warm up kernels and show which memory becomes an output).
     verify: compare the first served call with the ordinary path, bit for bit, on poisoned memory.
-    variants: how many graphs a region may hold, one for each set of integers, alignments and global switches.
+    variants: how many graphs a region may hold, one for each set of integers, alignments and
+    global switches.
     """
 
     graphs: str = "auto"

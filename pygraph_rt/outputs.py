@@ -1,9 +1,10 @@
 """Which memory a partition returns: learnt from an ordinary call, rebuilt on every served one.
 
-The generated code takes the memory of its buffers from one function of its module. Running the same code object over
-a copy of the module's namespace, with that function replaced, tells which allocation became which output, and lets a
-capture put exactly these allocations where the runtime wants them. Library calls that return memory of their own are
-found too: what they return is copied into an output inside the graph.
+The generated code takes the memory of its buffers from one function of its module. Running the
+same code object over a copy of the module's namespace, with that function replaced, tells which
+allocation became which output, and lets a capture put exactly these allocations where the runtime
+wants them. Library calls that return memory of their own are found too: what they return is
+copied into an output inside the graph.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ Allocate = Callable[[Sizes, Sizes, torch.dtype], torch.Tensor]
 
 @dataclass(frozen=True)
 class Storage:
-    """Memory behind one or more outputs. `allocation` is the ordinal of the allocation in the generated code, or
-    None for memory that a library call returned; sizes and strides in elements."""
+    """Memory behind one or more outputs. `allocation` is the ordinal of the allocation in the
+    generated code, or None for memory that a library call returned; sizes and strides in
+    elements.
+    """
 
     size: Sizes
     stride: Sizes
@@ -192,7 +195,8 @@ def learn_outputs(
 ) -> OutputPlan:
     """The output plan of one ordinary call. `inputs` are the tensors it was given, still alive.
 
-    Raises Unprovable for outputs that cannot be rebuilt: CPU tensors, sparse tensors, unknown objects.
+    Raises Unprovable for outputs that cannot be rebuilt: CPU tensors, sparse tensors, unknown
+    objects.
     """
     storages: list[Storage] = []
     index: dict[int, int] = {}

@@ -1,11 +1,12 @@
 """From the raw parameters of two captures to a patch plan. Pure: bytes and integers in, data out.
 
-The same code is captured twice while nothing of it is executed. Every tensor it is given, and every output it is
-told to fill, sits at an address range of its own, in each capture another one; what it allocates itself comes from
-two memory pools. A 64-bit word that lies in the range of one block in the first capture and in the range of the same
-block, at the same offset, in the second is a pointer to that block: two independent coincidences are not to be
-expected. Words are looked at in steps of 4 bytes, because some packed kernel parameters hold pointers at 4-byte
-alignment. Every other word must not be an address of device memory, or the region is refused.
+The same code is captured twice while nothing of it is executed. Every tensor it is given, and
+every output it is told to fill, sits at an address range of its own, in each capture another one;
+what it allocates itself comes from two memory pools. A 64-bit word that lies in the range of one
+block in the first capture and in the range of the same block, at the same offset, in the second
+is a pointer to that block: two independent coincidences are not to be expected. Words are looked
+at in steps of 4 bytes, because some packed kernel parameters hold pointers at 4-byte alignment.
+Every other word must not be an address of device memory, or the region is refused.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ WORD = 8
 
 
 class Block(NamedTuple):
-    """A piece of memory that is somewhere else on each call: the n-th input, output or pool segment
-    (constants do not move, and are never patched)."""
+    """A piece of memory that is somewhere else on each call: the n-th input, output or pool
+    segment (constants do not move, and are never patched).
+    """
 
     kind: BlockKind
     index: int
@@ -45,8 +47,9 @@ class Range(NamedTuple):
 class Node(NamedTuple):
     """One graph node of a capture, as plain data.
 
-    `identity` must be equal in both captures. `fields` are the byte strings in which addresses may sit: each
-    parameter of a kernel, source and destination of a copy, destination of a memory set.
+    `identity` must be equal in both captures. `fields` are the byte strings in which addresses
+    may sit: each parameter of a kernel, source and destination of a copy, destination of a memory
+    set.
     """
 
     kind: str
@@ -104,8 +107,8 @@ class PatchPlan:
 class AddressMap:
     """Looks up which block an address belongs to.
 
-    Ranges must not overlap. A word one past the end of a range belongs to that range when no other range begins
-    there (a kernel may be given an end pointer).
+    Ranges must not overlap. A word one past the end of a range belongs to that range when no
+    other range begins there (a kernel may be given an end pointer).
     """
 
     def __init__(self, ranges: Iterable[Range]) -> None:
@@ -179,8 +182,8 @@ def _field_patches(
 def _pointer(a: int, b: int, maps: tuple[AddressMap, AddressMap]) -> tuple[Block, int] | None:
     """The block and offset that both words agree on.
 
-    Pool memory needs no equal offset: the second pool may be laid out differently, and only the first capture's
-    layout is ever used.
+    Pool memory needs no equal offset: the second pool may be laid out differently, and only the
+    first capture's layout is ever used.
     """
     left, right = maps[0].find(a), maps[1].find(b)
     if left is None or right is None:
@@ -223,9 +226,10 @@ def _check_not_memory(
 def patch_plan(first: Capture, second: Capture, statics: AddressMap, owner: Owner) -> PatchPlan:
     """Which words of `first` follow which block.
 
-    `statics` are addresses that never move while the plan is in use (constants of the generated module).
-    `owner(word)` describes the memory that a word may be an address of ("device memory"), or is None for a number.
-    Raises Unprovable when the captures differ in more than addresses, or when an address cannot be explained.
+    `statics` are addresses that never move while the plan is in use (constants of the generated
+    module). `owner(word)` describes the memory that a word may be an address of ("device
+    memory"), or is None for a number. Raises Unprovable when the captures differ in more than
+    addresses, or when an address cannot be explained.
     """
     _same_topology(first, second)
     maps = (first.blocks, second.blocks)

@@ -56,8 +56,9 @@ class Partition:
         device: int,
         dynamic: bool = False,
     ) -> None:
-        """`written`: arguments that the partition may write to. `device`: index of its GPU. `dynamic`: shapes may
-        differ between calls."""
+        """`written`: arguments that the partition may write to. `device`: index of its GPU.
+        `dynamic`: shapes may differ between calls.
+        """
         self._dynamic = dynamic
         self._function = function
         self.region = region

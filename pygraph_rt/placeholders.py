@@ -1,11 +1,12 @@
 """Addresses for tensors that nothing will read or write.
 
-A capture executes nothing, so the tensors given to it need addresses, not memory. Each one gets an address range of
-its own in reserved address space, and all ranges map the same small piece of physical memory: valid addresses for
-gigabytes of inputs cost a few MiB. Gaps between ranges catch pointers just before or past a tensor.
+A capture executes nothing, so the tensors given to it need addresses, not memory. Each one gets
+an address range of its own in reserved address space, and all ranges map the same small piece of
+physical memory: valid addresses for gigabytes of inputs cost a few MiB. Gaps between ranges catch
+pointers just before or past a tensor.
 
-While a captured graph is tried out, the piece is filled with 0xFF: a pointer that was not patched reads NaN, or
-leaves a trace when it writes.
+While a captured graph is tried out, the piece is filled with 0xFF: a pointer that was not patched
+reads NaN, or leaves a trace when it writes.
 """
 
 from __future__ import annotations

@@ -22,10 +22,10 @@ def _nothing() -> None:
 class Region:
     """One partition of one compiled function, as the report shows it.
 
-    state: "observing", "serving", "ordinary" (no graph, for `reason`) or "released" (dynamo was reset).
-    calls: served by a graph, and run by the ordinary path. capture_ms: time spent capturing, in all.
-    arena_bytes: memory a served call takes for its intermediates while it is launched.
-    patched: graph nodes updated, over all served calls.
+    state: "observing", "serving", "ordinary" (no graph, for `reason`) or "released" (dynamo was
+    reset). calls: served by a graph, and run by the ordinary path. capture_ms: time spent
+    capturing, in all. arena_bytes: memory a served call takes for its intermediates while it is
+    launched. patched: graph nodes updated, over all served calls.
     """
 
     name: str

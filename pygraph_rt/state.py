@@ -1,7 +1,7 @@
 """Global switches that library calls read when they are launched.
 
-A captured graph holds what they chose at capture. The switches are part of a graph's key: when one of them differs,
-the ordinary compiled path runs (and may be captured under the new switches).
+A captured graph holds what they chose at capture. The switches are part of a graph's key: when
+one of them differs, the ordinary compiled path runs (and may be captured under the new switches).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parameters of graph nodes in memory of our own, in the form the driver takes for an update.
 
-What the driver returns for a node belongs to the node and must not be written to (cuda.h), so each patched node gets
-its own copy: the parameters' bytes, and the structure that points to them.
+What the driver returns for a node belongs to the node and must not be written to (cuda.h), so
+each patched node gets its own copy: the parameters' bytes, and the structure that points to them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def fields_of(params: KernelNode | MemcpyParams | MemsetParams) -> tuple[bytes, 
 class NodeTemplates:
     """Writable parameters of the nodes that are patched.
 
-    `words` is all of them as 32-bit words, `address` where they start, `offset(...)` where a word lies in them.
+    `words` is all of them as 32-bit words, `address` where they start, `offset(...)` where a word
+    lies in them.
     """
 
     def __init__(self, nodes: Mapping[int, RawNode], context: int) -> None:
@@ -145,18 +146,25 @@ class NodeTemplates:
             kind = MEMCPY
         driver.set_node(kind, raw.handle, ctypes.addressof(self._structs[node]))
 
-    def submission(self, node: int, driver: Driver, executable: int) -> Callable[[], int]:
-        """A call that puts a node's parameters into an executable graph; returns the driver's error code."""
-        raw = self._nodes[node]
-        where = ctypes.addressof(self._structs[node])
-        if isinstance(raw.params, KernelNode):
-            return partial(driver.exec_set_kernel, executable, raw.handle, where)
-        setter = (
-            driver.exec_set_memcpy
-            if isinstance(raw.params, MemcpyParams)
-            else driver.exec_set_memset
-        )
-        return partial(setter, executable, raw.handle, where, self._context)
+    def kernel_arguments(self, executable: int) -> dict[int, tuple[int, int, int]]:
+        """Arguments of `Driver.exec_set_kernel` that put each kernel node's parameters into an executable graph."""
+        return {
+            index: (executable, node.handle, ctypes.addressof(self._structs[index]))
+            for index, node in self._nodes.items()
+            if isinstance(node.params, KernelNode)
+        }
+
+    def other_submissions(self, driver: Driver, executable: int) -> dict[int, Callable[[], int]]:
+        """The same for copies and memory sets, as calls that return the driver's error code."""
+        found: dict[int, Callable[[], int]] = {}
+        for index, node in self._nodes.items():
+            if isinstance(node.params, KernelNode):
+                continue
+            copies = isinstance(node.params, MemcpyParams)
+            setter = driver.exec_set_memcpy if copies else driver.exec_set_memset
+            where = ctypes.addressof(self._structs[index])
+            found[index] = partial(setter, executable, node.handle, where, self._context)
+        return found
 
 
 def _padded(size: int) -> int:

@@ -1,7 +1,8 @@
 """The first served call, compared with the ordinary path.
 
-The ordinary path runs on the caller's own tensors and its results are what the caller gets, so nothing is at stake.
-The graph runs on copies of whatever the partition may write to, with every address that the captures used poisoned.
+The ordinary path runs on the caller's own tensors and its results are what the caller gets, so
+nothing is at stake. The graph runs on copies of whatever the partition may write to, with every
+address that the captures used poisoned.
 """
 
 from __future__ import annotations
@@ -100,9 +101,9 @@ def first_call(
 ) -> Verdict:
     """Run both paths and compare; `args` is emptied.
 
-    `served` returns None when it would not serve the call. Raises Unprovable when results differ or when the graph
-    touched memory of the captures, or what the driver raises; when the ordinary path ran before that, the error's
-    `__cause__` is a `Ran` with its outputs.
+    `served` returns None when it would not serve the call. Raises Unprovable when results differ
+    or when the graph touched memory of the captures, or what the driver raises; when the ordinary
+    path ran before that, the error's `__cause__` is a `Ran` with its outputs.
     """
     try:
         copies = with_copies(args, written)

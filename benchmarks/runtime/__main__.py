@@ -1,6 +1,8 @@
-"""Run the runtime's benchmarks and write one JSON file: `python -m benchmarks.runtime --out FILE`.
+"""Run the runtime's benchmarks and write one JSON file: `python -m benchmarks.runtime --out
+FILE`.
 
-Each measurement runs in a process of its own, one after the other; a crash of one is a row of its own.
+Each measurement runs in a process of its own, one after the other; a crash of one is a row of its
+own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """One measurement in a process of its own: prints one JSON object as its last line.
 
-`timing` interleaves all modes in one process; `memory` runs a single mode from a cold compile cache, for its warm-up
-and its peak of reserved memory; `host` times served calls without Dynamo in front.
+`timing` interleaves all modes in one process; `memory` runs a single mode from a cold compile
+cache, for its warm-up and its peak of reserved memory; `host` times served calls without Dynamo
+in front.
 """
 
 from __future__ import annotations

@@ -43,6 +43,17 @@ def efficientnet(device: str, tiny: bool) -> Workload:
     return model, lambda: [torch.randn(1, 3, side, side, device=device, dtype=dtype)]
 
 
+def vit(device: str, tiny: bool) -> Workload:
+    """ViT-B/16, fp16 (fp32 on a CPU), batch 64: the GPU is busy all the time, so a graph gains nothing."""
+    import timm
+
+    model = timm.create_model("vit_base_patch16_224").to(device).eval()
+    dtype = torch.half if device == "cuda" else torch.float32
+    model = model.to(dtype)
+    batch = 1 if tiny else 64
+    return model, lambda: [torch.randn(batch, 3, 224, 224, device=device, dtype=dtype)]
+
+
 def decode(device: str, tiny: bool) -> Workload:
     """One decoding step of a Llama-like model, 16 layers of 1024, bf16, batch 1, StaticCache of 1024."""
     import transformers
@@ -103,4 +114,5 @@ WORKLOADS: dict[str, Callable[[str, bool], Workload]] = {
     "bert": bert,
     "gpt2": gpt2,
     "efficientnet": efficientnet,
+    "vit": vit,
 }

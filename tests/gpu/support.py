@@ -85,10 +85,11 @@ def check(
     served: bool = True,
     **options: Any,
 ) -> list[dict[str, Any]]:
-    """Compare graphed and ungraphed code on fresh inputs, with moved and poisoned memory; returns the regions.
+    """Compare graphed and ungraphed code on fresh inputs, with moved and poisoned memory; returns
+    the regions.
 
-    Inputs are compared after the call too, because they may have been written to. `served`: every region must end up
-    served by a graph.
+    Inputs are compared after the call too, because they may have been written to. `served`: every
+    region must end up served by a graph.
     """
     fast, plain = graphed(function, **options), ungraphed(reference or function)
     kept: list[tuple[Any, Any]] = []

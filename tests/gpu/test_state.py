@@ -437,3 +437,77 @@ def test_training_runs_as_plain_inductor() -> None:
             assert_same(a.grad, b.grad)
             a.grad = b.grad = None
     assert not regions("serving")
+
+
+def test_dynamic_shapes_get_a_graph_each() -> None:
+    module = Net().to(DEVICE).eval()
+    fast = torch.compile(module, backend=pygraph_rt.pygraph, dynamic=True)
+    plain = torch.compile(
+        module, backend=pygraph_rt.pygraph, dynamic=True, options={"graphs": "never"}
+    )
+    with torch.no_grad():
+        for rows in (8, 8, 8, 24, 24, 24, 8, 24, 40, 8, 40, 40, 8, 16):
+            value = x(rows)
+            assert_same(fast(value), plain(value))
+    assert served() >= 4
+
+
+def test_more_kinds_of_calls_than_graphs() -> None:
+    fast = torch.compile(
+        torch.nn.Softmax(-1).to(DEVICE),
+        backend=pygraph_rt.pygraph,
+        dynamic=True,
+        options={"variants": 2},
+    )
+    with torch.no_grad():
+        for rows in (8, 8, 8, 24, 24, 24, 40, 40, 40, 8):
+            value = x(rows)
+            torch.testing.assert_close(fast(value), value.softmax(-1))
+    (region,) = regions()
+    assert region["graphs"] <= 2
+    assert any("kinds of calls" in why for why in region["misses"])
+
+
+def test_a_graph_split_around_the_cpu() -> None:
+    def work(a: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        b = torch.relu(a) @ a
+        total = b.sum().cpu() + 1
+        return torch.sort(b * 2, dim=-1)[0].add_(1), total
+
+    found = check(work, lambda: [torch.randn(64, 64, device=DEVICE)], served=False)
+    assert any(r["state"] == "serving" for r in found), found
+
+
+def test_under_inference_mode_and_autocast() -> None:
+    fast, plain, _ = net()
+    for _ in range(6):
+        value = x()
+        with torch.inference_mode():
+            assert_same(fast(value), plain(value))
+    for _ in range(6):
+        value = x()
+        with torch.no_grad(), torch.autocast(DEVICE, dtype=torch.bfloat16):
+            assert_same(fast(value), plain(value))
+    assert served() >= 6
+
+
+def test_inside_a_memory_pool_of_the_callers() -> None:
+    fast, plain, _ = net()
+    pool = torch.cuda.MemPool()
+    with torch.no_grad(), torch.cuda.use_mem_pool(pool):
+        for _ in range(5):
+            value = x()
+            assert_same(fast(value), plain(value))
+    with torch.no_grad():
+        for _ in range(5):
+            value = x()
+            assert_same(fast(value), plain(value))
+
+
+def test_without_the_comparison_of_the_first_call() -> None:
+    fast, plain, _ = net(verify=False)
+    with torch.no_grad():
+        for _ in range(6):
+            value = x()
+            assert_same(fast(value), plain(value))
+    assert served() == 5
