@@ -10,7 +10,7 @@ TORCH := torch==2.13.0
 TEST_JOBS ?= 2
 
 .PHONY: demo test test-long test-gpu lint format clean \
-	bench-lint bench-lint-truth bench-rt bench-workloads bench-report
+	bench-lint bench-lint-truth bench-fix-models bench-rt bench-workloads bench-report
 
 demo: $(VENV)/.ready
 	$(BIN)/python fixtures/demo.py
@@ -40,14 +40,18 @@ bench-lint: .venv-bench/.ready
 bench-lint-truth: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.lint_truth $(ARGS)
 
+bench-fix-models: .venv-truth/.ready
+	.venv-truth/bin/python -m benchmarks.fix_models all $(ARGS)
+
+# The next three use the given interpreter as it is: torch, and what benchmarks/requirements.txt names.
 bench-rt:
-	$(PYTHON) -m benchmarks.rt $(ARGS)
+	$(PYTHON) -m benchmarks.runtime $(ARGS)
 
 bench-workloads:
 	$(PYTHON) -m benchmarks.workloads $(ARGS)
 
 bench-report:
-	$(PYTHON) -m benchmarks.report $(ARGS)
+	$(PYTHON) -m benchmarks.workloads.report $(ARGS)
 
 clean:
 	rm -rf $(VENV) .venv-bench .venv-truth build dist
@@ -75,8 +79,8 @@ $(VENV)/.ready-long: $(VENV)/.ready
 	.venv-bench/bin/python -m pip install -q $(PIP_FLAGS) --no-deps transformers==5.4.0
 	touch $@
 
-.venv-truth/.ready: pyproject.toml
+.venv-truth/.ready: pyproject.toml benchmarks/lint_truth/requirements.txt
 	$(PYTHON) -m venv .venv-truth
 	.venv-truth/bin/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e . \
-		transformers==5.4.0 diffusers==0.37.1 timm pytest
+		-r benchmarks/lint_truth/requirements.txt
 	touch $@
