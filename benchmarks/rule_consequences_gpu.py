@@ -267,6 +267,14 @@ def chosen(codes: list[str]) -> list[examples.Example]:
     ]
 
 
+def kept(path: Path, wanted: list[examples.Example]) -> dict[str, Seen]:
+    """What an earlier run saw of the examples that are still the same programs."""
+    known = {row["digest"]: row["seen"] for row in json.loads(path.read_text())["examples"]}
+    return {
+        example.name: Seen(**known[example.digest]) for example in wanted if example.digest in known
+    }
+
+
 def table(rows: list[dict[str, Any]], write: Callable[[str], Any]) -> None:
     """Print what disagrees, then the count."""
     for row in rows:
@@ -283,10 +291,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="write the JSON here")
     parser.add_argument("--jobs", type=int, default=8, help="worker processes")
+    parser.add_argument(
+        "--keep", type=Path, help="take examples that have not changed from this earlier JSON"
+    )
     parser.add_argument("--select", nargs="*", default=[], help="codes; default all")
     options = parser.parse_args()
     wanted = chosen(options.select)
-    work, done = list(reversed(wanted)), dict[str, Seen]()
+    done = kept(options.keep, wanted) if options.keep else {}
+    work = [example for example in reversed(wanted) if example.name not in done]
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         threads = [
@@ -300,6 +312,7 @@ def main() -> int:
     rows = [
         {
             "example": example.name,
+            "digest": example.digest,
             "claims": example.claims,
             "marks": sorted(example.marks),
             "seen": asdict(done[example.name]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import linecache
 import re
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from pygraph_lint.catalogue import CONSEQUENCES, Rule
 
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _FENCE = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_MARK = re.compile(r"#\s*((?:PG\d{3})(?:,?\s+PG\d{3})*)\s*$")
+_MARK = re.compile(r" *#\s*((?:PG\d{3})(?:,?\s+PG\d{3})*)\s*$", re.MULTILINE)
 _NOT_RUN = re.compile(r"^# not run: (.+)$", re.MULTILINE)
 
 
@@ -39,6 +40,12 @@ class Example:
     def name(self) -> str:
         """Unique and readable, such as ``PG201-bad-1``."""
         return f"{self.code}-{'good' if self.good else 'bad'}-{self.number}"
+
+    @property
+    def digest(self) -> str:
+        """Tells whether the program is still the one that was measured; marks do not count."""
+        program = _MARK.sub("", self.text)
+        return hashlib.sha256(program.encode("utf-8")).hexdigest()[:12]
 
     def load(self, folder: Path) -> ModuleType:
         """The example as a module, from a file in ``folder``: Dynamo and tracebacks need lines."""

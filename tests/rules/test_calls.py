@@ -226,30 +226,6 @@ TRACED = {
         "torch.linalg.svd": "torch.linalg.svd(y)",
         "torch.linalg.svdvals": "torch.linalg.svdvals(y)",
     },
-    "PG210": {
-        f"torch.distributions.{name}": f"torch.distributions.{name}({given})"
-        for name, given in {
-            "Bernoulli": "torch.full((4,), 0.5)",
-            "Beta": "torch.ones(4), torch.ones(4)",
-            "Binomial": "3, torch.full((4,), 0.5)",
-            "Categorical": "torch.ones(4)",
-            "Cauchy": "torch.ones(4), torch.ones(4)",
-            "Dirichlet": "torch.ones(4)",
-            "Exponential": "torch.ones(4)",
-            "Gamma": "torch.ones(4), torch.ones(4)",
-            "Gumbel": "torch.ones(4), torch.ones(4)",
-            "Laplace": "torch.ones(4), torch.ones(4)",
-            "LogNormal": "torch.ones(4), torch.ones(4)",
-            "Multinomial": "3, torch.ones(4)",
-            "MultivariateNormal": "torch.ones(4), torch.eye(4)",
-            "NegativeBinomial": "torch.ones(4), torch.full((4,), 0.5)",
-            "Normal": "torch.ones(4), torch.ones(4)",
-            "OneHotCategorical": "torch.ones(4)",
-            "Poisson": "torch.ones(4)",
-            "StudentT": "torch.ones(4)",
-            "Uniform": "torch.zeros(4), torch.ones(4)",
-        }.items()
-    },
     "PG517": {
         "random.randint": "random.randint(0, 3)",
         "random.randrange": "random.randrange(3)",
