@@ -1,4 +1,6 @@
-"""The catalogue: one page per rule in ``rules/``, data in front (TOML between ``+++`` lines), prose behind."""
+"""The catalogue: one page per rule in ``rules/``, data in front (TOML between ``+++`` lines),
+prose behind.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,12 @@ CONSEQUENCES: dict[str, tuple[str, ...]] = {
 class Rule:
     """One rule page.
 
-    ``events`` are kinds of ``facts.events.KINDS``; ``calls`` and ``methods`` list qualified callables
-    (``random.random``; a trailing ``.*`` takes a whole namespace) and tensor methods. ``consequences`` has the
-    keys of ``CONSEQUENCES``: what happens under plain torch.compile, under ``fullgraph=True``, in a CUDA graph, and
-    whether the host waits for the device. ``status`` is ``default`` or ``preview``. ``fix`` is ``none``, ``safe``,
-    ``unsafe`` or ``sometimes`` (safe under conditions), ``fixer`` the module under ``fixes/`` that does it.
+    ``events`` are kinds of ``facts.events.KINDS``; ``calls`` and ``methods`` list qualified
+    callables (``random.random``; a trailing ``.*`` takes a whole namespace) and tensor methods.
+    ``consequences`` has the keys of ``CONSEQUENCES``: what happens under plain torch.compile,
+    under ``fullgraph=True``, in a CUDA graph, and whether the host waits for the device.
+    ``status`` is ``default`` or ``preview``. ``fix`` is ``none``, ``safe``, ``unsafe`` or
+    ``sometimes`` (safe under conditions), ``fixer`` the module under ``fixes/`` that does it.
     ``covers`` names the rows of the pattern list the rule answers to.
     """
 

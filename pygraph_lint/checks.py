@@ -17,9 +17,10 @@ from pygraph_lint.findings import Finding, Location, Region
 class Options:
     """Which findings are wanted.
 
-    ``target`` (``compile``, ``fullgraph``, ``cudagraph`` or None for all) keeps rules with consequences there;
-    ``target_torch`` (``2.11``) keeps rules that hold for that version; ``preview`` adds preview rules; ``regions`` is
-    ``forward`` (any module's forward) or ``compiled`` (only what is provably compiled or captured).
+    ``target`` (``compile``, ``fullgraph``, ``cudagraph`` or None for all) keeps rules with
+    consequences there; ``target_torch`` (``2.11``) keeps rules that hold for that version;
+    ``preview`` adds preview rules; ``regions`` is ``forward`` (any module's forward) or
+    ``compiled`` (only what is provably compiled or captured).
     """
 
     target: str | None = None
@@ -90,6 +91,11 @@ class Reporter:
                 continue
             self.add(found, facts, function.events, region)
         self.add(found, facts, facts.capture_events, None)
+        places = {key[1:] for key in found if not key[0].startswith("PG6")}
+        for key, finding in list(found.items()):
+            doubled = finding.event is not None and finding.event.kind == "capture.sync"
+            if doubled and key[1:] in places:
+                del found[key]
         return sorted(found.values(), key=lambda finding: finding.sort_key)
 
     def add(
@@ -103,6 +109,8 @@ class Reporter:
         for event in events:
             rule = self.rule_of(event)
             if rule is None:
+                continue
+            if region is not None and region.captured and not _matters_in_capture(rule):
                 continue
             key = (rule.code, event.span.line, event.span.column)
             if key in found or not all(self.project.confirmed(need) for need in event.needs):
@@ -120,6 +128,11 @@ class Reporter:
                 preview=rule.status == "preview",
                 event=event,
             )
+
+
+def _matters_in_capture(rule: Rule) -> bool:
+    """Whether a rule has a consequence where a graph is captured without tracing."""
+    return rule.consequences["cudagraph"] != "ok" or rule.consequences["sync"] == "yes"
 
 
 def check_module(

@@ -29,8 +29,8 @@ class Edit:
 class Fix:
     """A rewrite that was tried on a finding.
 
-    ``applicability`` is ``safe``, ``unsafe`` or ``declined``; ``message`` says what it does, ``reason`` why it
-    is unsafe or was declined (empty when safe). A declined fix has no edits.
+    ``applicability`` is ``safe``, ``unsafe`` or ``declined``; ``message`` says what it does,
+    ``reason`` why it is unsafe or was declined (empty when safe). A declined fix has no edits.
     """
 
     applicability: str
@@ -43,14 +43,16 @@ class Fix:
 class Region:
     """Why a line is believed to run in a compiled or captured region.
 
-    ``function`` is the qualified name; ``road`` the steps that lead there, outermost first, each a sentence
-    fragment such as ``Model.forward (nn.Module subclass)`` or ``calls Model._pool``; ``certain`` is True when
-    the road starts at something provably compiled or captured.
+    ``function`` is the qualified name; ``road`` the steps that lead there, outermost first, each
+    a sentence fragment such as ``Model.forward (nn.Module subclass)`` or ``calls Model._pool``;
+    ``certain`` is True when the road starts at something provably compiled or captured;
+    ``captured`` when that is a manual capture, where no tracing takes place.
     """
 
     function: str
     road: tuple[str, ...]
     certain: bool
+    captured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,9 +124,6 @@ class Calls(TorchCalls):
         """A call of a function or class that the project may define."""
         tail = name.rpartition(".")[2]
         self.record_call("function", name, "", node, positional, named)
-        if name in self.context.class_nodes and tail[:1].isupper():
-            about = Value(v.TENSOR, needs=(Need("module", name, ""),))
-            self.event("effect.parameter-made", span_of(node), short(name), about)
         if name in self.context.class_nodes or (tail[:1].isupper() and not tail.isupper()):
             return Value(v.INSTANCE, cls=name)
         return symbol(Need("return", name, ""), f"{short(name)}() returns a tensor")
@@ -224,13 +221,10 @@ class Calls(TorchCalls):
             if single.is_tensor and single.flags & v.SYMBOL:
                 candidates = []
         found = [value for value in candidates if value.is_tensor]
-        if found and "key" not in named:
-            self.event(
-                "branch.sort" if name == "sorted" else "sync.builtin",
-                span_of(node),
-                f"{name}()",
-                found[0],
-            )
+        if found:
+            sorts = name == "sorted" or "key" in named
+            kind = "branch.sort" if sorts else "sync.builtin"
+            self.event(kind, span_of(node), f"{name}()", found[0])
         if name == "sorted":
             return Value(v.SEQUENCE, item=v.join_all(candidates))
         return v.join_all([value._replace(flags=value.flags & ~v.SYMBOL) for value in candidates])
@@ -343,18 +337,6 @@ class Calls(TorchCalls):
                 if part.is_tensor and not (part.kinds & v.UNKNOWN):
                     self.event("sync.numpy", span_of(node), name, part)
                     return v.NUMPY_VALUE
-        if name.rpartition(".")[2] in (
-            "prod",
-            "sqrt",
-            "log",
-            "ceil",
-            "floor",
-            "log2",
-            "sum",
-            "max",
-            "min",
-        ):
-            return v.NUMBER_VALUE
         return v.NUMPY_VALUE
 
     # -- methods
@@ -431,6 +413,8 @@ class Calls(TorchCalls):
             if method in _LOG_METHODS:
                 self.event("effect.log", span_of(node), dotted(function) or f"logger.{method}")
             return v.NONE_VALUE
+        if base.cls and self.context.sinks.has_call(f"{base.cls}.{method}"):
+            self.event("call", span_of(node), f"{base.cls}.{method}")
         if base.is_tensor and (method in ops.TENSOR_METHODS or not base.flags & v.SYMBOL):
             return self.tensor_method(base, method, function, node)
         if base.is_tensor and base.flags & v.SYMBOL:

@@ -66,10 +66,7 @@ class Conditions(Frame):
         result: bool | None = conjunction
         halves = 0
         for operand in node.values:
-            decides = (
-                kind if operand is node.values[-1] or kind != "branch.assert" else "branch.ternary"
-            )
-            static = self.truth(operand, decides)
+            static = self.truth(operand, kind)
             if static is None:
                 result = None
             elif static != conjunction:
@@ -111,10 +108,13 @@ class Conditions(Frame):
                 kind = "branch.half-guard" if self.half else "branch.finite-guard"
         if value.flags & v.DECIDED:
             return
-        self.event(kind, span_of(node), source_of(node), value)
-        place = self.place(node)
-        if place is not None:  # later tests of the same name have the same cause
-            self.env[place] = value._replace(flags=value.flags | v.DECIDED)
+        place = node
+        if kind in ("branch.finite-guard", "branch.half-guard") and self.whole is not None:
+            place = self.whole  # a guard is one thing, however many tests it has
+        self.event(kind, span_of(place), source_of(place), value)
+        key = self.place(node)
+        if key is not None:  # later tests of the same name have the same cause
+            self.env[key] = value._replace(flags=value.flags | v.DECIDED)
 
     def tests_half(self, node: ast.expr) -> bool:
         """Whether a condition is ``x.dtype == torch.float16``: what follows only happens in half

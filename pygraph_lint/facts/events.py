@@ -1,8 +1,7 @@
 """What the analysis can see happen in a line of code: the vocabulary rules are written in.
 
 An event is a fact about the code, not a judgement: rule pages in ``rules/`` say which events they
-report,
-with which message and which consequences.
+report, with which message and which consequences.
 """
 
 from __future__ import annotations
@@ -25,12 +24,10 @@ class Need(NamedTuple):
     """Something another function or file has to confirm before the event counts.
 
     ``kind`` is ``param`` (a parameter is a tensor at some call in a region), ``return`` (a
-    project function
-    returns a tensor), ``attr`` (an attribute of a class holds a tensor), ``host`` (what a
-    function returns lives on the
-    host), ``module`` (a class is an nn.Module), ``true`` / ``false`` (a predicate can give that);
-    ``owner`` is the qualified name of
-    the function or class, ``name`` the parameter or attribute (empty for ``return``).
+    project function returns a tensor), ``attr`` (an attribute of a class holds a tensor),
+    ``host`` (what a function returns lives on the host), ``module`` (a class is an nn.Module),
+    ``true`` / ``false`` (a predicate can give that); ``owner`` is the qualified name of the
+    function or class, ``name`` the parameter or attribute (empty for ``return``).
     """
 
     kind: str
@@ -42,11 +39,9 @@ class Event(NamedTuple):
     """One fact about one place.
 
     ``subject`` is what the message names: the qualified callee, the method, or a short piece of
-    source.
-    ``needs`` must all be confirmed when the project is linked. ``evidence`` says, in sentences,
-    why the values
-    involved are believed to be what they are. ``notes`` are details for rewrites, as name-value
-    pairs.
+    source. ``needs`` must all be confirmed when the project is linked. ``evidence`` says, in
+    sentences, why the values involved are believed to be what they are. ``notes`` are details for
+    rewrites, as name-value pairs.
     """
 
     kind: str
@@ -119,6 +114,7 @@ KINDS: dict[str, str] = {
     "effect.requires-grad": "t.requires_grad = ..., requires_grad_() returned",
     "effect.data-assign": "t.data = ...",
     "effect.parameter-made": "nn.Parameter or a layer constructed in a region",
+    "effect.context": "a with statement over torch.device(...) or torch.backends.cudnn.flags(...)",
     "effect.rnn": "an nn.RNN, nn.LSTM or nn.GRU called in a region",
     "effect.numpy-random": "numpy's random generator used in a region",
     "effect.buffer-rebound": "self.<buffer> = ... in a region",

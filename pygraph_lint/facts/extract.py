@@ -21,8 +21,7 @@ def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -
     """The facts of one file.
 
     ``text`` is decoded source, ``module`` its dotted name. Raises SourceError, with a position
-    where there is
-    one, for anything that cannot be parsed.
+    where there is one, for anything that cannot be parsed.
     """
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _DEPTH))

@@ -24,8 +24,7 @@ class Frame:
     """What happens in one function.
 
     ``env`` maps local names, and ``self.x`` written as such, to values. ``guards`` are conditions
-    of the project
-    that what runs now depends on; while ``quiet`` is not zero nothing is recorded.
+    of the project that what runs now depends on; while ``quiet`` is not zero nothing is recorded.
     """
 
     def __init__(
@@ -46,6 +45,7 @@ class Frame:
         self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet a tensor of the device
         self.device_context = 0
         self.half = 0
+        self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
         self.settled: set[ast.Compare] = set()
 
     def event(

@@ -66,6 +66,7 @@ class Project:
         for group in self.groups:
             self._tables[group.rpartition(".")[0]].append(group)
         self._parents: dict[str, tuple[str, str, bool]] = {}
+        self._captured: set[str] = set()
         self._callers: dict[str, list[Call]] = defaultdict(list)
         self._spread()
 
@@ -174,15 +175,18 @@ class Project:
         road.reverse()
         if len(road) > _MAX_ROAD:
             road = [*road[: _MAX_ROAD // 2], "...", *road[-_MAX_ROAD // 2 :]]
-        return Region(function, tuple(road), certain)
+        return Region(function, tuple(road), certain, function in self._captured)
 
     def _spread(self) -> None:
         for module in self.modules.values():
             for root in module.roots:
                 for target in self._root_targets(root.how, root.target):
+                    known = set(self._parents)
                     self._enter(
                         target, "", f"{short(target)} ({root.road}, line {root.line})", True
                     )
+                    if root.road.startswith("captured") or "make_graphed" in root.road:
+                        self._captured |= set(self._parents) - known
         for name in self.classes:
             if self._is_module[name]:
                 forward = self.classes[name].methods.get("forward")

@@ -13,11 +13,10 @@ class Call(NamedTuple):
     """A call, or a mention, of something the project may define.
 
     ``how`` is ``function`` (``target`` is a qualified name), ``method`` (``target`` is a class,
-    ``name`` the
-    method, looked up along the inheritance order), ``super`` (the same, starting behind
-    ``target``), ``instance`` (an
-    object of class ``target`` is called) or ``mention`` (the function may be called by somebody).
-    ``positional`` and ``named`` are the arguments that may be tensors, None elsewhere.
+    ``name`` the method, looked up along the inheritance order), ``super`` (the same, starting
+    behind ``target``), ``instance`` (an object of class ``target`` is called) or ``mention`` (the
+    function may be called by somebody). ``positional`` and ``named`` are the arguments that may
+    be tensors, None elsewhere.
     """
 
     how: str

@@ -61,8 +61,8 @@ class Names:
     """Bindings of one module, or of one function inside it.
 
     ``resolve`` follows imports, module-level aliases (``F = torch.nn.functional``) and
-    definitions; a name that is
-    bound to a value inside the scope resolves to None, whatever it is called.
+    definitions; a name that is bound to a value inside the scope resolves to None, whatever it is
+    called.
     """
 
     def __init__(self, module: str, is_package: bool, bindings: dict[str, str | None]) -> None:

@@ -408,6 +408,10 @@ REGION_ENDS = frozenset(
         "torch._dynamo.nonstrict_trace_",
     )
 )
+# Context managers that a compiled region cannot enter.
+UNTRACED_CONTEXTS = frozenset(
+    ("torch.backends.cudnn.flags", "torch.backends.mkldnn.flags", "torch.backends.mkl.verbose")
+)
 COMPILERS = frozenset(("torch.compile", "torch._dynamo.optimize", "pygraph_rt.compile"))
 GRAPHERS = frozenset(
     ("torch.cuda.make_graphed_callables", "torch.cuda.graphs.make_graphed_callables")

@@ -18,7 +18,8 @@ _KNOWN = (
 def used_as_tensors(
     function: ast.AST, names: set[str], self_name: str, layers: frozenset[str]
 ) -> dict[str, str]:
-    """Evidence per parameter: a sentence, or an empty string where the use speaks against a tensor.
+    """Evidence per parameter: a sentence, or an empty string where the use speaks against a
+    tensor.
 
     A parameter that is missing from the result left no trace either way.
     """

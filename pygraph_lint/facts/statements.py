@@ -159,7 +159,9 @@ class Interpreter(Structures):
             not node.orelse and isinstance(node.body[-1], ast.Raise) and len(node.body) <= 2
         )
         before = set(self.events) if not self.quiet else set()
+        self.whole = node.test
         static = self.truth(node.test, "branch.raise" if only_raises else "branch.if")
+        self.whole = None
         if static is True:
             return self.run(node.body)
         if static is False:
@@ -261,6 +263,9 @@ class Interpreter(Structures):
                 self.assign(item.optional_vars, v.UNKNOWN_VALUE, None)
             if value.kinds & v.DEVICE:
                 contexts += 1
+                self.event("effect.context", span_of(item.context_expr), "torch.device")
+            elif value.cls in ops.UNTRACED_CONTEXTS:
+                self.event("effect.context", span_of(item.context_expr), value.cls)
         self.device_context += contexts
         captured = isinstance(node, ast.With) and captures_with(node, self.qualified)
         before = (set(self.events), set(self.calls))
@@ -354,7 +359,14 @@ class Interpreter(Structures):
         self.ev(node.value)
 
     def s_assert(self, node: ast.Assert) -> None:
-        self.truth(node.test, "branch.assert")
+        plain = node.msg is None or isinstance(node.msg, ast.Constant)
+        if isinstance(node.test, ast.UnaryOp):
+            kind = "branch.not"
+        elif isinstance(node.test, ast.BoolOp) or not plain:
+            kind = "branch.if"
+        else:
+            kind = "branch.assert"
+        self.truth(node.test, kind)
         if node.msg is not None:
             self.quiet += 1
             self.ev(node.msg)

@@ -78,7 +78,10 @@ class Structures(Calls):
             self.event("host.index-list", span_of(node), source_of(node, 40), base)
         elif gathered is not None and gathered.device == v.ON_HOST and base.device == v.ON_DEVICE:
             self.meet(node.slice, gathered, node.value, base)
-            self.event("host.moved", span_of(node), source_of(node, 40), base)
+            if not gathered.flags & v.PLAIN and not self.made_here(node.slice):
+                self.event("host.moved", span_of(node), source_of(node, 40), base)
+        elif gathered is not None and gathered.ndim == 0 and gathered.dtype != "bool":
+            self.event("shape.from-value", span_of(node), source_of(node, 40), gathered)
         rank = -1
         if (
             not isinstance(node.slice, (ast.Tuple, ast.Slice))
@@ -104,16 +107,22 @@ class Structures(Calls):
             if value.is_tensor:
                 if value.dtype == "bool" and value.ndim != 0:
                     mask = value
-                elif not (value.flags & v.SYMBOL and value.kinds & v.UNKNOWN):
+                elif gathered is None or gathered.needs or value.device == v.ON_HOST:
                     gathered = value
+            elif value.kinds & v.SEQUENCE and v.element(value).is_tensor and not _is_list(part):
+                mask = v.element(value) if v.element(value).is_mask else mask
+                gathered = gathered or v.element(value)
             elif value.kinds & v.SEQUENCE and isinstance(part, (ast.List, ast.ListComp)):
                 if not any(isinstance(element, ast.Slice) for element in getattr(part, "elts", ())):
                     lists = part
-            elif value.kinds & v.SEQUENCE and v.element(value).is_mask:
-                mask = v.element(value)
             elif value.kinds & v.NUMBER:
                 number = value
         return mask, lists, gathered, number
+
+    def made_here(self, index: ast.expr) -> bool:
+        """Whether an index is a tensor whose making was reported already."""
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        return any(isinstance(part, ast.Name) and part.id in self.origins for part in parts)
 
     def ev_slice(self, node: ast.Slice) -> Value:
         for bound in (node.lower, node.upper, node.step):
@@ -131,10 +140,12 @@ class Structures(Calls):
         ):
             mask, lists, gathered, _ = self.index_parts(target.slice, base)
             about = base
+            if mask is not None and _is_number(value):
+                return  # a fill: neither waits nor breaks
             if mask is not None:
                 if not about.needs:
                     about = about._replace(needs=mask.needs, why=mask.why or about.why)
-                kind = "number" if not value.is_tensor else ("0-d" if value.ndim == 0 else "tensor")
+                kind = "0-d" if value.ndim == 0 else "tensor"
                 self.event(
                     "shape.mask-write",
                     span_of(target),
@@ -143,9 +154,8 @@ class Structures(Calls):
                     boolean="yes",
                     value=kind,
                 )
-            elif gathered is not None and value.kinds == v.NUMBER and base.device != v.ON_HOST:
-                if not about.needs:
-                    about = about._replace(needs=gathered.needs)
+            elif gathered is not None and _is_number(value) and base.device != v.ON_HOST:
+                about = about._replace(needs=about.needs + gathered.needs)
                 self.event("sync.index-write", span_of(target), source_of(target, 40), about)
             elif lists is not None and base.device != v.ON_HOST:
                 self.event("host.index-list", span_of(target), source_of(target, 40), base)
@@ -251,6 +261,14 @@ class Structures(Calls):
     def ev_yield(self, node: ast.Yield | ast.YieldFrom) -> Value:
         self.ev(node.value)
         return v.UNKNOWN_VALUE
+
+
+def _is_list(node: ast.expr) -> bool:
+    return isinstance(node, (ast.List, ast.ListComp))
+
+
+def _is_number(value: Value) -> bool:
+    return not value.is_tensor and bool(value.kinds & (v.NUMBER | v.OTHER))
 
 
 def _names(target: ast.expr) -> list[str]:

@@ -65,8 +65,15 @@ class TorchCalls(Expressions):
                 if value.kinds & v.CALLABLE
             ]
             return v.join_all(results) if results else v.UNKNOWN_VALUE
-        if name.startswith(ops.OTHER_NAMESPACES) and not name.startswith("torch.nn."):
+        if name == "torch.nn.utils.rnn.pack_padded_sequence":
+            lengths = (
+                positional[1] if len(positional) > 1 else named.get("lengths", v.UNKNOWN_VALUE)
+            )
+            if lengths.is_tensor and lengths.device != v.ON_HOST:
+                self.event("host.lengths", span_of(node), name, lengths)
             return v.OTHER_VALUE
+        if name.startswith(ops.OTHER_NAMESPACES) and not name.startswith("torch.nn."):
+            return Value(v.OTHER, cls=name)
         if head == "torch" and tail.startswith("_foreach"):
             return Value(
                 v.SEQUENCE,
@@ -184,7 +191,14 @@ class TorchCalls(Expressions):
         ndim = _rank_of_sizes(tail, positional, node)
         if not said:
             self.event("host.factory", span_of(node), f"torch.{tail}")
+        self.wants_grad(named, node)
         return v.tensor(f"made by torch.{tail}", kind, device, ndim, flags)
+
+    def wants_grad(self, named: dict[str, Value], node: ast.Call) -> None:
+        """A factory with requires_grad=True makes a leaf in the middle of the region."""
+        wanted = named.get("requires_grad")
+        if wanted is not None and wanted.const is not False:
+            self.event("effect.requires-grad", span_of(node), "requires_grad=True")
 
     def sized_by(self, spelled: str, sizes: list[Value], node: ast.Call) -> None:
         """A size given as a tensor has to be read on the host."""
@@ -226,12 +240,12 @@ class TorchCalls(Expressions):
                 break
         if data.kinds & v.UNKNOWN and tail in ("as_tensor", "asarray", "from_numpy"):
             return v.tensor(f"made by torch.{tail}", kind, device if said else v.ANYWHERE)
-        if data.kinds == v.NUMBER:
-            self.event("host.scalar-tensor", span_of(node), f"torch.{tail}", None, **_placed(said))
+        if data.kinds == v.NUMBER and not said:
+            self.event("host.scalar-tensor", span_of(node), f"torch.{tail}")
             ndim = 0
         else:
             self.event("host.data-tensor", span_of(node), f"torch.{tail}", None, **_placed(said))
-            ndim = -1
+            ndim = 0 if data.kinds == v.NUMBER else -1
         return v.tensor(f"made by torch.{tail}", kind, device, ndim, v.FRESH)
 
     # -- operators, as function or method
@@ -287,6 +301,8 @@ class TorchCalls(Expressions):
         if name in ("equal", "allclose", "is_nonzero"):
             self.event("sync.equal", span_of(node), f"{spelled}()", source)
             return v.READ_VALUE
+        if name in ops.FACTORIES_LIKE:
+            self.wants_grad(named, node)
         kind = _result_dtype(name, source, tensors, named)
         result = v.tensor(
             why, kind, device, _rank(name, source, positional, named, receiver), flags, needs
@@ -416,6 +432,10 @@ class TorchCalls(Expressions):
         kind = _dtype_of(named) or base.dtype
         if method == "new_tensor":
             self.event("host.data-tensor", span_of(node), ".new_tensor()", placed="yes")
+        else:
+            self.sized_by(
+                f".{method}()", positional[:1] if method == "new_full" else positional, node
+            )
         return v.tensor(f"made by .{method}()", kind, base.device, needs=base.needs)
 
     def moved(

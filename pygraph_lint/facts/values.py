@@ -45,14 +45,11 @@ class Value(NamedTuple):
     """What an expression may be.
 
     ``kinds`` is a set of bits. For tensors: ``dtype`` (``bool``, ``int``, ``float`` or empty),
-    ``device`` and
-    ``ndim`` (-1: not known); ``needs`` has to be confirmed when the project is linked for the
-    value to be a
-    tensor at all. ``items`` are the elements of a tuple or list of known length, ``item`` stands
-    for any element
-    of a container. ``cls`` is a qualified name (for callables, several, separated by commas).
-    ``const`` is the value itself where it is a small constant.
-    ``why`` is the evidence, a sentence.
+    ``device`` and ``ndim`` (-1: not known); ``needs`` has to be confirmed when the project is
+    linked for the value to be a tensor at all. ``items`` are the elements of a tuple or list of
+    known length, ``item`` stands for any element of a container. ``cls`` is a qualified name (for
+    callables, several, separated by commas). ``const`` is the value itself where it is a small
+    constant. ``why`` is the evidence, a sentence.
     """
 
     kinds: int
