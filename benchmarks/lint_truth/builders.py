@@ -20,7 +20,8 @@ MODES = ("eval", "train")
 class Entry:
     """One model: where its class is, how its configuration shrinks, what it is fed.
 
-    `config` overrides configuration fields (nested dictionaries reach nested configurations);
+    `config` overrides configuration fields (nested dictionaries reach nested configurations; a
+    callable makes them late, for what needs the package imported);
     `inputs` maps forward parameters to a builder of `config`, to a plain value, or to None to
     leave a parameter out that would be built by name.
     """
@@ -29,7 +30,9 @@ class Entry:
     package: str
     cls: str
     config_cls: str = ""
-    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    config: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = dataclasses.field(
+        default_factory=dict
+    )
     inputs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     family: str = ""
     modes: tuple[str, ...] = MODES
@@ -72,7 +75,8 @@ def config_kwargs(config_cls: type, overrides: Mapping[str, Any]) -> dict[str, A
         if hasattr(nested, "to_dict"):
             kwargs[name] = nested
             continue
-        kwargs[name] = type(child)(**config_kwargs(type(child), nested))
+        child_cls: Any = type(child)
+        kwargs[name] = child_cls(**config_kwargs(child_cls, nested))
     kwargs.update(
         {
             name: value

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -29,14 +30,18 @@ _RESNET = {"use_timm_backbone": False, "backbone": None}
 
 def _tiny_resnet() -> Any:
     """A small ResNet configuration for the detection models' backbone."""
-    from transformers import ResNetConfig
-
-    return ResNetConfig(
+    config_cls: Any = importlib.import_module("transformers").ResNetConfig
+    return config_cls(
         embedding_size=16,
         hidden_sizes=[16, 16, 24, 32],
         depths=[1, 1, 1, 1],
         out_features=["stage2", "stage3", "stage4"],
     )
+
+
+def _with_tiny_resnet() -> dict[str, Any]:
+    """Detection models with that backbone."""
+    return {**_RESNET, "backbone_config": _tiny_resnet()}
 
 
 def _series(extra: int) -> Mapping[str, Any]:
@@ -53,7 +58,7 @@ def _series(extra: int) -> Mapping[str, Any]:
 
 def _model(
     cls: str,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
     inputs: Mapping[str, Any] | None = None,
     name: str = "",
     **more: Any,
@@ -115,11 +120,11 @@ def special() -> list[Entry]:
             {"frames_per_clip": FRAMES, "crop_size": IMAGE},
             {"pixel_values_videos": lambda config: torch.randn(BATCH, FRAMES, 3, IMAGE, IMAGE)},
         ),
-        _model("DetrModel", lambda: {**_RESNET, "backbone_config": _tiny_resnet()}),
-        _model("ConditionalDetrModel", lambda: {**_RESNET, "backbone_config": _tiny_resnet()}),
-        _model("DeformableDetrModel", lambda: {**_RESNET, "backbone_config": _tiny_resnet()}),
-        _model("DabDetrModel", lambda: {**_RESNET, "backbone_config": _tiny_resnet()}),
-        _model("TableTransformerModel", lambda: {**_RESNET, "backbone_config": _tiny_resnet()}),
+        _model("DetrModel", _with_tiny_resnet),
+        _model("ConditionalDetrModel", _with_tiny_resnet),
+        _model("DeformableDetrModel", _with_tiny_resnet),
+        _model("DabDetrModel", _with_tiny_resnet),
+        _model("TableTransformerModel", _with_tiny_resnet),
         _model(
             "ReformerModel",
             {
@@ -532,7 +537,8 @@ def special() -> list[Entry]:
             "BigBirdPegasusModel",
             {"block_size": 2, "num_random_blocks": 1},
             {
-                "input_ids": whole(3, 100, BATCH, 32), "attention_mask": ones(BATCH, 32),
+                "input_ids": whole(3, 100, BATCH, 32),
+                "attention_mask": ones(BATCH, 32),
                 "decoder_input_ids": text_ids,
             },
             name="BigBirdPegasusSparse",

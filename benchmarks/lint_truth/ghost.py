@@ -134,7 +134,7 @@ class Marks:
         tensor = self._plain(tensor)
         if tensor.layout is not torch.strided:
             return id(tensor)
-        return tensor.untyped_storage()._cdata
+        return int(tensor.untyped_storage()._cdata)
 
     def _plain(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor inside the wrappers of torch.func transforms."""
@@ -280,7 +280,7 @@ class GhostFunctions(TorchFunctionMode):
     def _is_cpu_only_check(self, name: str, args: Any, kwargs: dict[str, Any]) -> bool:
         if name == "one_hot":
             classes = kwargs.get("num_classes", args[1] if len(args) > 1 else -1)
-            return classes != -1
+            return bool(classes != -1)
         return name in CPU_ONLY_CHECKS
 
     def _moved(self, func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> torch.Tensor:

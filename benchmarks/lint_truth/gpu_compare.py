@@ -26,7 +26,8 @@ GPU_KINDS = {
 
 def _events(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     result = record["result"]
-    return result["events"] if isinstance(result, dict) else result
+    events: list[Mapping[str, Any]] = result["events"] if isinstance(result, dict) else result
+    return events
 
 
 def _places(record: Mapping[str, Any], kinds: frozenset[str]) -> set[Place]:

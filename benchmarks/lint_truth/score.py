@@ -373,7 +373,7 @@ def listing(part: Mapping[str, Any]) -> str:
 
 def table(result: Mapping[str, Any]) -> str:
     """A short text table of the numbers."""
-    rows = [("", "all", *HALVES)]
+    rows: list[tuple[str, ...]] = [("", "all", *HALVES)]
     parts = [result["all"], *(result["halves"][half] for half in HALVES)]
     for name in ("breaks", "syncs", "host_tensors", "syncs_and_host_tensors"):
         cells = [
