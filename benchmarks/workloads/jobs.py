@@ -48,6 +48,7 @@ class Child:
         self.deadline = self.started + limit_s
         self.ready = threading.Event()
         self.timed_out = False
+        self.beside = 0
         self._log = self.log_path.open("w")
         self._process = subprocess.Popen(
             [
@@ -157,6 +158,8 @@ def wait_for_all(waiting: list[Task], started: Any, at_once: int, done: Any) -> 
                 waiting.clear()
                 break
             running.append(child)
+        for child in running:
+            child.beside = max(child.beside, len(running) - 1)
         for child in [child for child in running if child.finished()]:
             running.remove(child)
             done(child)

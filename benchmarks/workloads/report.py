@@ -57,7 +57,13 @@ def _introduction(content: dict[str, Any], source: str) -> str:
         "forward, loss outside the compiled model, backward. ± is half the interquartile range. "
         "Memory and warm-up come from a process of their own for each variant."
     )
-    return "\n\n".join(["# Benchmarks", text, "\n".join(f"- {machine}" for machine in machines)])
+    again = (
+        "To add to the file: `make bench-workloads ARGS='--resume --budget-seconds 600'` (see "
+        "`--help`; any one CUDA GPU with 120 GB, or less with `--only`), then `make bench-report`."
+    )
+    return "\n\n".join(
+        ["# Benchmarks", text, again, "\n".join(f"- {machine}" for machine in machines)]
+    )
 
 
 def _machine(environment: dict[str, Any]) -> str:
@@ -152,14 +158,22 @@ def _memory(rows: list[Row]) -> str:
     body = []
     for row in rows:
         cells = [_mib(row.memory("eager")), *(_mib(row.memory(name)) for name in names)]
-        cells += [_seconds(row.warm_up_s(name)) for name in names]
+        cells += [_warm_up(row, name) for name in names]
         body.append([f"`{row.name}`", *cells])
     note = (
         "Peak reserved memory in steady state. Warm-up is from the first call to steady state with "
         "cold compiler caches; it was taken with other processes on the machine, so read it as a "
-        "ratio between columns.\n\n"
+        "ratio between columns, and not where a star says that there were fewer of them than for "
+        "default mode.\n\n"
     )
     return note + _markdown(header, body)
+
+
+def _warm_up(row: Row, name: str) -> str:
+    seconds = row.warm_up_s(name)
+    if seconds is None:
+        return "-"
+    return f"{seconds:.1f}" + ("" if row.beside(name) == row.beside("default") else "*")
 
 
 def _answers(rows: list[Row]) -> str:
@@ -173,7 +187,8 @@ def _answers(rows: list[Row]) -> str:
         body.append([f"`{row.name}`", *cells, change])
     note = (
         "Largest relative error of any output (training: / of all gradients) against the same "
-        "weights run eagerly in the next higher precision. *repeat* is the largest change of a "
+        "weights run eagerly in the next higher precision. (=) means bit for bit what default mode "
+        "gave, where that was looked at. *repeat* is the largest change of a "
         "ratio to default between two runs.\n\n"
     )
     return note + _markdown(header, body)
@@ -238,15 +253,13 @@ def _bytes(value: int | None) -> str:
     return "-" if value is None else f"{value / 2**20:.1f} MiB"
 
 
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
-
-
 def _error(check: dict[str, Any] | None) -> str:
     if check is None:
         return "-"
     values = [value for value in check["errors"].values() if value is not None]
-    return " / ".join(f"{v:.1e}" if isinstance(v, float) else str(v) for v in values)
+    text = " / ".join(f"{v:.1e}" if isinstance(v, float) else str(v) for v in values)
+    apart = [value for value in (check.get("from_default") or {}).values() if value is not None]
+    return f"{text} (=)" if apart and not any(apart) else text
 
 
 def _markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:

@@ -89,7 +89,7 @@ class Session:
         name = child.task.variants[0]
         if self._cut_short(child, outcome):
             return
-        outcome["beside"] = self.options.at_once - 1
+        outcome["beside"] = child.beside
         results.entry(self.content, child.task.workload)["probes"][name] = outcome
         self._say(f"{child.task.label}: {outcome.get('error', 'ok')} ({outcome['seconds']} s)")
         results.save(self.options.out, self.content)

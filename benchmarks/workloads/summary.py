@@ -69,6 +69,10 @@ class Row:
         """Seconds from the first call to steady state."""
         return self._result(variant).get("warm_up_s")
 
+    def beside(self, variant: str) -> int | None:
+        """How many other measurements shared the machine with the warm-up, at most."""
+        return self.probes.get(variant, {}).get("beside")
+
     def compiler(self, variant: str) -> dict[str, Any]:
         """What the compiler reported while warming up."""
         found: dict[str, Any] = self._result(variant).get("compiler", {})

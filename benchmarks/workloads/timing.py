@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from benchmarks.workloads.base import Batch, Workload
 from benchmarks.workloads.variants import Variant
 
 Note = Callable[[str], None]
+_ROOT = Path(__file__).parents[2]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,4 +151,10 @@ def described(error: Exception) -> str:
     """
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{frames[-1].name}, line {frames[-1].lineno}" if frames else "unknown place"
-    return f"{type(error).__name__}: {str(error).strip()[:400]} (in {place})"
+    text = without_folders(str(error).strip())[:400]
+    return f"{type(error).__name__}: {text} (in {place})"
+
+
+def without_folders(text: str) -> str:
+    """Paths below the project and below installed packages, without the folder that holds these."""
+    return re.sub(r"/\S*/site-packages/", "", text.replace(f"{_ROOT}/", ""))

@@ -57,6 +57,11 @@ def test_timing_covers_all_variants_and_keeps_a_failing_one_out() -> None:
         )
 
 
+def test_errors_name_no_folder_of_this_machine() -> None:
+    text = f'File "{timing._ROOT}/benchmarks/x.py" and "/opt/venv/lib/site-packages/torch/y.py"'
+    assert timing.without_folders(text) == 'File "benchmarks/x.py" and "torch/y.py"'
+
+
 def test_a_dead_child_is_a_result_with_its_step(tmp_path: Path) -> None:
     task = jobs.Task("probe", "no_such_workload", ("eager",), tmp_path, ("--device", "cpu"))
     child = jobs.Child(task, tmp_path, compile_threads=1, limit_s=120)
