@@ -10,6 +10,7 @@ import pytest
 
 from pygraph_lint import catalogue
 from pygraph_lint.facts.events import KINDS
+from pygraph_lint.fixes.engine import REWRITES
 from tests.rules import examples
 
 if sys.version_info >= (3, 11):
@@ -36,6 +37,14 @@ def test_page_is_whole(code: str) -> None:
     assert set(fields) <= {"subject"}
     assert rule.name == rule.name.lower()
     assert (rule.fix == "none") == (rule.fixer == "")
+
+
+def test_fixers_serve_the_rules_that_name_them() -> None:
+    served = {code for rewrite in REWRITES for code in rewrite.codes}
+    assert {rule.code for rule in RULES.values() if rule.fixer} == served
+    by_name = {rewrite.name: rewrite.codes for rewrite in REWRITES}
+    for rule in RULES.values():
+        assert not rule.fixer or rule.code in by_name[rule.fixer], rule.code
 
 
 def test_names_are_unique() -> None:
