@@ -32,20 +32,24 @@ def draw(rows: list[Row], folder: Path) -> list[str]:
     return drawn
 
 
-def _speeds(row: Row) -> dict[str, float]:
+def _speeds(row: Row) -> dict[str, float | None]:
+    """Ratio to default for each variant that ran, None for one that failed."""
     found = {name: row.ratio("default", name) for name in _COLOURS}
-    return {name: ratio for name, ratio in found.items() if ratio is not None}
+    return {name: ratio for name, ratio in found.items() if ratio or name in row.failures}
 
 
-def _memories(row: Row) -> dict[str, float]:
+def _memories(row: Row) -> dict[str, float | None]:
+    """The same for peak reserved memory."""
     base = row.memory("default")
-    if not base:
-        return {}
     found = {name: row.memory(name) for name in _COLOURS}
-    return {name: value / base for name, value in found.items() if value is not None}
+    return {
+        name: value / base if value and base else None
+        for name, value in found.items()
+        if value or name in row.failures
+    }
 
 
-def _bars(figures: dict[str, dict[str, float]], title: str, path: Path) -> None:
+def _bars(figures: dict[str, dict[str, float | None]], title: str, path: Path) -> None:
     """Horizontal bars grouped by workload on a logarithmic axis through 1."""
     import matplotlib
 
@@ -59,12 +63,13 @@ def _bars(figures: dict[str, dict[str, float]], title: str, path: Path) -> None:
     for place, workload in enumerate(order):
         for index, variant in enumerate(variants):
             position = place + 0.4 - (index + 0.5) * height
-            _bar(axes, position, height, variant, figures[workload].get(variant))
+            if variant in figures[workload]:
+                _bar(axes, position, height, variant, figures[workload][variant])
     axes.axvline(1.0, color="#444444", linewidth=1)
     axes.set_xscale("log", base=2)
     axes.set_yticks(range(len(order)), order, fontsize=8)
     axes.set_ylim(-0.6, len(order) - 0.4)
-    _ticks(axes, [value for bars in figures.values() for value in bars.values()])
+    _ticks(axes, [value for bars in figures.values() for value in bars.values() if value])
     axes.grid(axis="x", linewidth=0.4, alpha=0.6)
     axes.set_axisbelow(True)
     axes.set_title(title, fontsize=10, loc="left", pad=24)
@@ -87,9 +92,7 @@ def _bars(figures: dict[str, dict[str, float]], title: str, path: Path) -> None:
 
 def _bar(axes: Any, position: float, height: float, variant: str, value: float | None) -> None:
     if value is None:
-        axes.text(
-            1.02, position, f"{variant}: no result", fontsize=6.5, va="center", color="#888888"
-        )
+        axes.text(1.02, position, f"{variant} failed", fontsize=6.5, va="center", color="#888888")
         return
     axes.barh(position, value - 1, height, left=1, color=_COLOURS[variant])
     aligned = {"ha": "left"} if value >= 1 else {"ha": "right"}
@@ -107,9 +110,6 @@ def _ticks(axes: Any, values: list[float]) -> None:
     axes.minorticks_off()
 
 
-def _sort_key(bars: dict[str, float], variants: list[str]) -> float:
-    """By the last variant that is there."""
-    for variant in reversed(variants):
-        if variant in bars:
-            return bars[variant]
-    return 0.0
+def _sort_key(bars: dict[str, float | None], variants: list[str]) -> float:
+    """By the first variant that has a value."""
+    return next((value for variant in variants if (value := bars.get(variant))), 0.0)
