@@ -4,61 +4,55 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.fixes.names import loads
 from pygraph_lint.fixes.proposal import Declined, Proposal
 
 
 def use_torch(proposal: Proposal) -> str:
-    """How ``torch`` is written at the finding; adds ``import torch`` where the file has none.
+    """How ``torch`` is written at the finding; adds ``import torch`` where only parts are imported.
 
-    Raises Declined where the name means something else.
+    Raises Declined where the name means something else, or where the file can be used without
+    torch: it does not import it, or only under a condition.
     """
     spelled = proposal.names.spelling("torch")
     if spelled is not None:
+        if not _always_imported(proposal, spelled) and not _used(proposal, spelled):
+            raise Declined("torch is imported under a condition, and not used here")
         return spelled
     if proposal.names.taken("torch"):
         raise Declined("the name torch means something else here")
-    _add_import(proposal, "torch")
+    _add_import(proposal)
     return "torch"
 
 
-def _add_import(proposal: Proposal, module: str) -> None:
-    """Add ``import module`` in front of the file's first import from it, else behind its last plain
-    import.
-    """
+def _always_imported(proposal: Proposal, name: str) -> bool:
+    """Whether the module imports a name without a condition."""
+    return any(
+        isinstance(node, ast.Import)
+        and any((alias.asname or alias.name.split(".")[0]) == name for alias in node.names)
+        for node in proposal.source.tree.body
+    )
+
+
+def _used(proposal: Proposal, name: str) -> bool:
+    """Whether the code around the finding uses a name already."""
+    scope = proposal.around(ast.ClassDef) or proposal.function
+    return scope is not None and bool(loads(scope, name))
+
+
+def _add_import(proposal: Proposal) -> None:
+    """Add ``import torch`` in front of the file's first import from torch."""
     source = proposal.source
-    line = f"import {module}{source.newline}"
-    imports = [
-        node
-        for node in source.tree.body
-        if isinstance(node, (ast.Import, ast.ImportFrom)) and not _is_future(node)
-    ]
-    for node in imports:
-        if any(name.split(".")[0] == module for name in _modules(node)):
+    for node in source.tree.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and "torch" in _tops(node):
             start = source.line_start(node.lineno)
-            proposal.replace(start, start, line)
+            proposal.replace(start, start, f"import torch{source.newline}")
             return
-    body = source.tree.body
-    before: list[ast.stmt] = [
-        node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))
-    ]
-    if not before and body and ast.get_docstring(source.tree) is not None:
-        before = body[:1]
-    if not before:
-        start = source.line_start(body[0].lineno) if body else 0
-        proposal.replace(start, start, line + source.newline)
-        return
-    end_line = before[-1].end_lineno
-    assert end_line is not None
-    start = source.line_start(end_line) + len(source.line(end_line))
-    gap = "" if imports else source.newline
-    proposal.replace(start, start, f"{gap}{source.newline}import {module}")
+    raise Declined("the file does not import torch")
 
 
-def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
+def _tops(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The top-level packages an import imports from."""
     if isinstance(node, ast.ImportFrom):
-        return [node.module or ""] if not node.level else []
-    return [alias.name for alias in node.names]
-
-
-def _is_future(node: ast.Import | ast.ImportFrom) -> bool:
-    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        return [(node.module or "").split(".")[0]] if not node.level else []
+    return [alias.name.split(".")[0] for alias in node.names]
