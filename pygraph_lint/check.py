@@ -99,14 +99,16 @@ def _without_known(
     runner: Runner, files: Sequence[Path], found: Sequence[Finding]
 ) -> list[Finding]:
     """The findings that no baseline holds."""
-    from pygraph_lint import baseline
-
     paths: dict[Path, list[Path]] = {}
     for file in files:
         settings = runner.settings(file)
         if settings.baseline:
             paths.setdefault(_baseline_path(settings.folder, settings.baseline), []).append(file)
     left = list(found)
+    if not paths:
+        return left
+    from pygraph_lint import baseline
+
     for path, covered in paths.items():
         names = {str(file) for file in covered}
         inside = [finding for finding in left if finding.filename in names]
