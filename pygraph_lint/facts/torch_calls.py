@@ -229,6 +229,9 @@ class TorchCalls(Expressions):
                     flags=data.flags & ~v.SYMBOL, device=device if said else data.device
                 )
             return data._replace(flags=data.flags & ~v.SYMBOL, why=f"made by torch.{tail}")
+        inner = v.element(data) if data.kinds & v.SEQUENCE else data
+        if data.items == () or inner.items == ():  # a placeholder: nothing to copy
+            return v.tensor(f"made by torch.{tail}", kind or "float", device, flags=v.FRESH)
         elements = (
             data.items
             if data.items is not None
