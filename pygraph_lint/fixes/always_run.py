@@ -1,11 +1,8 @@
 """A layer that is dropped at random is always run, and its result is selected.
 
-    skip = self.training and draw < p          out = layer(x)
-    if not skip or synced:                     if self.training:
-        out = layer(x)                             x = torch.where((draw < p).to(x.device), x,
-        out[0]) x = out[0]                             else:
-    if skip:                                       x = out[0]
-        out = (None, None)
+skip = self.training and draw < p out = layer(x) if not skip or synced: if self.training: out =
+layer(x) x = torch.where((draw < p).to(x.device), x, out[0]) x = out[0] else: if skip: x = out[0]
+out = (None, None)
 
 Always unsafe: a dropped layer now draws its random numbers, returns its other results, and gets
 zero gradients instead of none.

@@ -15,7 +15,9 @@ from pygraph_lint.fixes import (
     guard_effect,
     guard_logging,
     host_random,
+    item_arithmetic,
     mask_unless_full,
+    mask_write,
     random_skip,
     scalar_tensor,
     tensor_assert,
@@ -58,6 +60,8 @@ REWRITES: tuple[Rewrite, ...] = tuple(
         mask_unless_full,
         tensor_raise,
         tensor_assert,
+        item_arithmetic,
+        mask_write,
         host_random,
         guard_logging,
         guard_effect,
@@ -71,9 +75,9 @@ def fix_text(
 ) -> tuple[Fix | None, ...]:
     """The rewrite offered for each finding, in the same order.
 
-    None where no rewrite serves the finding's rule; a ``declined`` one where a precondition fails.
-    Edits are relative to ``text``. ``without`` names preconditions to leave out: for tests that
-    show each is needed.
+    None where no rewrite serves the finding's rule; a ``declined`` one where a precondition
+    fails. Edits are relative to ``text``. ``without`` names preconditions to leave out: for tests
+    that show each is needed.
     """
     if not any(finding.code in rewrite.codes for finding in findings for rewrite in REWRITES):
         return (None,) * len(findings)

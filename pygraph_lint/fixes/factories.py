@@ -1,5 +1,5 @@
-"""What is known of torch's tensor factories: how they take a device, and whose values do not depend
-on it.
+"""What is known of torch's tensor factories: how they take a device, and whose values do not
+depend on it.
 """
 
 from __future__ import annotations

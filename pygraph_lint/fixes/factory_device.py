@@ -1,6 +1,6 @@
 """A tensor is made where it is wanted.
 
-    torch.zeros(n).to(x.device)   ->   torch.zeros(n, device=x.device)
+torch.zeros(n).to(x.device) -> torch.zeros(n, device=x.device)
 
 The values must not depend on the device that computes them: constants and integer ranges only,
 never random numbers; a range of floats may differ in its last bit between devices.

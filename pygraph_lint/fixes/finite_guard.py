@@ -1,17 +1,16 @@
 """The guard against inf and nan becomes a selection.
 
-    if x.dtype == torch.float16 and torch.isinf(x).any():
-        x = torch.clamp(x, min=-limit, max=limit)
+if x.dtype == torch.float16 and torch.isinf(x).any(): x = torch.clamp(x, min=-limit, max=limit)
 
 becomes
 
-    if x.dtype == torch.float16:
-        x = torch.where(torch.isinf(x).any(), torch.clamp(x, min=-limit, max=limit), x)
+if x.dtype == torch.float16: x = torch.where(torch.isinf(x).any(), torch.clamp(x, min=-limit,
+max=limit), x)
 
-Safe where clamping keeps the dtype (bounds are numbers, x is certainly floating), where nobody can
-tell the copy from x itself, and where what moved out of the branch only reads ``torch.finfo``. The
-gradient is the branch's: clamp masks it, and ``where`` gives the arm not taken zeros that no
-infinity multiplies.
+Safe where clamping keeps the dtype (bounds are numbers, x is certainly floating), where nobody
+can tell the copy from x itself, and where what moved out of the branch only reads
+``torch.finfo``. The gradient is the branch's: clamp masks it, and ``where`` gives the arm not
+taken zeros that no infinity multiplies.
 """
 
 from __future__ import annotations
@@ -86,8 +85,8 @@ def _read(proposal: Proposal) -> _Guard:
 
 
 def _finite_test(proposal: Proposal, node: ast.expr) -> tuple[str, bool] | None:
-    """``(source, negated)`` of a 0-d boolean tensor: isinf(x).any() and the like, joined by or, or
-    negated.
+    """``(source, negated)`` of a 0-d boolean tensor: isinf(x).any() and the like, joined by or,
+    or negated.
     """
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         inner = _finite_test(proposal, node.operand)

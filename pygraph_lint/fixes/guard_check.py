@@ -1,6 +1,7 @@
 """A call that only checks tensors' values -> the same behind the guard against compiling.
 
-Always unsafe: compiled code no longer checks. Serves every rule whose finding lies in such a call.
+Always unsafe: compiled code no longer checks. Serves every rule whose finding lies in such a
+call.
 """
 
 from __future__ import annotations

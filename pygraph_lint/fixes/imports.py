@@ -9,7 +9,8 @@ from pygraph_lint.fixes.proposal import Declined, Proposal
 
 
 def use_torch(proposal: Proposal) -> str:
-    """How ``torch`` is written at the finding; adds ``import torch`` where only parts are imported.
+    """How ``torch`` is written at the finding; adds ``import torch`` where only parts are
+    imported.
 
     Raises Declined where the name means something else, or where the file can be used without
     torch: it does not import it, or only under a condition.

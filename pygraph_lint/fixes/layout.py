@@ -15,9 +15,11 @@ class _Pair(NamedTuple):
 
 
 def wrap(line: str, width: int, unit: str = "    ") -> list[str]:
-    """The line, or what it becomes when it is longer than ``width`` and can be broken at a bracket.
+    """The line, or what it becomes when it is longer than ``width`` and can be broken at a
+    bracket.
 
-    ``unit`` is one step of indentation. A line with a comment, or without brackets, stays as it is.
+    ``unit`` is one step of indentation. A line with a comment, or without brackets, stays as it
+    is.
     """
     if len(line) <= width:
         return [line]
@@ -56,8 +58,8 @@ def _in_parentheses(line: str, indent: str, width: int, unit: str) -> list[str]:
 
 
 def _takes_comma(line: str, pair: _Pair) -> bool:
-    """Whether a comma behind the last part changes nothing: arguments of a call, not a subscript or
-    a group.
+    """Whether a comma behind the last part changes nothing: arguments of a call, not a subscript
+    or a group.
     """
     generator = not pair.commas and " for " in line[pair.open + 1 : pair.close]
     before = line[pair.open - 1] if pair.open else " "
@@ -72,8 +74,8 @@ def _parts(line: str, pair: _Pair) -> list[str]:
 
 
 def _outer_pairs(line: str) -> list[_Pair] | None:
-    """The outermost pairs of brackets with their commas; None where the line is not whole or has a
-    comment.
+    """The outermost pairs of brackets with their commas; None where the line is not whole or has
+    a comment.
     """
     pairs: list[_Pair] = []
     stack: list[int] = []

@@ -1,7 +1,6 @@
 """A mask that is full is no longer replaced by None: telling so reads the mask back.
 
-    if cached or (mask is not None and torch.all(mask == 1)):   ->   if cached:
-        mask = None                                                      mask = None
+if cached or (mask is not None and torch.all(mask == 1)): -> if cached: mask = None mask = None
 
 Unsafe: code behind has to treat a full mask like no mask, and then does the masking it skipped
 before.

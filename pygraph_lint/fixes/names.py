@@ -84,8 +84,8 @@ def parameters(function: Function) -> list[ast.arg]:
 
 
 class Names:
-    """Resolves names inside one function; ``imports`` are those of the file, ``path`` leads to the
-    place.
+    """Resolves names inside one function; ``imports`` are those of the file, ``path`` leads to
+    the place.
     """
 
     def __init__(self, imports: dict[str, str], path: list[ast.AST]) -> None:

@@ -1,6 +1,6 @@
 """Layerdrop: the draw is only compared where the probability is not zero.
 
-    if draw < self.layerdrop:   ->   if self.layerdrop > 0 and draw < self.layerdrop:
+if draw < self.layerdrop: -> if self.layerdrop > 0 and draw < self.layerdrop:
 
 Safe: a draw of ``torch.rand`` is never below a probability of zero or less (or nan), so the
 condition has the same truth; the draw itself stays, and with it the random stream. With the usual

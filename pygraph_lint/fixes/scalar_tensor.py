@@ -1,6 +1,6 @@
 """A number in arithmetic is filled on the device instead of being copied there.
 
-    x * torch.tensor(2.0)   ->   x * torch.full((), 2.0, device=x.device)
+x * torch.tensor(2.0) -> x * torch.full((), 2.0, device=x.device)
 
 A 0-d tensor on the device promotes like one on the host, so dtypes stay. Values may not: a kernel
 reads a 0-d host tensor at its arithmetic precision, and a 0-d device tensor at the dtype of the

@@ -1,7 +1,7 @@
 """One file's text and syntax tree, and the way between the two.
 
-Positions: ``ast`` counts UTF-8 bytes, findings and edits count characters; everything in ``fixes/``
-works with offsets into the text and leaves the conversion to this module.
+Positions: ``ast`` counts UTF-8 bytes, findings and edits count characters; everything in
+``fixes/`` works with offsets into the text and leaves the conversion to this module.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Source:
 
     @cached_property
     def width(self) -> int:
-        """The line length the file keeps: the smallest usual limit that its code lines respect, up
-        to 120.
+        """The line length the file keeps: the smallest usual limit that its code lines respect,
+        up to 120.
 
         Lines that cannot be broken (comments, strings, links) are not counted.
         """
@@ -116,8 +116,8 @@ class Source:
         return line[: len(line) - len(line.lstrip())]
 
     def alone(self, statement: ast.stmt) -> bool:
-        """Whether the statement's lines hold nothing else but comments (no `;`, no `if x: y` on one
-        line).
+        """Whether the statement's lines hold nothing else but comments (no `;`, no `if x: y` on
+        one line).
         """
         start, end = self.span(statement)
         before = self.text[self.line_start(statement.lineno) : start]

@@ -1,6 +1,6 @@
 """Asserts that torch.compile takes along: one comparison of tensors, without reading it back.
 
-    assert a.max().item() <= n and b.min() >= 0   ->   assert (a.max() <= n) & (b.min() >= 0)
+assert a.max().item() <= n and b.min() >= 0 -> assert (a.max() <= n) & (b.min() >= 0)
 
 Unsafe: in compiled code the error becomes a RuntimeError of the device.
 """
@@ -41,10 +41,18 @@ def propose(proposal: Proposal) -> None:
 
 def _comparison(node: ast.expr) -> bool:
     plain = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        read = node.func.value if node.func.attr == "item" and not node.args else None
+        return isinstance(read, ast.Call) and _boolean(read)
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return False
     computed = any(isinstance(inner, ast.Call) for inner in ast.walk(node))
     return computed and isinstance(node.ops[0], plain)
+
+
+def _boolean(call: ast.Call) -> bool:
+    """``torch.all(t)``, ``t.any()``."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in ("all", "any")
 
 
 def _without_item(proposal: Proposal, node: ast.expr) -> str:

@@ -1,8 +1,8 @@
 """A branch on a tensor becomes a selection by ``torch.where``.
 
-Else-less updates, arms that assign the same names, and arms that return; ``and / or / not`` become
-their logical functions, and conditions that need no tensor's value stay Python. Always unsafe: both
-arms are computed.
+Else-less updates, arms that assign the same names, and arms that return; ``and / or / not``
+become their logical functions, and conditions that need no tensor's value stay Python. Always
+unsafe: both arms are computed.
 """
 
 from __future__ import annotations

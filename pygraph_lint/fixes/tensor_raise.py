@@ -1,7 +1,6 @@
 """A branch that only raises becomes a check that the device makes, or one that is not compiled.
 
-    if x.min() < 0:                    torch._assert_async(~(x.min() < 0), "negative")
-        raise ValueError("negative")
+if x.min() < 0: torch._assert_async(~(x.min() < 0), "negative") raise ValueError("negative")
 
 Always unsafe: the error is a RuntimeError, reported late, and on CUDA it ends the context. A
 message that is computed cannot go to the device; such a check goes behind ``if not

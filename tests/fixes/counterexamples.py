@@ -506,4 +506,41 @@ CASES = [
         "import random\n" + _lines("return bool(«random.random()» < 2)"),
         lambda: (0,),
     ),
+    # mask_write
+    Case(
+        "mask_write",
+        "one-target",
+        "PG406",
+        _lines("«x[x < 0]» = y = 5", "return x, y"),
+        lambda: (-torch.ones(3),),
+    ),
+    Case(
+        "mask_write",
+        "number",
+        "PG406",
+        _lines("«x[x < 0]» = y", "return x", head="x, y"),
+        lambda: (-torch.ones(3), torch.arange(3.0)),
+    ),
+    Case(
+        "mask_write",
+        "own-mask",
+        "PG406",
+        _lines("«x[y]» = 0", "return x", head="x, y"),
+        lambda: (torch.ones(3, 3), torch.tensor([True, False, False])),
+    ),
+    # item_arithmetic
+    Case(
+        "item_arithmetic",
+        "arithmetic",
+        "PG201",
+        _lines("return x * 2, «x.sum().item()»"),
+        lambda: (torch.ones(3),),
+    ),
+    Case(
+        "item_arithmetic",
+        "promotion",
+        "PG201",
+        _lines("return x * «y.item()»", head="x: torch.Tensor, y"),
+        lambda: (torch.ones(3, dtype=torch.int32), torch.ones((), dtype=torch.float64)),
+    ),
 ]

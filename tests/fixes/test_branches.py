@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -181,6 +182,22 @@ CASES = {
         head="import torch\n\n\ndef check(right, text):\n    assert right, text\n\n\n"
         "def forward(x, n=1):\n",
     ),
+    "item": _case(
+        "PG201",
+        """
+        scale = «x.amax().item()»
+        return x.clone() * scale + torch.abs(x) / scale
+        """,
+        """
+        scale = x.amax().detach()
+        return x.clone() * scale + torch.abs(x) / scale
+        """,
+    ),
+    "float": _case(
+        "PG202",
+        "return x.abs() * «float(x.amax())»",
+        "return x.abs() * x.amax().detach()",
+    ),
     "requires-grad": _case(
         "PG508",
         """
@@ -270,6 +287,51 @@ def test_selections_give_the_same_values_and_gradients(name: str, data: st.DataO
     floating = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
     x = data.draw(tensors(floating))
     _assert_same_but_for_aliases(old, new, x)
+
+
+WRITES = [
+    ("x[x < 0] = 0", "x.masked_fill_(x < 0, 0)"),
+    ("x[~(x == 1.0)] = -2.5", "x.masked_fill_(~(x == 1.0), -2.5)"),
+    ("x[torch.isnan(x)] = True", "x.masked_fill_(torch.isnan(x), True)"),
+    ("x[x.ge(1)] = float('-inf')", "x.masked_fill_(x.ge(1), float('-inf'))"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), WRITES)
+@FEW
+@given(data=st.data())
+def test_masked_writes_are_safe(before: str, after: str, data: st.DataObject) -> None:
+    place, _, number = before.partition(" = ")
+    text = f"import torch\n\n\ndef forward(x):\n    «{place}» = {number}\n    return x\n"
+    fixed = f"import torch\n\n\ndef forward(x):\n    {after}\n    return x\n"
+    expect(text, fixed, "PG406", "safe")
+    x = data.draw(tensors())
+    old, new = module_of(marked(text)[0]).forward, module_of(fixed).forward
+    assert_same(run(old, (x,)), run(new, (x,)))
+
+    def doubled(function: Forward, x: torch.Tensor) -> object:
+        return function(x * 2)
+
+    assert_same(run(partial(doubled, old), (x,)), run(partial(doubled, new), (x,)))
+
+
+def test_a_mask_made_before_is_known() -> None:
+    text = """
+        import torch
+
+        def forward(x, y):
+            mask = x > 3
+            «x[mask]» = 0
+            y = y + 1
+            low = y < 0
+            y = y[0]
+            «y[low]» = 0
+            return x, y
+        """
+    after = (
+        text.replace("«x[mask]» = 0", "x.masked_fill_(mask, 0)").replace("«", "").replace("»", "")
+    )
+    expect(text, after, "PG406", "safe")
 
 
 def test_draws_come_from_torch() -> None:
