@@ -124,6 +124,21 @@ def check_allocator() -> None:
         )
 
 
+def check_pool(device: int) -> None:
+    """Raise Unprovable while this thread allocates from a memory pool of the caller's.
+
+    torch cannot give a capture's own pool back while another one is in use: it ends the process.
+    """
+    probe = torch.empty((1,), device=torch.device("cuda", device))
+    address = probe.data_ptr()
+    for segment in torch.cuda.memory_snapshot():
+        inside = segment["address"] <= address < segment["address"] + segment["total_size"]
+        if inside and tuple(segment["segment_pool_id"]) != (0, 0):
+            raise Unprovable(
+                "the first calls were made inside torch.cuda.use_mem_pool; make them outside of it"
+            )
+
+
 def _requests(inputs: Inputs, plan: outputs.OutputPlan) -> list[Request]:
     found = [
         Request(
@@ -397,6 +412,7 @@ def capture(
     capture.
     """
     check_allocator()
+    check_pool(device)
     inputs = check_inputs(args, device)
     recordings: list[Recording] = []
     try:

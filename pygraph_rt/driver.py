@@ -198,7 +198,8 @@ class Driver:
         self._call("cuDriverGetVersion", ctypes.byref(value))
         return value.value
 
-    # -- graphs -----------------------------------------------------------------------------------------------------
+    # -- graphs ------------------------------------------------------------------------------------
+    # -----------------
 
     def nodes(self, graph: int) -> list[int]:
         """Node handles in creation order."""
@@ -211,7 +212,9 @@ class Driver:
         return [int(handles[i] or 0) for i in range(count.value)]
 
     def edges(self, graph: int) -> list[tuple[int, int, bytes]]:
-        """(from node, to node, edge data) of every edge (cuGraphGetEdges_v2, which does not lose edge data)."""
+        """(from node, to node, edge data) of every edge (cuGraphGetEdges_v2, which does not lose
+        edge data).
+        """
         count = _size(0)
         self._call("cuGraphGetEdges_v2", _ptr(graph), None, None, None, ctypes.byref(count))
         if not count.value:
@@ -355,15 +358,20 @@ class Driver:
         return int(context.value or 0)
 
     def create_stream(self) -> int:
-        """A non-blocking stream that nobody else can hold, unlike the ones torch hands out in rotation."""
+        """A non-blocking stream that nobody else can hold, unlike the ones torch hands out in
+        rotation.
+        """
         stream = _ptr()
         self._call("cuStreamCreate", ctypes.byref(stream), ctypes.c_uint(1))
         return int(stream.value or 0)
 
-    # -- addresses --------------------------------------------------------------------------------------------------
+    # -- addresses ---------------------------------------------------------------------------------
+    # -----------------
 
     def memory_kind(self, address: int) -> str | None:
-        """ "device" or "host" for an address CUDA knows, None for any other word (cuPointerGetAttribute)."""
+        """ "device" or "host" for an address CUDA knows, None for any other word
+        (cuPointerGetAttribute).
+        """
         value = ctypes.c_uint()
         code = self._cu.cuPointerGetAttribute(
             ctypes.byref(value), ctypes.c_int(2), ctypes.c_uint64(address)
@@ -450,7 +458,9 @@ def _allocation_prop(device: int) -> _AllocationProp:
 
 
 def _field_addresses(params: KernelParams, layout: list[tuple[int, int]]) -> tuple[list[int], int]:
-    """Address of each parameter's bytes, and the size of the packed buffer (0 when `kernelParams` is used)."""
+    """Address of each parameter's bytes, and the size of the packed buffer (0 when `kernelParams`
+    is used).
+    """
     if params.params:
         return [int(params.params[i] or 0) for i in range(len(layout))], 0
     if not params.extra:
@@ -471,7 +481,9 @@ def _field_addresses(params: KernelParams, layout: list[tuple[int, int]]) -> tup
 
 
 def access_window_bytes(attributes: tuple[tuple[int, bytes], ...]) -> int:
-    """Bytes of the persisting-L2 window among launch attributes: it holds an address that cannot be patched."""
+    """Bytes of the persisting-L2 window among launch attributes: it holds an address that cannot be
+    patched.
+    """
     for attribute, value in attributes:
         if attribute == _ACCESS_POLICY_WINDOW:
             return int.from_bytes(value[8:16], sys.byteorder)
@@ -480,7 +492,9 @@ def access_window_bytes(attributes: tuple[tuple[int, bytes], ...]) -> int:
 
 @lru_cache(maxsize=1)
 def load() -> Driver:
-    """The process's driver. Raises DriverError when there is none or when it is older than CUDA 12.4."""
+    """The process's driver. Raises DriverError when there is none or when it is older than CUDA
+    12.4.
+    """
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         library, quick = ctypes.CDLL(name), ctypes.PyDLL(name)

@@ -144,7 +144,9 @@ def _wrapper(wrap: WrapPartition, info: PartitionInfo) -> Callable[..., Any]:
 
 
 def _written(partition: Any, graph_inputs: set[int]) -> frozenset[int]:
-    """Arguments of a partition that it may write to: mutated inputs of the graph, and buffers of other partitions."""
+    """Arguments of a partition that it may write to: mutated inputs of the graph, and buffers of
+    other partitions.
+    """
     return frozenset(
         i
         for i, source in enumerate(partition.input_index_mapping)

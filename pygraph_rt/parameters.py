@@ -35,7 +35,9 @@ class Block(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Addresses [base - before, base + size + after) stand for `block`; offsets count from `base`, in bytes."""
+    """Addresses [base - before, base + size + after) stand for `block`; offsets count from `base`,
+    in bytes.
+    """
 
     base: int
     size: int
@@ -67,7 +69,9 @@ class Edge(NamedTuple):
 
 
 class Patch(NamedTuple):
-    """Write `address of block + addend` as a 64-bit word at `offset` of field `field` of node `node`."""
+    """Write `address of block + addend` as a 64-bit word at `offset` of field `field` of node
+    `node`.
+    """
 
     node: int
     field: int
@@ -205,8 +209,10 @@ def _check_not_memory(
     if a == b:
         if statics.find(a) is not None:
             return
-        # Nothing given to one capture is known to the other, so a word that did not move cannot point to it: it is a
-        # number that looks like an address. Memory from a pool may have been kept by a library, so that is asked.
+        # Nothing given to one capture is known to the other, so a word that did not move cannot
+        # point to it: it is a
+        # number that looks like an address. Memory from a pool may have been kept by a library, so
+        # that is asked.
         for blocks in maps:
             found = blocks.find(a)
             if found is not None and found[0].kind != "pool":
@@ -241,7 +247,9 @@ def patch_plan(first: Capture, second: Capture, statics: AddressMap, owner: Owne
 
 
 def apply(plan: PatchPlan, nodes: Sequence[Node], addresses: dict[Block, int]) -> list[list[bytes]]:
-    """The fields of every node with all blocks at `addresses`: what the replay writes, in plain form."""
+    """The fields of every node with all blocks at `addresses`: what the replay writes, in plain
+    form.
+    """
     fields = [[bytearray(f) for f in node.fields] for node in nodes]
     for patch in plan.patches:
         value = addresses[patch.block] + patch.addend

@@ -1,4 +1,6 @@
-"""One compiled partition's life: observe, capture, serve, and back to the ordinary path when anything is in doubt."""
+"""One compiled partition's life: observe, capture, serve, and back to the ordinary path when
+anything is in doubt.
+"""
 
 from __future__ import annotations
 
@@ -36,15 +38,22 @@ class Variant:
 
 @dataclass(frozen=True)
 class Environment:
-    """What partitions share: the driver, torch's answers, and the place where graphs are freed."""
+    """What partitions share: the driver, torch's answers, and the place where graphs are freed.
+
+    `capturing` is held from a capture's begin until its pools are gone: torch ends the process when
+    a pool is given back while another capture is under way.
+    """
 
     driver: Driver
     platform: Platform
     disposal: Disposal
+    capturing: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Partition:
-    """Stands in for one generated partition function: takes its boxed argument list, returns its outputs."""
+    """Stands in for one generated partition function: takes its boxed argument list, returns its
+    outputs.
+    """
 
     def __init__(
         self,
@@ -91,14 +100,16 @@ class Partition:
             return self._function(args)
         return self._unserved(args)
 
-    # -- the slow path ----------------------------------------------------------------------------------------------
+    # -- the slow path
+    # ----------------------------------------------------------------------------------------------
 
     def _unserved(self, args: list[Any]) -> Any:
         platform = self._environment.platform
         if platform.capturing():
             return self._ordinary(args, "the caller was capturing a graph of its own")
         if platform.device() != self._device:
-            # Generated code switches to its own device itself; so do we, then everything is as usual.
+            # Generated code switches to its own device itself; so do we, then everything is as
+            # usual.
             with torch.cuda.device(self._device):
                 return self(args)
         if not self._lock.acquire(blocking=False):
@@ -150,7 +161,12 @@ class Partition:
         ready = variant.calls >= self._options.observe and here in variant.threads
         if not ready:
             return self._observe(variant, args, here)
-        return self._capture(variant, args)
+        if not self._environment.capturing.acquire(blocking=False):
+            return self._ordinary(args, "another region was being captured")
+        try:
+            return self._capture(variant, args)
+        finally:
+            self._environment.capturing.release()
 
     def _variant(self, key: Hashable) -> Variant | None:
         found = self._variants.get(key)
@@ -162,7 +178,9 @@ class Partition:
         return found
 
     def _observe(self, variant: Variant, args: list[Any], thread: int) -> Any:
-        """One ordinary call, watched: which allocations become outputs, and whether random numbers are drawn."""
+        """One ordinary call, watched: which allocations become outputs, and whether random numbers
+        are drawn.
+        """
         self.region.ordinary += 1
         try:
             trace = outputs.AllocationTrace(outputs.allocator_of(self._function))
@@ -265,10 +283,13 @@ class Partition:
         region.nodes, region.words = replay.nodes, replay.words
         region.arena_bytes = max(region.arena_bytes, replay.arena_bytes)
 
-    # -- leaving ----------------------------------------------------------------------------------------------------
+    # -- leaving -----------------------------------------------------------------------------------
+    # -----------------
 
     def _after_failure(self, error: Exception, args: list[Any]) -> Any:
-        """A served call that could not be launched runs on the ordinary path; nothing was launched or written."""
+        """A served call that could not be launched runs on the ordinary path; nothing was launched
+        or written.
+        """
         if isinstance(error, torch.OutOfMemoryError):
             return self._ordinary(args, "too little memory for the arena")
         self._decline(f"the CUDA driver refused it ({error})")
@@ -302,7 +323,9 @@ class Partition:
         self._environment.disposal.drain()
 
     def refresh(self) -> None:
-        """Bring the region's counters up to date; they are kept where they cost nothing on a served call."""
+        """Bring the region's counters up to date; they are kept where they cost nothing on a served
+        call.
+        """
         replays = [v.replay for v in list(self._variants.values()) if v.replay is not None]
         self.region.served = self._past_launches + sum(r.launches for r in replays)
         self.region.patched = self._past_patched + sum(r.patched for r in replays)

@@ -36,7 +36,9 @@ def alignment_class(address: int) -> int:
 
 
 class Follower:
-    """The words of one block. `move` writes them for a new address; `nodes` have to be re-submitted then."""
+    """The words of one block. `move` writes them for a new address; `nodes` have to be re-submitted
+    then.
+    """
 
     __slots__ = ("_addends", "_cells", "_where", "_words", "base", "nodes")
 
@@ -102,7 +104,9 @@ class Platform:
 
 
 def same_addresses(tensors: list[Any], addresses: list[Any], indices: list[int]) -> bool:
-    """Whether the tensors at `indices` are where `addresses` says (the C++ helper's meaning, in Python)."""
+    """Whether the tensors at `indices` are where `addresses` says (the C++ helper's meaning, in
+    Python).
+    """
     return all(tensors[i].data_ptr() == addresses[i] for i in indices)
 
 
@@ -198,7 +202,9 @@ class Replay:
         self._moving = [m for i, m in self._all.items() if i not in set(still)]
 
     def _follow_still(self, args: list[Any]) -> bool:
-        """Follow inputs that had stayed put until now; those that move from here on are compared one by one."""
+        """Follow inputs that had stayed put until now; those that move from here on are compared
+        one by one.
+        """
         changed = [
             (index, address)
             for index in self._still
@@ -360,7 +366,9 @@ class Replay:
         return not self._executable
 
     def detach(self) -> tuple[int, int, Any] | None:
-        """Take the handles out, so that no call can launch them again: (executable, graph, what they need)."""
+        """Take the handles out, so that no call can launch them again: (executable, graph, what
+        they need).
+        """
         with self._lock:
             if not self._executable:
                 return None

@@ -28,7 +28,9 @@ _ALIGN = 16
 
 
 class RawNode(NamedTuple):
-    """A node's handle in the graph that an executable was made from, and its parameters as the driver gave them."""
+    """A node's handle in the graph that an executable was made from, and its parameters as the
+    driver gave them.
+    """
 
     handle: int
     params: KernelNode | MemcpyParams | MemsetParams
@@ -147,7 +149,9 @@ class NodeTemplates:
         driver.set_node(kind, raw.handle, ctypes.addressof(self._structs[node]))
 
     def kernel_arguments(self, executable: int) -> dict[int, tuple[int, int, int]]:
-        """Arguments of `Driver.exec_set_kernel` that put each kernel node's parameters into an executable graph."""
+        """Arguments of `Driver.exec_set_kernel` that put each kernel node's parameters into an
+        executable graph.
+        """
         return {
             index: (executable, node.handle, ctypes.addressof(self._structs[index]))
             for index, node in self._nodes.items()

@@ -47,7 +47,9 @@ def _rebuild(tensor: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
 
 
 def with_copies(args: Sequence[Any], written: Iterable[int]) -> list[Any]:
-    """The arguments with every tensor at `written` replaced by a copy; tensors that share memory keep sharing it."""
+    """The arguments with every tensor at `written` replaced by a copy; tensors that share memory
+    keep sharing it.
+    """
     copies: dict[int, torch.Tensor] = {}
     result = list(args)
     shared = {

@@ -108,7 +108,7 @@ def summary(row: dict[str, Any]) -> str:
         return f"{' '.join(row['arguments'])}: {row['error']} {row.get('last_lines', '')}"
     if "period_ms" in row:
         periods = {mode: value["median"] for mode, value in row["period_ms"].items()}
-        states = [(r["state"], r["nodes"], r["reason"][:160]) for r in row["regions"]]
+        states = [(r["state"], r["nodes"]) for r in row["regions"]]
         return f"{row['workload']}: ms {periods} GPU busy {row['gpu_busy_ms']} {states}"
     if "rows" in row:
         return f"host: {row}"

@@ -85,6 +85,12 @@ def spread(values: list[float]) -> dict[str, float]:
     }
 
 
+def shown_regions() -> list[dict[str, Any]]:
+    """Each region's numbers, without the paths of the machine."""
+    kept = ("name", "state", "nodes", "words", "served", "patched", "arena_bytes", "capture_ms")
+    return [{k: r[k] for k in kept} for r in pygraph_rt.report().to_dict()["regions"]]
+
+
 def timing(name: str, modes: list[str], device: str, tiny: bool) -> dict[str, Any]:
     """Period of each mode, interleaved round by round; GPU-busy time of the ungraphed code."""
     torch.manual_seed(0)
@@ -106,12 +112,14 @@ def timing(name: str, modes: list[str], device: str, tiny: bool) -> dict[str, An
         "workload": name,
         "period_ms": {mode: spread(values) for mode, values in samples.items()},
         "gpu_busy_ms": {mode: round(value, 4) for mode, value in busy.items()},
-        "regions": pygraph_rt.report().to_dict()["regions"],
+        "regions": shown_regions(),
     }
 
 
 def memory(name: str, mode: str, device: str, tiny: bool) -> dict[str, Any]:
-    """Seconds until the eighth call is done, and the peak of reserved memory before and after that, in MiB."""
+    """Seconds until the eighth call is done, and the peak of reserved memory before and after that,
+    in MiB.
+    """
     torch.manual_seed(0)
     function, make = WORKLOADS[name](device, tiny)
     inputs = [make() for _ in range(4)]
@@ -144,7 +152,9 @@ def memory(name: str, mode: str, device: str, tiny: bool) -> dict[str, Any]:
 
 
 def host(device: str, tiny: bool) -> dict[str, Any]:
-    """Host microseconds of a served call at ten inputs, called without Dynamo, against the nodes it had to patch."""
+    """Host microseconds of a served call at ten inputs, called without Dynamo, against the nodes it
+    had to patch.
+    """
     function, make = ten_inputs(device, tiny)
     step = compiled(function, "pygraph")
     sets = [make() for _ in range(2)]

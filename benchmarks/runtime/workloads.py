@@ -1,4 +1,6 @@
-"""The programs that are timed, with random weights: name -> (function of the inputs, maker of fresh inputs)."""
+"""The programs that are timed, with random weights: name -> (function of the inputs, maker of fresh
+inputs).
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def efficientnet(device: str, tiny: bool) -> Workload:
 
 
 def vit(device: str, tiny: bool) -> Workload:
-    """ViT-B/16, fp16 (fp32 on a CPU), batch 64: the GPU is busy all the time, so a graph gains nothing."""
+    """ViT-B/16, fp16 (fp32 on a CPU), batch 64: the GPU is busy all the time, so a graph gains
+    nothing.
+    """
     import timm
 
     model = timm.create_model("vit_base_patch16_224").to(device).eval()
@@ -55,7 +59,9 @@ def vit(device: str, tiny: bool) -> Workload:
 
 
 def decode(device: str, tiny: bool) -> Workload:
-    """One decoding step of a Llama-like model, 16 layers of 1024, bf16, batch 1, StaticCache of 1024."""
+    """One decoding step of a Llama-like model, 16 layers of 1024, bf16, batch 1, StaticCache of
+    1024.
+    """
     import transformers
 
     config = transformers.LlamaConfig(

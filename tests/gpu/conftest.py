@@ -1,11 +1,14 @@
-"""GPU tests: `make test-gpu PYTHON=...`. They need torch with CUDA and pytest, nothing else of the project's tools."""
+"""GPU tests: `make test-gpu PYTHON=...`. They need torch with CUDA and pytest, nothing else of the
+project's tools.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
 
-# Kernels are tuned once and remembered in this folder; a folder that other processes tune in at the same time would
+# Kernels are tuned once and remembered in this folder; a folder that other processes tune in at the
+# same time would
 # make two compilations of one model differ. Set before torch is imported.
 os.environ.setdefault(
     "TORCHINDUCTOR_CACHE_DIR",

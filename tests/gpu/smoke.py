@@ -1,4 +1,6 @@
-"""Not a test: prints, operation by operation and for two models, what became of each region. For debugging."""
+"""Not a test: prints, operation by operation and for two models, what became of each region. For
+debugging.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Each reason to leave a region alone: found, named in a sentence, and the result right all the same."""
+"""Each reason to leave a region alone: found, named in a sentence, and the result right all the
+same.
+"""
 
 from __future__ import annotations
 

@@ -494,14 +494,16 @@ def test_under_inference_mode_and_autocast() -> None:
 def test_inside_a_memory_pool_of_the_callers() -> None:
     fast, plain, _ = net()
     pool = torch.cuda.MemPool()
-    with torch.no_grad(), torch.cuda.use_mem_pool(pool):
-        for _ in range(5):
-            value = x()
-            assert_same(fast(value), plain(value))
     with torch.no_grad():
+        with torch.cuda.use_mem_pool(pool):
+            for _ in range(5):
+                value = x()
+                assert_same(fast(value), plain(value))
         for _ in range(5):
             value = x()
             assert_same(fast(value), plain(value))
+    (region,) = regions()
+    assert "use_mem_pool" in region["reason"]
 
 
 def test_without_the_comparison_of_the_first_call() -> None:
