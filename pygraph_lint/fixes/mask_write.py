@@ -57,13 +57,12 @@ def _own_mask(proposal: Proposal, statement: ast.stmt, mask: ast.expr, name: str
     """Whether a mask has, element for element, the shape of what ``name`` holds."""
     if isinstance(mask, ast.Name):
         made = binding(proposal, statement, mask.id)
-        if made is None or not _test_of(proposal, made.value, name):
+        if made is None or "." in name or not _test_of(proposal, made.value, name):
             return False
-        root = name.partition(".")[0]
         for between in earlier(proposal, statement):
             if between is made:
                 return True
-            if binds(between, root):
+            if binds(between, name):
                 return False
         return False
     return _test_of(proposal, mask, name)

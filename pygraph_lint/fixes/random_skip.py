@@ -87,11 +87,24 @@ def _probability(proposal: Proposal, node: ast.expr) -> ast.expr | None:
 
 
 def _is_draw(proposal: Proposal, node: ast.expr) -> bool:
-    """A call of ``torch.rand``, or a name that only ever holds one: numbers in [0, 1)."""
+    """One draw of ``torch.rand``, or a name that only ever holds one: a number in [0, 1)."""
     if isinstance(node, ast.Name) and proposal.function is not None:
         values = assigned_values(proposal.function, node.id) or [node]
-        return all(proposal.names.callee(value) == "torch.rand" for value in values)
-    return proposal.names.callee(node) == "torch.rand"
+        return all(_draws_one(proposal, value) for value in values)
+    return _draws_one(proposal, node)
+
+
+def _draws_one(proposal: Proposal, node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call) or proposal.names.callee(node) != "torch.rand":
+        return False
+    size = node.args[0] if len(node.args) == 1 else None
+    if isinstance(size, (ast.List, ast.Tuple)):
+        return all(_one(item) for item in size.elts)
+    return size is not None and _one(size)
+
+
+def _one(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 1
 
 
 def _only_truth(proposal: Proposal, statement: ast.stmt) -> bool:

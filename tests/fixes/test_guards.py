@@ -218,7 +218,13 @@ def test_layerdrop_gives_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    "test", ["x.mean() < self.layerdrop", "draw <= self.layerdrop", "draw > self.layerdrop"]
+    "test",
+    [
+        "torch.rand(3) < self.layerdrop",
+        "x.mean() < self.layerdrop",
+        "draw <= self.layerdrop",
+        "draw > self.layerdrop",
+    ],
 )
 def test_other_comparisons_stay(test: str) -> None:
     body = f"    draw = torch.rand([])\n    if «{test}»:\n        return 1\n"
