@@ -1,2 +1,1 @@
-"""Models before and after ``--fix``: graph breaks, outputs and gradients of copies of
-transformers."""
+"""Models of transformers before and after ``--fix``: breaks, outputs, gradients."""

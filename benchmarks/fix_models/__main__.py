@@ -16,6 +16,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from importlib import metadata
 from pathlib import Path
@@ -26,6 +27,8 @@ from benchmarks.fix_models.models import NAMES
 
 VARIANTS = {"before": None, "safe": [], "unsafe": ["--unsafe-fixes"]}
 PACKAGE = "transformers"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(tempfile.gettempdir()) / "pygraph-fix-models"
 
 
 def _copy_and_fix(folder: Path) -> None:
@@ -35,13 +38,12 @@ def _copy_and_fix(folder: Path) -> None:
     seconds: dict[str, float] = {}
     for variant, options in VARIANTS.items():
         copy = folder / variant / PACKAGE
-        if not copy.exists():
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(installed, copy, ignore=ignored)
+        shutil.rmtree(folder / variant, ignore_errors=True)
+        shutil.copytree(installed, copy, ignore=shutil.ignore_patterns("__pycache__"))
         command = [sys.executable, "-m", "pygraph_lint", "check", str(copy), "--no-cache"]
         command += ["--exit-zero", *(["--fix", *options] if options is not None else [])]
         started = time.perf_counter()
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         seconds[variant] = round(time.perf_counter() - started, 1)
         print(variant, seconds[variant], "s", done.stdout.strip().splitlines()[-1:], flush=True)
     (folder / "seconds.json").write_text(json.dumps(seconds))
@@ -120,15 +122,14 @@ def _report(arguments: argparse.Namespace) -> None:
 
 def main() -> int:
     """Command line; returns the exit status."""
-    root = Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("step", choices=["fix", "run", "report", "all"])
     parser.add_argument("variant", nargs="?", choices=list(VARIANTS))
-    parser.add_argument("--folder", type=Path, required=True, help="where the copies are made")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the copies are made")
     parser.add_argument("--models", nargs="*", default=[])
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument(
-        "--out", type=Path, default=root / "benchmarks" / "results" / "fix_models.json"
+        "--out", type=Path, default=ROOT / "benchmarks" / "results" / "fix_models.json"
     )
     arguments = parser.parse_args()
     if arguments.step in ("fix", "all"):
@@ -139,7 +140,7 @@ def main() -> int:
         for variant in VARIANTS:
             command = [sys.executable, "-m", "benchmarks.fix_models", "run", variant]
             given = ["--folder", str(arguments.folder), "--workers", str(arguments.workers)]
-            subprocess.run([*command, *given, "--models", *arguments.models], check=True, cwd=root)
+            subprocess.run([*command, *given, "--models", *arguments.models], check=True, cwd=ROOT)
     if arguments.step in ("report", "all"):
         _report(arguments)
     return 0
