@@ -77,7 +77,7 @@ def capture_events(tree: ast.Module, names: Names) -> list[Event]:
     """Every ``capture.*`` event of a module, by position. ``names`` are the module's bindings."""
     module = Scope.of_module(tree, names)
     found: list[Event] = []
-    for scope in scopes(module, tree.body, None):
+    for scope in scopes(module, tree.body):
         for check in _CHECKS:
             found.extend(check(scope))
     return sorted(set(found), key=lambda event: (event.span, event.kind))
@@ -237,7 +237,7 @@ def _missing_warmups(scope: Scope) -> Iterator[Event]:
             if made is None or made.kind not in ("call", "compiled"):
                 continue
             key = key_of(call.func)
-            if key not in scope.own_made or not _untouched(scope, key, made, capture):
+            if key not in scope.bound or not _untouched(scope, key, made, capture):
                 continue
             if made.kind == "compiled":
                 reason = f"`{key}` of line {made.call.lineno} is first called in the capture"

@@ -47,6 +47,15 @@ class Made:
 
 
 @dataclass(frozen=True)
+class Binding:
+    """One assignment: ``value`` is None if it is no plain one; ``firm`` if it always runs."""
+
+    start: tuple[int, int]
+    value: ast.expr | None
+    firm: bool
+
+
+@dataclass(frozen=True)
 class Capture:
     """One ``with torch.cuda.graph(...)`` block."""
 
@@ -86,6 +95,7 @@ class Scope:
     """
 
     names: Names
+    body: list[ast.stmt]
     nodes: list[ast.AST]
     outer: dict[str, Made] = field(default_factory=dict)
     parameters: frozenset[str] = frozenset()
@@ -96,44 +106,57 @@ class Scope:
     def of_module(cls, tree: ast.Module, names: Names) -> Scope:
         """The module's own scope."""
         classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-        scope = cls(names, list(own_nodes(tree.body)), classes=classes)
+        scope = cls(names, tree.body, list(own_nodes(tree.body)), classes=classes)
         scope.outer = _decorated(tree.body, names)
         return scope
 
-    def child(self, function: FunctionNode, owner: ClassFacts | None) -> Scope:
+    def child(self, function: FunctionNode) -> Scope:
         """The scope of a function directly inside this one."""
         arguments = function.args
         given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         names = self.names.scope(function)
-        outer = {**self.outer, **self.own_made, **_decorated(function.body, names)}
-        if owner is not None:
-            outer.update(owner.made)
+        outer = {**self.outer, **self.final, **_decorated(function.body, names)}
         return Scope(
             names,
+            function.body,
             list(own_nodes(function.body)),
             outer,
             frozenset(argument.arg for argument in given),
             self.classes,
-            owner,
+            self.owner,
         )
 
     @cached_property
-    def bound(self) -> dict[str, list[ast.expr | None]]:
-        """What each name or attribute is assigned in this scope; None if not in a plain way."""
-        bound: dict[str, list[ast.expr | None]] = {}
+    def bound(self) -> dict[str, list[Binding]]:
+        """Every assignment of names and attributes in this scope, in order."""
+        firm = {id(statement) for statement in _always_run(self.body)}
+        bound: dict[str, list[Binding]] = {}
         for node in self.nodes:
             for key, value in bindings(node):
-                bound.setdefault(key, []).append(value)
+                binding = Binding(start(node), value, id(node) in firm)
+                bound.setdefault(key, []).append(binding)
         return bound
 
     @cached_property
-    def own_made(self) -> dict[str, Made]:
-        """What is known of names that this scope assigns exactly once, from a call."""
-        made = {}
-        for key, values in self.bound.items():
-            if len(values) == 1 and isinstance(values[0], ast.Call):
-                made[key] = _made(values[0], self.names)
-        return made
+    def loops(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        """Where the loops of this scope start and end."""
+        kinds = (ast.For, ast.AsyncFor, ast.While)
+        return [(start(node), end(node)) for node in self.nodes if isinstance(node, kinds)]
+
+    @cached_property
+    def final(self) -> dict[str, Made]:
+        """What names hold once this scope has run, where that is certain."""
+        found = {key: self._made_by(assigned) for key, assigned in self.bound.items()}
+        return {key: made for key, made in found.items() if made is not None}
+
+    def _made_by(self, assigned: list[Binding]) -> Made | None:
+        """What the last of some assignments leaves behind, if it always runs or is the only one."""
+        if not assigned:
+            return None
+        last = assigned[-1]
+        if not isinstance(last.value, ast.Call) or not (last.firm or len(assigned) == 1):
+            return None
+        return _made(last.value, self.names)
 
     @cached_property
     def captures(self) -> list[Capture]:
@@ -157,15 +180,22 @@ class Scope:
         return [node for node in self.nodes if isinstance(node, ast.Call)]
 
     def made(self, node: ast.AST | None) -> Made | None:
-        """What the name or attribute ``node`` holds, where it is bound once and to a call."""
+        """What the name or attribute ``node`` holds where it stands, if that came from a call."""
         key = key_of(node)
-        if key is None:
+        if node is None or key is None:
             return None
         if key in self.bound:
-            return self.own_made.get(key)
+            return self._made_at(start(node), self.bound[key])
         if key.partition(".")[0] in self.parameters and not key.startswith("self."):
             return None
         return self.outer.get(key)
+
+    def _made_at(self, place: tuple[int, int], assigned: list[Binding]) -> Made | None:
+        around = [(first, last) for first, last in self.loops if first <= place <= last]
+        for binding in assigned:
+            if binding.start > place and any(a <= binding.start <= b for a, b in around):
+                return None
+        return self._made_by([binding for binding in assigned if binding.start < place])
 
     def is_call(self, node: ast.AST, *qualified: str) -> bool:
         """Whether ``node`` calls one of the functions named."""
@@ -180,35 +210,50 @@ class ClassFacts:
     captures: list[Capture] = field(default_factory=list)
 
 
-def scopes(scope: Scope, body: list[ast.stmt], owner: ClassFacts | None) -> Iterator[Scope]:
+def scopes(scope: Scope, body: list[ast.stmt]) -> Iterator[Scope]:
+    """``scope`` and every scope below it; methods know what their class shares."""
     yield scope
-    yield from _inner_scopes(scope, body, owner)
-
-
-def _inner_scopes(scope: Scope, body: list[ast.stmt], owner: ClassFacts | None) -> Iterator[Scope]:
     for node in _definitions(body):
         if isinstance(node, ast.ClassDef):
-            yield from _inner_scopes(scope, node.body, _class_facts(node, scope))
+            yield from _scopes_of_class(scope, node)
         else:
-            yield from scopes(scope.child(node, owner), node.body, owner)
+            yield from scopes(scope.child(node), node.body)
 
 
-def _class_facts(node: ast.ClassDef, outer: Scope) -> ClassFacts:
+def _scopes_of_class(outer: Scope, node: ast.ClassDef) -> Iterator[Scope]:
+    inside = list(_definitions(node.body))
+    methods = [(each, outer.child(each)) for each in inside if not isinstance(each, ast.ClassDef)]
+    facts = _class_facts([scope for _, scope in methods])
+    for method, scope in methods:
+        scope.owner = facts
+        scope.outer.update(facts.made)
+        yield from scopes(scope, method.body)
+    for each in inside:
+        if isinstance(each, ast.ClassDef):
+            yield from _scopes_of_class(outer, each)
+
+
+def _class_facts(methods: list[Scope]) -> ClassFacts:
     facts = ClassFacts()
-    bound: dict[str, list[tuple[ast.expr | None, Names]]] = {}
-    for method in _definitions(node.body):
-        if isinstance(method, ast.ClassDef):
-            continue
-        scope = outer.child(method, None)
+    bound: dict[str, list[Scope]] = {}
+    for scope in methods:
         facts.captures.extend(scope.captures)
-        for key, values in scope.bound.items():
-            if key.startswith("self."):
-                bound.setdefault(key, []).extend((value, scope.names) for value in values)
-    for key, pairs in bound.items():
-        kept = [(value, names) for value, names in pairs if not is_none(value)]
-        if len(kept) == 1 and isinstance(kept[0][0], ast.Call):
-            facts.made[key] = _made(kept[0][0], kept[0][1])
+        for key, assigned in scope.bound.items():
+            if key.startswith("self.") and not all(is_none(each.value) for each in assigned):
+                bound.setdefault(key, []).append(scope)
+    for key, assigning in bound.items():
+        made = assigning[0].final.get(key)
+        if len(assigning) == 1 and made is not None:
+            facts.made[key] = made
     return facts
+
+
+def _always_run(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run whenever the body does: not in a branch, a loop or a handler."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, (ast.With, ast.AsyncWith, ast.Try)):
+            yield from _always_run(statement.body)
 
 
 def _definitions(body: list[ast.stmt]) -> Iterator[FunctionNode | ast.ClassDef]:

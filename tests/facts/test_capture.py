@@ -112,15 +112,42 @@ def test_which_callables_reuse_their_outputs(maker: str, found: bool) -> None:
     assert seen(code) == ([(3, "kept-output")] if found else [])
 
 
-def test_a_name_bound_twice_is_not_believed() -> None:
-    code = (
-        'step = torch.compile(f, mode="reduce-overhead")\nstep = f\nkept = [step(x) for x in data]'
-    )
-    assert seen(code) == []
+COMPILE = 'net = torch.compile(net, mode="reduce-overhead")'
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        (f"net = Net()\n{COMPILE}\nkept = [net(x) for x in data]", True),
+        (f"net = Net()\ntry:\n    {COMPILE}\nfinally:\n    kept = [net(x) for x in data]", True),
+        (f"kept = [net(x) for x in data]\n{COMPILE}", False),
+        (f"{COMPILE}\nnet = f\nkept = [net(x) for x in data]", False),
+        (f"net = Net()\nif fast:\n    {COMPILE}\nkept = [net(x) for x in data]", False),
+        (f"{COMPILE}\nfor i in r:\n    kept.append(net(i))\n    net = f", False),
+        (f"{COMPILE}\nfor i in r:\n    kept.append(net(i))\nnet = f", True),
+    ],
+)
+def test_the_last_binding_counts(code: str, found: bool) -> None:
+    assert [kind for _, kind in seen(code)] == (["kept-output"] if found else [])
 
 
 def test_a_parameter_hides_the_module_name() -> None:
     assert seen(STEP + "def run(step, data):\n    return [step(x) for x in data]") == []
+
+
+def test_attribute_compiled_in_init() -> None:
+    code = """
+    class Policy:
+        def __init__(self, net):
+            self.net = net
+            self.net = torch.compile(self.net, mode="reduce-overhead")
+
+        def run(self, data):
+            return [self.net(x) for x in data]
+    """
+    assert [kind for _, kind in seen(code)] == ["kept-output"]
+    rebound = code + "\n        def swap(self, net):\n            self.net = net\n"
+    assert seen(rebound) == []
 
 
 def test_replayed_output_kept() -> None:
