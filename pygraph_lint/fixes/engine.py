@@ -24,7 +24,7 @@ from pygraph_lint.fixes import (
     tensor_branch,
     tensor_raise,
 )
-from pygraph_lint.fixes.names import imported
+from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import Source, line_starts
 
@@ -85,12 +85,12 @@ def fix_text(
         source = Source(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return (None,) * len(findings)
-    imports = imported(source)
-    return tuple(_offer(source, imports, finding, without) for finding in findings)
+    names = FileNames(source)
+    return tuple(_offer(source, names, finding, without) for finding in findings)
 
 
 def _offer(
-    source: Source, imports: dict[str, str], finding: Finding, without: frozenset[str]
+    source: Source, names: FileNames, finding: Finding, without: frozenset[str]
 ) -> Fix | None:
     """The rewrite that serves a finding best, else why there is none."""
     rewrites = [rewrite for rewrite in REWRITES if finding.code in rewrite.codes]
@@ -99,7 +99,7 @@ def _offer(
     path = source.path(source.at(finding.location), source.at(finding.end_location))
     offers: list[Fix] = []
     for rewrite in rewrites:
-        offer = _propose(rewrite, Proposal(source, imports, finding, path, without))
+        offer = _propose(rewrite, Proposal(source, names, finding, path, without))
         if offer.applicability == "safe" or (rewrite.first and offer.edits):
             return offer
         if not rewrite.first:

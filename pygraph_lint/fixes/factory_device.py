@@ -143,11 +143,12 @@ def _conditions(proposal: Proposal, call: ast.Call, name: str) -> None:
 
 
 def _meeting(proposal: Proposal, call: ast.Call) -> None:
-    name = _factory(proposal, call)
     device = proposal.note("meets")
-    proposal.message = f"Make the tensor where it is used: {name}(..., device={device})"
+    proposal.message = "Make the tensor where it is used"
     if device is None:
         raise Declined("no tensor it meets is known at this place")
+    name = _factory(proposal, call)
+    proposal.message = f"Make the tensor where it is used: {name}(..., device={device})"
     met = ast.parse(device, mode="eval").body
     known = isinstance(met, ast.Attribute) and used_as_tensor(proposal, met.value)
     proposal.need("met-tensor", known, "what it meets may be a number")

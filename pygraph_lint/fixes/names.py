@@ -83,21 +83,33 @@ def parameters(function: Function) -> list[ast.arg]:
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *extra]
 
 
-class Names:
-    """Resolves names inside one function; ``imports`` are those of the file, ``path`` leads to
-    the place.
-    """
+class FileNames:
+    """What a file's imports bind, and what each of its functions binds, looked at once."""
 
-    def __init__(self, imports: dict[str, str], path: list[ast.AST]) -> None:
-        self._imported = dict(imports)
+    def __init__(self, source: Source) -> None:
+        self.imported = imported(source)
+        self._scopes: dict[ast.AST, tuple[set[str], dict[str, str]]] = {}
+
+    def scope(self, function: Function) -> tuple[set[str], dict[str, str]]:
+        """The names a function binds, and its own imports among them."""
+        if function not in self._scopes:
+            bound = dict(pair for inner in own_nodes(function) for pair in _import_bindings(inner))
+            self._scopes[function] = (locals_of(function), bound)
+        return self._scopes[function]
+
+
+class Names:
+    """Resolves names at one place of a file; ``path`` leads there."""
+
+    def __init__(self, names: FileNames, path: list[ast.AST]) -> None:
+        self._imported = dict(names.imported)
         self._hidden: set[str] = set()
         for node in path:
             if isinstance(node, FUNCTIONS):
-                self._hidden |= locals_of(node)
-                for inner in own_nodes(node):
-                    for name, target in _import_bindings(inner):
-                        self._imported[name] = target
-                        self._hidden.discard(name)
+                bound, own = names.scope(node)
+                self._hidden |= bound
+                self._imported.update(own)
+                self._hidden -= own.keys()
 
     def qualified(self, node: ast.expr) -> str | None:
         """``torch.nn.functional.relu`` for ``F.relu``; None for what no import binds."""

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes.layout import wrap
-from pygraph_lint.fixes.names import Names
+from pygraph_lint.fixes.names import FileNames, Names
 from pygraph_lint.fixes.source import FUNCTIONS, Function, Source
 
 NodeT = TypeVar("NodeT", bound=ast.AST)
@@ -37,7 +37,7 @@ class Proposal:
     """A rewrite of the code around one finding, while its preconditions are looked at."""
 
     source: Source
-    imports: dict[str, str]
+    file_names: FileNames
     finding: Finding
     path: list[ast.AST]
     without: frozenset[str] = frozenset()
@@ -70,7 +70,7 @@ class Proposal:
     @cached_property
     def names(self) -> Names:
         """What names mean at the finding."""
-        return Names(self.imports, self.path)
+        return Names(self.file_names, self.path)
 
     @property
     def function(self) -> Function | None:
