@@ -270,7 +270,9 @@ def _is_module(scope: Scope, made: Made) -> bool:
     name = scope.names.resolve(call.func) or ""
     if name.startswith("torch.nn."):
         return name.rpartition(".")[2][:1].isupper()
-    return _own_class(scope, made) is not None
+    own = _own_class(scope, made)
+    bases = own.bases if own is not None else []
+    return any((scope.names.resolve(base) or "").startswith("torch.nn.") for base in bases)
 
 
 def _constructor(made: Made) -> ast.Call | None:

@@ -400,6 +400,15 @@ def test_own_module_class_without_warmup() -> None:
     def run_given(net, x, graph):
         with torch.cuda.graph(graph):
             return net(x)
+
+    class Runner:
+        def __init__(self):
+            self.warm_up()
+
+    def run_runner(x, graph):
+        runner = Runner()
+        with torch.cuda.graph(graph):
+            return runner(x)
     """
     assert seen(code) == [(8, "no-warmup")]
 
