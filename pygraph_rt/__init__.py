@@ -8,7 +8,8 @@ try:
     import torch  # noqa: F401
 except ImportError:
     raise ImportError(
-        "pygraph_rt needs PyTorch 2.11 or later, which is not installed here; see https://pytorch.org/get-started"
+        "pygraph_rt needs PyTorch 2.11 or later, which is not installed here; see "
+        "https://pytorch.org/get-started"
     ) from None
 
 from .backend import compile, pygraph

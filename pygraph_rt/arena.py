@@ -24,11 +24,17 @@ class Segment(NamedTuple):
     size: int
 
 
-def pool_segments(pool_id: tuple[int, int], snapshot: Sequence[dict[str, Any]]) -> list[Segment]:
-    """The segments of one pool in a `torch.cuda.memory_snapshot()`, by address."""
+def snapshot() -> list[dict[str, Any]]:
+    """Every segment of torch's caching allocator, with its blocks."""
+    found: list[dict[str, Any]] = torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
+    return found
+
+
+def pool_segments(pool_id: tuple[int, int], segments: Sequence[dict[str, Any]]) -> list[Segment]:
+    """The segments of one pool among those of a `snapshot()`, by address."""
     found = [
         Segment(int(s["address"]), int(s["total_size"]))
-        for s in snapshot
+        for s in segments
         if tuple(s["segment_pool_id"]) == tuple(pool_id)
     ]
     return sorted(found)

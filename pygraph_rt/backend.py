@@ -12,7 +12,8 @@ import torch
 
 from . import inductor
 from .disposal import Disposal
-from .driver import DriverError, load
+from .driver import load
+from .errors import DriverError
 from .options import Options, split_options
 from .partition import Environment, Partition
 from .replay import Platform, same_addresses
@@ -30,7 +31,7 @@ def _environment() -> Environment:
         device=torch._C._cuda_getDevice,
         stream=torch._C._cuda_getCurrentRawStream,
         same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
-        reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
+        reinterpret=inductor.reinterpret(),
         random_offset=lambda device: torch.cuda.default_generators[device].get_offset(),
     )
     return Environment(

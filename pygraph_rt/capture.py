@@ -20,24 +20,14 @@ import torch
 
 from . import arena, outputs, parameters
 from .disposal import Handles
-from .driver import (
-    EMPTY,
-    KERNEL,
-    MEMCPY,
-    MEMSET,
-    NODE_KINDS,
-    Driver,
-    KernelNode,
-    MemcpyParams,
-    MemsetParams,
-    access_window_bytes,
-)
+from .driver import MEMCPY, MEMSET, Driver, MemcpyParams, MemsetParams
 from .errors import DriverError, Unprovable
+from .graph_nodes import read_graph
 from .neighbours import Neighbours
-from .parameters import AddressMap, Block, Edge, Node, Range
+from .parameters import AddressMap, Block, Range
 from .placeholders import ALIGNMENT, Placeholders, Request, extent, tensor_at
 from .replay import Platform, Replay, alignment_class
-from .templates import NodeTemplates, RawNode, fields_of
+from .templates import NodeTemplates, RawNode
 
 Inputs = dict[int, torch.Tensor]
 
@@ -83,7 +73,9 @@ def _capture_stream(driver: Driver, device: int) -> torch.cuda.ExternalStream:
     part of the graph.
     """
     with torch.cuda.device(device):
-        return torch.cuda.ExternalStream(driver.create_stream(), device=device)
+        return torch.cuda.ExternalStream(  # type: ignore[no-untyped-call]
+            driver.create_stream(), device=device
+        )
 
 
 def check_inputs(args: Sequence[Any], device: int) -> Inputs:
@@ -98,12 +90,14 @@ def check_inputs(args: Sequence[Any], device: int) -> Inputs:
             raise Unprovable(f"argument {i} is a {type(value).__name__}, which a graph cannot take")
         if not value.is_cuda:
             raise Unprovable(
-                f"argument {i} is a CPU tensor of shape {tuple(value.shape)}, whose value would be frozen into the "
+                f"argument {i} is a CPU tensor of shape {tuple(value.shape)}, whose value would be "
+                "frozen into the "
                 "graph; create it on the GPU, or pass a Python number"
             )
         if value.device.index != device:
             raise Unprovable(
-                f"its arguments are on GPUs {device} and {value.device.index}; a graph belongs to one GPU"
+                f"its arguments are on GPUs {device} and {value.device.index}; a graph belongs to "
+                "one GPU"
             )
         if value.layout is not torch.strided or value.is_quantized:
             raise Unprovable(f"argument {i} is a sparse or quantized tensor")
@@ -131,7 +125,7 @@ def check_pool(device: int) -> None:
     """
     probe = torch.empty((1,), device=torch.device("cuda", device))
     address = probe.data_ptr()
-    for segment in torch.cuda.memory_snapshot():
+    for segment in arena.snapshot():
         inside = segment["address"] <= address < segment["address"] + segment["total_size"]
         if inside and tuple(segment["segment_pool_id"]) != (0, 0):
             raise Unprovable(
@@ -252,7 +246,7 @@ def _record(
             pool,
             device,
         )
-        segments = arena.pool_segments(pool.id, torch.cuda.memory_snapshot())
+        segments = arena.pool_segments(pool.id, arena.snapshot())
         ranges = [*places.ranges, *arena.pool_ranges(segments)]
         raw, capture = read_graph(driver, graph.raw_cuda_graph(), AddressMap(ranges))
         return Recording(graph, pool, segments, capture, raw, places)
@@ -305,77 +299,6 @@ def _run_into(
         target.copy_(whole.set_(source, 0, (storage.nbytes,), (1,)))
 
 
-def read_graph(
-    driver: Driver, graph: int, blocks: AddressMap
-) -> tuple[list[RawNode], parameters.Capture]:
-    """A captured graph as plain data. Raises Unprovable for nodes that cannot be replayed
-    elsewhere, by name.
-    """
-    handles = driver.nodes(graph)
-    raw: list[RawNode] = []
-    nodes: list[Node] = []
-    for handle in handles:
-        item, node = _read_node(driver, handle)
-        raw.append(item)
-        nodes.append(node)
-    index = {handle: i for i, handle in enumerate(handles)}
-    edges = frozenset(Edge(index[a], index[b], data) for a, b, data in driver.edges(graph))
-    return raw, parameters.Capture(tuple(nodes), edges, blocks)
-
-
-_NOTHING = KernelNode("", (), b"", (), 0, ())
-
-
-def _read_node(driver: Driver, handle: int) -> tuple[RawNode, Node]:
-    kind = driver.node_type(handle)
-    if kind == KERNEL:
-        kernel = driver.kernel_node(handle)
-        if access_window_bytes(kernel.identity[-1] if kernel.identity else ()):
-            raise Unprovable(
-                f"kernel {kernel.name} sets an L2 access window, an address that cannot be updated"
-            )
-        return RawNode(handle, kernel), Node("kernel", kernel.name, kernel.identity, kernel.fields)
-    if kind == MEMCPY:
-        copy = driver.memcpy_node(handle)
-        return RawNode(handle, copy), _memcpy(driver, copy)
-    if kind == MEMSET:
-        fill = driver.memset_node(handle)
-        if fill.height > 1:
-            raise Unprovable("it sets two-dimensional memory, which cannot be updated")
-        identity = (fill.pitch, fill.value, fill.element_size, fill.width, fill.height)
-        return RawNode(handle, fill), Node("memory set", "", identity, fields_of(fill))
-    if kind == EMPTY:
-        return RawNode(handle, _NOTHING), Node("empty", "", (), ())
-    raise Unprovable(
-        f"it records a {NODE_KINDS.get(kind, 'unknown')} node, which cannot be replayed at other addresses"
-    )
-
-
-_MEMORY_HOST, _MEMORY_DEVICE, _MEMORY_UNIFIED = 1, 2, 4
-
-
-def _memcpy(driver: Driver, copy: MemcpyParams) -> Node:
-    for kind, address in ((copy.src_type, copy.src_device), (copy.dst_type, copy.dst_device)):
-        unified = kind == _MEMORY_UNIFIED and driver.memory_kind(address) == "device"
-        if kind != _MEMORY_DEVICE and not unified:
-            raise Unprovable(
-                "it copies to or from host memory, which may be reused before the graph runs; move that copy out of "
-                "the compiled region"
-            )
-    if copy.height > 1 or copy.depth > 1:
-        raise Unprovable("it copies two-dimensional memory, which cannot be updated")
-    identity = (
-        copy.src_x,
-        copy.dst_x,
-        copy.src_type,
-        copy.dst_type,
-        copy.width,
-        copy.height,
-        copy.depth,
-    )
-    return Node("memory copy", "", identity, fields_of(copy))
-
-
 def _statics(constants: Sequence[torch.Tensor]) -> AddressMap:
     """Address ranges of the module's constants, merged where they overlap."""
     spans = sorted(
@@ -416,13 +339,12 @@ def capture(
     inputs = check_inputs(args, device)
     recordings: list[Recording] = []
     try:
-        for reverse in (False, True):
-            recordings.append(
-                _record(driver, function, args, inputs, plan, requests, device, reverse)
-            )
-        first, second = recordings
+        first = _record(driver, function, args, inputs, plan, requests, device, False)
+        recordings.append(first)
+        second = _record(driver, function, args, inputs, plan, requests, device, True)
+        recordings.append(second)
         constants = outputs.constants_of(function)
-        neighbours = Neighbours(torch.cuda.memory_snapshot(), driver.memory_kind)
+        neighbours = Neighbours(arena.snapshot(), driver.memory_kind)
         patches = parameters.patch_plan(
             first.capture, second.capture, _statics(constants), neighbours.owner
         )
@@ -541,6 +463,7 @@ def reason_of(error: BaseException) -> str:
         return f"the CUDA driver refused it ({error})"
     first_line = (str(error).splitlines() or [""])[0][:200]
     return (
-        f"it cannot be captured ({type(error).__name__}: {first_line}); code that waits for the GPU or reads values "
+        f"it cannot be captured ({type(error).__name__}: {first_line}); code that waits for the "
+        "GPU or reads values "
         "on the CPU has to stay outside of the compiled region"
     )

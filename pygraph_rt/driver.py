@@ -239,7 +239,9 @@ class Driver:
         self._call("cuGraphKernelNodeGetParams_v2", _ptr(node), ctypes.byref(params))
         layout = self._layout(params)
         addresses, packed = _field_addresses(params, layout)
-        fields = tuple(ctypes.string_at(a, size) for a, (_, size) in zip(addresses, layout))
+        fields = tuple(
+            ctypes.string_at(a, size) for a, (_, size) in zip(addresses, layout, strict=True)
+        )
         grid = (params.grid_x, params.grid_y, params.grid_z)
         block = (params.block_x, params.block_y, params.block_z)
         identity = (

@@ -43,11 +43,14 @@ def torch_version() -> tuple[int, int]:
 
 
 def why_plain() -> str | None:
-    """Why this process can only run plain Inductor, as a sentence; None when graphs are possible."""
+    """Why this process can only run plain Inductor, as a sentence; None when graphs are
+    possible.
+    """
     version = torch_version()
     if not OLDEST <= version <= NEWEST:
         return (
-            f"pygraph knows torch {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}, this is {torch.__version__}; "
+            f"pygraph knows torch {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}, this is "
+            f"{torch.__version__}; "
             "compiling with plain Inductor"
         )
     if torch.version.cuda is None:
@@ -55,6 +58,13 @@ def why_plain() -> str | None:
     if not torch.cuda.is_available():
         return "no CUDA GPU or driver was found; compiling with plain Inductor"
     return None
+
+
+def reinterpret() -> Callable[..., torch.Tensor]:
+    """The function that generated code makes views of its buffers with."""
+    from torch._C._dynamo import guards
+
+    return guards._reinterpret_tensor  # type: ignore[attr-defined, no-any-return]
 
 
 def option_names() -> frozenset[str]:

@@ -51,7 +51,9 @@ class Fresh:
 
 @dataclass(frozen=True)
 class OfInput:
-    """An output that is input `index`, or (not `same`) a view of it `offset` elements further on."""
+    """An output that is input `index`, or (not `same`) a view of it `offset` elements further
+    on.
+    """
 
     index: int
     same: bool
@@ -83,7 +85,8 @@ def with_allocator(function: Callable[..., Any], allocate: Allocate) -> Callable
     """The same code over a copy of its module's namespace in which buffers come from `allocate`."""
     if not isinstance(function, types.FunctionType):
         raise Unprovable(
-            "its generated code is not a Python function (cpp_wrapper?); switch that option off to use graphs"
+            "its generated code is not a Python function (cpp_wrapper?); switch that option off to "
+            "use graphs"
         )
     return types.FunctionType(
         function.__code__,
@@ -99,7 +102,8 @@ def allocator_of(function: Callable[..., Any]) -> Allocate:
     found: Allocate | None = getattr(function, "__globals__", {}).get(ALLOCATE)
     if found is None:
         raise Unprovable(
-            f"its generated module has no {ALLOCATE}; this version of Inductor is not known to pygraph"
+            f"its generated module has no {ALLOCATE}; this version of Inductor is not known to "
+            "pygraph"
         )
     return found
 
@@ -154,7 +158,8 @@ class PlacedAllocator:
         self.count += 1
         if n >= len(self._requests) or self._requests[n] != (tuple(size), tuple(stride), dtype):
             raise Unprovable(
-                "it allocates other memory than on the call before; code that depends on data cannot be replayed"
+                "it allocates other memory than on the call before; code that depends on data "
+                "cannot be replayed"
             )
         placed = self._placed.get(n)
         return self._allocate(size, stride, dtype) if placed is None else placed
@@ -174,7 +179,8 @@ def _of_input(tensor: torch.Tensor, inputs: Sequence[Any]) -> OfInput | None:
     source = inputs[sharing[0]]
     if len(sharing) > 1 or source.dtype != tensor.dtype:
         raise Unprovable(
-            "it returns a view whose base cannot be told for certain (several inputs share memory, or the view has "
+            "it returns a view whose base cannot be told for certain (several inputs share memory, "
+            "or the view has "
             "another dtype); clone that input or output to use a graph"
         )
     return OfInput(
@@ -209,7 +215,8 @@ def learn_outputs(
             raise Unprovable(f"it returns a {type(value).__name__} that is no dense tensor")
         if value.device.type != device_type:
             raise Unprovable(
-                "it returns a CPU tensor; return it outside of the compiled region, or move it to the GPU"
+                "it returns a CPU tensor; return it outside of the compiled region, or move it to "
+                "the GPU"
             )
         alias = _of_input(value, inputs)
         if alias is not None:
@@ -243,4 +250,4 @@ def _fresh(tensor: torch.Tensor, number: int, storage: Storage) -> Fresh:
         )
     size, stride = tuple(tensor.shape), tuple(tensor.stride())
     whole = (size, stride) == (storage.size, storage.stride) and tensor.storage_offset() == 0
-    return Fresh(number, size, stride, tensor.storage_offset(), whole)
+    return Fresh(number, size, stride, int(tensor.storage_offset()), whole)

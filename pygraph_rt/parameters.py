@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from .errors import Unprovable
@@ -25,7 +26,8 @@ STEP = 4
 WORD = 8
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True, order=True)
+class Block:
     """A piece of memory that is somewhere else on each call: the n-th input, output or pool
     segment (constants do not move, and are never patched).
     """
@@ -118,7 +120,7 @@ class AddressMap:
     def __init__(self, ranges: Iterable[Range]) -> None:
         self._ranges = sorted(ranges, key=lambda r: r.base - r.before)
         self._starts = [r.base - r.before for r in self._ranges]
-        for left, right in zip(self._ranges, self._ranges[1:]):
+        for left, right in pairwise(self._ranges):
             if left.base + left.size + left.after > right.base - right.before:
                 raise ValueError(f"address ranges of {left.block} and {right.block} overlap")
 
@@ -136,13 +138,15 @@ class AddressMap:
 def _same_topology(first: Capture, second: Capture) -> None:
     if len(first.nodes) != len(second.nodes):
         raise Unprovable(
-            f"two captures of the same code recorded {len(first.nodes)} and {len(second.nodes)} nodes; "
+            f"two captures of the same code recorded {len(first.nodes)} and {len(second.nodes)} "
+            "nodes; "
             "code that launches different work each time cannot be replayed"
         )
-    for a, b in zip(first.nodes, second.nodes):
+    for a, b in zip(first.nodes, second.nodes, strict=True):
         if a.kind != b.kind or a.identity != b.identity:
             raise Unprovable(
-                f"two captures of the same code launched different kernels ({a.name} and {b.name}); "
+                f"two captures of the same code launched different kernels ({a.name} and "
+                f"{b.name}); "
                 "the choice seems to depend on addresses"
             )
         if [len(f) for f in a.fields] != [len(f) for f in b.fields]:
@@ -153,8 +157,10 @@ def _same_topology(first: Capture, second: Capture) -> None:
 
 def _unexplained(node: Node, address: int, where: str) -> Unprovable:
     return Unprovable(
-        f"{node.kind} {node.name} uses {where} at {address:#x} that is neither an input, an output, a constant "
-        "nor memory it allocated itself; state kept by a library or a random generator looks like this"
+        f"{node.kind} {node.name} uses {where} at {address:#x} that is neither an input, an "
+        "output, a constant "
+        "nor memory it allocated itself; state kept by a library or a random generator looks like "
+        "this"
     )
 
 
@@ -240,8 +246,8 @@ def patch_plan(first: Capture, second: Capture, statics: AddressMap, owner: Owne
     _same_topology(first, second)
     maps = (first.blocks, second.blocks)
     patches: list[Patch] = []
-    for index, (a, b) in enumerate(zip(first.nodes, second.nodes)):
-        for field, words in enumerate(zip(a.fields, b.fields)):
+    for index, (a, b) in enumerate(zip(first.nodes, second.nodes, strict=True)):
+        for field, words in enumerate(zip(a.fields, b.fields, strict=True)):
             patches += _field_patches(index, field, a, words, maps, statics, owner)
     return PatchPlan(tuple(patches), len(first.nodes))
 

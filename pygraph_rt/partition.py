@@ -26,7 +26,9 @@ Function = Callable[[list[Any]], Any]
 
 @dataclass
 class Variant:
-    """What is known of the calls that share a key: integers, shapes, alignments, global switches."""
+    """What is known of the calls that share a key: integers, shapes, alignments, global
+    switches.
+    """
 
     calls: int = 0
     threads: set[int] = field(default_factory=set)
@@ -133,7 +135,8 @@ class Partition:
                 parts.append((type(value), value))
             else:
                 raise Unprovable(
-                    f"it takes a {type(value).__name__}, whose state a graph cannot follow; keep it out of the "
+                    f"it takes a {type(value).__name__}, whose state a graph cannot follow; keep "
+                    "it out of the "
                     "compiled region"
                 )
         return tuple(parts)
@@ -195,7 +198,8 @@ class Partition:
         try:
             if drawn(self._device) != before:
                 raise Unprovable(
-                    "it draws random numbers, which graphs do not follow yet; in evaluation, call .eval() on the model"
+                    "it draws random numbers, which graphs do not follow yet; in evaluation, call "
+                    ".eval() on the model"
                 )
             constants = outputs.constants_of(self._function)
             variant.plan = outputs.learn_outputs(results, inputs, constants, trace)

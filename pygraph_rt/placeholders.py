@@ -36,7 +36,7 @@ def extent(size: Sequence[int], stride: Sequence[int], itemsize: int) -> int:
     """Bytes from a tensor's first element to the end of its last one; 0 for an empty tensor."""
     if any(s == 0 for s in size):
         return 0
-    return (sum((s - 1) * t for s, t in zip(size, stride)) + 1) * itemsize
+    return (sum((s - 1) * t for s, t in zip(size, stride, strict=True)) + 1) * itemsize
 
 
 def layout(requests: Sequence[Request], page: int) -> tuple[list[Range], int]:

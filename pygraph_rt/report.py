@@ -106,22 +106,23 @@ class Report:
             "arena MiB",
             "capture ms",
         )
-        rows = [head]
-        for r in self.regions:
-            rows.append(
-                (
-                    r["name"],
-                    r["state"],
-                    str(r["graphs"]),
-                    str(r["nodes"]),
-                    str(r["served"]),
-                    str(r["ordinary"]),
-                    f"{r['arena_bytes'] / 2**20:.1f}",
-                    f"{r['capture_ms']:.0f}",
-                )
+        rows = [head] + [
+            (
+                r["name"],
+                r["state"],
+                str(r["graphs"]),
+                str(r["nodes"]),
+                str(r["served"]),
+                str(r["ordinary"]),
+                f"{r['arena_bytes'] / 2**20:.1f}",
+                f"{r['capture_ms']:.0f}",
             )
+            for r in self.regions
+        ]
         widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
+        lines = [
+            "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+        ]
         lines += [r["reason"] for r in self.regions if r["reason"]]
         lines += [f"{r['name']}: {r['note']}." for r in self.regions if r["note"]]
         return "\n".join(lines)

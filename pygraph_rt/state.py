@@ -59,7 +59,9 @@ def _autocast_reader() -> Callable[[], Hashable]:
 
 
 def _readers() -> tuple[Callable[[], Hashable], ...]:
-    """The switches that this torch has and can read; one that cannot be read is left out for good."""
+    """The switches that this torch has and can read; one that cannot be read is left out for
+    good.
+    """
     candidates = [getattr(torch._C, name, getattr(torch, name, None)) for name in _SWITCHES]
     candidates += [_precision_reader(), _sdp_order_reader(), _autocast_reader()]
     found: list[Callable[[], Hashable]] = []

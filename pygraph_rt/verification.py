@@ -29,7 +29,9 @@ class Verdict(NamedTuple):
 
 
 def _clone_storage(source: torch.UntypedStorage, device: torch.device) -> torch.Tensor:
-    """A copy of a storage's bytes whose address leaves the same residue: kernels were chosen by it."""
+    """A copy of a storage's bytes whose address leaves the same residue: kernels were chosen by
+    it.
+    """
     nbytes = source.nbytes()
     room = torch.empty(nbytes + ALIGNMENT, dtype=torch.uint8, device=device)
     start = (source.data_ptr() - room.data_ptr()) % ALIGNMENT
@@ -85,7 +87,7 @@ def same_bits(a: Any, b: Any) -> bool:
 def _spread(a: Sequence[Any], b: Sequence[Any]) -> float:
     """Largest difference between two runs, relative to the largest value of its tensor."""
     worst = 0.0
-    for x, y in zip(a, b):
+    for x, y in zip(a, b, strict=True):
         if isinstance(x, torch.Tensor) and x.numel() and x.is_floating_point():
             scale = float(x.abs().max()) or 1.0
             worst = max(worst, float((x.double() - y.double()).abs().max()) / scale)
@@ -154,11 +156,12 @@ def _compare(
         raise Unprovable("the graph did not accept the call that it was captured on")
     if not untouched(poisoned):
         raise Unprovable(
-            "the graph wrote to an address of its capture that is not known to be a pointer; please report this"
+            "the graph wrote to an address of its capture that is not known to be a pointer; "
+            "please report this"
         )
     left = [*expected, *(live[i] for i in sorted(written))]
     right = [*actual, *(kept[i] for i in sorted(written))]
-    if all(same_bits(a, b) for a, b in zip(left, right)):
+    if all(same_bits(a, b) for a, b in zip(left, right, strict=True)):
         return
     if not written:
         again = ordinary(list(live))
@@ -166,5 +169,6 @@ def _compare(
         if spread > 0 and _spread(expected, actual) <= 4 * spread:
             return
     raise Unprovable(
-        "its results under a graph differ from the ordinary path's; the ordinary path stays in use, please report this"
+        "its results under a graph differ from the ordinary path's; the ordinary path stays in "
+        "use, please report this"
     )

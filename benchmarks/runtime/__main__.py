@@ -8,6 +8,7 @@ own.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -70,10 +71,8 @@ def environment() -> dict[str, Any]:
         found["gpu"] = torch.cuda.get_device_name()
         found["driver"] = driver.load().version()
     for name in ("triton", "transformers", "timm"):
-        try:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = None
     return found
 
 

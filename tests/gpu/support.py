@@ -1,4 +1,6 @@
-"""What the GPU tests share: compiling both ways, moving memory about, poisoning it, comparing bits."""
+"""What the GPU tests share: compiling both ways, moving memory about, poisoning it, comparing
+bits.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def assert_same(actual: Any, expected: Any) -> None:
     """Equal bit for bit, tensor by tensor."""
     left, right = leaves(actual), leaves(expected)
     assert len(left) == len(right)
-    for i, (a, b) in enumerate(zip(left, right)):
+    for i, (a, b) in enumerate(zip(left, right, strict=True)):
         assert same_bits(a, b), (
             f"output {i} of shape {tuple(a.shape)} differs: "
             f"{(a != b).sum().item()} of {a.numel()} values"

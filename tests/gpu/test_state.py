@@ -1,4 +1,6 @@
-"""State, lifetimes, streams, threads, global switches: everything a served call must not get wrong."""
+"""State, lifetimes, streams, threads, global switches: everything a served call must not get
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +128,7 @@ def test_static_cache_decode_of_a_llama() -> None:
             a = fast(token, position, mine)
             b = plain(token.clone(), position.clone(), other)
             assert_same(a, b)
-    for left, right in zip(mine.layers, other.layers):
+    for left, right in zip(mine.layers, other.layers, strict=True):
         assert_same([left.keys, left.values], [right.keys, right.values])
     assert any(r["state"] == "serving" and r["served"] >= 8 for r in regions()), regions()
 
@@ -194,7 +196,7 @@ def test_three_functions_interleaved() -> None:
                 kept.append((fast(value), plain(value)))
             for actual, expected in kept:
                 assert_same(actual, expected)
-    assert len([r for r in regions("serving")]) == 3
+    assert len(regions("serving")) == 3
 
 
 def test_two_threads_on_two_streams() -> None:
@@ -374,7 +376,7 @@ def test_reset_frees_the_graphs_and_the_code_keeps_working() -> None:
         torch._dynamo.reset()
         value = x()
         assert_same(fast(value), plain(value))
-    assert not [r for r in regions("serving")]
+    assert not regions("serving")
 
 
 def test_many_captures_leave_no_memory_behind() -> None:
@@ -433,7 +435,7 @@ def test_training_runs_as_plain_inductor() -> None:
         value = x()
         fast(value).square().mean().backward()
         plain(value).square().mean().backward()
-        for a, b in zip(module.parameters(), twin.parameters()):
+        for a, b in zip(module.parameters(), twin.parameters(), strict=True):
             assert_same(a.grad, b.grad)
             a.grad = b.grad = None
     assert not regions("serving")

@@ -11,7 +11,9 @@ from pygraph_rt.errors import DriverError
 
 
 class FakeDriver:
-    """Executable graphs hold the bytes of each node's parameters; launches note what they would run with."""
+    """Executable graphs hold the bytes of each node's parameters; launches note what they would run
+    with.
+    """
 
     def __init__(self) -> None:
         self.log: list[tuple[Any, ...]] = []

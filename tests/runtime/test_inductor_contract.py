@@ -1,4 +1,6 @@
-"""What the adapter expects of Inductor, and what it makes of the compiled graphs of torch 2.11 to 2.15."""
+"""What the adapter expects of Inductor, and what it makes of the compiled graphs of torch 2.11 to
+2.15.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,13 @@ class Runner:
         self.partitions = partitions
 
     def recursively_apply_fns(self, fns: list[Any]) -> None:
-        self.partitions = [fn(c) for fn, c in zip(fns, self.partitions)]
+        self.partitions = [fn(c) for fn, c in zip(fns, self.partitions, strict=True)]
 
 
 def compiled(version: tuple[int, int], partitions: list[list[int | None]]) -> Any:
-    """A compiled graph with the fields of a torch version; output mappings became lists of lists in 2.14."""
+    """A compiled graph with the fields of a torch version; output mappings became lists of lists in
+    2.14.
+    """
     runner = Runner([f"partition {i}" for i in range(len(partitions))])
     outputs: list[Any] = [[0]] if version >= (2, 14) else [0]
     graph = SimpleNamespace(

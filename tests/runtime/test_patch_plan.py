@@ -47,7 +47,9 @@ def address_of(base: int, order: list[int], block: int) -> int:
 
 @dataclass
 class Program:
-    """Kernels whose fields are numbers, garbage that differs from capture to capture, and pointers."""
+    """Kernels whose fields are numbers, garbage that differs from capture to capture, and
+    pointers.
+    """
 
     count: int
     orders: list[list[int]]
@@ -152,7 +154,7 @@ def two(
     maps = maps or (placed(BASES[0], 2, [0, 1]), placed(BASES[1], 2, [1, 0]))
     return tuple(  # type: ignore[return-value]
         Capture((Node("kernel", "gemm", (), (data,)),), frozenset(), blocks_)
-        for data, blocks_ in zip((first, second), maps)
+        for data, blocks_ in zip((first, second), maps, strict=True)
     )
 
 

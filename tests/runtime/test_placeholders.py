@@ -1,4 +1,6 @@
-"""Placeholder addresses: a range for each block, guarded, aligned as asked, and given back in order."""
+"""Placeholder addresses: a range for each block, guarded, aligned as asked, and given back in
+order.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def test_ranges_are_apart_guarded_and_aligned(wanted: list[Request]) -> None:
     ranges, span = layout(wanted, PAGE)
     blocks = AddressMap(ranges)
     assert span % PAGE == 0
-    for request, found in zip(wanted, ranges):
+    for request, found in zip(wanted, ranges, strict=True):
         assert found.base % ALIGNMENT == request.residue
         assert found.base - found.before >= 0
         assert found.base + found.size + found.after <= span
@@ -39,7 +41,7 @@ def test_everything_is_given_back_once_and_in_order() -> None:
     assert {size for _, _, size in mapped} == {PAGE}
     places.close()
     places.close()
-    assert [entry[0] for entry in driver.log if entry[0] not in ("map",)] == [
+    assert [entry[0] for entry in driver.log if entry[0] != "map"] == [
         "create",
         "reserve",
         "access",

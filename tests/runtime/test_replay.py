@@ -1,4 +1,6 @@
-"""The hot path against a driver that keeps books: what is patched, when, and what a call gets back."""
+"""The hot path against a driver that keeps books: what is patched, when, and what a call gets
+back.
+"""
 
 from __future__ import annotations
 
@@ -188,7 +190,7 @@ def test_a_call_that_differs_is_not_served_and_not_touched(change: Any) -> None:
     kept = list(args)
     assert rig.replay(args) is None
     assert len(args) == 4
-    assert all(a is b for a, b in zip(args, kept))
+    assert all(a is b for a, b in zip(args, kept, strict=True))
     assert len(rig.driver.launches) == 1
 
 

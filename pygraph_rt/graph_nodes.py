@@ -1,0 +1,89 @@
+"""A captured graph as plain data, and the reasons not to take one."""
+
+from __future__ import annotations
+
+from . import parameters
+from .driver import (
+    EMPTY,
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    NODE_KINDS,
+    Driver,
+    KernelNode,
+    MemcpyParams,
+    access_window_bytes,
+)
+from .errors import Unprovable
+from .parameters import AddressMap, Edge, Node
+from .templates import RawNode, fields_of
+
+_NOTHING = KernelNode("", (), b"", (), 0, ())
+_MEMORY_DEVICE, _MEMORY_UNIFIED = 2, 4
+
+
+def read_graph(
+    driver: Driver, graph: int, blocks: AddressMap
+) -> tuple[list[RawNode], parameters.Capture]:
+    """A captured graph as plain data. Raises Unprovable for nodes that cannot be replayed
+    elsewhere, by name.
+    """
+    handles = driver.nodes(graph)
+    raw: list[RawNode] = []
+    nodes: list[Node] = []
+    for handle in handles:
+        item, node = _read_node(driver, handle)
+        raw.append(item)
+        nodes.append(node)
+    index = {handle: i for i, handle in enumerate(handles)}
+    edges = frozenset(Edge(index[a], index[b], data) for a, b, data in driver.edges(graph))
+    return raw, parameters.Capture(tuple(nodes), edges, blocks)
+
+
+def _read_node(driver: Driver, handle: int) -> tuple[RawNode, Node]:
+    kind = driver.node_type(handle)
+    if kind == KERNEL:
+        kernel = driver.kernel_node(handle)
+        if access_window_bytes(kernel.identity[-1] if kernel.identity else ()):
+            raise Unprovable(
+                f"kernel {kernel.name} sets an L2 access window, an address that cannot be updated"
+            )
+        return RawNode(handle, kernel), Node("kernel", kernel.name, kernel.identity, kernel.fields)
+    if kind == MEMCPY:
+        copy = driver.memcpy_node(handle)
+        return RawNode(handle, copy), _memcpy(driver, copy)
+    if kind == MEMSET:
+        fill = driver.memset_node(handle)
+        if fill.height > 1:
+            raise Unprovable("it sets two-dimensional memory, which cannot be updated")
+        identity = (fill.pitch, fill.value, fill.element_size, fill.width, fill.height)
+        return RawNode(handle, fill), Node("memory set", "", identity, fields_of(fill))
+    if kind == EMPTY:
+        return RawNode(handle, _NOTHING), Node("empty", "", (), ())
+    raise Unprovable(
+        f"it records a {NODE_KINDS.get(kind, 'unknown')} node, which cannot be replayed at other "
+        "addresses"
+    )
+
+
+def _memcpy(driver: Driver, copy: MemcpyParams) -> Node:
+    for kind, address in ((copy.src_type, copy.src_device), (copy.dst_type, copy.dst_device)):
+        unified = kind == _MEMORY_UNIFIED and driver.memory_kind(address) == "device"
+        if kind != _MEMORY_DEVICE and not unified:
+            raise Unprovable(
+                "it copies to or from host memory, which may be reused before the graph runs; move "
+                "that copy out of "
+                "the compiled region"
+            )
+    if copy.height > 1 or copy.depth > 1:
+        raise Unprovable("it copies two-dimensional memory, which cannot be updated")
+    identity = (
+        copy.src_x,
+        copy.dst_x,
+        copy.src_type,
+        copy.dst_type,
+        copy.width,
+        copy.height,
+        copy.depth,
+    )
+    return Node("memory copy", "", identity, fields_of(copy))

@@ -1,0 +1,270 @@
+"""A GPU made of CPU memory: captures, patches and launches really compute, so results can be compared.
+
+Kernels take addresses and work on whatever memory is there. Everything of the runtime above the driver runs as it
+is, except for the few places that ask torch for CUDA itself, which `install` replaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pygraph_rt import arena, capture, outputs, placeholders
+from pygraph_rt.disposal import Disposal
+from pygraph_rt.driver import KernelNode, KernelParams
+from pygraph_rt.partition import Environment
+from pygraph_rt.replay import Platform, same_addresses
+from tests.runtime.fake_driver import FakeDriver
+
+COUNT = 64
+BYTES = 4 * COUNT
+
+
+def floats(address: int) -> Any:
+    """COUNT floats at an address."""
+    return np.ctypeslib.as_array((ctypes.c_float * COUNT).from_address(address))
+
+
+def _add(a: int, b: int, out: int) -> None:
+    floats(out)[:] = floats(a) + floats(b)
+
+
+def _halve(a: int, out: int) -> None:
+    floats(out)[:] = floats(a) * np.float32(0.5)
+
+
+KERNELS: dict[str, Callable[..., None]] = {"add": _add, "halve": _halve}
+
+
+class SoftwareGpu(FakeDriver):
+    """Driver, allocator and stream of a machine with one GPU of CPU memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recording: list[tuple[str, list[int]]] | None = None
+        self.graphs: dict[int, list[int]] = {}
+        self.graph_nodes: dict[int, tuple[str, list[bytes]]] = {}
+        self.copied: dict[tuple[int, int], int] = {}
+        self.executables: dict[int, list[int]] = {}
+        self.memory: list[Any] = []
+        self.segments: list[dict[str, Any]] = []
+        self.pool: Pool | None = None
+        self.random = 0
+        self.stray_pointer: torch.Tensor | None = None
+
+    # what generated code calls --------------------------------------------------------------
+
+    def allocate(self, size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+        """`empty_strided_cuda`: from the pool while recording, else ordinary memory."""
+        if self.recording is None or self.pool is None:
+            nbytes = placeholders.extent(size, stride, dtype.itemsize)
+            room = torch.full((nbytes + 512,), 255, dtype=torch.uint8)
+            self.memory.append(room)
+            address = room.data_ptr() + (-room.data_ptr()) % 512
+            return tensor_at(address, nbytes, size, stride, dtype, 0)
+        return self.pool.take(size, stride, dtype)
+
+    def launch_kernel(self, name: str, *tensors: torch.Tensor) -> None:
+        """Record a kernel, or run it."""
+        pointers = [t.data_ptr() for t in tensors]
+        if self.recording is not None:
+            self.recording.append((name, pointers))
+        else:
+            KERNELS[name](*pointers)
+
+    # graphs ---------------------------------------------------------------------------------
+
+    def record(self, run: Callable[[], Any], pool: Any) -> Graph:
+        self.recording, self.pool = [], pool
+        try:
+            run()
+            made = []
+            for name, pointers in self.recording:
+                node = self.handle()
+                fields = [p.to_bytes(8, "little") for p in pointers]
+                if self.stray_pointer is not None:
+                    fields.append(self.stray_pointer.data_ptr().to_bytes(8, "little"))
+                self.graph_nodes[node] = (name, fields)
+                self.sizes[node] = [8] * len(fields)
+                made.append(node)
+        finally:
+            self.recording = self.pool = None
+        graph = self.handle()
+        self.graphs[graph] = made
+        return Graph(self, graph)
+
+    def nodes_of(self, graph: int) -> list[int]:
+        return self.graphs[graph]
+
+    def edges(self, graph: int) -> list[tuple[int, int, bytes]]:
+        return [(a, b, b"\0" * 8) for a, b in itertools.pairwise(self.graphs[graph])]
+
+    def node_type(self, node: int) -> int:
+        return 0
+
+    def kernel_node(self, node: int) -> KernelNode:
+        name, fields = self.graph_nodes[node]
+        layout = tuple((8 * i, 8) for i in range(len(fields)))
+        return KernelNode(name, (name, ()), bytes(KernelParams()), layout, 0, tuple(fields))
+
+    def memory_kind(self, word: int) -> str | None:
+        stray = self.stray_pointer
+        return "device" if stray is not None and word == stray.data_ptr() else None
+
+    def current_context(self) -> int:
+        return 1
+
+    def clone_graph(self, graph: int) -> int:
+        clone = self.handle()
+        self.graphs[clone] = []
+        for node in self.graphs[graph]:
+            copy = self.handle()
+            self.graph_nodes[copy] = self.graph_nodes[node]
+            self.sizes[copy] = self.sizes[node]
+            self.copied[node, clone] = copy
+            self.graphs[clone].append(copy)
+        return clone
+
+    def find_in_clone(self, node: int, clone: int) -> int:
+        return self.copied[node, clone]
+
+    def set_node(self, kind: int, node: int, where: int) -> None:
+        params = KernelParams.from_address(where)
+        name, fields = self.graph_nodes[node]
+        read = [ctypes.string_at(params.params[i], 8) for i in range(len(fields))]
+        self.graph_nodes[node] = (name, read)
+
+    def instantiate(self, graph: int) -> int:
+        executable = self.handle()
+        self.executables[executable] = list(self.graphs[graph])
+        self.nodes[executable] = {n: list(self.graph_nodes[n][1]) for n in self.graphs[graph]}
+        return executable
+
+    def launch(self, executable: int, stream: int) -> int:
+        for node in self.executables[executable]:
+            name, _ = self.graph_nodes[node]
+            pointers = [int.from_bytes(f, "little") for f in self.nodes[executable][node]]
+            KERNELS[name](*pointers[: KERNELS[name].__code__.co_argcount])
+        return super().launch(executable, stream)
+
+    def destroy_exec(self, executable: int) -> None:
+        super().destroy_exec(executable)
+        del self.executables[executable]
+
+    def destroy_graph(self, graph: int) -> None:
+        super().destroy_graph(graph)
+        del self.graphs[graph]
+
+    # addresses ------------------------------------------------------------------------------
+
+    def allocation_granularity(self, device: int) -> int:
+        return 4096
+
+    def reserve(self, size: int, alignment: int) -> int:
+        self.log.append(("reserve", size))
+        room = torch.zeros(size + alignment, dtype=torch.uint8)
+        self.memory.append(room)
+        return room.data_ptr() + (-room.data_ptr()) % alignment
+
+
+class Graph:
+    """Stands in for torch.cuda.CUDAGraph."""
+
+    def __init__(self, gpu: SoftwareGpu, handle: int) -> None:
+        self._gpu, self._handle = gpu, handle
+
+    def raw_cuda_graph(self) -> int:
+        return self._handle
+
+    def reset(self) -> None:
+        self._gpu.graphs.pop(self._handle, None)
+
+
+class Pool:
+    """Stands in for torch.cuda.MemPool: one segment, handed out from its start."""
+
+    def __init__(self, gpu: SoftwareGpu, number: int) -> None:
+        self.id = (0, number)
+        self._room = torch.zeros(1 << 16, dtype=torch.uint8)
+        self._base = self._room.data_ptr() + (-self._room.data_ptr()) % 512
+        self._used = 0
+        gpu.memory.append(self._room)
+        gpu.segments.append(
+            {
+                "address": self._base,
+                "total_size": 1 << 15,
+                "segment_pool_id": self.id,
+                "blocks": [{"size": 1 << 15, "state": "inactive"}],
+            }
+        )
+
+    def take(self, size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+        address = self._base + self._used
+        self._used += 512
+        return tensor_at(address, BYTES, size, stride, dtype, 0)
+
+
+def tensor_at(
+    address: int, nbytes: int, size: Any, stride: Any, dtype: torch.dtype, device: int
+) -> torch.Tensor:
+    """A CPU tensor over memory at an address."""
+    memory = (ctypes.c_char * nbytes).from_address(address)
+    flat = torch.frombuffer(memory, dtype=dtype, count=nbytes // dtype.itemsize)
+    return flat.as_strided(size, stride)
+
+
+def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
+    """Replace what asks torch for CUDA, and return the environment for partitions on this GPU."""
+    numbers = itertools.count(1)
+    gpu.nodes_by_executable = gpu.nodes  # type: ignore[attr-defined]
+    patch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    patch.setattr(torch.cuda, "MemPool", lambda: Pool(gpu, next(numbers)), raising=False)
+    patch.setattr(arena, "snapshot", lambda: gpu.segments)
+    patch.setattr(placeholders, "tensor_at", tensor_at)
+    patch.setattr(capture, "tensor_at", tensor_at)
+    patch.setattr(capture, "check_allocator", lambda: None)
+    patch.setattr(capture, "check_pool", lambda device: None)
+    patch.setattr(
+        capture,
+        "check_inputs",
+        lambda args, device: {i: a for i, a in enumerate(args) if isinstance(a, torch.Tensor)},
+    )
+    patch.setattr(capture, "_capture_stream", lambda driver, device: None)
+    patch.setattr(
+        capture, "_capture_graph", lambda run, stream, pool, device: gpu.record(run, pool)
+    )
+    patch.setattr(capture, "_move_off_placeholders", lambda driver, nodes, device: None)
+    learn = partial(outputs.learn_outputs, device_type="cpu")
+    patch.setattr(outputs, "learn_outputs", learn)
+    platform = Platform(
+        state=lambda: ("state",),
+        capturing=lambda: False,
+        device=lambda: 0,
+        stream=lambda device: 7,
+        same_addresses=same_addresses,
+        reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
+        random_offset=lambda device: gpu.random,
+    )
+    disposal = Disposal(gpu, lambda: None, lambda: False)  # type: ignore[arg-type]
+    return Environment(GraphDriver(gpu), platform, disposal)  # type: ignore[arg-type]
+
+
+class GraphDriver:
+    """The software GPU under the driver's own names (its `nodes` is a table, the driver's a call)."""
+
+    def __init__(self, gpu: SoftwareGpu) -> None:
+        self._gpu = gpu
+
+    def nodes(self, graph: int) -> list[int]:
+        return self._gpu.nodes_of(graph)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gpu, name)
