@@ -1,7 +1,9 @@
-"""A GPU made of CPU memory: captures, patches and launches really compute, so results can be compared.
+"""A GPU made of CPU memory: captures, patches and launches really compute, so results can be
+compared.
 
-Kernels take addresses and work on whatever memory is there. Everything of the runtime above the driver runs as it
-is, except for the few places that ask torch for CUDA itself, which `install` replaces.
+Kernels take addresses and work on whatever memory is there. Everything of the runtime above the
+driver runs as it is, except for the few places that ask torch for CUDA itself, which `install`
+replaces.
 """
 
 from __future__ import annotations
@@ -258,7 +260,9 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
 
 
 class GraphDriver:
-    """The software GPU under the driver's own names (its `nodes` is a table, the driver's a call)."""
+    """The software GPU under the driver's own names (its `nodes` is a table, the driver's a
+    call).
+    """
 
     def __init__(self, gpu: SoftwareGpu) -> None:
         self._gpu = gpu
