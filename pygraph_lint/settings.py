@@ -158,10 +158,11 @@ _READERS: dict[str, Callable[[object], Any]] = {
 }
 
 
-def read_table(table: Mapping[str, object], where: str, folder: Path) -> Settings:
-    """Settings from one table. Raises SettingsError naming ``where`` and the key."""
+def read_table(table: Mapping[str, object], path: Path, text: str) -> Settings:
+    """Settings from the table of the file at ``path``. Raises SettingsError naming line and key."""
     values: dict[str, Any] = {}
     for key, value in table.items():
+        where = f"{path}:{_line_of(key, text)}"
         name = KEYS.get(key)
         if name is None:
             near = get_close_matches(key, KEYS, n=1)
@@ -171,7 +172,14 @@ def read_table(table: Mapping[str, object], where: str, folder: Path) -> Setting
             values[name] = _READERS[name](value)
         except ValueError as error:
             raise SettingsError(f"{where}: `{key}` must be {error}, not {value!r}") from None
-    return Settings(folder=folder, **values)
+    return Settings(folder=path.parent, **values)
+
+
+def _line_of(word: str, text: str) -> int:
+    """The line that says ``word``, in our table if that has a heading; 1 if none can be made out."""
+    heading = re.search(r"^\s*\[\s*tool\s*\.\s*.?pygraph-lint", text, re.MULTILINE)
+    found = re.compile(re.escape(word)).search(text, heading.end() if heading else 0)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
 
 
 def read_file(path: Path) -> Settings | None:
@@ -179,25 +187,30 @@ def read_file(path: Path) -> Settings | None:
 
     Raises SettingsError for a file that cannot be read or says something unknown.
     """
+    text = _text_of(path)
     try:
-        data = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: is not UTF-8 text (byte {error.start})") from None
+        data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path}: is not valid TOML: {error}") from None
-    where = str(path)
     table: object = data
     if path.name == "pyproject.toml":
         tools = data.get("tool", {})
         table = tools.get("pygraph-lint") if isinstance(tools, dict) else None
         if table is None:
             return None
-        where += ": [tool.pygraph-lint]"
     if not isinstance(table, dict):
-        raise SettingsError(f"{where}: must be a table")
-    return read_table(table, where, path.parent)
+        line = _line_of("pygraph-lint", text)
+        raise SettingsError(f"{path}:{line}: [tool.pygraph-lint] must be a table")
+    return read_table(table, path, text)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: is not UTF-8 text (byte {error.start})") from None
 
 
 class Resolver:
@@ -219,9 +232,11 @@ class Resolver:
         self._overrides = dict(overrides or {})
         self._check = check or (lambda settings: None)
         self._by_folder: dict[Path, Settings] = {}
+        # What the command line says is looked at first, so that a later complaint is about a file.
+        self._default = self._finish(Settings(folder=Path.cwd()))
         self._base: Settings | None = None
         if config is not None:
-            self._base = self._finish(read_file(config) or Settings(folder=config.parent))
+            self._base = self._from(config) or self._default
 
     def of(self, folder: Path) -> Settings:
         """The settings that hold in ``folder`` (an absolute path)."""
@@ -233,7 +248,7 @@ class Resolver:
         found = self._own(folder)
         if found is None:
             if folder.parent == folder:
-                found = self._finish(Settings(folder=Path.cwd()))
+                found = self._default
             else:
                 found = self.of(folder.parent)
         self._by_folder[folder] = found
@@ -243,10 +258,20 @@ class Resolver:
         for name in (OWN_FILE, "pyproject.toml"):
             path = folder / name
             if path.is_file():
-                settings = read_file(path)
+                settings = self._from(path)
                 if settings is not None:
-                    return self._finish(settings)
+                    return settings
         return None
+
+    def _from(self, path: Path) -> Settings | None:
+        settings = read_file(path)
+        if settings is None:
+            return None
+        try:
+            return self._finish(settings)
+        except UnknownRule as error:
+            line = _line_of(error.selector, _text_of(path))
+            raise SettingsError(f"{path}:{line}: {error}") from None
 
     def _finish(self, settings: Settings) -> Settings:
         settings = replace(settings, **self._overrides)
@@ -255,6 +280,14 @@ class Resolver:
 
 
 # --- selectors ----------------------------------------------------------------------------------
+
+
+class UnknownRule(SettingsError):
+    """A selector that matches no rule."""
+
+    def __init__(self, selector: str, hint: str) -> None:
+        super().__init__(f"no rule matches `{selector}`; {hint}")
+        self.selector = selector
 
 
 class Selection:
@@ -290,7 +323,7 @@ class Selection:
             names = [*self._rules, *(rule.name for rule in self._rules.values())]
             near = get_close_matches(selector, names, n=1)
             hint = f"did you mean {near[0]}?" if near else "`pygraph-lint rules` lists them"
-            raise SettingsError(f"no rule matches `{selector}`; {hint}")
+            raise UnknownRule(selector, hint)
 
     def _named(self, rule: Rule, selectors: tuple[str, ...]) -> bool:
         return rule.code in selectors or rule.name in selectors

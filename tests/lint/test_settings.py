@@ -81,8 +81,22 @@ def test_wrong_settings_are_one_clear_line(lint: Lint, text: str, said: str) -> 
     assert result.code == 2
     assert result.err.count("\n") == 1
     assert result.err.startswith("error: ")
-    assert "pygraph-lint.toml" in result.err or "no rule matches" in result.err
+    assert "pygraph-lint.toml" in result.err
     assert said in result.err
+
+
+def test_wrong_settings_are_placed(lint: Lint) -> None:
+    head = '[project]\nname = "select"\n\n[tool.pygraph-lint]\n'
+    for text, line in (
+        ('preview = true\nselect = ["PG201",\n  "PG999"]\n', 7),
+        ("preview = true\nselekt = []\n", 6),
+        ("preview = 3\n", 5),
+    ):
+        lint.write({"pyproject.toml": head + text, "model.py": SYNCS})
+        result = lint("model.py")
+        assert result.err.startswith(f"error: {lint.folder}/pyproject.toml:{line}: ")
+    # What the command line says is not blamed on a file.
+    assert lint("--select", "PG999", "model.py").err.startswith("error: no rule matches `PG999`")
 
 
 def test_settings_that_are_not_text(lint: Lint) -> None:
@@ -147,7 +161,8 @@ def test_settings_are_read_once_a_folder(tmp_path: Path) -> None:
     resolver = Resolver(check=seen.append)
     for name in ("a", "a/b", "a/b/c"):
         assert resolver.of(tmp_path / name).preview
-    assert len(seen) == 1
+    # The default settings once, and the file's once.
+    assert [settings.preview for settings in seen] == [False, True]
 
 
 def test_every_setting_is_documented() -> None:
