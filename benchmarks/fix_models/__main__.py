@@ -1,57 +1,121 @@
 """Copies transformers, fixes the copies, runs models of each, and compares.
 
-Steps: ``fix`` makes the copies ``before``, ``safe`` and ``unsafe`` in a folder; ``run VARIANT``
-runs the models of one copy; ``report`` writes the table as JSON. ``all`` does everything.
+Steps: ``fix`` makes the copies (``before``, ``safe``, ``unsafe``, ``safe-preview``,
+``unsafe-preview``) in a folder; ``run`` runs models of each copy; ``report`` writes the table;
+``all`` does everything. Runs that are recorded already are not made again.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import functools
-import importlib.util
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fix_models.compare import read, table
+from benchmarks.fix_models import copies
+from benchmarks.fix_models.copies import BEFORE, PACKAGE, VARIANTS
 from benchmarks.fix_models.models import NAMES
+from benchmarks.fix_models.records import digest, named, own_breaks, read
+from benchmarks.fix_models.summary import MODES, left_over, rows, sums
 
-VARIANTS = {"before": None, "safe": [], "unsafe": ["--unsafe-fixes"]}
-PACKAGE = "transformers"
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = Path(tempfile.gettempdir()) / "pygraph-fix-models"
-
-
-def _copy_and_fix(folder: Path) -> None:
-    spec = importlib.util.find_spec(PACKAGE)
-    assert spec is not None and spec.submodule_search_locations
-    installed = Path(spec.submodule_search_locations[0])
-    seconds: dict[str, float] = {}
-    for variant, options in VARIANTS.items():
-        copy = folder / variant / PACKAGE
-        shutil.rmtree(folder / variant, ignore_errors=True)
-        shutil.copytree(installed, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        command = [sys.executable, "-m", "pygraph_lint", "check", str(copy), "--no-cache"]
-        command += ["--exit-zero", *(["--fix", *options] if options is not None else [])]
-        started = time.perf_counter()
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-        seconds[variant] = round(time.perf_counter() - started, 1)
-        print(variant, seconds[variant], "s", done.stdout.strip().splitlines()[-1:], flush=True)
-    (folder / "seconds.json").write_text(json.dumps(seconds))
+SHOWN_VARIANTS = ("safe", "unsafe")
 
 
-def _run(arguments: argparse.Namespace, variant: str) -> None:
-    """Run the models of one copy that are not done yet; of a fixed one, those that broke before."""
-    sys.path.insert(0, str(arguments.folder / variant))
+def _fix(arguments: argparse.Namespace) -> None:
+    for variant in (BEFORE, *arguments.variants):
+        records = arguments.folder / variant / "records.jsonl"
+        if variant != BEFORE and records.exists():
+            records.unlink()  # they belong to the copy that is made again
+        if variant != BEFORE or not (arguments.folder / BEFORE / PACKAGE).exists():
+            copies.make(arguments.folder, variant)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    """Run the models, one process per copy: each imports its own package."""
+    root = Path(__file__).resolve().parents[2]
+    for variant in (BEFORE, *arguments.variants):
+        command = [sys.executable, "-m", "benchmarks.fix_models", "run-copy", "--variants", variant]
+        command += ["--folder", str(arguments.folder), "--workers", str(arguments.workers)]
+        command += ["--known", str(arguments.known), "--models", *arguments.models]
+        subprocess.run(command, check=True, cwd=root)
+
+
+def _run_copy(arguments: argparse.Namespace) -> None:
+    """Run the models of one copy that are not recorded; of a fixed one, those that broke before."""
+    (variant,) = arguments.variants
+    where = arguments.folder / variant
+    jobs = _wanted(arguments, variant)
+    with (where / "records.jsonl").open("a") as stream:
+        for key in list(jobs):
+            record = _same_code(arguments.folder, variant, key)
+            if record:
+                stream.write(json.dumps(record) + "\n")
+                jobs.remove(key)
+        stream.flush()
+        if jobs:
+            _run_jobs(arguments, variant, jobs, stream)
+
+
+def _wanted(arguments: argparse.Namespace, variant: str) -> list[tuple[str, str]]:
+    """(model, mode) pairs to run in a copy, in the order of the list of models."""
+    done = read(arguments.folder / variant)
+    before = read(arguments.folder / BEFORE)
+    unbroken = _unbroken(arguments.known)
+    wanted = []
+    for key in ((name, mode) for name in arguments.models or NAMES for mode in MODES):
+        if key in done or key in unbroken:
+            continue
+        first = before.get(key)
+        if variant == BEFORE or (first and "error" not in first and own_breaks(first)):
+            wanted.append(key)
+    return wanted
+
+
+def _unbroken(path: Path) -> set[tuple[str, str]]:
+    """The (model, mode) pairs that a truth table says do not break; none if there is no table."""
+    if not path.is_file():
+        return set()
+    table = json.loads(path.read_text())
+    broken = {
+        name for site in table["sites"] for name in site["kinds"].get("break", {"in": ()})["in"]
+    }
+    return {
+        (model, mode)
+        for model, row in table["models"].items()
+        for mode, found in row["modes"].items()
+        if "break_sites" in found and f"{model}:{mode}" not in broken
+    }
+
+
+def _same_code(folder: Path, variant: str, key: tuple[str, str]) -> dict[str, Any] | None:
+    """The record of another copy whose files, all that the model imports, are the same."""
+    if variant == BEFORE:
+        return None
+    files = read(folder / BEFORE)[key]["files"]
+    mine = digest(folder / variant, files)
+    for other in (BEFORE, *VARIANTS):
+        record = read(folder / other).get(key)
+        if other == variant or record is None or "error" in record:
+            continue
+        if digest(folder / other, files) != mine:
+            continue
+        if other == BEFORE:
+            record = {**record, "equal": {}, "random_state_equal": True}
+        return {**record, "same_code_as": record.get("same_code_as", other)}
+    return None
+
+
+def _run_jobs(
+    arguments: argparse.Namespace, variant: str, keys: list[tuple[str, str]], stream: Any
+) -> None:
+    where = (arguments.folder / variant).resolve()
+    sys.path.insert(0, str(where))
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import torch
 
@@ -64,85 +128,115 @@ def _run(arguments: argparse.Namespace, variant: str) -> None:
     preload.load()
     from benchmarks.fix_models.worker import look
 
-    where = arguments.folder / variant
-    chosen = set(arguments.models or NAMES)
-    done = read(where)
-    broken = {key for key, row in read(arguments.folder / "before").items() if row.get("breaks")}
+    if not copies.installed().is_relative_to(where):
+        raise RuntimeError(f"{PACKAGE} is imported from {copies.installed()}, not from {where}")
+    entries = {entry.name: entry for entry in catalogue()}
+    before = (arguments.folder / BEFORE).resolve()
     jobs = [
-        (f"{entry.name}:{mode}", functools.partial(look, entry, mode, where))
-        for entry in catalogue()
-        if entry.name in chosen
-        for mode in entry.modes
-        if (entry.name, mode) not in done and (variant == "before" or (entry.name, mode) in broken)
+        (":".join(key), functools.partial(look, entries[key[0]], key[1], where, before))
+        for key in keys
+        if key[1] in entries[key[0]].modes
     ]
-    with (where / "records.jsonl").open("a") as stream:
-        for number, records in enumerate(run_all(jobs, arguments.workers, 180.0), start=1):
-            for record in records:
-                stream.write(json.dumps(record) + "\n")
-                said = record.get("error") or len(record.get("breaks", []))
-                label = f"{record.get('model', record.get('label'))}:{record.get('mode', '')}"
-                print(f"[{number}/{len(jobs)}] {variant} {label} {said}", flush=True)
-            stream.flush()
+    for number, records in enumerate(run_all(jobs, arguments.workers, arguments.seconds), start=1):
+        # A killed job has a record without a model: its label names it.
+        for record in (named(one, one.get("label", "")) for one in records[-1:]):
+            stream.write(json.dumps(record) + "\n")
+            print(f"[{number}/{len(jobs)}] {variant} {_line(record)}", flush=True)
+        stream.flush()
 
 
-def _changed_lines(folder: Path, variant: str) -> dict[str, int]:
-    """Lines added and removed, by file."""
-    changed: dict[str, int] = {}
-    for path in sorted((folder / variant / PACKAGE).rglob("*.py")):
-        name = path.relative_to(folder / variant)
-        old, new = (folder / "before" / name).read_text("utf-8"), path.read_text("utf-8")
-        if old != new:
-            lines = difflib.unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")
-            changed[name.as_posix()] = sum(
-                line[0] in "+-" and line[:3] not in ("+++", "---") for line in lines
-            )
-    return changed
+def _line(record: dict[str, Any]) -> str:
+    """One line of progress."""
+    text = f"{record['model']}:{record['mode']} {record.get('seconds', '')} s, "
+    if "error" in record:
+        return f"{text}{record['error']}"
+    text += f"{len(own_breaks(record))} breaks"
+    unequal = {name: one for name, one in record.get("equal", {}).items() if not one["equal"]}
+    if unequal or not record.get("random_state_equal", True):
+        text += f", DIFFERS {json.dumps(unequal)}, random {record['random_state_equal']}"
+    return text + (f", {record['compiled_error']}" if record["compiled_error"] else "")
 
 
 def _report(arguments: argparse.Namespace) -> None:
+    from benchmarks.fix_models.causes import by_cause, explain
+
+    folder = arguments.folder
+    variants = [name for name in VARIANTS if read(folder / name)]
+    records = {name: read(folder / name) for name in (BEFORE, *variants)}
+    changed = {name: copies.changed_lines(folder, name) for name in variants}
+    executed = {key: one.get("files", []) for key, one in records[BEFORE].items()}
+    table = rows(records, executed, changed)
     result: dict[str, Any] = {
-        "environment": {
-            "python": platform.python_version(),
-            **{name: metadata.version(name) for name in ("torch", PACKAGE)},
-        },
+        "environment": _environment(),
+        "seconds": copies.times(folder),
         "lines_changed": {
-            variant: _changed_lines(arguments.folder, variant) for variant in ("safe", "unsafe")
+            name: {
+                "files": len(files),
+                "added": sum(one[0] for one in files.values()),
+                "removed": sum(one[1] for one in files.values()),
+            }
+            for name, files in changed.items()
         },
-        **table(arguments.folder),
+        "models": len({row["model"] for row in table}),
+        "sums": {mode: {name: sums(table, mode, name) for name in variants} for mode in MODES},
+        "not_run": {
+            ":".join(key): one["error"] for key, one in records[BEFORE].items() if "error" in one
+        },
     }
-    seconds = arguments.folder / "seconds.json"
-    if seconds.exists():
-        result["seconds"] = json.loads(seconds.read_text())
+    for name in variants:
+        sites = explain((folder / name).resolve(), left_over(records[name]))
+        result.setdefault("left_by_cause", {})[name] = by_cause(sites)
+        if name in SHOWN_VARIANTS:
+            result.setdefault("left", {})[name] = sites
+    result["rows"] = table
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    for mode, sums in result["sums"].items():
-        for variant in ("safe", "unsafe"):
-            row = {key: value for key, value in sums[variant].items() if key != "left"}
-            print(mode, variant, f"{sums['models']} models", row)
+    _print(result)
+
+
+def _environment() -> dict[str, str]:
+    names = ("torch", PACKAGE, "huggingface_hub")
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in names}}
+
+
+def _print(result: dict[str, Any]) -> None:
+    for mode, by_variant in result["sums"].items():
+        for name, row in by_variant.items():
+            print(
+                f"{mode} {name}: {row['models']} models, events {row['events']}, "
+                f"sites {row['sites']}, free {row['models_without_breaks']}, "
+                f"differ {row['differ']}, with the random stream "
+                f"{row['differ_with_random_stream']}, stopped {row['stopped']}"
+            )
+    print(result["seconds"])
+
+
+STEPS = {"fix": _fix, "run": _run, "run-copy": _run_copy, "report": _report}
 
 
 def main() -> int:
     """Command line; returns the exit status."""
+    root = Path(__file__).resolve().parents[2]
+    results = root / "benchmarks" / "results"
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("step", choices=["fix", "run", "report", "all"])
-    parser.add_argument("variant", nargs="?", choices=list(VARIANTS))
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the copies are made")
-    parser.add_argument("--models", nargs="*", default=[])
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("step", choices=["fix", "run", "run-copy", "report", "all"])
     parser.add_argument(
-        "--out", type=Path, default=ROOT / "benchmarks" / "results" / "fix_models.json"
+        "--folder", type=Path, default=root / ".venv-truth" / "fix_models", help="of the copies"
     )
+    parser.add_argument("--variants", nargs="*", default=list(VARIANTS))
+    parser.add_argument("--models", nargs="*", default=[], help="only these")
+    parser.add_argument("--workers", type=int, default=1, help="models at once")
+    parser.add_argument("--seconds", type=float, default=180.0, help="limit for a model and mode")
+    parser.add_argument(
+        "--known",
+        type=Path,
+        default=results / "lint_truth_sites.json",
+        help="truth table: what does not break there is not run",
+    )
+    parser.add_argument("--out", type=Path, default=results / "fix_models.json")
     arguments = parser.parse_args()
-    if arguments.step in ("fix", "all"):
-        _copy_and_fix(arguments.folder)
-    if arguments.step == "run":
-        _run(arguments, arguments.variant)
-    if arguments.step == "all":
-        for variant in VARIANTS:
-            command = [sys.executable, "-m", "benchmarks.fix_models", "run", variant]
-            given = ["--folder", str(arguments.folder), "--workers", str(arguments.workers)]
-            subprocess.run([*command, *given, "--models", *arguments.models], check=True, cwd=ROOT)
-    if arguments.step in ("report", "all"):
-        _report(arguments)
+    for step in ("fix", "run", "report") if arguments.step == "all" else (arguments.step,):
+        STEPS[step](arguments)
     return 0
 
 

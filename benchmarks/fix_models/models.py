@@ -23,8 +23,8 @@ _OTHER = """
     DeformableDetrModel TableTransformerModel MusicgenForCausalLM ParakeetEncoder PeAudioEncoder
     AriaTextModel GotOcr2Model InternVLModel GlmOcrVisionModel Glm4vVisionModel PixtralVisionModel
     Siglip2VisionModel VideoLlama3VisionModel Idefics2Model FastSpeech2ConformerModel VitsModel
-    SeamlessM4TModel Wav2Vec2ForCTC SpeechT5ForSpeechToText Speech2TextModel ViltForQuestionAnswering
-    TimeSeriesTransformerModel VoxtralRealtimeEncoder VJEPA2Model UdopModel
+    SeamlessM4TModel Wav2Vec2ForCTC SpeechT5ForSpeechToText Speech2TextModel
+    ViltForQuestionAnswering TimeSeriesTransformerModel VoxtralRealtimeEncoder VJEPA2Model UdopModel
     HubertForSequenceClassification PegasusXModel YosoModel MaskFormerModel
     LEDForConditionalGeneration Qwen3_5MoeTextModel TapasForQuestionAnswering
     FunnelForTokenClassification

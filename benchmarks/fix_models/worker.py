@@ -94,7 +94,7 @@ def computed(entry: Entry, mode: str) -> tuple[dict[str, Named], str]:
     parts["buffers_after"] = _named(dict(model.named_buffers()))
     loss = _loss(outputs) if mode == "train" else None
     if loss is not None:
-        loss.backward()
+        torch.autograd.backward(loss)
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
     parts["gradients"] = _named({k: g for k, g in gradients.items() if g is not None})
     return parts, state
