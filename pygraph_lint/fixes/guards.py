@@ -6,7 +6,7 @@ import ast
 
 from pygraph_lint.fixes.conditions import with_parentheses
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.proposal import Proposal
+from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import FUNCTIONS
 from pygraph_lint.fixes.statements import line_span, shifted
 
@@ -25,7 +25,7 @@ def guard(proposal: Proposal, statement: ast.stmt, reason: str) -> None:
     if isinstance(parent, ast.If) and parent.body == [statement] and not parent.orelse:
         guard_condition(proposal, parent)
         return
-    condition = f"not {use_torch(proposal)}.compiler.is_compiling()"
+    condition = _not_compiling(proposal)
     start, end = line_span(source, statement, statement)
     body = shifted(source.text[start:end], add=source.indent_unit)
     head = f"{source.indent(statement)}if {condition}:{source.newline}"
@@ -34,7 +34,7 @@ def guard(proposal: Proposal, statement: ast.stmt, reason: str) -> None:
 
 def guard_condition(proposal: Proposal, node: ast.If) -> None:
     """Make the guard the first operand of a condition."""
-    condition = f"not {use_torch(proposal)}.compiler.is_compiling()"
+    condition = _not_compiling(proposal)
     test = node.test
     start, end = with_parentheses(proposal.source, test, node)
     grouped = start < proposal.source.span(test)[0]
@@ -50,3 +50,25 @@ def guard_condition(proposal: Proposal, node: ast.If) -> None:
         proposal.replace(end, end, ")")
     else:
         proposal.replace(start, start, f"{condition} and ")
+
+
+# Names that projects give their own question, for files that can be used without torch.
+_QUESTIONS = ("is_torchdynamo_compiling", "is_torch_compiling", "is_compiling")
+
+
+def _not_compiling(proposal: Proposal) -> str:
+    """The question whether code runs outside the compiler, as the file can ask it."""
+    try:
+        return f"not {use_torch(proposal)}.compiler.is_compiling()"
+    except Declined:
+        for node in proposal.source.tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name in _QUESTIONS and not _needs(node):
+                return f"not {node.name}()"
+        raise
+
+
+def _needs(function: ast.FunctionDef) -> bool:
+    """Whether a function has to be given arguments."""
+    arguments = function.args
+    given = [*arguments.posonlyargs, *arguments.args]
+    return len(given) > len(arguments.defaults) or None in arguments.kw_defaults

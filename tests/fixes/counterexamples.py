@@ -46,6 +46,12 @@ def _skip(*behind: str) -> str:
     )
 
 
+def _host(head: str, body: str) -> str:
+    """A function that draws from numpy."""
+    return f"import numpy as np\nimport torch\n\n{head}{body}"
+
+
+_DRAWS = "    for _ in range(2):\n        y = «np.random.normal()»\n"
 _TEST = "«x.sum() > 0»"
 HALF = "if x.dtype == torch.float16 and «torch.isinf(x).any()»:"
 NOTED = {"meets": "x.device", "uses": "device"}
@@ -543,4 +549,25 @@ CASES = [
         _lines("return x * «y.item()»", head="x: torch.Tensor, y"),
         lambda: (torch.ones(3, dtype=torch.int32), torch.ones((), dtype=torch.float64)),
     ),
+    # host_function
+    Case(
+        "host_function",
+        "helper",
+        "PG504",
+        _host(
+            "class A:\n    def forward(self, x):\n",
+            "        for _ in range(2):\n            y = «np.random.normal()»",
+        ),
+    ),
+    Case("host_function", "bare", "PG504", _host("@cache\ndef f(x):\n", _DRAWS)),
+    Case(
+        "host_function",
+        "host-only",
+        "PG504",
+        _host("def f(x):\n", _DRAWS + "    return torch.sin(x)\n"),
+    ),
+    Case(
+        "host_function", "several", "PG504", _host("def f(x):\n", "    y = «np.random.normal()»\n")
+    ),
+    Case("host_function", "returns", "PG504", _host("def f(x):\n", _DRAWS + "    yield x\n")),
 ]

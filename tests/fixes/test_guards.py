@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -296,3 +297,42 @@ def test_what_is_said_eagerly_is_still_said(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "seen\nseen\n"
     assert breaks(new, (x,)) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_a_host_function_is_left_out_whole() -> None:
+    before = """
+        import numpy as np
+        import torch
+
+
+        # mask positions
+        def positions(count):
+            found = np.zeros(count)
+            for index in range(count):
+                found[index] = «np.random.normal()»
+            return found
+
+        def forward(x):
+            return x + torch.as_tensor(positions(2), dtype=x.dtype)
+        """
+    after = before.replace("        def pos", "        @torch.compiler.disable\n        def pos")
+    expect(before, after.replace("«", "").replace("»", ""), "PG504")
+    old, new = module_of(marked(before)[0]).forward, module_of(marked(after)[0]).forward
+    x = torch.ones(2, requires_grad=True)
+    for function in (lambda it: it, compiled):
+        results = []
+        for forward in (old, new):
+            np.random.seed(3)
+            results.append(run(function(forward), (x,)))
+        assert_same(*results)
+    assert breaks(old, (x,)) > breaks(new, (x,)) == 1
+
+
+def test_a_file_without_torch_asks_its_own_question() -> None:
+    question = "def is_torchdynamo_compiling():\n    return False\n\n"
+    _, changed = offer(f"{question}def f(x):\n    «print(x)»\n", "PG501")
+    assert "    if not is_torchdynamo_compiling():\n        print(x)\n" in changed
+    other = question.replace("()", "(torch)", 1)
+    fix, _ = offer(f"{other}def f(x):\n    «print(x)»\n", "PG501")
+    assert fix is not None
+    assert fix.applicability == "declined"

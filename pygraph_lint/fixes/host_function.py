@@ -1,0 +1,46 @@
+"""A function that works on the host is left out of the compiled code as a whole.
+
+def mask_indices(shape, p): @torch.compiler.disable ... numpy.random ... def mask_indices(shape,
+p):
+
+Safe: it ran on the host before, in pieces between graph breaks; now there is one break, where it
+is called.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.proposal import Declined, Proposal
+
+CODES = ("PG504",)
+
+
+def propose(proposal: Proposal) -> None:
+    """Decorate the function around the finding."""
+    function = proposal.function
+    if not isinstance(function, ast.FunctionDef):
+        raise Declined("not inside a plain function")
+    proposal.message = "Leave the function out of compiled code, since it works on the host"
+    module_level = proposal.parent(function) is proposal.source.tree
+    proposal.need("helper", module_level, "the function may be the region itself")
+    bare = not function.decorator_list
+    proposal.need("bare", bare, "the function has decorators, which may depend on the order")
+    nodes = list(own_nodes(function))
+    called = [proposal.names.callee(node) or "" for node in nodes]
+    host = not any(name.startswith("torch.") for name in called)
+    proposal.need("host-only", host, "the function also computes with torch")
+    draws = sum(name.startswith(("numpy.random.", "random.")) for name in called)
+    loops = any(isinstance(node, (ast.For, ast.While)) for node in nodes)
+    proposal.need(
+        "several", draws > 1 or loops, "one draw breaks the graph no more than the call would"
+    )
+    generator = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
+    proposal.need(
+        "returns", not generator, "a generator runs where it is used, not where it is called"
+    )
+    start = proposal.source.line_start(function.lineno)
+    line = f"@{use_torch(proposal)}.compiler.disable{proposal.source.newline}"
+    proposal.replace(start, start, line)
