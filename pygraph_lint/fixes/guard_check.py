@@ -13,7 +13,7 @@ from pygraph_lint.fixes.guards import guard
 from pygraph_lint.fixes.names import dotted
 from pygraph_lint.fixes.proposal import Proposal
 
-CODES = ("PG201", "PG202", "PG209", "PG301", "PG401", "PG402", "PG403")
+CODES = ("PG201", "PG202", "PG209", "PG301", "PG303", "PG401", "PG402", "PG403")
 _CHECK = re.compile(r"(^|_)(check|assert|validate|verify)(_|$)")
 
 
