@@ -7,6 +7,7 @@ one of them differs, the ordinary compiled path runs (and may be captured under 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 
 import torch
 
@@ -36,16 +37,17 @@ _SWITCHES = (
     "is_autocast_cache_enabled",
     "_get_blas_preferred_backend",
     "_get_linalg_preferred_backend",
-    "_get_rocm_fa_preferred_backend",
 )
-_PRECISIONS = (("generic", "all"), ("cuda", "matmul"), ("cuda", "conv"), ("cuda", "rnn"))
+# Matmul first: it alone is read on each call, the others only when the old switches do not say.
+_PRECISIONS = (("cuda", "matmul"), ("cuda", "conv"), ("cuda", "rnn"), ("generic", "all"))
 
 
-def _precision_reader() -> Callable[[], Hashable] | None:
+def _precision_readers() -> list[Callable[[], Hashable]]:
+    """The newer names of the TF32 switches, one reader for each operation."""
     getter = getattr(torch._C, "_get_fp32_precision_getter", None)
     if getter is None:
-        return None
-    return lambda: tuple(getter(backend, operation) for backend, operation in _PRECISIONS)
+        return []
+    return [partial(getter, backend, operation) for backend, operation in _PRECISIONS]
 
 
 def _sdp_order_reader() -> Callable[[], Hashable] | None:
@@ -63,7 +65,7 @@ def _readers() -> tuple[Callable[[], Hashable], ...]:
     good.
     """
     candidates = [getattr(torch._C, name, getattr(torch, name, None)) for name in _SWITCHES]
-    candidates += [_precision_reader(), _sdp_order_reader(), _autocast_reader()]
+    candidates += [_sdp_order_reader(), _autocast_reader(), *_precision_readers()[:1]]
     found: list[Callable[[], Hashable]] = []
     for reader in candidates:
         if reader is None:
@@ -83,10 +85,9 @@ def global_state() -> tuple[Hashable, ...]:
     """The switches' values now; equal tuples mean that library calls would choose alike."""
     try:
         return tuple([reader() for reader in _READERS])
-    except (
-        RuntimeError
-    ):  # torch refuses to read a switch that was set through its old and its new name
-        return tuple(_read(reader) for reader in _READERS)
+    except RuntimeError:
+        # torch refuses to read an old switch when the new ones behind it disagree: read those too.
+        return tuple(_read(reader) for reader in (*_READERS, *_precision_readers()))
 
 
 def _read(reader: Callable[[], Hashable]) -> Hashable:

@@ -1,4 +1,4 @@
-"""A partition's whole life on a GPU made of CPU memory: observe, capture, compare, serve, let go."""
+"""A partition's whole life on a GPU of CPU memory: observe, capture, compare, serve, let go."""
 
 from __future__ import annotations
 
