@@ -291,6 +291,9 @@ class _Progress:
     def __call__(self, what: str, done: int, total: int) -> None:
         if not self._terminal or time.monotonic() - self._started < self._PATIENCE:
             return
+        if done >= total:
+            self.clear()
+            return
         filled = 24 * done // max(total, 1)
         bar = "#" * filled + "." * (24 - filled)
         sys.stderr.write(f"\r{what:8} [{bar}] {done}/{total} files ")
