@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from pygraph_lint.fixes.source import FUNCTIONS, Function, Source
 
@@ -160,6 +161,7 @@ def loads(function: ast.AST, name: str) -> list[ast.Name]:
     ]
 
 
+@lru_cache(maxsize=4)
 def parents(root: ast.AST) -> dict[ast.AST, ast.AST]:
     """Each node's parent, below ``root``."""
     return {child: node for node in ast.walk(root) for child in ast.iter_child_nodes(node)}

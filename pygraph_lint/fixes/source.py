@@ -7,6 +7,7 @@ Positions: ``ast`` counts UTF-8 bytes, findings and edits count characters; ever
 from __future__ import annotations
 
 import ast
+import bisect
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -127,9 +128,10 @@ class Source:
 
     def path(self, start: int, end: int) -> list[ast.AST]:
         """The nodes around ``start:end``, from the module to the innermost one that covers it."""
+        row = self.location(start).row
         path: list[ast.AST] = [self.tree]
         while True:
-            for child in _placed_children(path[-1]):
+            for child in _children_at(path[-1], row):
                 low, high = self.span(child)
                 if low <= start and end <= high:
                     path.append(child)
@@ -138,14 +140,31 @@ class Source:
                 return path
 
 
-def _placed_children(node: ast.AST) -> Iterator[ast.AST]:
-    """Children with a position; those without (arguments, comprehensions, with items) are looked
-    through.
+def _children_at(node: ast.AST, row: int) -> Iterator[ast.AST]:
+    """Children with a position that may hold a line; those without one are looked through.
+
+    Of a block, only the last statement that starts at or above the line, and the few on one line
+    with it: blocks may be long, and are in order.
     """
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.stmt, ast.expr, ast.keyword, ast.arg, ast.excepthandler)):
+    for _, value in ast.iter_fields(node):
+        children = value if isinstance(value, list) else [value]
+        if len(children) > _LONG and isinstance(children[0], ast.stmt):
+            last = bisect.bisect_right(children, row, key=_first_line)
+            first = bisect.bisect_left(children, _first_line(children[last - 1]), key=_first_line)
+            children = children[max(first - 1, 0) : last] if last else []
+        for child in children:
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 yield from child.decorator_list
-            yield child
-        else:
-            yield from _placed_children(child)
+            if isinstance(child, (ast.stmt, ast.expr, ast.keyword, ast.arg, ast.excepthandler)):
+                yield child
+            elif isinstance(child, ast.AST):
+                yield from _children_at(child, row)
+
+
+_LONG = 8
+
+
+def _first_line(statement: ast.stmt) -> int:
+    """The line a statement starts on, its decorators included."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(item.lineno for item in decorators)])

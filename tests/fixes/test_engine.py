@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import time
 
 import pytest
 
 from pygraph_lint.findings import Edit, Fix, Location
 from pygraph_lint.fixes.engine import apply, fix_text
 from pygraph_lint.fixes.layout import wrap
+from pygraph_lint.fixes.source import Source
 from tests.fixes.support import decline, expect, finding, marked, offer
 
 
@@ -128,3 +130,24 @@ def test_long_lines_break_at_brackets(line: str, lines: list[str]) -> None:
     assert wrap(line, 26) == lines
     if line[0] != " ":
         assert ast.dump(ast.parse("\n".join(lines))) == ast.dump(ast.parse(line))
+
+
+def test_places_are_found_in_long_files() -> None:
+    body = "".join(f"@d(\n{n})\ndef f{n}(x):\n    a = 1; b = 2; print({n})\n\n" for n in range(50))
+    source = Source(body)
+    for wanted in ("print(0)", "print(7)", "print(49)", "a = 1", "b = 2", "7)\ndef", "f33"):
+        start = body.index(wanted)
+        path = source.path(start, start + 1)
+        low, high = source.span(path[-1])
+        assert low <= start < high
+        assert high - low < 60
+
+
+def test_thousands_of_findings_take_seconds() -> None:
+    text = "import torch\n" + "def f(x):\n    «print(x)»\n" * 3000
+    plain, spans = marked(text)
+    findings = [finding(plain, span, "PG501") for span in spans[:300]]
+    started = time.process_time()
+    fixes = fix_text(plain, findings)
+    assert all(fix is not None and fix.applicability == "unsafe" for fix in fixes)
+    assert time.process_time() - started < 5
