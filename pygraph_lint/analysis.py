@@ -1,4 +1,4 @@
-"""From the files of one project to findings: facts of each file, linked, checked; all of it cached."""
+"""From the files of one project to findings: facts of each file, linked, checked, all cached."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Below this much source, in bytes, starting processes costs more than it saves.
 _WORTH_PROCESSES = 400_000
 _CHUNK = 150_000
-# A file written this shortly (ns) before it was looked at may change again without a new time stamp.
+# A file written this shortly (ns) before it was looked at may change again under the same time stamp.
 _RACY = 2_000_000_000
 
 Progress = Callable[[str, int, int], None]
@@ -178,7 +178,7 @@ class Project:
             self._records.pop(relative, None)
 
     def offers(self, files: Mapping[Path, tuple[str, Sequence[Finding]]]) -> dict[Path, Fixes]:
-        """The rewrites offered for each file's findings, in their order; files are given with text."""
+        """What is offered for each file's findings, in their order; files are given with text."""
         named = {str(path): given for path, given in files.items()}
         found = self._offers.of(named)
         if not self._overlay:

@@ -62,7 +62,7 @@ def read(path: Path) -> dict[str, Counter[str]]:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["version"] != VERSION:
             raise SettingsError(
-                f"{path}: is a baseline of version {data['version']}, this reads version {VERSION}; "
+                f"{path}: is a baseline of version {data['version']}, not {VERSION}; "
                 "write it again with --write-baseline"
             )
         return {

@@ -57,7 +57,7 @@ def tool_key() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What the file system says of a file; a different signature means a new look at its content."""
+    """What the file system says of a file; another signature means a new look at its content."""
 
     size: int
     modified: int
@@ -80,7 +80,7 @@ class Cache:
 
     @classmethod
     def of_project(cls, top: Path | None, base: Path) -> Cache:
-        """The entries of the project at ``base`` below the cache folder ``top`` (None: no cache)."""
+        """The entries of the project at ``base``, below the folder ``top`` (None: no cache)."""
         if top is None:
             return cls(None)
         mine = top / tool_key()

@@ -25,7 +25,7 @@ def _as_dict(rule: Rule) -> dict[str, Any]:
 
 
 def rule(code: str, form: str) -> int:
-    """Print one rule, given by code or name; the exit code. Raises SettingsError if there is none."""
+    """Print the rule of a code or name; the exit code. Raises SettingsError if there is none."""
     known = load()
     found = known.get(code.upper()) or next((r for r in known.values() if r.name == code), None)
     if found is None:

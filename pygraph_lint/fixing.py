@@ -134,7 +134,7 @@ def _with_newline(fix: Fix, newline: str) -> Fix:
 
 
 def _helped(path: Path, before: Iterable[Finding], after: Iterable[Finding], made: Made) -> bool:
-    """Whether the file still parses and has, for each fix made, a finding less of the fix's rule."""
+    """Whether the file still parses and has, for each fix made, a finding less of its rule."""
     name = str(path)
     now = Counter(finding.code for finding in after if finding.filename == name)
     if any(now[code] for code in ALWAYS):

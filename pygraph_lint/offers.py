@@ -1,4 +1,4 @@
-"""The rewrites offered for findings: worked out once for a text and its findings, and remembered."""
+"""The rewrites offered for findings: worked out once for a text and its findings, then kept."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def read_table(table: Mapping[str, object], path: Path, text: str) -> Settings:
 
 
 def _line_of(word: str, text: str) -> int:
-    """The line that says ``word``, in our table if that has a heading; 1 if none can be made out."""
+    """The line that says ``word``, in our table if that has a heading; 1 if there is none."""
     heading = re.search(r"^\s*\[\s*tool\s*\.\s*.?pygraph-lint", text, re.MULTILINE)
     found = re.compile(re.escape(word)).search(text, heading.end() if heading else 0)
     return text.count("\n", 0, found.start()) + 1 if found else 1

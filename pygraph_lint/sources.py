@@ -122,7 +122,7 @@ def _usual_newline(text: str) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    r"""The lines of ``text`` without their ends, split where Python does: at \n, \r\n and \r only."""
+    r"""The lines of ``text`` without their ends, split as Python does: at \n, \r\n and \r only."""
     return _NEWLINE.split(text)
 
 

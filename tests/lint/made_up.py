@@ -147,7 +147,7 @@ def broken_programs(draw: st.DrawFn) -> str:
 
 
 def library_files() -> list[Path]:
-    """Every Python file of the running interpreter's standard library, tests of its own included."""
+    """Every Python file of this interpreter's standard library, its tests included."""
     top = Path(sysconfig.get_path("stdlib"))
     return sorted(
         path

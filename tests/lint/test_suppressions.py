@@ -171,7 +171,8 @@ def test_unused_is_not_said_of_rules_that_were_not_looked_for(lint: Lint) -> Non
 def test_adding_where_a_comment_can_stand(lint: Lint) -> None:
     text = SYNCS.replace(
         BODY,
-        '        peak = (x.amax().item() + \\\n            x.amin().item() + len("""\n  """)\n        )',
+        "        peak = (x.amax().item() + \\\n"
+        '            x.amin().item() + len("""\n  """)\n        )',
     )
     lint.write({"model.py": text})
     assert len(lint("model.py").lines) == 2
