@@ -1,7 +1,8 @@
 """Measure where tiny models break, synchronise and make host tensors; score the linter on it.
 
 Steps: observe (models not yet in the records), merge (records to truth table), score (run the
-linter, compare), all three by default; compare-gpu (the pretended device against a real one).
+linter, compare), all three by default; compare-gpu (the pretended device against a real one);
+report (docs/accuracy.md).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.lint_truth.gpu_compare import compare, gpu_sites
+from benchmarks.lint_truth.report import accuracy_page
 from benchmarks.lint_truth.score import (
     HALVES,
     Finding,
@@ -202,6 +204,14 @@ def _compare(arguments: argparse.Namespace) -> None:
         )
 
 
+def _report(arguments: argparse.Namespace) -> None:
+    """Write docs/accuracy.md from the results."""
+    results = (arguments.score, arguments.truth, arguments.gpu_sites)
+    page = accuracy_page(*(json.loads(path.read_text()) for path in results))
+    arguments.page.write_text(page)
+    print(f"written: {arguments.page}")
+
+
 def _all(arguments: argparse.Namespace) -> None:
     """Measure, merge, score."""
     _observe(arguments)
@@ -215,6 +225,7 @@ STEPS = {
     "merge": _merge,
     "score": _score,
     "compare-gpu": _compare,
+    "report": _report,
 }
 
 
@@ -232,6 +243,7 @@ def main() -> int:
     )
     parser.add_argument("--gpu", type=Path, help="compare-gpu: what gpu_syncs wrote")
     parser.add_argument("--gpu-sites", type=Path, default=results / "lint_truth_gpu.json")
+    parser.add_argument("--page", type=Path, default=root / "docs" / "accuracy.md")
     parser.add_argument("--list", choices=HALVES, help="print that half's misses and false alarms")
     parser.add_argument("--models", nargs="*", default=[], help="only these, measured again")
     parser.add_argument("--again", action="store_true", help="measure every model again")

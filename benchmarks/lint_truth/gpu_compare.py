@@ -13,14 +13,14 @@ Place = tuple[str, int]
 PASSES = {
     "sync": ("ghost", frozenset({"sync", "h2d", "d2h"})),
     "sync_compiling": ("ghost_compiling", frozenset({"sync", "h2d", "d2h"})),
-    "copies": ("ghost_compiling", frozenset({"host_tensor", "h2d", "d2h"})),
+    "copies": ("ghost_compiling", frozenset({"host_tensor"})),
 }
 
 #: Events of a GPU pass that count.
 GPU_KINDS = {
     "sync": frozenset({"sync"}),
     "sync_compiling": frozenset({"sync"}),
-    "copies": frozenset({"host_tensor", "h2d", "d2h"}),
+    "copies": frozenset({"host_tensor"}),  # torch.tensor(...) is hidden from a dispatch mode
 }
 
 

@@ -1,0 +1,50 @@
+"""The accuracy page is made of the results' own numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.lint_truth.report import accuracy_page, reason_of
+
+
+def numbers(found: int, sites: int) -> dict[str, Any]:
+    return {"found": found, "sites": sites, "recall": found / sites}
+
+
+def part(found: int) -> dict[str, Any]:
+    kinds = ("breaks", "syncs", "host_tensors", "syncs_and_host_tensors")
+    counts = {"right": 9, "wrong": 1, "untraced": 2, "unjudged": 3, "precision": 0.9}
+    lists = {
+        "missed_breaks": [{"text": "t", "what": ["break: Unknown"], "places": ["a.py:1"]}],
+        "missed_syncs": [{"text": "t", "what": ["h2d: to"], "places": ["a.py:2", "a.py:3"]}],
+        "missed_host_tensors": [],
+        "false_alarms": [{"code": "PG301", "places": ["a.py:4"]}],
+    }
+    return {**{kind: numbers(found, 10) for kind in kinds}, "precision": counts, **lists}
+
+
+def test_page() -> None:
+    score = {
+        "environment": {"torch": "2.13.0"},
+        "all": part(8),
+        "halves": {"tune": part(7), "held-out": part(9)},
+        "corpus": {"sites": 206, "found": 190, "confirmed": 147, "confirmed_found": 143},
+    }
+    truth = {"models": {"A": {"package": "timm", "family": "a"}}}
+    named = {"lines": 30, "runs": 4, "lines_named": 29, "only_pretended": []}
+    gpu = {
+        "environment": {"device": "GPU", "torch": "2.11.0"},
+        "comparison": {"sync": named, "sync_compiling": named},
+    }
+    page = accuracy_page(score, truth, gpu)
+    assert "| graph breaks found | 8 of 10, 80.0 % | 7 of 10, 70.0 % | 9 of 10, 90.0 % |" in page
+    assert "1 models (1 of timm; 1 families)" in page
+    assert "names 29 of them" in page
+    assert "| synchronisation | 4 | where the moved tensor was made" in page
+    assert "| PG301 | 2 | `a.py:4` |" in page
+    assert "206 break locations" in page
+
+
+def test_reasons_are_told_by_what_happened() -> None:
+    assert "index" in reason_of(["h2d: index with host indices"])
+    assert reason_of(["something new"]) == "not classified"
