@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.names import assigned_values, own_nodes
 from pygraph_lint.fixes.proposal import Declined, Proposal
 
 CODES = ("PG504",)
@@ -37,6 +37,9 @@ def propose(proposal: Proposal) -> None:
     proposal.need(
         "several", draws > 1 or loops, "one draw breaks the graph no more than the call would"
     )
+    results = [node.value for node in nodes if isinstance(node, ast.Return)]
+    numbers = bool(results) and all(_from_numpy(proposal, function, it) for it in results)
+    proposal.need("host-result", numbers, "what the function returns may be a tensor")
     generator = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
     proposal.need(
         "returns", not generator, "a generator runs where it is used, not where it is called"
@@ -44,3 +47,16 @@ def propose(proposal: Proposal) -> None:
     start = proposal.source.line_start(function.lineno)
     line = f"@{use_torch(proposal)}.compiler.disable{proposal.source.newline}"
     proposal.replace(start, start, line)
+
+
+def _from_numpy(proposal: Proposal, function: ast.FunctionDef, node: ast.expr | None) -> bool:
+    """Whether a result is made by numpy: a call of it, or a name that only ever holds such."""
+    if isinstance(node, ast.Name):
+        values = assigned_values(function, node.id) or []
+        calls = [value for value in values if isinstance(value, ast.Call)]
+        return (
+            bool(values)
+            and len(calls) == len(values)
+            and all(_from_numpy(proposal, function, call) for call in calls)
+        )
+    return node is not None and (proposal.names.callee(node) or "").startswith("numpy.")

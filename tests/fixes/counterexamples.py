@@ -556,18 +556,38 @@ CASES = [
         "PG504",
         _host(
             "class A:\n    def forward(self, x):\n",
-            "        for _ in range(2):\n            y = «np.random.normal()»",
+            "        for _ in range(2):\n            y = «np.random.normal()»\n"
+            "        return np.sin(y)\n",
         ),
     ),
-    Case("host_function", "bare", "PG504", _host("@cache\ndef f(x):\n", _DRAWS)),
+    Case(
+        "host_function",
+        "bare",
+        "PG504",
+        _host("@cache\ndef f(x):\n", _DRAWS + "    return np.sin(y)\n"),
+    ),
     Case(
         "host_function",
         "host-only",
         "PG504",
-        _host("def f(x):\n", _DRAWS + "    return torch.sin(x)\n"),
+        _host("def f(x):\n", _DRAWS + "    z = torch.sin(x)\n    return np.sin(y)\n"),
     ),
     Case(
-        "host_function", "several", "PG504", _host("def f(x):\n", "    y = «np.random.normal()»\n")
+        "host_function",
+        "several",
+        "PG504",
+        _host("def f(x):\n", "    y = «np.random.normal()»\n    return np.sin(y)\n"),
     ),
-    Case("host_function", "returns", "PG504", _host("def f(x):\n", _DRAWS + "    yield x\n")),
+    Case(
+        "host_function",
+        "host-result",
+        "PG504",
+        _host("def f(x):\n", _DRAWS + "    return x + 1\n"),
+    ),
+    Case(
+        "host_function",
+        "returns",
+        "PG504",
+        _host("def f(x):\n", _DRAWS + "    yield x\n    return np.sin(y)\n"),
+    ),
 ]
