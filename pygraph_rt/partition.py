@@ -16,7 +16,7 @@ import torch
 from . import capture, outputs, verification
 from .disposal import Disposal
 from .driver import Driver
-from .errors import DriverError, PygraphError, Unprovable
+from .errors import DriverError, Unprovable
 from .options import Options
 from .replay import Platform, Replay, alignment_class
 from .report import Region
@@ -203,8 +203,8 @@ class Partition:
                 )
             constants = outputs.constants_of(self._function)
             variant.plan = outputs.learn_outputs(results, inputs, constants, trace)
-        except Unprovable as error:
-            self._decline(str(error))
+        except Exception as error:  # the call has been made: its results are what counts
+            self._decline(capture.reason_of(error))
             return results
         variant.requests = trace.requests
         variant.addresses = {
@@ -236,7 +236,7 @@ class Partition:
                 self._dynamic,
                 environment.disposal.add,
             )
-        except (PygraphError, RuntimeError, ValueError, TypeError, AssertionError) as error:
+        except Exception as error:  # whatever it is, this call still has its ordinary path
             self._decline(capture.reason_of(error))
             return self._ordinary(args, "declined")
         finally:
@@ -245,7 +245,7 @@ class Partition:
 
     def _try_out(self, variant: Variant, captured: capture.Captured, args: list[Any]) -> Any:
         replay, recordings = captured
-        accepted = False
+        accepted, given = False, len(args)
         try:
             if self._options.verify:
                 poisoned = [t for r in recordings for t in r.poisonable(self._device)]
@@ -261,9 +261,11 @@ class Partition:
                 if results is None:
                     return self._ordinary(args, "its inputs changed during the call")
             accepted = True
-        except (PygraphError, RuntimeError) as error:
-            self._decline(capture.reason_of(error))
+        except Exception as error:
             ran = error.__cause__
+            if given and not args and not isinstance(ran, verification.Ran):
+                raise  # the ordinary path itself failed: that is the caller's error
+            self._decline(capture.reason_of(error))
             if isinstance(ran, verification.Ran):
                 return ran.outputs
             return self._ordinary(args, "declined")

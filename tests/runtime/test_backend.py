@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import asdict
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,14 @@ def test_compile_takes_mode_and_options_together() -> None:
 def test_a_wrong_option_is_named(options: dict[str, object], words: str) -> None:
     with pytest.raises(pygraph_rt.OptionError, match=words):
         pygraph_rt.compile(torch.nn.Linear(1, 1), options=options)
+
+
+def test_the_backend_is_found_by_name_when_the_package_is_installed() -> None:
+    names = {e.name: e.value for e in entry_points(group="torch_dynamo_backends")}
+    if "pygraph" not in names:
+        pytest.skip("the package is not installed, only on the path")
+    assert names["pygraph"] == "pygraph_rt.backend:pygraph"
+    assert torch._dynamo.lookup_backend("pygraph") is pygraph_rt.pygraph
 
 
 def test_options_of_both_sides_are_told_apart() -> None:

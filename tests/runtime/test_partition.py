@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt import capture
+from pygraph_rt import capture, outputs
 from pygraph_rt.errors import DriverError
 from pygraph_rt.options import Options
 from pygraph_rt.partition import Environment, Partition
@@ -224,6 +224,34 @@ def test_too_little_memory_for_the_arena_is_an_ordinary_call(machine: Machine) -
     machine.call()
     assert machine.region.misses == {"too little memory for the arena": 1}
     assert machine.region.state == "serving"
+
+
+def test_an_error_of_the_code_itself_reaches_the_caller(machine: Machine) -> None:
+    machine.call()
+
+    def fail(args: Any) -> None:
+        if machine.gpu.recording is None:
+            raise RuntimeError("the code's own error")
+
+    machine.before = fail
+    with pytest.raises(RuntimeError, match="the code's own error"):
+        machine.partition([machine.aligned(), machine.state])
+    machine.before = lambda args: None
+    machine.environment.disposal.drain()
+    assert machine.gpu.executables == {}
+
+
+def test_results_nobody_foresaw_are_handed_out_all_the_same(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def surprise(*arguments: Any) -> Any:
+        raise KeyError("surprise")
+
+    monkeypatch.setattr(outputs, "learn_outputs", surprise)
+    for _ in range(3):
+        machine.call()
+    assert machine.region.state == "ordinary"
+    assert "KeyError" in machine.region.reason
 
 
 def _no_memory(*size: Any) -> torch.Tensor:
