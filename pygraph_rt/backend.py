@@ -67,7 +67,7 @@ class Backend:
         if reason is None:
             try:
                 _environment()
-            except DriverError as error:
+            except (DriverError, AttributeError) as error:
                 reason = f"{error}; compiling with plain Inductor"
         if reason is not None:
             notice(reason)

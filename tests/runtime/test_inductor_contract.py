@@ -117,6 +117,8 @@ def test_the_installed_torch_has_what_the_adapter_uses() -> None:
     source = inspect.getsource(torch._inductor.codegen.wrapper)
     assert "empty_strided_cuda = torch._C._dynamo.guards._empty_strided_cuda" in source
     assert hasattr(torch._C._dynamo.guards, "_reinterpret_tensor")
+    assert hasattr(torch._C, "_construct_storage_from_data_pointer")
+    assert {"keep_graph"} <= set(inspect.signature(torch.cuda.CUDAGraph.__new__).parameters)
 
 
 def test_the_inner_compile_is_reached_on_every_compile_without_graphs_of_inductors_own() -> None:
