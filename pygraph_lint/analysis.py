@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Below this much source, in bytes, starting processes costs more than it saves.
 _WORTH_PROCESSES = 400_000
 _CHUNK = 150_000
-# A file written this shortly (ns) before it was looked at may change again under the same time stamp.
+# A file written this shortly (ns) before it was looked at may change under the same time stamp.
 _RACY = 2_000_000_000
 
 Progress = Callable[[str, int, int], None]

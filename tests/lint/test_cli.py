@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import resource
+import subprocess
 import sys
-import time
 
 import pytest
 
@@ -186,15 +188,16 @@ def test_rule_and_rules_print_the_catalogue(lint: Lint) -> None:
     assert "did you mean PG20" in wrong.err
 
 
-def test_version_needs_nothing_and_is_fast(lint: Lint) -> None:
-    took = []
+def test_version_is_fast(lint: Lint) -> None:
+    spent = []
     for _ in range(3):
-        start = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = run_process("--version", cwd=lint.folder)
-        took.append(time.perf_counter() - start)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        # CPU time: a busy machine must not fail the test.
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert done.stdout.decode() == f"pygraph-lint {__version__}\n"
-    # Wanted: 0.15 s. Three times that leaves room for a busy machine.
-    assert min(took) < 0.45
+    assert min(spent) < 0.15
 
 
 def test_no_command_imports_torch_or_libcst_to_check(lint: Lint) -> None:
@@ -203,9 +206,6 @@ def test_no_command_imports_torch_or_libcst_to_check(lint: Lint) -> None:
         "import sys; from pygraph_lint.cli import main; main(['model.py', '--no-cache']);"
         "print([m for m in ('torch', 'libcst', 'multiprocessing', 'asyncio') if m in sys.modules])"
     )
-    import os
-    import subprocess
-
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=lint.folder,
