@@ -40,7 +40,7 @@ class Follower:
     then.
     """
 
-    __slots__ = ("_addends", "_cells", "_where", "_words", "base", "nodes")
+    __slots__ = ("_addends", "_cells", "_halves", "_sums", "_where", "_words", "base", "nodes")
 
     def __init__(self, patches: Sequence[Patch], templates: NodeTemplates) -> None:
         self.base = 0
@@ -58,6 +58,8 @@ class Follower:
         halves = np.asarray(places, dtype=np.int64) // 4
         self._where = np.stack([halves, halves + 1], axis=1).reshape(-1)
         self._addends = np.asarray(addends, dtype=np.int64)
+        self._sums = np.empty_like(self._addends)
+        self._halves = self._sums.view(np.uint32)
         self._words = templates.words
 
     def move(self, base: int) -> None:
@@ -67,7 +69,8 @@ class Follower:
             for cell, addend in self._cells:
                 cell.value = base + addend
             return
-        self._words[self._where] = (self._addends + base).view(np.uint32)
+        np.add(self._addends, base, out=self._sums)
+        self._words[self._where] = self._halves
 
 
 class MovingInput:
