@@ -21,7 +21,7 @@ def wrap(line: str, width: int, unit: str = "    ") -> list[str]:
     ``unit`` is one step of indentation. A line with a comment, or without brackets, stays as it
     is.
     """
-    if len(line) <= width:
+    if len(line) <= width or line.endswith("\\"):
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
     pairs = _outer_pairs(line)

@@ -55,9 +55,9 @@ def one_line(text: str) -> str:
         return text
     if "#" in text or text_lines(f"({text})"):
         raise Declined("the expression spans lines, with comments or strings in between")
-    result = lines[0].rstrip()
+    result = lines[0].rstrip(" \t\\")
     for line in lines[1:]:
-        part = line.strip()
+        part = line.strip(" \t\\")
         if part.startswith((")", "]", "}")):
             result = result.removesuffix(",") + part
         elif not part or result.endswith(("(", "[", "{")) or part.startswith("."):

@@ -123,12 +123,13 @@ def test_a_second_run_finds_nothing_to_change() -> None:
             "x[aaaaaaaaaaaa, bbbbbbbbbbbbbbb]",
             ["x[", "    aaaaaaaaaaaa,", "    bbbbbbbbbbbbbbb", "]"],
         ),
+        ("x = function(aaaaaaaaaaaaaa) \\", ["x = function(aaaaaaaaaaaaaa) \\"]),
         ("x = function(aaaa, bbb)  # why so", ["x = function(aaaa, bbb)  # why so"]),
     ],
 )
 def test_long_lines_break_at_brackets(line: str, lines: list[str]) -> None:
     assert wrap(line, 26) == lines
-    if line[0] != " ":
+    if line[0] != " " and line[-1] != "\\":
         assert ast.dump(ast.parse("\n".join(lines))) == ast.dump(ast.parse(line))
 
 
@@ -151,3 +152,13 @@ def test_thousands_of_findings_take_seconds() -> None:
     fixes = fix_text(plain, findings)
     assert all(fix is not None and fix.applicability == "unsafe" for fix in fixes)
     assert time.process_time() - started < 5
+
+
+def test_continued_lines_are_joined() -> None:
+    expect(
+        "import torch\ndef f(x):\n"
+        "    assert «x.max() < 3» \\\n        and x.min() \\\n        > 0\n",
+        "import torch\ndef f(x):\n    assert (x.max() < 3) & (x.min() > 0)\n",
+        "PG304",
+        "unsafe",
+    )
