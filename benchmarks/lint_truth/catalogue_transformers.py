@@ -323,11 +323,7 @@ def special() -> list[Entry]:
         _model("MMGroundingDinoModel", {"num_queries": 4}),
         _model("PerceiverModel", {}, {"inputs": normal(BATCH, 12, 64)}),
         _model("FastSpeech2ConformerModel", modes=("eval",)),
-        _model(
-            "RTDetrModel",
-            {"backbone_config": {"depths": [1, 1, 1, 1], "layer_type": "basic"}, "num_queries": 12},
-        ),
-        _model("LongcatFlashModel", {"head_dim": 16, "qk_rope_head_dim": 16}),
+        _model("LongcatFlashModel", {**_HEADS, "head_dim": 16, "qk_rope_head_dim": 16}),
         _model(
             "DbrxModel",
             {
@@ -395,31 +391,11 @@ def special() -> list[Entry]:
             {"image_token_id": 4, "vision_config": {"image_size": [64, 64]}},
             {"input_ids": text_with_images(4), "pixel_values": normal(BATCH, 3, 64, 64)},
         ),
-        _model(
-            "Phi4MultimodalAudioModel",
-            {},
-            {"hidden_states": normal(BATCH, 64, 80), "mask": ones(BATCH, 64, dtype=torch.bool)},
-        ),
         _model("PeAudioEncoder", {}, {"input_values": normal(BATCH, 1, 6400)}),
         _model("Qwen3_5MoeTextModel", {"num_hidden_layers": 4, "num_experts_per_tok": 2}),
         _model("Qwen3_5TextModel", {"num_hidden_layers": 4}),
         _model("Lfm2MoeModel", {"layer_types": ["conv", "full_attention"]}),
         _model("EsmModel", {"vocab_size": 100, "mask_token_id": 32, "pad_token_id": 1}),
-        _model(
-            "XCLIPModel",
-            {"vision_config": {"num_frames": FRAMES}},
-            {"pixel_values": normal(BATCH, FRAMES, 3, IMAGE, IMAGE)},
-        ),
-        _model(
-            "Idefics3Model",
-            {"image_token_id": 4},
-            {"pixel_values": normal(BATCH, 1, 3, IMAGE, IMAGE), "input_ids": text_with_images(4)},
-        ),
-        _model(
-            "SmolVLMModel",
-            {"image_token_id": 4},
-            {"pixel_values": normal(BATCH, 1, 3, IMAGE, IMAGE), "input_ids": text_with_images(4)},
-        ),
         _model(
             "BartForSequenceClassification",
             {},
