@@ -122,8 +122,9 @@ def merge(
 
 
 #: Dynamo reports that do not speak of the line's own code: an internal error, or a comprehension
-#: whose frame was compiled alone after its caller had fallen back to eager.
-ARTEFACTS = ("Missing tp_iternext",)
+#: whose frame was compiled alone after its caller had fallen back to eager, or a `raise` that the
+#: model really runs into when compiled.
+ARTEFACTS = ("Missing tp_iternext", "Observed exception")
 
 
 def _break_kind(kind: str) -> str:
