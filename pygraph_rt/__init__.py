@@ -15,6 +15,7 @@ except ImportError:
 from .backend import compile, pygraph
 from .errors import DriverError, OptionError, PygraphError, Unprovable
 from .options import Options
+from .registration import make_known
 from .report import Report, report
 
 __all__ = [
@@ -28,3 +29,5 @@ __all__ = [
     "pygraph",
     "report",
 ]
+
+make_known()
