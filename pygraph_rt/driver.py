@@ -198,8 +198,7 @@ class Driver:
         self._call("cuDriverGetVersion", ctypes.byref(value))
         return value.value
 
-    # -- graphs ------------------------------------------------------------------------------------
-    # -----------------
+    # -- graphs
 
     def nodes(self, graph: int) -> list[int]:
         """Node handles in creation order."""
@@ -367,8 +366,7 @@ class Driver:
         self._call("cuStreamCreate", ctypes.byref(stream), ctypes.c_uint(1))
         return int(stream.value or 0)
 
-    # -- addresses ---------------------------------------------------------------------------------
-    # -----------------
+    # -- addresses
 
     def memory_kind(self, address: int) -> str | None:
         """ "device" or "host" for an address CUDA knows, None for any other word
@@ -483,8 +481,8 @@ def _field_addresses(params: KernelParams, layout: list[tuple[int, int]]) -> tup
 
 
 def access_window_bytes(attributes: tuple[tuple[int, bytes], ...]) -> int:
-    """Bytes of the persisting-L2 window among launch attributes: it holds an address that cannot be
-    patched.
+    """Bytes of the persisting-L2 window among launch attributes: it holds an address that cannot
+    be patched.
     """
     for attribute, value in attributes:
         if attribute == _ACCESS_POLICY_WINDOW:

@@ -37,8 +37,8 @@ class Block:
 
 
 class Range(NamedTuple):
-    """Addresses [base - before, base + size + after) stand for `block`; offsets count from `base`,
-    in bytes.
+    """Addresses [base - before, base + size + after) stand for `block`; offsets count from
+    `base`, in bytes.
     """
 
     base: int

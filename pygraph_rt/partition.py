@@ -26,9 +26,7 @@ Function = Callable[[list[Any]], Any]
 
 @dataclass
 class Variant:
-    """What is known of the calls that share a key: integers, shapes, alignments, global
-    switches.
-    """
+    """What is known of the calls that share a key: integers, shapes, alignments, global switches."""
 
     calls: int = 0
     threads: set[int] = field(default_factory=set)
@@ -42,8 +40,8 @@ class Variant:
 class Environment:
     """What partitions share: the driver, torch's answers, and the place where graphs are freed.
 
-    `capturing` is held from a capture's begin until its pools are gone: torch ends the process when
-    a pool is given back while another capture is under way.
+    `capturing` is held from a capture's begin until its pools are gone: torch ends the process
+    when a pool is given back while another capture is under way.
     """
 
     driver: Driver
@@ -103,7 +101,6 @@ class Partition:
         return self._unserved(args)
 
     # -- the slow path
-    # ----------------------------------------------------------------------------------------------
 
     def _unserved(self, args: list[Any]) -> Any:
         platform = self._environment.platform
@@ -181,8 +178,8 @@ class Partition:
         return found
 
     def _observe(self, variant: Variant, args: list[Any], thread: int) -> Any:
-        """One ordinary call, watched: which allocations become outputs, and whether random numbers
-        are drawn.
+        """One ordinary call, watched: which allocations become outputs, and whether random
+        numbers are drawn.
         """
         self.region.ordinary += 1
         try:
@@ -289,12 +286,11 @@ class Partition:
         region.nodes, region.words = replay.nodes, replay.words
         region.arena_bytes = max(region.arena_bytes, replay.arena_bytes)
 
-    # -- leaving -----------------------------------------------------------------------------------
-    # -----------------
+    # -- leaving
 
     def _after_failure(self, error: Exception, args: list[Any]) -> Any:
-        """A served call that could not be launched runs on the ordinary path; nothing was launched
-        or written.
+        """A served call that could not be launched runs on the ordinary path; nothing was
+        launched or written.
         """
         if isinstance(error, torch.OutOfMemoryError):
             return self._ordinary(args, "too little memory for the arena")
@@ -329,8 +325,8 @@ class Partition:
         self._environment.disposal.drain()
 
     def refresh(self) -> None:
-        """Bring the region's counters up to date; they are kept where they cost nothing on a served
-        call.
+        """Bring the region's counters up to date; they are kept where they cost nothing on a
+        served call.
         """
         replays = [v.replay for v in list(self._variants.values()) if v.replay is not None]
         self.region.served = self._past_launches + sum(r.launches for r in replays)

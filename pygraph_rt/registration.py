@@ -1,5 +1,5 @@
-"""The name `backend="pygraph"`: known through the package's entry point, or, in a source tree that
-is not installed, through Dynamo's table of backends.
+"""The name `backend="pygraph"`: known through the package's entry point, or, in a source tree
+that is not installed, through Dynamo's table of backends.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ def alignment_class(address: int) -> int:
 
 
 class Follower:
-    """The words of one block. `move` writes them for a new address; `nodes` have to be re-submitted
-    then.
+    """The words of one block. `move` writes them for a new address; `nodes` have to be
+    re-submitted then.
     """
 
     __slots__ = ("_addends", "_cells", "_halves", "_sums", "_where", "_words", "base", "nodes")
