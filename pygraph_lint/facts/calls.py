@@ -330,7 +330,8 @@ class Calls(TorchCalls):
 
     def call_numpy(self, name: str, values: list[Value], node: ast.Call) -> Value:
         """numpy functions called on tensors copy them to the host."""
-        if name.startswith("numpy.random.") and not self.context.sinks.has_call(name):
+        draws = name.startswith("numpy.random.") and name != "numpy.random.seed"
+        if draws and not self.context.sinks.has_call(name):
             self.event("effect.numpy-random", span_of(node), name)
         for value in values:
             for part in (value, *(value.items or ())):

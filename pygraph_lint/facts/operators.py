@@ -82,6 +82,8 @@ class Operators(Conditions):
             static = self.truth(node.operand, "branch.not")
             return Value(v.NUMBER, const=None if static is None else not static)
         value = self.ev(node.operand)
+        if value.is_tensor and isinstance(node.op, ast.Invert) and not value.dtype:
+            value = value._replace(dtype="bool")  # ~ is for masks; of integers it is a rarity
         if value.is_tensor:
             return value._replace(flags=value.flags & ~(v.FRESH | v.SYMBOL | v.PLAIN | v.BUFFER))
         if value.kinds == v.NUMBER:
