@@ -15,7 +15,6 @@ import os
 import platform
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -140,17 +139,25 @@ def _merge(arguments: argparse.Namespace) -> None:
     print(f"{len(table['models'])} models, {len(table['sites'])} sites -> {arguments.truth}")
 
 
-def _lint(arguments: argparse.Namespace) -> tuple[list[Finding], list[Finding], float]:
-    """(default-on findings, preview findings, seconds) of the linter on the packages."""
+def _lint(arguments: argparse.Namespace) -> tuple[list[Finding], list[Finding]]:
+    """(default-on findings, preview findings) of the linter on the packages.
+
+    With `--findings FILE` the linter's rows are kept there, and read from there if it exists.
+    """
     from benchmarks.lint_truth.packages import package_roots, relative_name
 
-    started = time.perf_counter()
-    default = read_findings(_run_linter(package_roots(), []), relative_name)
-    seconds = time.perf_counter() - started
+    kept: Path | None = arguments.findings
+    if kept is not None and kept.exists():
+        rows = json.loads(kept.read_text())
+    else:
+        roots = package_roots()
+        rows = {"default": _run_linter(roots, []), "preview": _run_linter(roots, ["--preview"])}
+        if kept is not None:
+            kept.write_text(json.dumps(rows))
+    default = read_findings(rows["default"], relative_name)
     known = {(f.file, f.line, f.code) for f in default}
-    with_preview = read_findings(_run_linter(package_roots(), ["--preview"]), relative_name, True)
-    preview = [f for f in with_preview if (f.file, f.line, f.code) not in known]
-    return default, preview, seconds
+    preview = read_findings(rows["preview"], relative_name, preview=True)
+    return default, [f for f in preview if (f.file, f.line, f.code) not in known]
 
 
 def _run_linter(roots: dict[str, str], options: list[str]) -> list[dict[str, Any]]:
@@ -168,10 +175,9 @@ def _score(arguments: argparse.Namespace) -> None:
     """Run the linter and score its findings on the truth table and the recorded corpus."""
     truth = json.loads(arguments.truth.read_text())
     sources = Sources(_read_source)
-    default, preview, seconds = _lint(arguments)
+    default, preview = _lint(arguments)
     result = score(truth, [*default, *preview], sources.statement, sources.text)
     result["environment"] = truth["environment"]
-    result["linter_seconds"] = round(seconds, 1)
     corpus = json.loads(arguments.corpus.read_text())
     result["corpus"] = corpus_recall(corpus["sites"], truth, default, sources.statement)
     arguments.score.write_text(json.dumps(result, indent=1) + "\n")
@@ -245,6 +251,7 @@ def main() -> int:
     parser.add_argument("--gpu-sites", type=Path, default=results / "lint_truth_gpu.json")
     parser.add_argument("--page", type=Path, default=root / "docs" / "accuracy.md")
     parser.add_argument("--list", choices=HALVES, help="print that half's misses and false alarms")
+    parser.add_argument("--findings", type=Path, help="keep the linter's findings in this file")
     parser.add_argument("--models", nargs="*", default=[], help="only these, measured again")
     parser.add_argument("--again", action="store_true", help="measure every model again")
     parser.add_argument("--stages", nargs="*", default=STAGES, choices=STAGES)
