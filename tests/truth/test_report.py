@@ -30,7 +30,12 @@ def test_page() -> None:
         "halves": {"tune": part(7), "held-out": part(9)},
         "corpus": {"sites": 206, "found": 190, "confirmed": 147, "confirmed_found": 143},
     }
-    truth = {"models": {"A": {"package": "timm", "family": "a"}}}
+    truth = {
+        "models": {
+            "A": {"package": "timm", "family": "a", "modes": {"eval": {"graphs": 1}}},
+            "B": {"package": "timm", "family": "b", "modes": {"eval": {"errors": {}}}},
+        }
+    }
     named = {"lines": 30, "runs": 4, "lines_named": 29, "only_pretended": []}
     gpu = {
         "environment": {"device": "GPU", "torch": "2.11.0"},
