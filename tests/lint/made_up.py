@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -199,3 +200,11 @@ def check_and_mend(paths: list[Path]) -> Iterator[tuple[Path, bytes]]:
     refused = {Path(f.filename) for f in first.findings if f.code in ALWAYS}
     assert not refused & set(first.after)
     yield from first.after.items()
+
+
+def mend_text(text: str) -> int:
+    """How many of one file with this text are changed by mending: 0 or 1."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.py"
+        path.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
+        return len(list(check_and_mend([path])))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.lint.made_up import PROGRAMS, as_models, broken_programs, check_and_mend, library_files
+from tests.lint.made_up import (
+    PROGRAMS,
+    as_models,
+    broken_programs,
+    check_and_mend,
+    library_files,
+    mend_text,
+)
 
 MANY = settings(
     max_examples=1000,
@@ -17,23 +23,16 @@ MANY = settings(
 )
 
 
-def _through(text: str) -> int:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.py"
-        path.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
-        return len(list(check_and_mend([path])))
-
-
 @MANY
 @given(PROGRAMS)
 def test_made_up_programs(text: str) -> None:
-    assert _through(text) <= 1
+    assert mend_text(text) <= 1
 
 
 @MANY
 @given(broken_programs())
 def test_broken_programs(text: str) -> None:
-    assert _through(text) <= 1
+    assert mend_text(text) <= 1
 
 
 @pytest.mark.parametrize("models", [False, True])
