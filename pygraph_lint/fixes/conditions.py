@@ -33,10 +33,10 @@ def with_parentheses(source: Source, node: ast.expr, inside: ast.AST) -> tuple[i
             return start, end
 
 
-def joined(source: Source, parts: list[ast.expr], inside: ast.AST, word: str = "and") -> str:
-    """Operands as they stand in the source, joined by ``and`` (or ``word``)."""
+def joined(source: Source, parts: list[ast.expr], inside: ast.AST) -> str:
+    """Operands as they stand in the source, joined by ``and``."""
     texts = []
     for part in parts:
         start, end = with_parentheses(source, part, inside)
         texts.append(source.text[start:end])
-    return f" {word} ".join(texts)
+    return " and ".join(texts)

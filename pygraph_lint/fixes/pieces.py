@@ -21,14 +21,12 @@ def parse(text: str) -> cst.BaseExpression:
     return cst.parse_expression(text)
 
 
-def with_keywords(text: str, keywords: dict[str, str], drop: tuple[str, ...] = ()) -> str:
+def with_keywords(text: str, keywords: dict[str, str]) -> str:
     """The source of a call with keyword arguments added at the end, in the call's own layout.
 
-    A keyword that is there already gets the new value; those in ``drop`` are removed.
+    A keyword that is there already gets the new value.
     """
     call = cst.ensure_type(parse(text), cst.Call)
-    for name in drop:
-        call = _without_keyword(call, name)
     for name, value in keywords.items():
         present = [
             arg for arg in call.args if arg.keyword is not None and arg.keyword.value == name
@@ -40,23 +38,6 @@ def with_keywords(text: str, keywords: dict[str, str], drop: tuple[str, ...] = (
         else:
             call = _appended(call, name, value)
     return _code(call)
-
-
-def _without_keyword(call: cst.Call, name: str) -> cst.Call:
-    args = list(call.args)
-    for index, arg in enumerate(args):
-        if arg.keyword is not None and arg.keyword.value == name:
-            if index == len(args) - 1 and index > 0:
-                before = args[index - 1]
-                ending = (
-                    arg.comma if isinstance(arg.comma, cst.Comma) else cst.MaybeSentinel.DEFAULT
-                )
-                args[index - 1] = before.with_changes(
-                    comma=ending, whitespace_after_arg=arg.whitespace_after_arg
-                )
-            del args[index]
-            return call.with_changes(args=args)
-    return call
 
 
 def _between(space: cst.BaseParenthesizableWhitespace) -> cst.BaseParenthesizableWhitespace:
