@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.fix_models import copies
 from benchmarks.fix_models.copies import BEFORE, PACKAGE, VARIANTS
 from benchmarks.fix_models.models import NAMES
-from benchmarks.fix_models.records import digest, named, own_breaks, read
+from benchmarks.fix_models.records import current, digest, named, own_breaks, read
 from benchmarks.fix_models.summary import MODES, left_over, rows, sums
 
 SHOWN_VARIANTS = ("safe", "unsafe")
@@ -29,9 +29,6 @@ SHOWN_VARIANTS = ("safe", "unsafe")
 
 def _fix(arguments: argparse.Namespace) -> None:
     for variant in (BEFORE, *arguments.variants):
-        records = arguments.folder / variant / "records.jsonl"
-        if variant != BEFORE and records.exists():
-            records.unlink()  # they belong to the copy that is made again
         if variant != BEFORE or not (arguments.folder / BEFORE / PACKAGE).exists():
             copies.make(arguments.folder, variant)
 
@@ -63,8 +60,11 @@ def _run_copy(arguments: argparse.Namespace) -> None:
 
 
 def _wanted(arguments: argparse.Namespace, variant: str) -> list[tuple[str, str]]:
-    """(model, mode) pairs to run in a copy, in the order of the list of models."""
-    done = read(arguments.folder / variant)
+    """(model, mode) pairs to run in a copy, in the order of the list of models.
+
+    Those are left out whose record was made with the code that the copy has now.
+    """
+    done = current(arguments.folder, variant)
     before = read(arguments.folder / BEFORE)
     unbroken = _unbroken(arguments.known)
     wanted = []
@@ -97,17 +97,15 @@ def _same_code(folder: Path, variant: str, key: tuple[str, str]) -> dict[str, An
     """The record of another copy whose files, all that the model imports, are the same."""
     if variant == BEFORE:
         return None
-    files = read(folder / BEFORE)[key]["files"]
-    mine = digest(folder / variant, files)
-    for other in (BEFORE, *VARIANTS):
-        record = read(folder / other).get(key)
-        if other == variant or record is None or "error" in record:
-            continue
-        if digest(folder / other, files) != mine:
-            continue
-        if other == BEFORE:
-            record = {**record, "equal": {}, "random_state_equal": True}
-        return {**record, "same_code_as": record.get("same_code_as", other)}
+    first = read(folder / BEFORE)[key]
+    mine = digest(folder / variant, first["files"])
+    if digest(folder / BEFORE, first["files"]) == mine:
+        same = {"equal": {}, "random_state_equal": True, "code": mine, "same_code_as": BEFORE}
+        return {**first, **same}
+    for other in VARIANTS:
+        record = read(folder / other).get(key, {})
+        if other != variant and record.get("code") == mine:
+            return {**record, "same_code_as": record.get("same_code_as", other)}
     return None
 
 
@@ -132,6 +130,7 @@ def _run_jobs(
         raise RuntimeError(f"{PACKAGE} is imported from {copies.installed()}, not from {where}")
     entries = {entry.name: entry for entry in catalogue()}
     before = (arguments.folder / BEFORE).resolve()
+    first = read(before)
     jobs = [
         (":".join(key), functools.partial(look, entries[key[0]], key[1], where, before))
         for key in keys
@@ -140,6 +139,8 @@ def _run_jobs(
     for number, records in enumerate(run_all(jobs, arguments.workers, arguments.seconds), start=1):
         # A killed job has a record without a model: its label names it.
         for record in (named(one, one.get("label", "")) for one in records[-1:]):
+            key = (record["model"], record["mode"])
+            record["code"] = digest(where, first.get(key, record).get("files", ()))
             stream.write(json.dumps(record) + "\n")
             print(f"[{number}/{len(jobs)}] {variant} {_line(record)}", flush=True)
         stream.flush()
@@ -162,7 +163,7 @@ def _report(arguments: argparse.Namespace) -> None:
 
     folder = arguments.folder
     variants = [name for name in VARIANTS if read(folder / name)]
-    records = {name: read(folder / name) for name in (BEFORE, *variants)}
+    records = {name: current(folder, name) for name in (BEFORE, *variants)}
     changed = {name: copies.changed_lines(folder, name) for name in variants}
     executed = {key: one.get("files", []) for key, one in records[BEFORE].items()}
     table = rows(records, executed, changed)

@@ -23,6 +23,16 @@ def read(folder: Path) -> dict[Key, Record]:
     return {(row["model"], row["mode"]): row for row in rows}
 
 
+def current(folder: Path, variant: str) -> dict[Key, Record]:
+    """The records of a copy that were made with the code it has now."""
+    first = read(folder / "before")
+    return {
+        key: record
+        for key, record in read(folder / variant).items()
+        if record.get("code") == digest(folder / variant, first.get(key, {}).get("files", ()))
+    }
+
+
 def named(record: Record, label: str) -> Record:
     """The record with its model and mode, which one of a killed job lacks."""
     model, _, mode = label.partition(":")
