@@ -321,7 +321,11 @@ def special() -> list[Entry]:
         _model("DonutSwinModel", {"window_size": 2}),
         _model("GroundingDinoModel", {"num_queries": 4}),
         _model("MMGroundingDinoModel", {"num_queries": 4}),
-        _model("PerceiverModel", {}, {"inputs": normal(BATCH, 12, 64)}),
+        _model(
+            "PerceiverModel",
+            {"num_latents": 16, "d_latents": 64},
+            {"inputs": normal(BATCH, 12, 64)},
+        ),
         _model("FastSpeech2ConformerModel", modes=("eval",)),
         _model("LongcatFlashModel", {**_HEADS, "head_dim": 16, "qk_rope_head_dim": 16}),
         _model(
