@@ -43,6 +43,10 @@ def inputs():
 
 # A call of each callable that a page lists, as a statement.
 BREAKS: dict[str, dict[str, str]] = {
+    "PG303": {
+        "torch._check_tensor_all": "torch._check_tensor_all(y > -9)",
+        "torch._check_tensor_all_with": "torch._check_tensor_all_with(ValueError, y > -9)",
+    },
     "PG408": {
         "torch.corrcoef": "torch.corrcoef(y)",
         "torch.cov": "torch.cov(y)",
