@@ -77,7 +77,9 @@ def _by_model(records: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], dic
     grouped: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
     for record in records:
         if "stage" in record:
-            grouped[(record["model"], record["mode"])][record["stage"]] = record
+            stages = grouped[(record["model"], record["mode"])]
+            stages[record["stage"]] = record
+            stages.pop("ended", None)  # an earlier measurement's end; this one's comes last
         elif "label" in record:
             model, _, mode = record["label"].partition(":")
             grouped[(model, mode)]["ended"] = record
