@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 Key = tuple[str, int, int]
 BUILTINS = frozenset(dir(builtins))
 
+# Evidence that lies in the call itself.
+_EVIDENT = {
+    "host.factory": "the call has no device=, so its result is made on the host",
+    "host.scalar-tensor": "the number is on the host",
+    "host.data-tensor": "the data is on the host",
+    "effect.log": "`{subject}` is a method of a logger",
+    "effect.parameter-made": "`{subject}` makes parameters",
+    "effect.context": "a with statement enters `{subject}`",
+    "effect.numpy-random": "`{subject}` is numpy's generator",
+    "call": "the name resolves to `{subject}`",
+}
+
 
 class Frame:
     """What happens in one function.
@@ -66,6 +78,8 @@ class Frame:
                 needs = needs + about.needs
             if about.why:
                 evidence = (about.why,)
+        if not evidence and kind in _EVIDENT:
+            evidence = (_EVIDENT[kind].format(subject=subject),)
         key = (kind, span.line, span.column)
         old = self.events.get(key)
         if old is not None and (len(old.needs) <= len(needs)) and not notes:

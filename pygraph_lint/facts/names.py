@@ -42,19 +42,19 @@ def imports_of(
 
 def module_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Statements that run at import, through if / try / with blocks at the top level."""
-    for statement in body:
+    stack = list(reversed(body))
+    while stack:
+        statement = stack.pop()
         yield statement
+        inner: list[ast.stmt] = []
         if isinstance(statement, (ast.If, ast.For, ast.While)):
-            yield from module_statements(statement.body)
-            yield from module_statements(statement.orelse)
+            inner = [*statement.body, *statement.orelse]
         elif isinstance(statement, ast.With):
-            yield from module_statements(statement.body)
+            inner = statement.body
         elif isinstance(statement, ast.Try):
-            yield from module_statements(statement.body)
-            for handler in statement.handlers:
-                yield from module_statements(handler.body)
-            yield from module_statements(statement.orelse)
-            yield from module_statements(statement.finalbody)
+            handled = [inside for handler in statement.handlers for inside in handler.body]
+            inner = [*statement.body, *handled, *statement.orelse, *statement.finalbody]
+        stack += reversed(inner)
 
 
 class Names:

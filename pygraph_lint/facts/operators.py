@@ -46,7 +46,11 @@ class Operators(Conditions):
             if operator is ast.Mod:
                 self.formatted(right, node)
             return v.TEXT_VALUE
-        if left.kinds == v.SEQUENCE and operator is ast.Mult and (right.needs or not right.is_tensor):
+        if (
+            left.kinds == v.SEQUENCE
+            and operator is ast.Mult
+            and (right.needs or not right.is_tensor)
+        ):
             return Value(v.SEQUENCE, item=v.element(left))
         if kinds & v.TENSOR:
             if (left.kinds | right.kinds) & v.SEQUENCE and operator is ast.Add:
