@@ -47,7 +47,7 @@ class ModuleContext(Annotations):
         """Collect classes and functions, then interpret them: constructors first."""
         self.facts.bindings = {name: target for name, target in self.bindings.items() if target}
         self.collect_values()
-        functions = list(self.collect(self.tree.body, self.module, ""))
+        functions = _told_apart(list(self.collect(self.tree.body, self.module, "")))
         for class_name, class_node in self.class_nodes.items():
             self.class_level(class_name, class_node)
         for name, node, owner in functions:
@@ -328,6 +328,18 @@ class ModuleContext(Annotations):
                 if base not in self.facts.classes and base not in _CLOSED_BASES | ops.MODULE_BASES:
                     return True
         return False
+
+
+def _told_apart(
+    functions: list[tuple[str, FunctionNode, str]],
+) -> list[tuple[str, FunctionNode, str]]:
+    """A name that is defined again (property setters, fallbacks) gets its line added."""
+    seen: set[str] = set()
+    told: list[tuple[str, FunctionNode, str]] = []
+    for name, node, owner in functions:
+        told.append((f"{name}@{node.lineno}" if name in seen else name, node, owner))
+        seen.add(name)
+    return told
 
 
 def _guessed(

@@ -53,7 +53,11 @@ class Project:
         self._lineages: dict[str, tuple[str, ...]] = {}
         self._confirmed: dict[Need, bool] = {}
         self._nested: dict[str, list[str]] = defaultdict(list)
+        self._again: dict[str, list[str]] = defaultdict(list)  # later definitions of a name
         for name in self.functions:
+            first, again, _ = name.partition("@")
+            if again and first in self.functions:
+                self._again[first].append(name)
             outer, mark, _ = name.partition(".<locals>.")
             if mark:
                 self._nested[outer].append(name)
@@ -219,6 +223,8 @@ class Project:
             if facts is None or facts.ends_region:
                 continue
             self._parents[name] = (parent, step, certain)
+            for other in self._again.get(name, ()):
+                queue.append((other, name, f"is {short(name)}, defined again"))
             for decorator in facts.decorators:
                 wrapper = self.symbol(decorator)
                 for inner in self._nested.get(wrapper or "", ()):

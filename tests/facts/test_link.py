@@ -228,3 +228,19 @@ def test_submodules_pass_their_arguments_on() -> None:
                 return self.inner(x)
     """
     assert events(m=source) == {"m": ["branch.if"]}
+
+
+def test_a_name_defined_twice_is_looked_at_twice() -> None:
+    source = """
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x):
+                return helper(x)
+        if torch.cuda.is_available():
+            def helper(x):
+                print("a")
+        else:
+            def helper(x):
+                print("b")
+    """
+    assert events(m=source) == {"m": ["call", "call"]}
