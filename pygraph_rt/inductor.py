@@ -43,7 +43,7 @@ def torch_version() -> tuple[int, int]:
 
 
 def why_plain() -> str | None:
-    """Why this process can only run plain Inductor, as a sentence; None when graphs are possible."""
+    """Why this process can only run plain Inductor, a sentence; None when graphs are possible."""
     version = torch_version()
     if not OLDEST <= version <= NEWEST:
         return (

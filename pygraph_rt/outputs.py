@@ -51,7 +51,7 @@ class Fresh:
 
 @dataclass(frozen=True)
 class OfInput:
-    """An output that is input `index`, or (not `same`) a view of it `offset` elements further on."""
+    """An output: input `index`, or (not `same`) a view of it `offset` elements further on."""
 
     index: int
     same: bool

@@ -26,7 +26,7 @@ Function = Callable[[list[Any]], Any]
 
 @dataclass
 class Variant:
-    """What is known of the calls that share a key: integers, shapes, alignments, global switches."""
+    """What is known of calls that share a key: integers, shapes, alignments, global switches."""
 
     calls: int = 0
     threads: set[int] = field(default_factory=set)
