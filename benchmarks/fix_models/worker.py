@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import os
@@ -10,7 +9,7 @@ import random
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,21 +21,9 @@ from torch.utils._pytree import tree_flatten_with_path
 from benchmarks.fix_models.compare import Named, difference
 from benchmarks.lint_truth import dynamo_breaks
 from benchmarks.lint_truth.builders import Entry, build
+from benchmarks.lint_truth.worker import quiet, seed_all
 
 Report = Callable[[dict[str, Any]], None]
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Send what the models print to nowhere."""
-    with Path(os.devnull).open("w") as sink, contextlib.redirect_stdout(sink):
-        yield
-
-
-def _seed() -> None:
-    torch.manual_seed(0)
-    random.seed(0)
-    np.random.seed(0)
 
 
 def _named(value: Any) -> Named:
@@ -86,7 +73,7 @@ def computed(entry: Entry, mode: str) -> tuple[dict[str, Named], str]:
     """
     model, inputs = build(entry, mode)
     parts = {"state": _named(model.state_dict()), "inputs": _named(inputs)}
-    _seed()
+    seed_all()
     # Reformer asks for a fresh seed of the machine's: no two runs would be the same.
     with (
         mock.patch.object(torch, "seed", lambda: torch.manual_seed(1).initial_seed()),
@@ -108,7 +95,7 @@ def computed(entry: Entry, mode: str) -> tuple[dict[str, Named], str]:
 def breaks(entry: Entry, mode: str) -> dict[str, Any]:
     """Every graph break of one compiled call (default mode, graphs run as they are)."""
     model, inputs = build(entry, mode)
-    _seed()
+    seed_all()
     with torch.set_grad_enabled(mode == "train"):
         seen = dynamo_breaks.observe(model, 1, **inputs)
     return {
@@ -140,7 +127,7 @@ def look(entry: Entry, mode: str, root: Path, before: Path, report: Report) -> N
     kept = before / f"{entry.name}-{mode}.pt".replace("/", "_")
     started = time.perf_counter()
     try:
-        with _quiet():
+        with quiet():
             parts, state = computed(entry, mode)
             if root == before:
                 torch.save({"parts": parts, "state": state}, kept)

@@ -35,7 +35,7 @@ from benchmarks.lint_truth import ghost, packages, preload
 from benchmarks.lint_truth.builders import Entry, build
 from benchmarks.lint_truth.catalogue import catalogue
 from benchmarks.lint_truth.pool import run_all
-from benchmarks.lint_truth.worker import _calls, _quiet, _seed, _short_traceback
+from benchmarks.lint_truth.worker import _calls, _short_traceback, quiet, seed_all
 
 SYNC_WARNING = "called a synchronizing CUDA operation"
 
@@ -96,7 +96,7 @@ def _pass(entry: Entry, mode: str, device: torch.device, watch: Any) -> list[dic
     model, inputs = build(entry, mode)
     model = model.to(device)
     inputs = _moved(inputs, device)
-    _seed()
+    seed_all()
     with torch.set_grad_enabled(mode == "train"), watch(marks):
         for _ in range(_calls(mode)):
             model(**inputs)
@@ -124,7 +124,7 @@ def observe_on_gpu(entry: Entry, report: Callable[[dict[str, Any]], None]) -> No
             around = ghost.as_if_compiling() if compiling else contextlib.nullcontext()
             started = time.perf_counter()
             try:
-                with _quiet(), around:
+                with quiet(), around:
                     record["result"] = _pass(entry, mode, device, watch)
             except Exception as error:
                 record["error"] = _short_traceback(error)

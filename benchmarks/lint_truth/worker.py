@@ -21,13 +21,14 @@ TRAIN_CALLS = 2
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Send what the models print to nowhere."""
     with Path(os.devnull).open("w") as sink, contextlib.redirect_stdout(sink):
         yield
 
 
-def _seed() -> None:
+def seed_all() -> None:
+    """Start torch's, Python's and numpy's generators at 0."""
     torch.manual_seed(0)
     random.seed(0)
     np.random.seed(0)
@@ -44,7 +45,7 @@ def _lines(entry: Entry, mode: str) -> dict[str, list[int]]:
     from benchmarks.lint_truth.executed import executed_lines
 
     model, inputs = build(entry, mode)
-    _seed()
+    seed_all()
     with torch.set_grad_enabled(mode == "train"):
         found = executed_lines(lambda: [model(**inputs) for _ in range(_calls(mode))])
     return {name: sorted(lines) for name, lines in found.items()}
@@ -55,7 +56,7 @@ def _ghost(entry: Entry, mode: str) -> list[dict[str, Any]]:
     from benchmarks.lint_truth import ghost
 
     model, inputs = build(entry, mode)
-    _seed()
+    seed_all()
     with torch.set_grad_enabled(mode == "train"):
         events = ghost.observe(
             model, lambda: [model(**inputs) for _ in range(_calls(mode))], inputs
@@ -78,7 +79,7 @@ def _trace(entry: Entry, mode: str) -> dict[str, Any]:
     from benchmarks.lint_truth import dynamo_breaks
 
     model, inputs = build(entry, mode)
-    _seed()
+    seed_all()
     with torch.set_grad_enabled(mode == "train"):
         seen = dynamo_breaks.observe(model, _calls(mode), **inputs)
     breaks = {tuple(dataclasses.astuple(found)): found for found in seen.breaks}
@@ -114,7 +115,7 @@ def observe_model(
         started = time.perf_counter()
         record: dict[str, Any] = {"model": entry.name, "mode": mode, "stage": stage}
         try:
-            with _quiet():
+            with quiet():
                 record["result"] = STAGES[stage](entry, mode)
         except Exception as error:
             record["error"] = _short_traceback(error)

@@ -6,6 +6,7 @@ import ast
 
 from pygraph_lint.facts import ops
 from pygraph_lint.facts import values as v
+from pygraph_lint.facts.algebra import merge_device
 from pygraph_lint.facts.expressions import Expressions
 from pygraph_lint.facts.nodes import span_of
 from pygraph_lint.facts.values import Value
@@ -19,18 +20,6 @@ class Factories(Expressions):
     def arguments(self, node: ast.Call) -> tuple[list[Value], dict[str, Value]]:
         """Provided by the class that handles calls."""
         raise AssertionError("mixed in by Calls")
-
-    def operator(
-        self,
-        name: str,
-        spelled: str,
-        positional: list[Value],
-        named: dict[str, Value],
-        node: ast.Call,
-        receiver: Value | None,
-    ) -> Value:
-        """Provided by the class that handles operators."""
-        raise AssertionError("mixed in by TorchCalls")
 
     def make_layer(self, name: str, node: ast.Call) -> Value:
         """``nn.Linear(...)``: a module instance."""
@@ -73,7 +62,8 @@ class Factories(Expressions):
         """torch.arange, zeros, ...: on the host unless told otherwise."""
         positional, named = self.arguments(node)
         if tail == "normal" and any(value.is_tensor for value in positional):
-            return self.operator(tail, "torch.normal", positional, named, node, None)
+            where = merge_device([*positional, *named.values()])
+            return v.tensor("torch.normal returns a tensor", "float", where, flags=v.RANDOM)
         device, said = self.placement(node, named)
         kind = _dtype_of(named)
         if not kind:
