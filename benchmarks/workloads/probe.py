@@ -8,11 +8,14 @@ from typing import Any
 
 import torch
 
-from benchmarks.workloads import observe, running
+from benchmarks.workloads import observe, running, variants
 from benchmarks.workloads.base import Workload
 from benchmarks.workloads.variants import Variant
 
 Note = Callable[[str], None]
+SETTLING_BLOCK = 64
+SETTLING_CALLS = 640
+SETTLING_S = 8.0
 
 
 def measure(
@@ -21,7 +24,8 @@ def measure(
     """Times in seconds, memory in bytes. ``note`` is told what is about to happen, so that a crash
     can be placed.
 
-    Warm-up is everything from the first call to steady state, compilation included. Peak memory in
+    Warm-up is everything from the first call to steady state, compilation included, less what that
+    many calls take in steady state. Peak memory in
     steady state is taken after cached blocks were given back, so what was needed only once is not
     in it.
     """
@@ -35,11 +39,13 @@ def measure(
     with observe.recording() as record:
         note("warming up")
         calls = warm_up(live, batches, note)
+        note("settling")
+        more, settling_s = settle(live, batches)
         result: dict[str, Any] = {
             "build_s": built - started,
             "first_call_s": calls[0],
-            "warm_up_s": sum(calls),
-            "warm_up_calls": len(calls),
+            "warm_up_s": sum(calls) + settling_s - (len(calls) + more) * calls[-1],
+            "warm_up_calls": len(calls) + more,
             "last_call_s": calls[-1],
             "compiler": record.summary(),
         }
@@ -64,6 +70,25 @@ def warm_up(live: running.Running, batches: list[Any], note: Note) -> list[float
         if index == 0:
             note("warming up after the first call")
     return seconds
+
+
+def settle(live: running.Running, batches: list[Any]) -> tuple[int, float]:
+    """Calls without a wait in between until the variant has decided all it decides while running,
+    within bounds; how many there were, and the seconds they took.
+    """
+    if live.variant.settled is None:
+        return 0, 0.0
+    settled = variants.named_object(live.variant.settled)
+    calls, started = 0, time.perf_counter()
+    while calls < SETTLING_CALLS and time.perf_counter() - started < SETTLING_S:
+        if settled():
+            break
+        live.reset()
+        for index in range(min(SETTLING_BLOCK, live.case.calls_per_reset)):
+            live.call(batches[index % len(batches)])
+            calls += 1
+        running.synchronize(live.device)
+    return calls, time.perf_counter() - started
 
 
 def _steady_peaks(live: running.Running, batches: list[Any], device: torch.device) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from benchmarks.workloads import pictures, results, summary
 from benchmarks.workloads.summary import Row
 
 _ROOT = Path(__file__).parents[2]
+_BEST = 5
+_HINDERED = {"CPU scalars", "CPU tensors", "large copies", "mutated buffers", "mutated inputs"}
 _VARIANTS = ("eager", "default", "reduce-overhead", "pygraph")
 
 
@@ -35,6 +38,8 @@ def document(content: dict[str, Any], source: str, drawn: Sequence[str]) -> str:
         *(f"![{name}](img/{name})" for name in drawn),
         "## Speed\n\n" + _speed(rows),
         "## Means\n\n" + _means(rows),
+        *_standing(rows),
+        *_parts(rows),
         "## Where the time goes\n\n" + _shares(rows),
         "## What the compiler did\n\n" + _compiler(rows),
         "## Memory and warm-up\n\n" + _memory(rows),
@@ -106,12 +111,94 @@ def _means(rows: list[Row]) -> str:
         plain = [value for row in rows if (value := row.ratio(slow, fast)) is not None]
         counted = [value for row in rows if (value := row.counted_ratio(slow, fast)) is not None]
         body.append([f"{fast} over {slow}", _mean(plain), _mean(counted)])
+    special = [row for row in rows if _HINDERED & set(row.about.get("traits", []))]
+    values = [v for row in special if (v := row.ratio("reduce-overhead", "pygraph")) is not None]
+    if values:
+        counted = [row.counted_ratio("reduce-overhead", "pygraph") for row in special]
+        plain = [value for value in counted if value is not None]
+        name = "pygraph over reduce-overhead, of those with copies, mutation or CPU tensors"
+        body.append([name, _mean(values), _mean(plain)])
     return _markdown(header, body)
+
+
+def _parts(rows: list[Row]) -> list[str]:
+    """What pygraph loses without each of its parts, where that was measured."""
+    switched = sorted({n for row in rows for n in row.timed if n.startswith("pygraph-")})
+    body = [
+        [f"`{row.name}`", *(_time(row, n) for n in ("reduce-overhead", "pygraph"))]
+        + [f"{_time(row, n)} ({_times(row.ratio(n, 'pygraph'))})" for n in switched]
+        + [_time(row, "max-autotune")]
+        for row in rows
+        if any(name in row.timed for name in switched)
+    ]
+    if not body:
+        return []
+    header = ["workload", "reduce-overhead, ms", "pygraph, ms"]
+    header += [f"{name}, ms (pygraph over it)" for name in switched]
+    note = (
+        "One part switched off at a time: `pygraph-always` uses a graph wherever one is possible, "
+        "without measuring; `pygraph-unplaced` leaves CPU values where they are. CUDA graphs "
+        "without passing pointers are what reduce-overhead is.\n\n"
+    )
+    table = _markdown([*header, "max-autotune, ms"], body)
+    return ["## What each part contributes\n\n" + note + table]
 
 
 def _mean(values: list[float]) -> str:
     mean = summary.geometric_mean(values)
     return "-" if mean is None else f"{mean:.3f}x ({len(values)} workloads)"
+
+
+def _standing(rows: list[Row]) -> list[str]:
+    """The section on pygraph's losses and best gains; nothing before it was measured."""
+    known = [(value, row) for row in rows if (value := row.over_better_stock()) is not None]
+    if not known:
+        return []
+    known.sort(key=lambda pair: pair[0])
+    lost = [row for value, row in known if value < 1]
+    best = [row for value, row in known[::-1][:_BEST] if value >= 1]
+    lowest = known[0]
+    note = (
+        f"{len(known) - len(lost)} of {len(known)} workloads are at least as fast as under the "
+        f"better stock mode; the lowest ratio is {lowest[0]:.3f}x (`{lowest[1].name}`). *Host* is "
+        "the time until the last call of a round has returned, *busy* the GPU's own work, *copied* "
+        "what reduce-overhead copies a call.\n\n"
+    )
+    parts = ["## Against the better stock mode\n\n" + note]
+    for title, part in (("Below it", lost), ("The best", best)):
+        if part:
+            parts.append(f"### {title}\n\n{_standing_table(part)}")
+    return parts
+
+
+def _standing_table(rows: list[Row]) -> str:
+    header = ["workload", "better stock mode", "its ms", "host", "busy", "kernels", "pygraph, ms"]
+    header += ["host", "busy", "kernels", "ratio", "copied", "what pygraph does"]
+    body = []
+    for row in rows:
+        stock = row.better_stock()
+        assert stock is not None
+        copied = row.profiles.get("reduce-overhead", {}).get("input_copy_bytes")
+        cells = [f"`{row.name}`", stock, *_anatomy(row, stock), *_anatomy(row, "pygraph")]
+        body.append([*cells, _times(row.over_better_stock()), _bytes(copied), _regions(row)])
+    return _markdown(header, body)
+
+
+def _anatomy(row: Row, name: str) -> list[str]:
+    """Time, host time, GPU time and kernels of a variant."""
+    timed, profile = row.timed[name], row.profiles.get(name)
+    busy, kernels = "-", "-"
+    if profile is not None:
+        busy, kernels = f"{profile['busy_ms']:.3f}", f"{profile['kernels']:.0f}"
+    return [f"{timed.ms:.3f}", f"{timed.host_ms:.3f}", busy, kernels]
+
+
+def _regions(row: Row) -> str:
+    """How many regions are in each state, and the first reasons for having no graph."""
+    states = Counter(region["state"] for region in row.regions)
+    text = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    reasons = list(dict.fromkeys(r["reason"] for r in row.regions if r.get("reason")))
+    return "; ".join([text, *(reason.replace("|", "/")[:200] for reason in reasons[:2])])
 
 
 def _shares(rows: list[Row]) -> str:

@@ -245,7 +245,7 @@ def crashed_variant(outcome: dict[str, Any]) -> str | None:
     if "error" not in outcome:
         return None
     words = str(outcome.get("failed_step", "")).split()
-    if words[:1] in (["timing"], ["profiling"]) or words[:2] == ["warming", "up"]:
+    if words[:1] in (["timing"], ["profiling"], ["settling"]) or words[:2] == ["warming", "up"]:
         return words[-1]
     return None
 

@@ -34,6 +34,7 @@ class Row:
     probes: dict[str, dict[str, Any]]
     errors: dict[str, dict[str, Any]]
     failures: dict[str, str]
+    regions: list[dict[str, Any]]
     runs: int
     repeat_change: float | None
 
@@ -59,6 +60,17 @@ class Row:
                 return None
             times.append(self.timed[stand_in].ms)
         return times[0] / times[1]
+
+    def better_stock(self) -> str | None:
+        """The faster of default mode and reduce-overhead; None if neither has a valid time."""
+        known = [n for n in ("default", "reduce-overhead") if n in self.timed]
+        known = [n for n in known if n not in self.failures]
+        return min(known, key=lambda name: self.timed[name].ms, default=None)
+
+    def over_better_stock(self) -> float | None:
+        """How many times faster pygraph is than the better stock mode."""
+        stock = self.better_stock()
+        return None if stock is None else self.ratio(stock, "pygraph")
 
     def memory(self, variant: str) -> int | None:
         """Peak reserved bytes in steady state."""
@@ -101,6 +113,7 @@ def _row(name: str, part: dict[str, Any]) -> Row:
         probes=part["probes"],
         errors=best.get("checked", {}),
         failures=_failures(part, best),
+        regions=best.get("regions", []),
         runs=len(runs),
         repeat_change=_repeat_change(runs),
     )

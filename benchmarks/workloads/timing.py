@@ -87,6 +87,19 @@ def _check(prepared: Prepared, tiny: bool) -> None:
             default = answer
 
 
+def settle(prepared: Prepared, note: Note) -> dict[str, Any]:
+    """Lets variants that decide while running do so, with the machine to themselves; how many calls
+    and seconds that took.
+    """
+    found = {}
+    for live in prepared.live:
+        note(f"settling {live.variant.name}")
+        calls, seconds = probe.settle(live, prepared.batches)
+        if calls:
+            found[live.variant.name] = {"calls": calls, "seconds": seconds}
+    return found
+
+
 def time_rounds(prepared: Prepared, plan: Plan, note: Note) -> dict[str, Any]:
     """Milliseconds a call for each variant and round, as lists in the order of the rounds.
 

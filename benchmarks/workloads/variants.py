@@ -20,7 +20,9 @@ class Variant:
     ``compile`` holds the arguments of ``torch.compile``, or None for eager. ``backend`` is a
     backend given as ``package:attribute``, which also works where the package is only on the path.
     ``needs`` is a package; a machine without it skips the variant and says so. ``warm_calls`` is
-    how many calls (for each input shape) come before steady state. ``marks_steps`` says whether
+    how many calls (for each input shape) come before steady state. ``settled``, written like
+    ``backend``, is a function that says whether everything that is decided while running has been
+    decided; calls without a wait in between go on until it says so. ``marks_steps`` says whether
     each call is announced to CUDA graph trees as a new step.
     """
 
@@ -29,6 +31,7 @@ class Variant:
     backend: str | None = None
     needs: str | None = None
     warm_calls: int = 6
+    settled: str | None = None
     marks_steps: bool = False
 
 
@@ -36,11 +39,24 @@ def _variant(name: str, compile: dict[str, Any] | None, **fields: Any) -> Varian
     return Variant(name, None if compile is None else MappingProxyType(compile), **fields)
 
 
+def _pygraph(name: str, **options: Any) -> Variant:
+    return _variant(
+        name,
+        {"options": options} if options else {},
+        backend="pygraph_rt:pygraph",
+        needs="pygraph_rt",
+        warm_calls=8,
+        settled="benchmarks.workloads.decisions:made",
+    )
+
+
 VARIANTS: tuple[Variant, ...] = (
     _variant("eager", None),
     _variant("default", {}),
     _variant("reduce-overhead", {"mode": "reduce-overhead"}, marks_steps=True),
-    _variant("pygraph", {}, backend="pygraph_rt:pygraph", needs="pygraph_rt", warm_calls=60),
+    _pygraph("pygraph"),
+    _pygraph("pygraph-always", graphs="always"),
+    _pygraph("pygraph-unplaced", placement=False),
     _variant("max-autotune", {"mode": "max-autotune"}, marks_steps=True),
     _variant("aot_eager", {"backend": "aot_eager"}, warm_calls=2),
 )
@@ -73,6 +89,11 @@ def compiled(module: nn.Module, variant: Variant, dynamic: bool | None) -> Any:
         return module
     arguments = dict(variant.compile)
     if variant.backend is not None:
-        package, _, attribute = variant.backend.partition(":")
-        arguments["backend"] = getattr(importlib.import_module(package), attribute)
+        arguments["backend"] = named_object(variant.backend)
     return torch.compile(module, dynamic=dynamic, **arguments)
+
+
+def named_object(place: str) -> Any:
+    """What ``package:attribute`` names."""
+    package, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(package), attribute)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch._dynamo import config as dynamo_config
 
-from benchmarks.workloads import catalogue, environment, probe, timing, variants
+from benchmarks.workloads import catalogue, decisions, environment, probe, timing, variants
 from benchmarks.workloads.base import Workload
 
 READY = "@ready"
@@ -82,6 +82,7 @@ def run_timing(
     report.note("waiting")
     print(READY, flush=True)
     sys.stdin.readline()
+    report.update(settling=timing.settle(prepared, report.note))
     before = environment.clocks(device)
     report.update(
         timed=timing.time_rounds(prepared, plan, report.note),
@@ -90,6 +91,7 @@ def run_timing(
         input_bytes=prepared.batches[0].nbytes() if prepared.batches else 0,
     )
     report.update(profiles=timing.profiles(prepared, report.note))
+    report.update(regions=decisions.regions())
     report.note("done")
 
 

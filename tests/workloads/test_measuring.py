@@ -12,10 +12,12 @@ from torch._inductor import output_code
 from benchmarks.workloads import (
     accuracy,
     catalogue,
+    decisions,
     gpu_profile,
     jobs,
     observe,
     probe,
+    running,
     schedule,
     timing,
     variants,
@@ -33,9 +35,30 @@ def test_a_probe_counts_calls_and_graphs() -> None:
     torch._dynamo.reset()
     found = probe.measure(workload, variants.named("aot_eager"), CPU, True, _no_note)
     assert found["warm_up_calls"] == variants.named("aot_eager").warm_calls
-    assert found["warm_up_s"] >= found["first_call_s"] > found["last_call_s"] > 0
+    assert found["first_call_s"] > found["last_call_s"] > 0
+    assert 0 < found["warm_up_s"] < found["first_call_s"] + found["last_call_s"]
     assert found["compiler"]["graphs"] == 1
     assert found["compiler"]["graph_breaks"] == 0
+
+
+def test_a_variant_that_decides_while_running_is_called_until_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    workload = catalogue.named("deeprecommender_inference")
+    variant = variants.Variant("deciding", None, settled="benchmarks.workloads.decisions:made")
+    live = running.build(workload, variant, CPU, True)
+    batches = running.draw_batches(live, 3, seed=1)
+    answers = iter([False, False, True])
+    monkeypatch.setattr(decisions, "made", lambda: next(answers))
+    calls, seconds = probe.settle(live, batches)
+    assert calls == 2 * probe.SETTLING_BLOCK
+    assert seconds > 0
+    monkeypatch.setattr(decisions, "made", lambda: False)
+    assert probe.settle(live, batches)[0] <= probe.SETTLING_CALLS
+    assert probe.settle(running.build(workload, variants.named("eager"), CPU, True), batches) == (
+        0,
+        0,
+    )
 
 
 def test_timing_covers_all_variants_and_keeps_a_failing_one_out() -> None:

@@ -45,9 +45,15 @@ def _content() -> dict[str, Any]:
                     "reduce-overhead": _timed(2, 2, 2),
                 },
                 "profiles": {
-                    "default": {"busy_ms": 1.5, "copy_ms": 0.1, "input_copy_bytes": 0},
+                    "default": {
+                        "busy_ms": 1.5,
+                        "kernels": 9,
+                        "copy_ms": 0.1,
+                        "input_copy_bytes": 0,
+                    },
                     "reduce-overhead": {
                         "busy_ms": 1.75,
+                        "kernels": 10,
                         "copy_ms": 0.35,
                         "input_copy_bytes": 2**30,
                     },
@@ -116,6 +122,25 @@ def test_the_document_names_what_failed_and_what_did_not_run() -> None:
     assert "| reduce-overhead over default | 2.000x (1 workloads) | 1.260x (3 workloads) |" in text
     assert "- `crashed`, reduce-overhead: killed by SIGSEGV (while warming)" in text
     assert "- pygraph on all workloads: not run yet" in text
+
+
+def test_losses_and_gains_are_told_apart_with_where_their_time_goes() -> None:
+    content = _content()
+    good = content["workloads"]["good"]
+    good["about"]["traits"] = ["large copies"]
+    good["timings"][0]["timed"]["pygraph"] = _timed(2.5, 2.5, 2.5)
+    good["timings"][0]["timed"]["pygraph-always"] = _timed(5, 5, 5)
+    good["timings"][0]["regions"] = [
+        {"state": "serving", "reason": ""},
+        {"state": "ordinary", "reason": "it is a | reason"},
+    ]
+    text = report.document(content, "file.json", [])
+    below = text[text.index("### Below it") :].split("\n## ")[0]
+    assert "| `good` | reduce-overhead | 2.000 | 2.000 | 1.750 |" in below
+    assert "0.80x | 1024.0 MiB | 1 serving, 1 ordinary; it is a / reason |" in below
+    assert "### The best" not in text
+    assert "of those with copies, mutation or CPU tensors | 0.800x (1 workloads)" in text
+    assert "5.000 ±0% (2.00x)" in text[text.index("## What each part contributes") :]
 
 
 def test_the_committed_document_is_made_from_the_committed_results() -> None:
