@@ -10,7 +10,7 @@ TORCH := torch==2.13.0
 TEST_JOBS ?= 2
 
 .PHONY: demo test test-long test-gpu lint format clean \
-	bench-lint bench-lint-truth bench-fix-models bench-rt bench-workloads bench-report
+	bench-lint bench-lint-truth bench-fix-models bench-rt memcheck bench-workloads bench-report
 
 demo: $(VENV)/.ready
 	$(BIN)/python fixtures/demo.py
@@ -43,9 +43,13 @@ bench-lint-truth: .venv-truth/.ready
 bench-fix-models: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.fix_models all $(ARGS)
 
-# The next three use the given interpreter as it is: torch, and what benchmarks/requirements.txt names.
+# The next four use the given interpreter as it is: torch, and what benchmarks/requirements.txt names.
 bench-rt:
 	$(PYTHON) -m benchmarks.runtime $(ARGS)
+
+# Needs compute-sanitizer, from the CUDA toolkit.
+memcheck:
+	$(PYTHON) -m benchmarks.runtime.memcheck $(ARGS)
 
 bench-workloads:
 	$(PYTHON) -m benchmarks.workloads $(ARGS)

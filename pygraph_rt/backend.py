@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import inductor
+from . import inductor, native
 from .disposal import Disposal
 from .driver import load
 from .errors import DriverError
@@ -33,6 +33,7 @@ def _environment() -> Environment:
         same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
         reinterpret=inductor.reinterpret(),
         random_offset=lambda device: torch.cuda.default_generators[device].get_offset(),
+        native=native.load(inductor.cache_folder() / "pygraph"),
     )
     return Environment(
         driver, platform, Disposal(driver, torch.cuda.synchronize, platform.capturing)

@@ -172,6 +172,14 @@ class Driver:
         )
         self.launch: Callable[..., int] = self._typed("cuGraphLaunch", _ptr, _ptr)
 
+    def entry_points(self) -> tuple[int, int, int, int]:
+        """Addresses of the driver's functions that update a kernel, a copy and a memory-set node,
+        and that launch.
+        """
+        calls = (self.exec_set_kernel, self.exec_set_memcpy, self.exec_set_memset, self.launch)
+        kernel, copy, fill, launch = (int(ctypes.cast(c, _ptr).value or 0) for c in calls)  # type: ignore[arg-type]
+        return kernel, copy, fill, launch
+
     def _typed(self, name: str, *types: Any) -> Callable[..., int]:
         function = getattr(self._cu, name)
         function.argtypes = list(types)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -70,6 +71,13 @@ def option_names() -> frozenset[str]:
     from torch._inductor import config
 
     return frozenset(config.get_config_copy())
+
+
+def cache_folder() -> Path:
+    """Where Inductor keeps what it compiled for this machine."""
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    return Path(cache_dir())
 
 
 def mode_options(mode: str | None) -> dict[str, Any]:

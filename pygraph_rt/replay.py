@@ -1,33 +1,30 @@
-"""The hot path: patch what moved, launch, hand out the outputs.
+"""The hot path: tell where everything is on this call, launch, hand out the outputs.
 
-Everything that can be worked out beforehand is: each block knows its words and the nodes that
-hold them, each node its ready-made driver call. A served call compares addresses, writes the
-words of blocks that moved, re-submits the nodes that hold them, and launches; nothing is copied.
+A served call takes memory for the arena and the outputs, notes the address of each block, and
+leaves it to the submission to write the words of blocks that moved, update the nodes that hold
+them, and launch; nothing is copied.
 """
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from itertools import starmap
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
 import torch
 
 from .disposal import Handles
 from .driver import Driver
 from .errors import DriverError
 from .outputs import Allocate, Fixed, Fresh, OfInput, OutputPlan
-from .parameters import Block, Patch, PatchPlan
+from .parameters import Block, PatchPlan
+from .submission import make_submission
 from .templates import NodeTemplates
 
 CLASS_MASK = 255
 _FIRST_WINDOW = 2
 _WINDOW_GROWTH = 4
 _WORTH_SETTLING = 4
-_FEW = 8
 
 
 def alignment_class(address: int) -> int:
@@ -35,57 +32,21 @@ def alignment_class(address: int) -> int:
     return min(256, address & -address) if address else 256
 
 
-class Follower:
-    """The words of one block. `move` writes them for a new address; `nodes` have to be
-    re-submitted then.
+class MovingInput(NamedTuple):
+    """An input whose address is compared on each call: which argument, its block's place
+    among the addresses, its alignment class at capture.
     """
 
-    __slots__ = ("_addends", "_cells", "_halves", "_sums", "_where", "_words", "base", "nodes")
-
-    def __init__(self, patches: Sequence[Patch], templates: NodeTemplates) -> None:
-        self.base = 0
-        self.nodes = frozenset(p.node for p in patches)
-        places = [templates.offset(p.node, p.field, p.offset) for p in patches]
-        addends = [p.addend for p in patches]
-        self._cells: list[tuple[Any, int]] | None = None
-        if len(patches) <= _FEW:
-            self._cells = [
-                (ctypes.c_uint64.from_address(templates.address + place), addend)
-                for place, addend in zip(places, addends, strict=True)
-            ]
-            return
-        # Words sit at 4-byte alignment, so each is written as two 32-bit halves, low half first.
-        halves = np.asarray(places, dtype=np.int64) // 4
-        self._where = np.stack([halves, halves + 1], axis=1).reshape(-1)
-        self._addends = np.asarray(addends, dtype=np.int64)
-        self._sums = np.empty_like(self._addends)
-        self._halves = self._sums.view(np.uint32)
-        self._words = templates.words
-
-    def move(self, base: int) -> None:
-        """Write every word of the block for its new address."""
-        self.base = base
-        if self._cells is not None:
-            for cell, addend in self._cells:
-                cell.value = base + addend
-            return
-        np.add(self._addends, base, out=self._sums)
-        self._words[self._where] = self._halves
-
-
-class MovingInput:
-    """An input whose address is compared on each call."""
-
-    __slots__ = ("align", "follower", "index")
-
-    def __init__(self, index: int, align: int, follower: Follower) -> None:
-        self.index = index
-        self.align = align
-        self.follower = follower
+    argument: int
+    slot: int
+    align: int
 
 
 class Platform:
-    """The few questions to torch that a served call asks; the tests answer them without a GPU."""
+    """The few questions to torch that a served call asks; the tests answer them without a GPU.
+
+    `native` is the compiled helper (`pygraph_rt.native.load`), or None.
+    """
 
     def __init__(
         self,
@@ -96,7 +57,9 @@ class Platform:
         same_addresses: Callable[[list[Any], list[Any], list[int]], bool],
         reinterpret: Callable[..., torch.Tensor],
         random_offset: Callable[[int], int],
+        native: Any = None,
     ) -> None:
+        self.native = native
         self.random_offset = random_offset
         self.state = state
         self.capturing = capturing
@@ -164,39 +127,30 @@ class Replay:
         self.words = len(plan.patches)
         self.arena_bytes = sum(chunks.values())
         self.launches = 0
-        self.patched = 0
         groups = plan.by_block()
-        followers = {block: Follower(group, templates) for block, group in groups.items()}
-        self._chunks = [(followers[block], (size,)) for block, size in chunks.items()]
+        self._submission = make_submission(driver, templates, groups, executable, platform.native)
+        slots = {block: slot for slot, block in enumerate(groups)}
+        self._chunks = [(slots[block], (size,)) for block, size in chunks.items()]
         self._fresh = [
-            (followers.get(Block("output", i)), s.size, s.stride, s.dtype)
+            (slots.get(Block("output", i)), s.size, s.stride, s.dtype)
             for i, s in enumerate(outputs.storages)
         ]
         self._discard = discard
-        self._bind()
-        self._dirty: set[int] = set()
         # Nodes updated since the executable was made, before and in the current window of launches.
         self._loose: set[int] = set()
-        self._touched: set[int] = set()
+        self._window_start = 0
         self._settle_at = _FIRST_WINDOW
         self._window = _FIRST_WINDOW
-        self._prepare_inputs(inputs, followers)
+        self._prepare_inputs(inputs, slots)
 
-    def _bind(self) -> None:
-        """Make each node's ready-made driver call for the executable in use."""
-        self._kernels = self._templates.kernel_arguments(self._executable)
-        self._others = self._templates.other_submissions(self._driver, self._executable)
-
-    def _prepare_inputs(
-        self, inputs: dict[int, tuple[int, bool]], followers: dict[Block, Follower]
-    ) -> None:
+    def _prepare_inputs(self, inputs: dict[int, tuple[int, bool]], slots: dict[Block, int]) -> None:
         self._all: dict[int, MovingInput] = {}
         still: list[int] = []
         for index, (align, stays) in inputs.items():
-            follower = followers.get(Block("input", index))
-            if follower is None:
+            slot = slots.get(Block("input", index))
+            if slot is None:
                 continue
-            self._all[index] = MovingInput(index, align, follower)
+            self._all[index] = MovingInput(index, slot, align)
             if stays:
                 still.append(index)
         room = max(inputs, default=-1) + 1
@@ -220,9 +174,8 @@ class Replay:
             if self._still_addresses[index]:
                 self._moving.append(item)
             self._still_addresses[index] = address
-            item.follower.move(address)
-            self._dirty |= item.follower.nodes
-        moving = {m.index for m in self._moving}
+            self._submission.addresses[item.slot] = address
+        moving = {m.argument for m in self._moving}
         self._still = [i for i in self._still if i not in moving]
         return True
 
@@ -248,47 +201,35 @@ class Replay:
         stream = platform.stream(self._device)
         if not self._executable or (self.only_stream is not None and stream != self.only_stream):
             return None
-        # What was written but not yet submitted stays in `_dirty` when this call ends early.
-        dirty = self._dirty
         if (
             self._still
             and not platform.same_addresses(args, self._still_addresses, self._still)
             and not self._follow_still(args)
         ):
             return None
-        for item in self._moving:
-            address = args[item.index].data_ptr()
-            follower = item.follower
-            if address != follower.base:
-                if (address & CLASS_MASK or item.align != 256) and alignment_class(
-                    address
-                ) != item.align:
+        addresses = self._submission.addresses
+        for index, slot, align in self._moving:
+            address = args[index].data_ptr()
+            if address != addresses[slot]:
+                if (address & CLASS_MASK or align != 256) and alignment_class(address) != align:
                     return None
-                follower.move(address)
-                dirty |= follower.nodes
-        allocate = self._allocate
+                addresses[slot] = address
+        # Held until the launch is queued: from then on the memory may be reused in stream order.
         arena = []
-        for follower, size in self._chunks:
+        allocate = self._allocate
+        for slot, size in self._chunks:
             chunk = allocate(size, (1,), torch.uint8)
             arena.append(chunk)
-            address = chunk.data_ptr()
-            if address != follower.base:
-                follower.move(address)
-                dirty |= follower.nodes
+            addresses[slot] = chunk.data_ptr()
         made = []
-        for written, shape, stride, dtype in self._fresh:
+        for place, shape, stride, dtype in self._fresh:
             tensor = allocate(shape, stride, dtype)
             made.append(tensor)
-            if written is not None:
-                address = tensor.data_ptr()
-                if address != written.base:
-                    written.move(address)
-                    dirty |= written.nodes
-        if dirty:
-            self._resubmit(dirty)
-        code = self._driver.launch(self._executable, stream)
+            if place is not None:
+                addresses[place] = tensor.data_ptr()
+        code = self._submission.launch(stream)
         if code:
-            raise DriverError(f"cuGraphLaunch failed with {self._driver.describe(code)}")
+            self._raise(code)
         self.launches += 1
         results = self._results(args, made)
         args.clear()
@@ -296,26 +237,21 @@ class Replay:
             self._settle_nodes()
         return results
 
-    def _resubmit(self, dirty: set[int]) -> None:
-        kernels: Any = dirty
-        if self._others:
-            kernels = dirty - self._others.keys()
-            for node in dirty & self._others.keys():
-                self._check(self._others[node](), node)
-        arguments = map(self._kernels.__getitem__, kernels)
-        if any(starmap(self._driver.exec_set_kernel, arguments)):
-            for node in kernels:  # once more, to say which one it was
-                self._check(self._driver.exec_set_kernel(*self._kernels[node]), node)
-        self.patched += len(dirty)
-        self._touched |= dirty
-        dirty.clear()
+    def _raise(self, code: int) -> NoReturn:
+        error = self._driver.describe(code)
+        node = self._submission.failed
+        if node is None:
+            raise DriverError(f"cuGraphLaunch failed with {error}")
+        raise DriverError(f"{self._templates.describe(node)} could not be updated: {error}")
 
-    def _check(self, code: int, node: int) -> None:
-        if code:
-            raise DriverError(
-                f"{self._templates.describe(node)} could not be updated: "
-                f"{self._driver.describe(code)}"
-            )
+    @property
+    def patched(self) -> int:
+        """Node updates so far."""
+        return self._submission.patched
+
+    @patched.setter
+    def patched(self, value: int) -> None:
+        self._submission.patched = value
 
     def _settle_nodes(self) -> None:
         """Make a new executable when many nodes hold addresses that no longer change.
@@ -324,11 +260,12 @@ class Replay:
         microsecond slower than one made at the addresses in use (H200, driver 580). Windows of
         launches grow, so that this happens a few times at most.
         """
-        rested = self._loose - self._touched
+        touched = self._submission.touched_since(self._window_start)
+        rested = self._loose - touched
         if self.launches == _FIRST_WINDOW:
-            rested = self._touched  # the first executable was made at addresses of the capture
-        self._loose |= self._touched
-        self._touched = set()
+            rested = touched  # the first executable was made at addresses of the capture
+        self._loose |= touched
+        self._window_start = self._submission.mark()
         self._window *= _WINDOW_GROWTH
         self._settle_at = self.launches + self._window
         if len(rested) < _WORTH_SETTLING:
@@ -343,7 +280,7 @@ class Replay:
         self._discard((self._executable, 0, None))
         self._executable = executable
         self._loose.clear()
-        self._bind()
+        self._submission.bind(executable)
 
     def _results(self, args: list[Any], made: list[torch.Tensor]) -> tuple[Any, ...]:
         reinterpret = self._platform.reinterpret
@@ -378,5 +315,4 @@ class Replay:
             handles = (self._executable, self._graph, (self._keep, self._templates))
             self._executable = self._graph = 0
             self._keep = None
-            self._kernels, self._others = {}, {}
             return handles

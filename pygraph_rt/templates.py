@@ -7,7 +7,7 @@ each patched node gets its own copy: the parameters' bytes, and the structure th
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -52,12 +52,12 @@ class NodeTemplates:
     """Writable parameters of the nodes that are patched.
 
     `words` is all of them as 32-bit words, `address` where they start, `offset(...)` where a word
-    lies in them.
+    lies in them. `context` is the CUDA context that copies and memory sets run in.
     """
 
     def __init__(self, nodes: Mapping[int, RawNode], context: int) -> None:
         self._nodes = dict(nodes)
-        self._context = context
+        self.context = context
         self._offsets: dict[tuple[int, int], int] = {}
         self._starts: dict[int, int] = {}
         size = 0
@@ -138,15 +138,23 @@ class NodeTemplates:
             return f"a copy of {params.width} bytes"
         return f"a memory set of {params.width} elements of {params.element_size} bytes"
 
-    def store(self, node: int, driver: Driver) -> None:
-        """Put a node's parameters into its graph, for the next executable made from it."""
+    def nodes(self) -> Iterable[int]:
+        """The nodes' numbers in their graph."""
+        return self._nodes.keys()
+
+    def submission(self, node: int) -> tuple[int, int, int]:
+        """(kind, handle, address of the driver's parameter structure) of a node."""
         raw = self._nodes[node]
         kind = MEMSET
         if isinstance(raw.params, KernelNode):
             kind = KERNEL
         elif isinstance(raw.params, MemcpyParams):
             kind = MEMCPY
-        driver.set_node(kind, raw.handle, ctypes.addressof(self._structs[node]))
+        return kind, raw.handle, ctypes.addressof(self._structs[node])
+
+    def store(self, node: int, driver: Driver) -> None:
+        """Put a node's parameters into its graph, for the next executable made from it."""
+        driver.set_node(*self.submission(node))
 
     def kernel_arguments(self, executable: int) -> dict[int, tuple[int, int, int]]:
         """Arguments of `Driver.exec_set_kernel` that put each kernel node's parameters into an
@@ -167,7 +175,7 @@ class NodeTemplates:
             copies = isinstance(node.params, MemcpyParams)
             setter = driver.exec_set_memcpy if copies else driver.exec_set_memset
             where = ctypes.addressof(self._structs[index])
-            found[index] = partial(setter, executable, node.handle, where, self._context)
+            found[index] = partial(setter, executable, node.handle, where, self.context)
         return found
 
 

@@ -141,7 +141,8 @@ def build_vision(library: str, name: str) -> Built:
 def run(built: Built) -> None:
     function, make = built
     found = check(function, make, calls=5, served=False)
-    assert any(r["state"] == "serving" and r["served"] >= 3 for r in found), found
+    reasons = "\n".join(f"{r['state']}: {r['reason'] or r['misses']}" for r in found)
+    assert any(r["state"] == "serving" and r["served"] >= 3 for r in found), reasons
     for region in found:
         assert region["state"] == "serving" or region["reason"], region
 

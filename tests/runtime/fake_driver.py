@@ -45,6 +45,22 @@ class FakeDriver:
         self.submitted.append(node)
         return 0
 
+    def entry_points(self) -> tuple[int, int, int, int]:
+        """The calls above and below, for compiled code."""
+        three = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)
+        four = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+        two = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2)
+        self._callbacks = (
+            three(lambda e, n, w: self.exec_set_kernel(e or 0, n or 0, w)),
+            four(lambda e, n, w, c: self.exec_set_memcpy(e or 0, n or 0, w, c or 0)),
+            four(lambda e, n, w, c: self.exec_set_memset(e or 0, n or 0, w, c or 0)),
+            two(lambda e, s: self.launch(e or 0, s or 0)),
+        )
+        kernel, copy, fill, launch = (
+            int(ctypes.cast(c, ctypes.c_void_p).value or 0) for c in self._callbacks
+        )
+        return kernel, copy, fill, launch
+
     def exec_set_memcpy(self, *_: int) -> int:
         return 1
 

@@ -239,6 +239,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
         "check_inputs",
         lambda args, device: {i: a for i, a in enumerate(args) if isinstance(a, torch.Tensor)},
     )
+    patch.setattr(capture, "_forget_workspaces", lambda: gpu.log.append(("forget workspaces",)))
     patch.setattr(capture, "_capture_stream", lambda driver, device: None)
     patch.setattr(
         capture, "_capture_graph", lambda run, stream, pool, device: gpu.record(run, pool)

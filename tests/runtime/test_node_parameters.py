@@ -21,7 +21,7 @@ from pygraph_rt.driver import (
 )
 from pygraph_rt.errors import DriverError
 from pygraph_rt.parameters import Block, Patch
-from pygraph_rt.replay import Follower
+from pygraph_rt.submission import Words
 from pygraph_rt.templates import NodeTemplates, RawNode
 
 
@@ -99,7 +99,7 @@ def test_an_update_carries_every_field_with_the_words_written(
             patches.append(Patch(i, j, place, Block("pool", 0), i * 100 + j))
             word = (0x7F00_0000_1000 + i * 100 + j).to_bytes(8, "little")
             expected[i, j] = field[:place] + word + field[place + 8 :]
-    Follower(patches, templates).move(0x7F00_0000_1000)
+    Words(patches, templates).write(0x7F00_0000_1000)
     driver = Catch()
     for arguments in templates.kernel_arguments(9).values():
         driver.exec_set_kernel(*arguments)
@@ -117,9 +117,9 @@ def test_copies_and_memory_sets_are_written_in_their_structures() -> None:
     copy = MemcpyParams(src_device=1, dst_device=2, width=64, height=1, depth=1)
     fill = MemsetParams(dst=3, value=255, element_size=4, width=8, height=1)
     templates = NodeTemplates({4: RawNode(40, copy), 6: RawNode(60, fill)}, 1234)
-    Follower([Patch(4, 0, 0, Block("input", 0), 16)], templates).move(0x1000)
-    Follower([Patch(4, 1, 0, Block("output", 0), 0)], templates).move(0x2000)
-    Follower([Patch(6, 0, 0, Block("pool", 0), 512)], templates).move(0x3000)
+    Words([Patch(4, 0, 0, Block("input", 0), 16)], templates).write(0x1000)
+    Words([Patch(4, 1, 0, Block("output", 0), 0)], templates).write(0x2000)
+    Words([Patch(6, 0, 0, Block("pool", 0), 512)], templates).write(0x3000)
     seen: list[tuple[Any, ...]] = []
 
     class Updates:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from pygraph_rt import native
 from pygraph_rt import replay as replay_module
 from pygraph_rt.disposal import Disposal
 from pygraph_rt.driver import KernelNode, KernelParams
@@ -36,8 +37,24 @@ PATCHES = (
 SIZES = {0: [8, 8, 8], 1: [8, 8, 8], 2: [148]}
 
 
+@pytest.fixture(autouse=True, params=["ctypes", "compiled"])
+def submission(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Every test runs through both ways of launching."""
+    if request.param == "compiled":
+        helper = native.load(tmp_path_factory.getbasetemp())
+        if helper is None:
+            pytest.skip("no C compiler")
+        monkeypatch.setattr(Rig, "native", staticmethod(helper))
+
+
 class Rig:
     """One replay on CPU tensors, with every answer of torch under the test's control."""
+
+    native: Any = None
 
     def __init__(self, stays: tuple[int, ...] = (WEIGHT,)) -> None:
         self.driver = FakeDriver()
@@ -57,6 +74,7 @@ class Rig:
             same_addresses=same_addresses,
             reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
             random_offset=lambda device: 0,
+            native=self.native,
         )
         kernel = bytes(KernelParams())
         nodes = {}

@@ -1,0 +1,235 @@
+"""Updating and launching, through ctypes and in compiled code: the same driver calls with the same
+bytes, whatever moves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pygraph_rt import native
+from pygraph_rt.driver import (
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    KernelNode,
+    KernelParams,
+    MemcpyParams,
+    MemsetParams,
+)
+from pygraph_rt.parameters import Block, Patch, PatchPlan
+from pygraph_rt.submission import (
+    NativeSubmission,
+    PythonSubmission,
+    Submission,
+    make_submission,
+)
+from pygraph_rt.templates import NodeTemplates, RawNode
+from tests.runtime.fake_driver import FakeDriver
+
+FIELD = 24
+BLOCKS = [Block("input", 0), Block("output", 0), Block("pool", 0), Block("pool", 1)]
+CONTEXT = 1234
+
+
+class Recorder(FakeDriver):
+    """Notes every update with the bytes it carries; refuses what a test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, ...]] = []
+        self.refuse: tuple[int, int] | None = None
+
+    def _note(self, kind: str, executable: int, node: int, content: bytes, context: int) -> int:
+        self.calls.append((kind, executable, node, content, context))
+        return self.refuse[1] if self.refuse and self.refuse[0] == node else 0
+
+    def exec_set_kernel(self, executable: int, node: int, where: int) -> int:
+        pointers = KernelParams.from_address(where).params
+        content = b"".join(ctypes.string_at(pointers[i], FIELD) for i in range(2))
+        return self._note("kernel", executable, node, content, 0)
+
+    def exec_set_memcpy(self, executable: int, node: int, where: int, context: int = 0) -> int:
+        content = ctypes.string_at(where, ctypes.sizeof(MemcpyParams))
+        return self._note("copy", executable, node, content, context)
+
+    def exec_set_memset(self, executable: int, node: int, where: int, context: int = 0) -> int:
+        content = ctypes.string_at(where, ctypes.sizeof(MemsetParams))
+        return self._note("fill", executable, node, content, context)
+
+    def launch(self, executable: int, stream: int) -> int:
+        self.calls.append(("launch", executable, stream))
+        return 0
+
+
+def raw_node(number: int, kind: int) -> RawNode:
+    if kind == MEMCPY:
+        return RawNode(number + 50, MemcpyParams(src_device=1, dst_device=2, width=number + 8))
+    if kind == MEMSET:
+        return RawNode(number + 50, MemsetParams(dst=3, element_size=4, width=number + 8))
+    fields = (bytes([number]) * FIELD,) * 2
+    layout = ((0, FIELD), (FIELD, FIELD))
+    return RawNode(
+        number + 50, KernelNode(f"k{number}", (), bytes(KernelParams()), layout, 0, fields)
+    )
+
+
+def fields_of(kind: int) -> int:
+    return {KERNEL: 2, MEMCPY: 2, MEMSET: 1}[kind]
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[list[int], tuple[Patch, ...]]:
+    """Node kinds, and which word of which field follows which block."""
+    kinds = draw(st.lists(st.sampled_from([KERNEL, KERNEL, MEMCPY, MEMSET]), min_size=1))
+    patches = []
+    for number, kind in enumerate(kinds):
+        for field in range(fields_of(kind)):
+            places = [4, 12] if kind == KERNEL else [0]
+            for place in places[: draw(st.integers(0, 2))]:
+                block = draw(st.sampled_from(BLOCKS))
+                patches.append(
+                    Patch(3 * number, field, place, block, draw(st.integers(0, 1 << 33)))
+                )
+    return kinds, tuple(patches)
+
+
+@pytest.fixture(scope="module")
+def helper(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    found = native.load(tmp_path_factory.getbasetemp())
+    if found is None:
+        pytest.skip("no C compiler")
+    return found
+
+
+def both(
+    kinds: list[int], patches: tuple[Patch, ...], helper: Any
+) -> list[tuple[Recorder, Submission]]:
+    made = []
+    for function in (None, helper):
+        driver = Recorder()
+        patched = {p.node for p in patches}
+        nodes = {3 * n: raw_node(n, kind) for n, kind in enumerate(kinds) if 3 * n in patched}
+        templates = NodeTemplates(nodes, CONTEXT)
+        groups = PatchPlan(patches, len(kinds)).by_block()
+        made.append((driver, make_submission(driver, templates, groups, 9, function)))  # type: ignore[arg-type]
+    assert isinstance(made[0][1], PythonSubmission)
+    assert isinstance(made[1][1], NativeSubmission)
+    return made
+
+
+moves = st.lists(
+    st.tuples(st.integers(0, len(BLOCKS) - 1), st.integers(1, (1 << 47) - 1)), max_size=4
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs(), st.lists(moves, min_size=1, max_size=5))
+def test_both_ways_make_the_same_driver_calls(
+    helper: Any, program: tuple[list[int], tuple[Patch, ...]], rounds: list[Any]
+) -> None:
+    pairs = both(*program, helper)
+    for number, changes in enumerate(rounds):
+        marks = [submission.mark() for _, submission in pairs]
+        for driver, submission in pairs:
+            driver.calls.clear()
+            for slot, address in changes:
+                if slot < len(submission.addresses):
+                    submission.addresses[slot] = address
+            assert submission.launch(70 + number) == 0
+        (left, first), (right, second) = pairs
+        assert left.calls[-1] == right.calls[-1] == ("launch", 9, 70 + number)
+        assert sorted(left.calls[:-1]) == sorted(right.calls[:-1])
+        assert first.patched == second.patched
+        assert first.failed is second.failed is None
+        touched = [s.touched_since(m) for (_, s), m in zip(pairs, marks, strict=True)]
+        assert touched[0] == touched[1]
+        assert len(touched[0]) == len(left.calls) - 1
+
+
+PROGRAM = (
+    [KERNEL, MEMCPY, MEMSET],
+    (
+        Patch(0, 0, 4, BLOCKS[0], 16),
+        Patch(3, 0, 0, BLOCKS[1], 0),
+        Patch(3, 1, 0, BLOCKS[0], 0),
+        Patch(6, 0, 0, BLOCKS[2], 512),
+    ),
+)
+
+
+def test_words_carry_address_and_addend_and_copies_their_context(helper: Any) -> None:
+    for driver, submission in both(*PROGRAM, helper):
+        submission.addresses[0], submission.addresses[1], submission.addresses[2] = 96, 112, 128
+        assert submission.launch(7) == 0
+        found = {call[0]: call for call in driver.calls}
+        assert found["kernel"][3][4:12] == (96 + 16).to_bytes(8, "little")
+        copy = MemcpyParams.from_buffer_copy(found["copy"][3])
+        assert (copy.src_device, copy.dst_device, copy.width) == (112, 96, 9)
+        fill = MemsetParams.from_buffer_copy(found["fill"][3])
+        assert (fill.dst, fill.width) == (128 + 512, 10)
+        assert found["copy"][4] == found["fill"][4] == CONTEXT
+        assert submission.patched == 3
+
+
+@pytest.mark.parametrize("node", [0, 3, 6])
+def test_a_refused_update_names_its_node_and_nothing_is_launched(helper: Any, node: int) -> None:
+    for driver, submission in both(*PROGRAM, helper):
+        driver.refuse = (node // 3 + 50, 719)
+        for slot in range(3):
+            submission.addresses[slot] = 4096
+        assert submission.launch(7) == 719
+        assert submission.failed == node
+        assert not any(call[0] == "launch" for call in driver.calls)
+
+
+def test_another_executable_takes_over(helper: Any) -> None:
+    for driver, submission in both(*PROGRAM, helper):
+        submission.addresses[0] = 4096
+        submission.launch(7)
+        submission.bind(11)
+        driver.calls.clear()
+        submission.addresses[2] = 8192
+        submission.launch(8)
+        assert [(c[0], c[1]) for c in driver.calls] == [("fill", 11), ("launch", 11)]
+
+
+def test_without_a_compiler_everything_goes_through_ctypes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "compiler", lambda: None)
+    assert native.build(tmp_path) is None
+
+
+@pytest.mark.parametrize("command", ["/nonexistent/cc", "false", "true"])
+def test_a_compiler_that_does_not_work_is_no_error(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", command)
+    assert native.load.__wrapped__(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert native.build(tmp_path / "file" / "folder") is None
+
+
+def test_builders_at_the_same_time_agree(helper: Any, tmp_path: Path) -> None:
+    built: list[Path | None] = []
+    threads = [
+        threading.Thread(target=lambda: built.append(native.build(tmp_path))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(built) == 4
+    assert set(built) == set(tmp_path.iterdir())
+    assert len(set(built)) == 1
