@@ -293,14 +293,18 @@ def _run_into(
             spec.stride,
             spec.offset,
         ):
-            raise Unprovable("its outputs have another layout than on the call before")
+            raise Unprovable(
+                "its outputs have another layout than on the call before; code that depends on "
+                "data cannot be replayed, keep it out of the compiled region"
+            )
         if storage.allocation is not None or spec.storage in copied or not storage.nbytes:
             continue
         copied.add(spec.storage)
         source = value.untyped_storage()
         if source.nbytes() != storage.nbytes:
             raise Unprovable(
-                "a library call returned memory of another size than on the call before"
+                "a library call returned memory of another size than on the call before; keep it "
+                "out of the compiled region"
             )
         whole = torch.empty((0,), dtype=torch.uint8, device=value.device)
         target = whole.clone().set_(

@@ -46,7 +46,8 @@ def _read_node(driver: Driver, handle: int) -> tuple[RawNode, Node]:
         kernel = driver.kernel_node(handle)
         if access_window_bytes(kernel.identity[-1] if kernel.identity else ()):
             raise Unprovable(
-                f"kernel {kernel.name} sets an L2 access window, an address that cannot be updated"
+                f"kernel {kernel.name} sets an L2 access window, an address that cannot be "
+                "updated; keep that operator out of the compiled region"
             )
         return RawNode(handle, kernel), Node("kernel", kernel.name, kernel.identity, kernel.fields)
     if kind == MEMCPY:
@@ -55,14 +56,17 @@ def _read_node(driver: Driver, handle: int) -> tuple[RawNode, Node]:
     if kind == MEMSET:
         fill = driver.memset_node(handle)
         if fill.height > 1:
-            raise Unprovable("it sets two-dimensional memory, which cannot be updated")
+            raise Unprovable(
+                "it sets two-dimensional memory, which cannot be updated; keep that operator out "
+                "of the compiled region"
+            )
         identity = (fill.pitch, fill.value, fill.element_size, fill.width, fill.height)
         return RawNode(handle, fill), Node("memory set", "", identity, fields_of(fill))
     if kind == EMPTY:
         return RawNode(handle, _NOTHING), Node("empty", "", (), ())
     raise Unprovable(
         f"it records a {NODE_KINDS.get(kind, 'unknown')} node, which cannot be replayed at other "
-        "addresses"
+        "addresses; keep that operator out of the compiled region"
     )
 
 
@@ -76,7 +80,10 @@ def _memcpy(driver: Driver, copy: MemcpyParams) -> Node:
                 "the compiled region"
             )
     if copy.height > 1 or copy.depth > 1:
-        raise Unprovable("it copies two-dimensional memory, which cannot be updated")
+        raise Unprovable(
+            "it copies two-dimensional memory, which cannot be updated; keep that operator out "
+            "of the compiled region"
+        )
     identity = (
         copy.src_x,
         copy.dst_x,

@@ -140,27 +140,34 @@ def _same_topology(first: Capture, second: Capture) -> None:
         raise Unprovable(
             f"two captures of the same code recorded {len(first.nodes)} and {len(second.nodes)} "
             "nodes; "
-            "code that launches different work each time cannot be replayed"
+            "code that launches different work each time cannot be replayed, keep it out of the "
+            "compiled region"
         )
     for a, b in zip(first.nodes, second.nodes, strict=True):
         if a.kind != b.kind or a.identity != b.identity:
             raise Unprovable(
                 f"two captures of the same code launched different kernels ({a.name} and "
-                f"{b.name}); "
-                "the choice seems to depend on addresses"
+                f"{b.name}); the choice seems to depend on addresses; keep that operator out of "
+                "the compiled region"
             )
         if [len(f) for f in a.fields] != [len(f) for f in b.fields]:
-            raise Unprovable(f"the parameters of {a.name} changed size between two captures")
+            raise Unprovable(
+                f"the parameters of {a.name} changed size between two captures; keep that operator "
+                "out of the compiled region"
+            )
     if first.edges != second.edges:
-        raise Unprovable("two captures of the same code ordered their kernels differently")
+        raise Unprovable(
+            "two captures of the same code ordered their kernels differently; keep what chooses "
+            "the order out of the compiled region"
+        )
 
 
 def _unexplained(node: Node, address: int, where: str) -> Unprovable:
     return Unprovable(
         f"{node.kind} {node.name} uses {where} at {address:#x} that is neither an input, an "
         "output, a constant "
-        "nor memory it allocated itself; state kept by a library or a random generator looks like "
-        "this"
+        "nor memory it allocated itself; an operator that keeps state of its own looks like this: "
+        "pass that state as an argument"
     )
 
 

@@ -146,6 +146,29 @@ def test_a_hundred_outputs_stay_as_they_were() -> None:
     assert served() >= 97
 
 
+def test_memory_of_the_captures_is_not_used_again() -> None:
+    fast, plain, _ = net()
+    early = []
+    with torch.no_grad():
+        for _ in range(3):
+            value = x()
+            early.append([value, fast(value)])
+            plain(value)
+        torch.cuda.synchronize()
+        for tensors in early:
+            for tensor in tensors:
+                tensor.fill_(float("nan"))
+        for _ in range(5):
+            value = x()
+            poison_free_memory()
+            actual = fast(value)
+            poison_free_memory()
+            assert_same(actual, plain(value))
+    for tensors in early:
+        assert all(tensor.isnan().all() for tensor in tensors)
+    assert served() == 6
+
+
 def test_an_output_owns_only_its_bytes() -> None:
     fast, _, _ = net()
     with torch.no_grad():

@@ -254,6 +254,51 @@ def test_results_nobody_foresaw_are_handed_out_all_the_same(
     assert "KeyError" in machine.region.reason
 
 
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ("view(memory(0), (32,), (2,), 0)", "another layout"),
+        ("memory(64)", "memory of another size"),
+    ],
+)
+def test_outputs_that_change_between_calls_are_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, result: str, words: str
+) -> None:
+    """A library call that returns other memory under capture than on the call before."""
+    machine = Machine(monkeypatch)
+    code = f"""
+def partition_0(args):
+    a, state = args
+    args.clear()
+    launch("halve", a, state)
+    return ({result} if capturing() else memory(0)[:64],)
+"""
+    namespace = {
+        **machine.partition._function.__globals__,
+        "capturing": lambda: machine.gpu.recording is not None,
+        "memory": lambda extra: torch.zeros(64 + extra)[:64],
+        "view": torch.as_strided,
+    }
+    exec(code, namespace)
+    machine.partition._function = namespace["partition_0"]
+    for _ in range(3):
+        (found,) = machine.partition([machine.aligned(), machine.state])
+        assert torch.equal(found, torch.zeros(64))
+    assert machine.region.state == "ordinary"
+    assert words in machine.region.reason
+    assert "keep it out of the compiled region" in machine.region.reason
+
+
+def test_a_region_without_gpu_work_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch)
+    namespace = dict(machine.partition._function.__globals__)
+    exec("def partition_0(args):\n    a, state = args\n    return (state,)", namespace)
+    machine.partition._function = namespace["partition_0"]
+    for _ in range(3):
+        assert machine.partition([machine.aligned(), machine.state])[0] is machine.state
+    assert "launches no GPU work" in machine.region.reason
+
+
 def _no_memory(*size: Any) -> torch.Tensor:
     raise torch.OutOfMemoryError("no memory")
 

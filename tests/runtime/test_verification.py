@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pygraph_rt import verification
 from pygraph_rt.errors import DriverError, Unprovable
 from pygraph_rt.verification import Ran, first_call, same_bits, with_copies
 
@@ -81,6 +82,23 @@ def test_a_write_to_poisoned_memory_is_seen() -> None:
 
     with pytest.raises(Unprovable, match="wrote to an address"):
         call(strays, [poisoned])
+
+
+@pytest.mark.parametrize(
+    ("fails_at", "words"), [("copies", "memory for copies"), ("outputs", "two sets of outputs")]
+)
+def test_too_little_memory_to_compare_is_noted(
+    monkeypatch: pytest.MonkeyPatch, fails_at: str, words: str
+) -> None:
+    def no_memory(*arguments: Any) -> Any:
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    if fails_at == "copies":
+        monkeypatch.setattr(verification, "with_copies", no_memory)
+    verdict = call(double if fails_at == "copies" else no_memory)
+    assert verdict.note.startswith("not compared")
+    assert words in verdict.note
 
 
 def test_code_that_does_not_repeat_itself_is_compared_by_its_own_spread() -> None:
