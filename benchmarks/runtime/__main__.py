@@ -1,8 +1,9 @@
 """Run the runtime's benchmarks and write one JSON file: `python -m benchmarks.runtime --out
 FILE`.
 
-Each measurement runs in a process of its own, one after the other; a crash of one is a row of its
-own.
+Each measurement runs in a process of its own; a crash of one is a row of its own. They run one
+after the other, or with `--jobs` side by side, where compiling overlaps and only what is timed runs
+alone (warm-up times then are those of a busy machine).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -76,29 +78,42 @@ def environment() -> dict[str, Any]:
     return found
 
 
-def timings(names: list[str], extra: list[str], cache: str, seconds: int) -> list[dict[str, Any]]:
-    """Periods of all modes of each workload."""
-    rows = []
-    for name in names:
+def plan(wanted: list[str], names: list[str]) -> list[tuple[str, list[str]]]:
+    """(section, arguments) of every measurement, in order."""
+    found = [("host", ["host"])] if "host" in wanted else []
+    for name in names if "timing" in wanted else []:
         groups = [["default", "pygraph"], ["reduce-overhead"]] if name in ALONE else [MODES]
         for group in groups:
-            arguments = ["timing", "--workload", name, "--modes", ",".join(group), *extra]
-            rows.append(run(arguments, cache, seconds))
-            print(summary(rows[-1]), flush=True)
-    return rows
+            arguments = ["timing", "--workload", name, "--modes", ",".join(group)]
+            found.append(("timing", arguments))
+    for name in names if "memory" in wanted else []:
+        found += [("memory", ["memory", "--workload", name, "--modes", m]) for m in MODES]
+    return found
 
 
-def memories(names: list[str], extra: list[str], seconds: int) -> list[dict[str, Any]]:
-    """Warm-up from a cold cache and peak memory, of each workload and mode."""
-    rows = []
-    for name in names:
-        for mode in MODES:
-            with tempfile.TemporaryDirectory() as cold:
-                rows.append(
-                    run(["memory", "--workload", name, "--modes", mode, *extra], cold, seconds)
-                )
-            print(summary(rows[-1]), flush=True)
-    return rows
+def measure(section: str, arguments: list[str], cache: str, seconds: int) -> dict[str, Any]:
+    """One measurement; what is measured from a cold cache gets one of its own."""
+    with contextlib.ExitStack() as stack:
+        if section == "memory":
+            cache = stack.enter_context(tempfile.TemporaryDirectory())
+        row = run(arguments, cache, seconds)
+    print(summary(row), flush=True)
+    return {**row, "date": datetime.date.today().isoformat()}
+
+
+def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """New measurements, and those of the old file that were not made again."""
+
+    def key(row: dict[str, Any]) -> tuple[str, ...]:
+        return (row["workload"], row.get("mode", ""), *row.get("period_ms", ()))
+
+    result = {**old, **new}
+    for section in ("timing", "memory"):
+        rows = new.get(section, [])
+        again = {key(row) for row in rows if "error" not in row}
+        left = [{"date": old["environment"]["date"], **row} for row in old.get(section, [])]
+        result[section] = [r for r in left if "error" not in r and key(r) not in again] + rows
+    return result
 
 
 def summary(row: dict[str, Any]) -> str:
@@ -122,20 +137,31 @@ def main() -> None:
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small sizes, to try the script out")
+    parser.add_argument("--keep", action="store_true", help="keep the file's other measurements")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="how many to start together; what is timed waits its turn",
+    )
     parser.add_argument("--seconds", type=int, default=240, help="limit of one measurement")
     given = parser.parse_args()
     extra = ["--device", given.device, *(["--tiny"] if given.tiny else [])]
-    names = given.workloads.split(",")
-    wanted = given.only.split(",")
-    result: dict[str, Any] = {"environment": environment()}
-    with tempfile.TemporaryDirectory() as cache:
-        if "host" in wanted:
-            result["host"] = run(["host", *extra], cache, given.seconds)
-            print(summary(result["host"]), flush=True)
-        if "timing" in wanted:
-            result["timing"] = timings(names, extra, cache, given.seconds)
-    if "memory" in wanted:
-        result["memory"] = memories(names, extra, given.seconds)
+    result: dict[str, Any] = {"environment": {**environment(), "started_together": given.jobs}}
+    with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(given.jobs) as pool:
+        if given.jobs > 1:
+            extra += ["--lock", str(Path(cache) / "turn")]
+        tasks = [
+            (section, pool.submit(measure, section, [*arguments, *extra], cache, given.seconds))
+            for section, arguments in plan(given.only.split(","), given.workloads.split(","))
+        ]
+        for section, task in tasks:
+            if section == "host":
+                result["host"] = task.result()
+            else:
+                result.setdefault(section, []).append(task.result())
+    if given.keep and given.out.exists():
+        result = merged(json.loads(given.out.read_text()), result)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -8,11 +8,13 @@ in front.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +23,21 @@ import pygraph_rt
 from benchmarks.runtime.workloads import WORKLOADS, ten_inputs
 
 Step = Callable[[list[torch.Tensor]], Any]
+
+
+@contextlib.contextmanager
+def turn(lock: str, alone: bool) -> Iterator[None]:
+    """Among measurements that were started together: wait until none compiles or measures
+    (`alone`), or until none is alone. Without a lock file there is no waiting.
+    """
+    if not lock:
+        yield
+        return
+    import fcntl
+
+    with Path(lock).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
 
 
 def compiled(function: Callable[..., Any], mode: str) -> Step:
@@ -91,8 +108,8 @@ def shown_regions() -> list[dict[str, Any]]:
     return [{k: r[k] for k in kept} for r in pygraph_rt.report().to_dict()["regions"]]
 
 
-def timing(name: str, modes: list[str], device: str, tiny: bool) -> dict[str, Any]:
-    """Period of each mode, interleaved round by round; GPU-busy time of the ungraphed code."""
+def timing(name: str, modes: list[str], device: str, tiny: bool, lock: str) -> dict[str, Any]:
+    """Period of each mode, interleaved round by round; GPU-busy time of each."""
     torch.manual_seed(0)
     function, make = WORKLOADS[name](device, tiny)
     inputs = [make() for _ in range(2 if name == "big_inputs" else 8)]
@@ -100,14 +117,16 @@ def timing(name: str, modes: list[str], device: str, tiny: bool) -> dict[str, An
     rounds, calls = (3, 3) if tiny else (15, 30)
     samples: dict[str, list[float]] = {mode: [] for mode in modes}
     with torch.no_grad():
-        for step in steps.values():
-            for i in range(8):
-                step([t.clone() for t in inputs[i % len(inputs)]])
-        busy = {mode: gpu_busy_ms(steps[mode], inputs[0]) for mode in modes}
-        for number in range(rounds):
-            order = modes if number % 2 else modes[::-1]
-            for mode in order:
-                samples[mode].append(period_ms(steps[mode], inputs, calls))
+        with turn(lock, False):
+            for step in steps.values():
+                for i in range(8):
+                    step([t.clone() for t in inputs[i % len(inputs)]])
+        with turn(lock, True):
+            busy = {mode: gpu_busy_ms(steps[mode], inputs[0]) for mode in modes}
+            for number in range(rounds):
+                order = modes if number % 2 else modes[::-1]
+                for mode in order:
+                    samples[mode].append(period_ms(steps[mode], inputs, calls))
     return {
         "workload": name,
         "period_ms": {mode: spread(values) for mode, values in samples.items()},
@@ -151,14 +170,14 @@ def memory(name: str, mode: str, device: str, tiny: bool) -> dict[str, Any]:
     }
 
 
-def host(device: str, tiny: bool) -> dict[str, Any]:
+def host(device: str, tiny: bool, lock: str) -> dict[str, Any]:
     """Host microseconds of a served call at ten inputs, called without Dynamo, against the nodes it
     had to patch.
     """
     function, make = ten_inputs(device, tiny)
     step = compiled(function, "pygraph")
     sets = [make() for _ in range(2)]
-    with torch.no_grad():
+    with torch.no_grad(), turn(lock, False):
         for i in range(6):
             step(sets[i % 2])
     partitions = [p for p in pygraph_rt.pygraph.partitions() if p.replay is not None]
@@ -192,14 +211,20 @@ def host(device: str, tiny: bool) -> dict[str, Any]:
         del held
         return result
 
-    with torch.no_grad():
+    with torch.no_grad(), turn(lock, True):
         rows = [
             series("nothing moved", lambda _: one(sets[0])),
             series("one input of ten moved", lambda i: one([sets[i % 2][0], *sets[0][1:]])),
             series("all inputs moved", lambda i: one(sets[i % 2])),
             series("inputs moved, other memory held", moved_arena),
         ]
-    return {"inputs": 10, "nodes": replay.nodes, "words": replay.words, "rows": rows}
+    return {
+        "inputs": 10,
+        "nodes": replay.nodes,
+        "words": replay.words,
+        "launched_by": type(replay._submission).__name__,
+        "rows": rows,
+    }
 
 
 def main() -> None:
@@ -210,14 +235,17 @@ def main() -> None:
     parser.add_argument("--modes", default="default,reduce-overhead,pygraph")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--lock", default="", help="file shared by what runs at the same time")
     given = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = True
     if given.what == "timing":
-        result = timing(given.workload, given.modes.split(","), given.device, given.tiny)
+        modes = given.modes.split(",")
+        result = timing(given.workload, modes, given.device, given.tiny, given.lock)
     elif given.what == "memory":
-        result = memory(given.workload, given.modes, given.device, given.tiny)
+        with turn(given.lock, False):
+            result = memory(given.workload, given.modes, given.device, given.tiny)
     else:
-        result = host(given.device, given.tiny)
+        result = host(given.device, given.tiny, given.lock)
     print(json.dumps(result))
 
 

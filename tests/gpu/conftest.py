@@ -18,6 +18,8 @@ os.environ.setdefault(
 import pytest
 import torch
 
+import pygraph_rt
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark everything here `gpu`, and skip it by name where there is no GPU."""
@@ -37,3 +39,5 @@ def fresh_state() -> object:
     torch.manual_seed(0)
     yield
     torch._dynamo.reset()
+    # Dynamo forgets a backend when it is reset: what a test compiled after that is still there.
+    pygraph_rt.pygraph.reset()

@@ -29,7 +29,8 @@ def ask(word: int, kind: str | None = "device") -> tuple[str | None, bool]:
         (HIGH, "device memory"),
         (HIGH + 12345, "device memory"),
         (HIGH + BLOCK + 64, "device memory"),
-        (0x7E00_0000_0000, "device memory"),
+        (0x7E00_1234_5600, "device memory"),
+        (HIGH + 2 * BLOCK + (1 << 24), "device memory"),
         (LOW, "device memory"),
         (LOW + 256, "device memory"),
         (LOW + 0x8889, None),  # the multiplier of a division by 15, and a 3
@@ -49,6 +50,12 @@ def test_what_cuda_does_not_know_is_a_number() -> None:
 def test_host_memory_is_named() -> None:
     assert ask(0x7F55_0000_0000, "host") == ("host memory", False)
     assert ask(0x2_0000_0000, "host") == ("host memory", False)
+
+
+def test_a_small_number_beside_half_an_address_is_noted() -> None:
+    # Seen in a convolution of cuDNN: a 32, then padding, and device memory of the driver's there.
+    assert ask(0x7F74_0000_0020) == (None, True)
+    assert ask(0x7F74_0000_0000 + (1 << 24) - 4) == (None, True)
 
 
 def test_a_low_word_in_memory_of_a_library_is_noted() -> None:
