@@ -17,7 +17,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,24 @@ def measure(section: str, arguments: list[str], cache: str, seconds: int) -> dic
     return {**row, "date": datetime.date.today().isoformat()}
 
 
+def sections(done: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """Rows under the names of their sections."""
+    found: dict[str, Any] = {}
+    for section, row in done:
+        if section == "host":
+            found["host"] = row
+        else:
+            found.setdefault(section, []).append(row)
+    return found
+
+
+def write(path: Path, result: dict[str, Any], old: dict[str, Any] | None) -> None:
+    """The result file, with what is kept of the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = result if old is None else merged(old, result)
+    path.write_text(json.dumps(content, indent=1) + "\n")
+
+
 def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """New measurements, and those of the old file that were not made again."""
 
@@ -108,6 +126,8 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         return (row["workload"], row.get("mode", ""), *row.get("period_ms", ()))
 
     result = {**old, **new}
+    if "error" in new.get("host", {}) and "host" in old:
+        result["host"] = old["host"]
     for section in ("timing", "memory"):
         rows = new.get(section, [])
         again = {key(row) for row in rows if "error" not in row}
@@ -147,6 +167,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=240, help="limit of one measurement")
     given = parser.parse_args()
     extra = ["--device", given.device, *(["--tiny"] if given.tiny else [])]
+    old = json.loads(given.out.read_text()) if given.keep and given.out.exists() else None
     result: dict[str, Any] = {"environment": {**environment(), "started_together": given.jobs}}
     with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(given.jobs) as pool:
         if given.jobs > 1:
@@ -155,15 +176,9 @@ def main() -> None:
             (section, pool.submit(measure, section, [*arguments, *extra], cache, given.seconds))
             for section, arguments in plan(given.only.split(","), given.workloads.split(","))
         ]
-        for section, task in tasks:
-            if section == "host":
-                result["host"] = task.result()
-            else:
-                result.setdefault(section, []).append(task.result())
-    if given.keep and given.out.exists():
-        result = merged(json.loads(given.out.read_text()), result)
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps(result, indent=1) + "\n")
+        for _ in as_completed(task for _, task in tasks):
+            done = [(section, task.result()) for section, task in tasks if task.done()]
+            write(given.out, {**result, **sections(done)}, old)  # a run cut short leaves its part
 
 
 if __name__ == "__main__":
