@@ -156,7 +156,7 @@ class Partition:
                 return self._after_failure(error, args)
             if results is not None:
                 return results
-            return self._ordinary(args, "its inputs changed during the call")
+            return self._ordinary(args, "another stream, or inputs that changed during the call")
         here = threading.get_ident()
         ready = variant.calls >= self._options.observe and here in variant.threads
         if not ready:

@@ -43,7 +43,9 @@ def build(folder: Path) -> Path | None:
     if sys.platform == "win32":
         return None
     source = SOURCE.read_bytes()
-    key = hashlib.sha256(source + repr((platform.platform(), _FLAGS)).encode()).hexdigest()[:20]
+    key = hashlib.sha256(
+        source + repr((sys.platform, platform.machine(), _FLAGS)).encode()
+    ).hexdigest()[:20]
     target = folder / f"launch-{key}.so"
     if target.exists():
         return target

@@ -203,6 +203,24 @@ def test_a_capture_that_fails_is_named_and_never_tried_again(
     assert opened.count("reserve") == opened.count("free") == 1
 
 
+def test_a_graph_tied_to_a_stream_leaves_other_streams_to_the_ordinary_path(
+    machine: Machine,
+) -> None:
+    for _ in range(3):
+        machine.call()
+    replay = machine.partition.replay
+    assert replay is not None
+    replay.only_stream = 7
+    platform = machine.environment.platform
+    for stream in (8, 7, 8):
+        platform.stream = lambda device, stream=stream: stream  # type: ignore[misc]
+        machine.call()
+    machine.partition.refresh()
+    (why,) = machine.region.misses
+    assert "another stream" in why
+    assert (machine.region.misses[why], machine.region.served) == (2, 2)
+
+
 def test_a_launch_that_fails_falls_back_without_losing_a_call(machine: Machine) -> None:
     for _ in range(4):
         machine.call()
