@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 
 import pygraph_rt
+from pygraph_rt import backend
+from pygraph_rt.submission import NativeSubmission
 from tests.gpu.support import (
     DEVICE,
     assert_same,
@@ -529,6 +531,29 @@ def test_inside_a_memory_pool_of_the_callers() -> None:
             assert_same(fast(value), plain(value))
     (region,) = regions()
     assert "use_mem_pool" in region["reason"]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_with_and_without_the_compiled_helper(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = backend._environment().platform
+    assert platform.native is not None, "Triton works here, so there is a C compiler"
+    if not compiled:
+        monkeypatch.setattr(platform, "native", None)
+    fast, plain, _ = net()
+    junk = []
+    with torch.no_grad():
+        for i in range(40):
+            junk.append(torch.empty((i % 7 + 1) << 18, dtype=torch.uint8, device=DEVICE))
+            if i % 5 == 4:
+                junk.clear()
+            value = x()
+            assert_same(fast(value), plain(value))
+    (replay,) = [p.replay for p in pygraph_rt.pygraph.partitions() if p.replay is not None]
+    assert isinstance(replay._submission, NativeSubmission) == compiled
+    assert replay.patched > 0
+    assert served() == 38
 
 
 def test_without_the_comparison_of_the_first_call() -> None:
