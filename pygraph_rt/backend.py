@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -10,15 +11,18 @@ from typing import Any
 
 import torch
 
-from . import inductor, native
+from . import decisions, inductor, native
 from .disposal import Disposal
 from .driver import load
+from .entries import Entry, Selector
 from .errors import DriverError
 from .options import Options, split_options
 from .partition import Environment, Partition
 from .replay import Platform, same_addresses
 from .report import REGIONS, notice
+from .selection import GRAPH
 from .state import global_state
+from .turns import Instruments
 
 
 @lru_cache(maxsize=1)
@@ -38,6 +42,28 @@ def _environment() -> Environment:
     return Environment(
         driver, platform, Disposal(driver, torch.cuda.synchronize, platform.capturing)
     )
+
+
+@lru_cache(maxsize=1)
+def _selector() -> Selector:
+    """Puts all of the process's regions into groups and lets them take turns."""
+
+    def stamp() -> Any:
+        event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    return Selector(Instruments(time.perf_counter_ns, stamp, _environment().platform.capturing))
+
+
+@lru_cache(maxsize=64)
+def _machine(device: int) -> dict[str, str]:
+    """What a remembered decision depends on, beside the code."""
+    return {
+        "gpu": torch.cuda.get_device_name(device),
+        "driver": str(load().version()),
+        **inductor.versions(),
+    }
 
 
 class Backend:
@@ -74,13 +100,20 @@ class Backend:
             notice(reason)
             return inductor.compile_plain(gm, example_inputs, patches)  # type: ignore[no-any-return]
 
+        folder = decisions.folder() if own.remember and decisions.wanted_by_environment() else None
+        entry = Entry(_selector(), decisions.Decisions(folder))
+
         def wrap(function: Callable[..., Any], info: inductor.PartitionInfo) -> Callable[..., Any]:
-            return self._wrap(function, info, own)
+            return self._wrap(function, info, own, entry)
 
         return inductor.compile_graphed(gm, example_inputs, patches, wrap)  # type: ignore[no-any-return]
 
     def _wrap(
-        self, function: Callable[..., Any], info: inductor.PartitionInfo, options: Options
+        self,
+        function: Callable[..., Any],
+        info: inductor.PartitionInfo,
+        options: Options,
+        entry: Entry,
     ) -> Partition:
         REGIONS.add(info.region)
         partition = Partition(
@@ -92,9 +125,28 @@ class Backend:
             info.device,
             info.dynamic,
         )
+        if options.graphs == "auto":
+            self._select(partition, function, info.device, entry)
         with self._lock:
             self._partitions.add(partition)
         return partition
+
+    def _select(
+        self, partition: Partition, function: Callable[..., Any], device: int, entry: Entry
+    ) -> None:
+        """Do as an earlier process decided, or find out."""
+        source = inductor.source_of(function)
+        if source is not None:
+            name = getattr(function, "__name__", "")
+            partition.key = decisions.code_key(source, name, _machine(device))
+        known = entry.decisions.load(partition.key)
+        if known is None:
+            entry.add(partition)
+            return
+        partition.region.choice = known.choice
+        partition.region.choice_why = f"remembered from an earlier process: {known.why}"
+        if known.choice != GRAPH:
+            partition.leave(partition.region.choice_why)
 
     def partitions(self) -> list[Partition]:
         """The partitions that are in use, in no particular order."""

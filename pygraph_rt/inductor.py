@@ -9,8 +9,10 @@ because a hit in it would skip the wrapping; the FX graph cache stays in use.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,23 @@ def option_names() -> frozenset[str]:
     from torch._inductor import config
 
     return frozenset(config.get_config_copy())
+
+
+def source_of(function: Callable[..., Any]) -> str | None:
+    """The generated module's source, or None when it is not a file."""
+    try:
+        return Path(function.__globals__["__file__"]).read_text("utf-8")
+    except (AttributeError, KeyError, OSError, ValueError):
+        return None
+
+
+def versions() -> dict[str, str]:
+    """Versions of what compiles and runs the generated code."""
+    found = {"torch": torch.__version__, "cuda": str(torch.version.cuda)}
+    for package in ("triton", "pygraph-lint"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
 
 
 def cache_folder() -> Path:

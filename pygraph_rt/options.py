@@ -16,8 +16,10 @@ _GRAPHS = ("auto", "always", "never")
 class Options:
     """What `options={...}` may say; every other name there must be an Inductor option.
 
-    graphs: "auto" and "always" serve every region that can be proven right; "never" compiles in
-    the same way, and runs without graphs. observe: how many ordinary calls a region makes before
+    graphs: "auto" lets graph and no graph take turns on live calls and keeps what is faster;
+    "always" serves every region that can be proven right, as soon as possible; "never" compiles in
+    the same way, and runs without graphs. remember: keep what "auto" chose on disk, and choose
+    the same at once in later processes. observe: how many ordinary calls a region makes before
     it is captured (at least 1; they warm up kernels and show which memory becomes an output).
     verify: compare the first served call with the ordinary path, bit for bit, on poisoned memory.
     variants: how many graphs a region may hold, one for each set of integers, alignments and
@@ -28,6 +30,7 @@ class Options:
     observe: int = 1
     verify: bool = True
     variants: int = 8
+    remember: bool = True
 
     def __post_init__(self) -> None:
         if self.graphs not in _GRAPHS:
@@ -38,8 +41,10 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise OptionError(f"option {name}={value!r} must be a whole number of 1 or more")
-        if not isinstance(self.verify, bool):
-            raise OptionError(f"option verify={self.verify!r} must be True or False")
+        for name in ("verify", "remember"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise OptionError(f"option {name}={value!r} must be True or False")
 
 
 def split_options(

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -20,6 +20,7 @@ from .errors import DriverError, Unprovable
 from .options import Options
 from .replay import Platform, Replay, alignment_class
 from .report import Region
+from .selection import GRAPH, PLAIN
 
 Function = Callable[[list[Any]], Any]
 
@@ -48,6 +49,13 @@ class Environment:
     platform: Platform
     disposal: Disposal
     capturing: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Watcher(Protocol):
+    """Stands before a partition while it is being decided whether its graph pays."""
+
+    def call(self, partition: Any, args: list[Any]) -> Any:
+        """Run `partition(args, False)`, and take note of it."""
 
 
 class Partition:
@@ -79,14 +87,23 @@ class Partition:
         self._variants: OrderedDict[Hashable, Variant] = OrderedDict()
         self._active: Replay | None = None
         self._declined = False
+        # On the ordinary path without another look: declined, or it is the ordinary path's turn.
+        self._plain = False
+        self._may_capture = True
+        self._watcher: Watcher | None = None
+        self.key = ""
         self._past_launches = 0
         self._past_patched = 0
         region.refresh = self.refresh
         if options.graphs == "never":
             self._decline("option graphs='never' says so")
 
-    def __call__(self, args: list[Any]) -> Any:
-        """Run the partition; `args` is emptied, as generated code does."""
+    def __call__(self, args: list[Any], watched: bool = True) -> Any:
+        """Run the partition; `args` is emptied, as generated code does. `watched` False: without
+        the watcher, which calls this.
+        """
+        if self._watcher is not None and watched:
+            return self._watcher.call(self, args)
         replay = self._active
         if replay is not None:
             try:
@@ -95,7 +112,7 @@ class Partition:
                 return self._after_failure(error, args)
             if results is not None:
                 return results
-        if self._declined:
+        if self._plain:
             self.region.ordinary += 1
             return self._function(args)
         return self._unserved(args)
@@ -110,7 +127,7 @@ class Partition:
             # Generated code switches to its own device itself; so do we, then everything is as
             # usual.
             with torch.cuda.device(self._device):
-                return self(args)
+                return self(args, False)
         if not self._lock.acquire(blocking=False):
             return self._ordinary(args, "another thread was preparing its graph")
         try:
@@ -161,6 +178,9 @@ class Partition:
         ready = variant.calls >= self._options.observe and here in variant.threads
         if not ready:
             return self._observe(variant, args, here)
+        if not self._may_capture:
+            self.region.ordinary += 1
+            return self._function(args)
         if not self._environment.capturing.acquire(blocking=False):
             return self._ordinary(args, "another region was being captured")
         try:
@@ -286,6 +306,34 @@ class Partition:
         region.nodes, region.words = replay.nodes, replay.words
         region.arena_bytes = max(region.arena_bytes, replay.arena_bytes)
 
+    # -- taking turns with the ordinary path
+
+    def watch(self, watcher: Watcher | None, may_capture: bool) -> None:
+        """Send calls through `watcher` (None: nobody); `may_capture`: whether a graph may be
+        made.
+        """
+        self._watcher = watcher
+        self._may_capture = may_capture
+
+    def use(self, graphs: bool) -> None:
+        """Serve calls with graphs, or run them on the ordinary path for now."""
+        self._plain = self._declined or not graphs
+        self._active = None  # found again by the next call's key
+
+    def leave(self, reason: str) -> None:
+        """Free the graphs and take the ordinary path until `use` says otherwise."""
+        self._plain = True
+        self._release()
+        self.region.decline(reason)
+        self._environment.disposal.drain()
+
+    def settled(self) -> str | None:
+        """ "graph" or "no graph"; None while it has not been captured."""
+        if self._declined:
+            return PLAIN
+        served = any(v.replay is not None for v in list(self._variants.values()))
+        return GRAPH if served else None
+
     # -- leaving
 
     def _after_failure(self, error: Exception, args: list[Any]) -> Any:
@@ -298,7 +346,7 @@ class Partition:
         return self._ordinary(args, "declined")
 
     def _decline(self, reason: str) -> None:
-        self._declined = True
+        self._declined = self._plain = True
         self._release()
         self.region.decline(reason)
 
@@ -319,7 +367,8 @@ class Partition:
 
     def close(self) -> None:
         """Free the graphs; the partition keeps working on the ordinary path."""
-        self._declined = True
+        self._declined = self._plain = True
+        self._watcher = None
         self._release()
         self.region.state = "released"
         self._environment.disposal.drain()

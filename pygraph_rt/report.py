@@ -22,10 +22,12 @@ def _nothing() -> None:
 class Region:
     """One partition of one compiled function, as the report shows it.
 
-    state: "observing", "serving", "ordinary" (no graph, for `reason`) or "released" (dynamo was
-    reset). calls: served by a graph, and run by the ordinary path. capture_ms: time spent
-    capturing, in all. arena_bytes: memory a served call takes for its intermediates while it is
-    launched. patched: graph nodes updated, over all served calls.
+    state: "observing", "deciding", "serving", "ordinary" (no graph, for `reason`) or "released"
+    (dynamo was reset). served, ordinary: calls with a graph and on the ordinary path. capture_ms:
+    time spent capturing, in all. arena_bytes: memory a served call takes for its intermediates
+    while it is launched. patched: graph nodes updated, over all served calls. choice: "graph" or
+    "no graph", empty while nothing was measured; choice_why: the reason, a clause; candidates: what
+    calls cost with each, milliseconds.
     """
 
     name: str
@@ -42,6 +44,9 @@ class Region:
     arena_bytes: int = 0
     capture_ms: float = 0.0
     misses: dict[str, int] = field(default_factory=dict)
+    choice: str = ""
+    choice_why: str = ""
+    candidates: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.refresh: Callable[[], None] = _nothing

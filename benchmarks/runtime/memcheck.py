@@ -44,7 +44,7 @@ def program(planted: bool) -> None:
         hidden = mlp(x)
         return hidden, torch.sort(hidden * 2, dim=-1)[0], torch.relu(conv(image)).mean((2, 3))
 
-    fast = torch.compile(work, backend=pygraph_rt.pygraph)
+    fast = torch.compile(work, backend=pygraph_rt.pygraph, options={"graphs": "always"})
     plain = torch.compile(work, backend=pygraph_rt.pygraph, options={"graphs": "never"})
     held: list[Any] = []
     with torch.no_grad():

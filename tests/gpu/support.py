@@ -17,8 +17,9 @@ DEVICE = "cuda"
 
 
 def graphed(function: Any, **options: Any) -> Any:
-    """Compiled with graphs."""
-    return torch.compile(function, backend=pygraph_rt.pygraph, options=options or None)
+    """Compiled with graphs wherever they can be proven right."""
+    options = {"graphs": "always", **options}
+    return torch.compile(function, backend=pygraph_rt.pygraph, options=options)
 
 
 def ungraphed(function: Any) -> Any:

@@ -468,7 +468,9 @@ def test_training_runs_as_plain_inductor() -> None:
 
 def test_dynamic_shapes_get_a_graph_each() -> None:
     module = Net().to(DEVICE).eval()
-    fast = torch.compile(module, backend=pygraph_rt.pygraph, dynamic=True)
+    fast = torch.compile(
+        module, backend=pygraph_rt.pygraph, dynamic=True, options={"graphs": "always"}
+    )
     plain = torch.compile(
         module, backend=pygraph_rt.pygraph, dynamic=True, options={"graphs": "never"}
     )
@@ -484,7 +486,7 @@ def test_more_kinds_of_calls_than_graphs() -> None:
         torch.nn.Softmax(-1).to(DEVICE),
         backend=pygraph_rt.pygraph,
         dynamic=True,
-        options={"variants": 2},
+        options={"variants": 2, "graphs": "always"},
     )
     with torch.no_grad():
         for rows in (8, 8, 8, 24, 24, 24, 40, 40, 40, 8):

@@ -1,0 +1,277 @@
+"""Whether a graph pays, from measured calls: pure functions of the samples.
+
+Two candidates take turns on blocks of successive live calls, in the order A B B A, so that a
+linear drift (a GPU that warms up, a clock that falls) cancels within each four.
+
+What a block cost is decided by two clocks. The host's, from call to call, is right whenever the
+GPU keeps up: the loop waits for results, or the GPU waits for launches. When the host runs ahead
+it only counts the filling of a queue, and the time between two events on the GPU's stream is
+right. Between the two, work that the other candidate left in the queue hides how slow the host
+is, and a full queue makes it look slower than it is: a block in which the GPU stays behind and
+even the host's quickest calls are slower than the GPU says nothing, and is left out.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+PLAIN, GRAPH, SOME = "no graph", "graph", "some graphs"
+
+CALLS = 8
+_SHORT_PERIOD_MS, _SHORT_CALLS = 0.25, 16
+MOST_FOURS = 8
+# A difference below this (natural logarithm, about one per cent) does not decide.
+_MARGIN = 0.01
+_TIE = 0.02
+_LEAST_SPREAD = 0.005
+# Student's t for a two-sided 98 % interval, by number of fours; later ones use the last.
+_WIDTHS = {2: 15.0, 3: 5.0, 4: 4.0, 5: 3.5}
+_LAST_WIDTH = 3.0
+# One four is enough when the candidates differ by this many times what equal blocks differ by.
+_CLEAR = 3.0
+_PAUSE = 5.0
+_KEEPS_UP = 0.95
+_SAVES = 0.9
+_DRIFT = 1.3
+
+
+@dataclass(frozen=True)
+class Block:
+    """Successive calls with one candidate.
+
+    periods_ms: host time from each call of the outermost region to the next. inside_ms: host time
+    of all calls within the regions, a period. gpu_ms: time on the GPU's stream from the block's
+    first call to its end, None where unknown. behind: whether the GPU had not yet come to the
+    block's last call when the host had ended it.
+    """
+
+    candidate: str
+    periods_ms: tuple[float, ...]
+    inside_ms: float
+    gpu_ms: float | None = None
+    behind: bool = False
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Milliseconds a call, and what they are limited by: "host" or "GPU"."""
+
+    ms: float
+    limit: str
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median and quartiles over blocks, milliseconds a call; `limit` is what most were limited
+    by.
+    """
+
+    median: float
+    low: float
+    high: float
+    blocks: int
+    limit: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidate to keep, why (a clause), and what each cost. `tie`: they cost the same."""
+
+    winner: str
+    why: str
+    tie: bool
+    costs: Mapping[str, Spread]
+
+
+def cost(block: Block) -> Cost | None:
+    """What a call of a block cost, or None when the block says nothing.
+
+    A pause (a period of more than five times the median: a checkpoint, a slow batch) counts as
+    five median periods, so that it does not decide.
+    """
+    periods = block.periods_ms
+    host = sum(periods)
+    if block.gpu_ms is not None and host < _KEEPS_UP * block.gpu_ms:
+        return Cost(block.gpu_ms / len(periods), "GPU")
+    if block.behind and block.gpu_ms is not None:
+        gpu = block.gpu_ms / len(periods)
+        quick = sorted(periods)[len(periods) // 4]
+        return Cost(gpu, "GPU") if _KEEPS_UP * quick <= gpu else None
+    longest = _PAUSE * statistics.median(periods)
+    return Cost(sum(min(p, longest) for p in periods) / len(periods), "host")
+
+
+def block_calls(period_ms: float) -> int:
+    """Calls that are measured in a block: more where a period is short and timers are coarse."""
+    return _SHORT_CALLS if period_ms < _SHORT_PERIOD_MS else CALLS
+
+
+def order(number: int) -> int:
+    """Which of two candidates has the turn `number`, counted from 0: 0 1 1 0, 0 1 1 0, ..."""
+    return (0, 1, 1, 0)[number % 4]
+
+
+def decide(blocks: Sequence[Block]) -> Choice | None:
+    """The choice that the blocks allow, in the order they were measured; None: measure on.
+
+    The first block's candidate is the one to beat. After MOST_FOURS times four blocks there is
+    always a choice.
+    """
+    first = blocks[0].candidate if blocks else PLAIN
+    fours = [blocks[i : i + 4] for i in range(0, len(blocks) - 3, 4)]
+    if not fours:
+        return None
+    over = len(fours) >= MOST_FOURS
+    ratios = [r for r in (_log_ratio(four, first) for four in fours) if r is not None]
+    if not ratios:
+        return _tie(blocks, first) if over else None
+    middle, width = _interval(ratios, fours)
+    if abs(middle) - width > _MARGIN or (over and _agree(ratios, middle)):
+        return _won(blocks, first, middle)
+    if over or abs(middle) + width < _TIE:
+        return _tie(blocks, first)
+    return None
+
+
+def _costs(blocks: Sequence[Block], first: str, of_first: bool) -> list[Cost]:
+    found = [cost(b) for b in blocks if (b.candidate == first) == of_first]
+    return [c for c in found if c is not None]
+
+
+def _log_ratio(four: Sequence[Block], first: str) -> float | None:
+    """log(cost of the second candidate / cost of the first) within one A B B A; a half whose
+    other half says nothing stands for both.
+    """
+    before, after = _costs(four, first, True), _costs(four, first, False)
+    if not before or not after:
+        return None
+    return math.log(statistics.fmean(c.ms for c in after) / statistics.fmean(c.ms for c in before))
+
+
+def _interval(ratios: Sequence[float], fours: Sequence[Sequence[Block]]) -> tuple[float, float]:
+    """Median of the ratios and the half width of its confidence interval."""
+    middle = statistics.median(ratios)
+    n = len(ratios)
+    if n == 1:
+        return middle, _CLEAR * _difference_within(fours[-1])
+    deviation = 1.4826 * statistics.median(abs(r - middle) for r in ratios)
+    # With few fours the median of deviations is easily too small by chance.
+    deviation = max(deviation, statistics.stdev(ratios) if n < 5 else 0.0, _LEAST_SPREAD)
+    return middle, _WIDTHS.get(n, _LAST_WIDTH) * deviation / math.sqrt(n)
+
+
+def _difference_within(four: Sequence[Block]) -> float:
+    """How much blocks of the same candidate differ within a four, as a logarithm."""
+    found = [4 * _LEAST_SPREAD]
+    for pair in ((four[0], four[3]), (four[1], four[2])):
+        one, other = cost(pair[0]), cost(pair[1])
+        if one is None or other is None:
+            return math.inf
+        found.append(abs(math.log(one.ms / other.ms)))
+    return max(found)
+
+
+def _agree(ratios: Sequence[float], middle: float) -> bool:
+    """Whether a difference that is small against the noise is at least always on one side."""
+    same = sum(r * middle > 0 for r in ratios)
+    return abs(middle) > _MARGIN and same >= 0.8 * len(ratios)
+
+
+def _won(blocks: Sequence[Block], first: str, middle: float) -> Choice:
+    second = _second(blocks, first)
+    winner, loser = (second, first) if middle < 0 else (first, second)
+    costs = spreads(blocks)
+    percent = 100 * (math.exp(abs(middle)) - 1)
+    why = (
+        f"a call takes {costs[winner].median:.3f} ms with {winner} and "
+        f"{costs[loser].median:.3f} ms with {loser} ({percent:.0f} % more)"
+    )
+    return Choice(winner, why, False, costs)
+
+
+def _tie(blocks: Sequence[Block], first: str) -> Choice:
+    """No difference in time: less host time, or else less memory, decides."""
+    second = _second(blocks, first)
+    costs = spreads(blocks)
+    fewer = PLAIN if PLAIN in (first, second) else SOME
+    more = second if fewer == first else first
+    if costs and all(c.limit == "GPU" for c in costs.values()):
+        return Choice(
+            fewer,
+            f"the GPU is the limit, a call takes {costs[fewer].median:.3f} ms either way"
+            if fewer in costs
+            else "the GPU is the limit either way",
+            True,
+            costs,
+        )
+    host = {name: inside_ms(blocks, name) for name in (fewer, more)}
+    if host[more] < _SAVES * host[fewer]:
+        return Choice(
+            more,
+            f"calls take the same time, and it saves host time "
+            f"({host[more]:.3f} ms a call instead of {host[fewer]:.3f} ms)",
+            True,
+            costs,
+        )
+    return Choice(fewer, "calls take the same time, and it saves no host time", True, costs)
+
+
+def _second(blocks: Sequence[Block], first: str) -> str:
+    return next((b.candidate for b in blocks if b.candidate != first), GRAPH)
+
+
+def inside_ms(blocks: Sequence[Block], candidate: str) -> float:
+    """Median host time a call that a candidate spends within the regions."""
+    found = [b.inside_ms for b in blocks if b.candidate == candidate]
+    return statistics.median(found) if found else math.inf
+
+
+def spreads(blocks: Sequence[Block]) -> dict[str, Spread]:
+    """Median and quartiles of each candidate's blocks; one whose blocks say nothing is left out."""
+    found: dict[str, list[Cost]] = {}
+    for block in blocks:
+        known = cost(block)
+        if known is not None:
+            found.setdefault(block.candidate, []).append(known)
+    return {name: _spread(costs) for name, costs in found.items()}
+
+
+def _spread(costs: Sequence[Cost]) -> Spread:
+    ordered = sorted(c.ms for c in costs)
+    on_gpu = sum(c.limit == "GPU" for c in costs)
+    return Spread(
+        statistics.median(ordered),
+        ordered[(len(ordered) - 1) // 4],
+        ordered[-1 - (len(ordered) - 1) // 4],
+        len(ordered),
+        "GPU" if 2 * on_gpu > len(costs) else "host",
+    )
+
+
+# A capture runs the region's code twice and compares it with a third run; the rest of its cost is
+# fixed. 25 to 131 ms were measured for regions of 200 to 500 kernels (2 to 4 ms of host time).
+_FIXED_MS, _TIMES, _MOST_CALLS, _FEWEST_CALLS = 10.0, 10.0, 128, 2 * CALLS
+
+
+def worth_capturing(calls: int, inside_total_ms: float) -> bool:
+    """Whether calls so far spent as much host time within a region as a capture is expected to
+    cost: a graph could have saved that much, so capturing now costs at most twice what would
+    have been best.
+    """
+    if calls < _FEWEST_CALLS:
+        return False
+    expected = _FIXED_MS + _TIMES * inside_total_ms / calls
+    return calls >= _MOST_CALLS or inside_total_ms >= expected
+
+
+def saves_host_time(with_graph_ms: float, without_ms: float) -> bool:
+    """Whether a partition's call takes clearly less host time with its graph."""
+    return with_graph_ms < _SAVES * without_ms
+
+
+def drifted(then_ms: float, now_ms: float) -> bool:
+    """Whether a call's cost has moved so far that another look is due."""
+    return max(then_ms, now_ms) > _DRIFT * min(then_ms, now_ms)

@@ -1,0 +1,411 @@
+"""Graph and no graph take turns on live calls, until a measurement decides.
+
+Nothing is run for the measurement's sake: no state is changed twice, no random number drawn twice.
+Compiled Dynamo graphs that are called one after the other in a loop switch together, because what
+the program feels is the time of the whole loop; its clock is the call of the first of them. Only
+one group is compared at a time. A region that is decided has no trace of this left on its calls,
+but for one countdown on each group's first region.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from . import selection
+from .decisions import Decision
+from .report import Region, log
+from .selection import GRAPH, PLAIN, SOME, Block, Choice
+
+if TYPE_CHECKING:
+    from .entries import Entry, Selector
+
+_SETTLING_CYCLES = 8
+# A graph that is new is instantiated again after its second launch.
+_DROPPED, _DROPPED_AFTER_CAPTURE = 1, 3
+# So many calls in a row from another thread make that thread's loop the clock.
+_FOREIGN_CALLS = 64
+_FIRST_LOOK, _LOOK_GROWTH, _LOOKS = 1024, 4, 3
+
+
+class Stamp(Protocol):
+    """A point on the GPU's stream."""
+
+    def query(self) -> bool:
+        """Whether the GPU has come so far."""
+
+    def elapsed_time(self, end: Any) -> float:
+        """Milliseconds on the GPU to a later point; both must have been reached."""
+
+
+@dataclass(frozen=True)
+class Instruments:
+    """Clocks: nanoseconds of the host, a point on the current stream; and whether this thread is
+    capturing a graph of its own, when no point may be made.
+    """
+
+    clock: Callable[[], int]
+    stamp: Callable[[], Stamp]
+    capturing: Callable[[], bool]
+
+
+class Member(Protocol):
+    """What a group asks of a partition."""
+
+    region: Region
+    key: str
+
+    def __call__(self, args: list[Any], watched: bool = True) -> Any:
+        """Run it."""
+
+    def watch(self, watcher: Any, may_capture: bool) -> None:
+        """Send calls through `watcher`, or directly where it is None."""
+
+    def use(self, graphs: bool) -> None:
+        """Whether calls may use graphs."""
+
+    def leave(self, reason: str) -> None:
+        """Free the graphs and stay on the ordinary path."""
+
+    def settled(self) -> str | None:
+        """ "graph" or "no graph"; None while that is open."""
+
+
+class _Measurement:
+    """One candidate's turn: a few calls to get going, then a block."""
+
+    def __init__(self, candidate: str, drop: int, instruments: Instruments) -> None:
+        self.candidate = candidate
+        self._drop = drop
+        self._instruments = instruments
+        self._last = 0
+        self._periods: list[float] = []
+        self._inside = 0.0
+        self._wanted = selection.CALLS
+        self._start: Stamp | None = None
+        self._end: Stamp | None = None
+        self._last_call: Stamp | None = None
+        self._behind = False
+
+    def entered(self, now: int) -> bool:
+        """Note a call of the loop's first region, which is about to run; whether the block is
+        complete.
+        """
+        if self._drop > 0:
+            self._drop -= 1
+            return False
+        if self._start is None:
+            self._start = self._instruments.stamp()
+            self._inside = 0.0
+            self._last = self._instruments.clock()
+            return False
+        self._periods.append((now - self._last) / 1e6)
+        self._last = now
+        if len(self._periods) == 1:
+            self._wanted = selection.block_calls(self._periods[0])
+        if len(self._periods) == self._wanted - 1:
+            self._last_call = self._instruments.stamp()
+        if len(self._periods) < self._wanted:
+            return False
+        self._behind = self._last_call is not None and not self._last_call.query()
+        self._end = self._instruments.stamp()
+        return True
+
+    def ran(self, inside_ms: float) -> None:
+        """Add the host time of a call of one of the group's regions."""
+        self._inside += inside_ms
+
+    def block(self) -> Block | None:
+        """The finished block; None while the GPU has not come to its end."""
+        if self._start is None or self._end is None or not self._end.query():
+            return None
+        return Block(
+            self.candidate,
+            tuple(self._periods),
+            self._inside / len(self._periods),
+            self._start.elapsed_time(self._end),
+            self._behind,
+        )
+
+
+class Group:
+    """Compiled graphs that switch together, and what was measured of them.
+
+    phase: "watching" (which graphs belong together; is a capture worth it), "capturing",
+    "comparing", "resting" (decided).
+    """
+
+    def __init__(self, leader: Entry, selector: Selector, thread: int) -> None:
+        self.leader = leader
+        self.entries = [leader]
+        self.thread = thread
+        self.phase = "watching"
+        self.last_tick = 0
+        self.period_ms = 0.0
+        self._selector = selector
+        self._instruments = selector.instruments
+        self._foreign = 0
+        self._calls = 0
+        self._inside_total = 0.0
+        self._cycles = 0
+        self._now = self._measure(PLAIN, _DROPPED)
+        self._pending: deque[_Measurement] = deque()
+        self._blocks: list[Block] = []
+        self._rivals = (PLAIN, GRAPH)
+        self._turn = 0
+        self._some: frozenset[int] = frozenset()
+        self._earlier: Choice | None = None
+        self._inside: dict[tuple[int, str], list[float]] = {}
+        self._reference = 0.0
+        self._look = _FIRST_LOOK
+        self._looks = 0
+        self._checking: _Measurement | None = None
+
+    # -- members
+
+    def members(self) -> list[Member]:
+        """The partitions that are alive, in the order they were compiled."""
+        return [m for entry in self.entries for m in entry.members()]
+
+    def join(self, other: Group) -> None:
+        """Take in another group's graphs; both are being watched."""
+        for entry in other.entries:
+            entry.group = self
+            self.entries.append(entry)
+
+    def added(self, member: Member) -> None:
+        """A partition was compiled late, as the backward graph of a training step is."""
+        if self.phase == "resting":
+            self.look_again()
+
+    # -- calls
+
+    def ran(self, member: Member, inside_ms: float) -> None:
+        """Add one call's host time."""
+        self._inside_total += inside_ms
+        self._now.ran(inside_ms)
+        if self.phase == "comparing":
+            key = (id(member), self._now.candidate)
+            self._inside.setdefault(key, []).append(inside_ms)
+
+    def entered(self, thread: int, now: int) -> None:
+        """The leader is about to be called."""
+        if thread != self.thread:
+            self._foreign += 1
+            if self._foreign < _FOREIGN_CALLS:
+                return
+            self.thread = thread
+        self._foreign = 0
+        self.last_tick = now
+        getattr(self, "_" + self.phase)(now)
+
+    def _measure(self, candidate: str, drop: int) -> _Measurement:
+        return _Measurement(candidate, drop, self._instruments)
+
+    def _watching(self, now: int) -> None:
+        self._calls += 1
+        if self._calls == 1:
+            self._inside_total = 0.0
+            return
+        if self._now.entered(now):
+            self._pending.append(self._now)
+            self._now = self._measure(PLAIN, 0)
+            self._now.entered(now)
+        if self._collect():
+            del self._blocks[:-1]
+            self.period_ms = statistics.median(self._blocks[0].periods_ms)
+        calls = self._calls - 1
+        if self._blocks and selection.worth_capturing(calls, self._inside_total):
+            if not self._selector.take(self, now):
+                return
+            self._pending.clear()
+            self.phase = "capturing"
+            self._cycles = 0
+            for member in self.members():
+                member.watch(self.leader, True)
+                member.use(True)
+
+    def _capturing(self, now: int) -> None:
+        self._cycles += 1
+        members = self.members()
+        if self._cycles < _SETTLING_CYCLES and any(m.settled() is None for m in members):
+            return
+        if not any(m.settled() == GRAPH for m in members):
+            self._finish(None, frozenset())
+            return
+        self.phase = "comparing"
+        self._turn = 1
+        for member in members:
+            member.region.state = "deciding"
+        self._begin(_DROPPED_AFTER_CAPTURE)
+
+    def _begin(self, drop: int) -> None:
+        candidate = self._rivals[selection.order(self._turn)]
+        self._use(self._with_graphs(candidate))
+        self._now = self._measure(candidate, drop)
+
+    def _with_graphs(self, candidate: str) -> frozenset[int]:
+        if candidate == PLAIN:
+            return frozenset()
+        if candidate == SOME:
+            return frozenset(self._some)
+        return frozenset(id(m) for m in self.members())
+
+    def _use(self, wanted: frozenset[int]) -> None:
+        for member in self.members():
+            member.use(id(member) in wanted)
+
+    def _comparing(self, now: int) -> None:
+        if self._now.entered(now):
+            self._pending.append(self._now)
+            self._turn += 1
+            self._begin(_DROPPED)
+        if self._collect():
+            choice = selection.decide(self._blocks)
+            if choice is not None:
+                self._chosen(choice)
+
+    def _collect(self) -> bool:
+        """Take in blocks that the GPU is done with, in order; whether there were any."""
+        found = False
+        while self._pending and (block := self._pending[0].block()) is not None:
+            self._pending.popleft()
+            self._blocks.append(block)
+            found = True
+        return found
+
+    # -- decisions
+
+    def _chosen(self, choice: Choice) -> None:
+        members = self.members()
+        if SOME not in self._rivals:
+            some = frozenset(id(m) for m in members if self._saves(m))
+            everything = frozenset(id(m) for m in members if m.settled() == GRAPH)
+            if some and some != everything:
+                self._some, self._earlier = some, choice
+                self._rivals = (choice.winner, SOME)
+                self._blocks, self._turn = [], 0
+                self._pending.clear()
+                self._begin(_DROPPED)
+                return
+        self._finish(choice, self._with_graphs(choice.winner))
+
+    def _saves(self, member: Member) -> bool:
+        times = [sorted(self._inside.get((id(member), c), ())) for c in (GRAPH, PLAIN)]
+        if not all(times):
+            return False
+        with_graph, without = (t[len(t) // 2] for t in times)
+        return selection.saves_host_time(with_graph, without)
+
+    def _finish(self, choice: Choice | None, kept: frozenset[int]) -> None:
+        """Act on a choice; None: no partition has a graph to choose."""
+        self._selector.give(self)
+        self.phase = "resting"
+        members = self.members()
+        spread = choice.costs.get(choice.winner) if choice is not None else None
+        self._reference = spread.median if spread else 0.0
+        for member in members:
+            if choice is None or member.settled() != GRAPH:
+                member.use(True)  # what is declined stays so, with its own reason
+            elif id(member) in kept:
+                member.use(True)
+                member.region.state = "serving"
+                self._note(member, choice, GRAPH)
+            else:
+                self._note(member, choice, PLAIN)
+                member.leave(choice.why)
+            member.watch(None, True)
+        self._blocks, self._inside = [], {}
+        self._pending.clear()
+        if choice is None:
+            return
+        log.info(
+            "%s: %s, because %s.",
+            ", ".join(m.region.name for m in members),
+            choice.winner,
+            choice.why,
+        )
+        self._rest()
+
+    def _note(self, member: Member, choice: Choice, own: str) -> None:
+        region = member.region
+        earlier = self._earlier.costs if self._earlier is not None else {}
+        costs = {**earlier, **choice.costs}
+        region.choice, region.choice_why = own, choice.why
+        region.candidates = {name: asdict(spread) for name, spread in costs.items()}
+        decision = Decision(own, choice.why, self._reference)
+        self.leader.decisions.save(member.key, decision)
+
+    # -- after the decision
+
+    def _rest(self) -> None:
+        first = self.leader.first()
+        if first is not None and self._looks < _LOOKS and self._reference:
+            first.watch(_Resting(self, self._look), True)
+            self._look *= _LOOK_GROWTH
+
+    def check(self) -> None:
+        """Measure one block of what is in use, to see whether its cost has moved."""
+        self._checking = self._measure(GRAPH, _DROPPED)
+        first = self.leader.first()
+        if first is not None:
+            first.watch(self.leader, True)
+
+    def _resting(self, now: int) -> None:
+        checking = self._checking
+        if checking is None:
+            return
+        if not self._pending:
+            if checking.entered(now):
+                self._pending.append(checking)
+            return
+        block = checking.block()
+        if block is None:
+            return
+        self._pending.clear()
+        self._checking = None
+        found = selection.cost(block)
+        if found is not None and selection.drifted(self._reference, found.ms):
+            self.look_again()
+        else:
+            self._rest()
+
+    def suspend(self) -> None:
+        """Stop comparing, because the group is not called any more; a later call starts over."""
+        self._start_over()
+
+    def look_again(self) -> None:
+        """Compare once more, from the beginning."""
+        if self._looks < _LOOKS:
+            self._looks += 1
+            self._start_over()
+
+    def _start_over(self) -> None:
+        self.phase = "watching"
+        self._calls = 1
+        self._rivals = (PLAIN, GRAPH)
+        self._blocks, self._inside, self._turn = [], {}, 0
+        self._inside_total, self._some, self._earlier = 0.0, frozenset(), None
+        self._pending.clear()
+        self._now = self._measure(PLAIN, _DROPPED)
+        for member in self.members():
+            member.watch(self.leader, False)
+            member.use(False)
+
+
+class _Resting:
+    """Counts down to the next check of a decided group."""
+
+    def __init__(self, group: Group, calls: int) -> None:
+        self._group = group
+        self._left = calls
+
+    def call(self, member: Member, args: list[Any]) -> Any:
+        """One call of the group's first region."""
+        self._left -= 1
+        if self._left == 0:
+            self._group.check()
+        return member(args, False)

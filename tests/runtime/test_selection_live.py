@@ -1,0 +1,185 @@
+"""What selection chooses on simulated loops, and what it costs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pygraph_rt.selection import GRAPH, PLAIN
+from tests.runtime.simulated_loop import Machine, Part, entry, selector
+
+
+def run(part: Part, calls: int, after: Callable[[int], None] = lambda i: None) -> None:
+    for i in range(calls):
+        part([])
+        after(i)
+
+
+def made(machine: Machine, **shape: Any) -> Part:
+    part = Part(machine, **shape)
+    part.keep = entry(selector(machine), part)  # type: ignore[attr-defined]
+    return part
+
+
+HOST_BOUND = {"kernels": 300, "launch_us": 8.0, "kernel_us": 2.0}
+GPU_BOUND = {"kernels": 300, "launch_us": 8.0, "kernel_us": 20.0, "graph_gpu": 0.998}
+SLOWER = {"kernels": 2, "launch_us": 8.0, "kernel_us": 2.0, "graph_us": 25.0}
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("synchronous", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "choice"), [(HOST_BOUND, GRAPH), (SLOWER, PLAIN), (GPU_BOUND, None)]
+)
+def test_the_faster_is_chosen(
+    shape: dict[str, Any], choice: str | None, synchronous: bool, noise: float
+) -> None:
+    machine = Machine(noise)
+    part = made(machine, **shape)
+    run(part, 640, lambda i: machine.synchronize() if synchronous else None)
+    if choice is None:  # no time to be won on the GPU: is host time?
+        choice = GRAPH if synchronous else PLAIN
+    assert part.choice == choice, (part.region.choice_why, part.region.candidates)
+    assert part.served[-1] == (choice == GRAPH)
+
+
+def test_a_group_switches_together_and_is_judged_by_the_whole_loop() -> None:
+    machine = Machine(0.1)
+    group = selector(machine)
+    first, second, third = (Part(machine, name=f"graph {i}", **HOST_BOUND) for i in range(3))
+    kept = [entry(group, part) for part in (first, second, third)]
+    for _ in range(400):
+        for part in (first, second, third):
+            part([])
+        assert first.served[-1] == second.served[-1] == third.served[-1]
+    assert [p.choice for p in (first, second, third)] == [GRAPH] * 3
+    assert first.region.candidates == third.region.candidates
+    assert first.region.candidates[GRAPH]["median"] > 3 * 0.55
+    assert len({id(e.group) for e in kept}) == 1
+
+
+def test_forward_and_backward_of_one_graph_belong_together() -> None:
+    machine = Machine(0.1)
+    forward, backward = (Part(machine, name=name, **HOST_BOUND) for name in ("f", "b"))
+    compiled = entry(selector(machine), forward)
+    forward([])
+    compiled.add(backward)
+    for _ in range(400):
+        backward([])
+        forward([])
+    assert (forward.choice, backward.choice) == (GRAPH, GRAPH)
+
+
+def test_a_partition_that_costs_host_time_loses_its_graph_and_the_other_keeps_it() -> None:
+    machine = Machine(0.05)
+    large = Part(machine, name="large", **HOST_BOUND)
+    tiny = Part(machine, name="tiny", kernels=1, graph_us=400.0)
+    kept = entry(selector(machine), large, tiny)
+    for _ in range(640):
+        large([])
+        tiny([])
+    assert kept.group is not None
+    assert (large.choice, tiny.choice) == (GRAPH, PLAIN)
+    assert "some graphs" in large.region.candidates
+
+
+def test_a_prefill_is_not_the_clock_of_a_decoding_loop() -> None:
+    machine = Machine(0.1)
+    group = selector(machine)
+    prefill, decode = (Part(machine, name=name, **HOST_BOUND) for name in ("prefill", "decode"))
+    kept = [entry(group, prefill), entry(group, decode)]
+    for _ in range(30):
+        prefill([])
+        for _ in range(20):
+            decode([])
+    assert decode.choice == GRAPH
+    assert decode.region.candidates[GRAPH]["median"] < 1.0
+    assert kept[0].group is not kept[1].group
+
+
+def test_a_rare_region_is_not_captured() -> None:
+    machine = Machine()
+    part = made(machine, **HOST_BOUND)
+    run(part, 14)
+    assert part.captures == 0
+
+
+def test_a_tiny_region_is_captured_later_than_a_large_one() -> None:
+    captured = {}
+    for name, shape in (("tiny", SLOWER), ("large", HOST_BOUND)):
+        machine = Machine()
+        part = made(machine, **shape)
+        while not part.captures:
+            run(part, 1)
+        captured[name] = len(part.served)
+    assert captured["large"] < 24
+    assert captured["large"] < captured["tiny"] <= 140
+
+
+@pytest.mark.parametrize("shape", [HOST_BOUND, SLOWER])
+def test_deciding_costs_little_of_the_first_calls(shape: dict[str, Any]) -> None:
+    machine = Machine(0.1)
+    part = made(machine, **shape)
+    run(part, 200)
+    spent = machine.host - part.captures * part.capture_ms * 1e3
+    steady = machine.host
+    served = sum(part.served)
+    run(part, 200)
+    after = (machine.host - steady - (part.captures - 1) * part.capture_ms * 1e3) / 200
+    assert spent > 0
+    assert after > 0
+    assert served + part.served[:200].count(False) == 200
+    # a point on the GPU's stream costs 2 us here, three make a block of 8 or 16 calls
+    assert machine.stamps * 2.0 < 0.1 * spent
+
+
+def test_a_pause_does_not_decide() -> None:
+    machine = Machine(0.1)
+    part = made(machine, **HOST_BOUND)
+    run(part, 300, lambda i: machine.spend(5e5) if i % 37 == 36 else None)
+    assert part.choice == GRAPH
+
+
+def test_a_region_that_is_refused_is_left_alone() -> None:
+    machine = Machine()
+    part = made(machine, refused=True)
+    run(part, 100)
+    assert part.choice == ""
+    assert part.watcher is None
+
+
+def test_another_look_when_the_cost_has_moved() -> None:
+    machine = Machine(0.05)
+    part = made(machine, **HOST_BOUND)
+    run(part, 300)
+    assert part.choice == GRAPH
+    part.graph_us, part.launch_us = 3000.0, 1.0
+    run(part, 2000)
+    assert part.choice == PLAIN
+    assert part.served[-1] is False
+
+
+def test_no_other_look_while_the_cost_stays() -> None:
+    machine = Machine(0.05)
+    part = made(machine, **HOST_BOUND)
+    run(part, 300)
+    decided = part.served.count(False)
+    run(part, 8000)
+    assert part.served.count(False) == decided
+    assert part.captures == 1
+
+
+def test_a_group_that_is_not_called_any_more_does_not_stop_others() -> None:
+    machine = Machine(0.05)
+    group = selector(machine)
+    first, second = (Part(machine, name=name, **HOST_BOUND) for name in ("first", "second"))
+    kept = [entry(group, first), entry(group, second)]
+    while not first.captures:
+        first([])
+    run(second, 3000)
+    assert second.choice == GRAPH
+    run(first, 300)
+    assert first.choice == GRAPH
+    assert len(kept) == 2

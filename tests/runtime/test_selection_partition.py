@@ -1,0 +1,108 @@
+"""Selection around real partitions, on a GPU of CPU memory, with results checked on every call."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pygraph_rt.decisions import Decisions
+from pygraph_rt.entries import Entry, Selector
+from pygraph_rt.selection import GRAPH, PLAIN
+from pygraph_rt.turns import Instruments
+from tests.runtime.test_partition import Machine
+
+
+class Now:
+    """A stamp of a GPU that has no queue."""
+
+    def __init__(self) -> None:
+        self._at = time.perf_counter_ns()
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end: Now) -> float:
+        return (end._at - self._at) / 1e6
+
+
+def selected(machine: Machine, folder: Path | None = None) -> Entry:
+    selector = Selector(Instruments(time.perf_counter_ns, Now, lambda: False))
+    entry = Entry(selector, Decisions(folder))
+    machine.partition.key = "a-key"
+    entry.add(machine.partition)
+    return entry
+
+
+def slow_down(machine: Machine, patch: pytest.MonkeyPatch, name: str, seconds: float) -> None:
+    original = getattr(machine.gpu, name)
+
+    def slow(*arguments: Any) -> Any:
+        if machine.gpu.recording is None:
+            time.sleep(seconds)
+        return original(*arguments)
+
+    patch.setattr(machine.gpu, name, slow)
+    machine.partition._function.__globals__["launch"] = machine.gpu.launch_kernel
+
+
+def run(machine: Machine, calls: int) -> None:
+    for _ in range(calls):
+        machine.call()
+        if machine.region.choice:
+            break
+
+
+def test_a_graph_that_is_faster_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine = Machine(monkeypatch)
+    slow_down(machine, monkeypatch, "launch_kernel", 1e-3)
+    entry = selected(machine, tmp_path)
+    run(machine, 400)
+    assert (machine.region.choice, machine.region.state) == (GRAPH, "serving")
+    served = machine.partition.replay
+    assert entry.group is not None
+    for _ in range(20):
+        machine.call()
+    assert machine.partition.replay is not None
+    assert served is None or machine.partition.replay is served
+    remembered = Decisions(tmp_path).load("a-key")
+    assert remembered is not None
+    assert remembered.choice == GRAPH
+    assert remembered.period_ms < 3
+
+
+def test_a_graph_that_is_slower_is_freed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = Machine(monkeypatch)
+    slow_down(machine, monkeypatch, "launch", 2e-3)
+    kept = selected(machine)
+    with caplog.at_level("INFO", logger="pygraph_rt"):
+        run(machine, 600)
+    assert kept.members()
+    region = machine.region
+    assert (region.choice, region.state) == (PLAIN, "ordinary")
+    assert "ms with no graph" in region.reason
+    machine.environment.disposal.drain()
+    assert machine.gpu.executables == {}
+    before = region.ordinary
+    machine.call()
+    assert region.ordinary == before + 1
+    decided = [r for r in caplog.records if r.getMessage().startswith(region.name)]
+    assert any("no graph, because" in r.getMessage() for r in decided)
+
+
+def test_what_cannot_be_captured_is_left_with_its_own_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    machine = Machine(monkeypatch)
+    machine.gpu.stray_pointer = torch.zeros(4)
+    kept = selected(machine)
+    run(machine, 200)
+    assert kept.members()
+    assert machine.region.choice == ""
+    assert "device memory" in machine.region.reason
