@@ -169,7 +169,7 @@ def _report(
     else:
         _print(text)
     if not given.quiet and form in ("concise", "full") and not given.statistics:
-        _print(_summary(found, runner, form))
+        _print(_summary(found, runner, form, mended=given.fix or given.fix_only))
 
 
 def _print(text: str) -> None:
@@ -193,7 +193,8 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _summary(found: Sequence[Finding], runner: Runner, form: str) -> str:
+def _summary(found: Sequence[Finding], runner: Runner, form: str, mended: bool) -> str:
+    """One line; what `--fix` could do is only told before it was done (`mended`)."""
     if not found:
         return "All checks passed.\n"
     files = len({finding.filename for finding in found})
@@ -207,7 +208,7 @@ def _summary(found: Sequence[Finding], runner: Runner, form: str) -> str:
         return text + "\n"
     rules = [runner.rules[f.code] for f in found if f.code in runner.rules]
     mendable = sum(rule.fix != "none" for rule in rules)
-    if mendable:
+    if mendable and not mended:
         text += f" {mendable} of a kind that `--fix` may mend; `--diff` shows how."
     return text + "\n"
 

@@ -14,13 +14,13 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from benchmarks.workloads import worker
+from benchmarks.workloads import overlay, worker
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
     """What a child is to do. ``cache`` is its compiler cache folder, ``arguments`` go to the worker
-    as they are.
+    as they are, ``sources`` is a folder of fixed modules to use.
     """
 
     kind: str
@@ -28,6 +28,7 @@ class Task:
     variants: tuple[str, ...]
     cache: Path
     arguments: tuple[str, ...]
+    sources: Path | None = None
 
     @property
     def label(self) -> str:
@@ -52,7 +53,7 @@ class Child:
         self._log = self.log_path.open("w")
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", worker.__name__, task.kind),
+                *(sys.executable, "-m", *_program(task), task.kind),
                 *("--workload", task.workload, "--variants", ",".join(task.variants)),
                 *("--result", str(self.result_path), *task.arguments),
             ],
@@ -132,6 +133,12 @@ class Child:
         if code < 0:
             name = f"killed by {signal.Signals(-code).name}"
         return f"process died ({name}): {_tail(self.log_path)}"
+
+
+def _program(task: Task) -> list[str]:
+    if task.sources is None:
+        return [worker.__name__]
+    return [overlay.__name__, str(task.sources)]
 
 
 def _lines(stream: IO[str] | None) -> IO[str] | list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.workloads import catalogue, report, results, schedule, timing, variants
+from benchmarks.workloads import catalogue, overlay, report, results, schedule, timing, variants
 from benchmarks.workloads.base import Workload
 
 _RESULTS = Path(__file__).parents[1] / "results" / "workloads.json"
@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=int, default=timing.Plan.rounds, help="at least 7")
     made.add_argument("--round-seconds", type=float, default=timing.Plan.round_seconds)
     made.add_argument("--device", default="cuda", help="cuda or cpu")
+    made.add_argument("--sources", type=Path, help="folder made by benchmarks.workloads.fixing")
     made.add_argument("--tiny", action="store_true", help="smoke-test size")
     return made
 
@@ -61,8 +62,10 @@ def main(arguments: list[str] | None = None) -> int:
         print("no CUDA device: use --device cpu --tiny, or another machine", file=sys.stderr)
         return 2
     try:
+        if options.sources is not None:
+            overlay.load(options.sources)
         done = schedule.session(_options(options, names), chosen)
-    except results.ResultError as error:
+    except (results.ResultError, overlay.OverlayError) as error:
         print(error, file=sys.stderr)
         return 2
     print(report.table(done.content))
@@ -82,6 +85,7 @@ def _options(options: argparse.Namespace, names: tuple[str, ...]) -> schedule.Op
         variants=names,
         device=options.device,
         tiny=options.tiny,
+        sources=options.sources,
         out=options.out,
         resume=options.resume or options.repeat,
         repeat=options.repeat,

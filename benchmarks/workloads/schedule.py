@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.workloads import catalogue, jobs, results, variants
+from benchmarks.workloads import catalogue, jobs, overlay, results, variants
 from benchmarks.workloads.base import Workload
 from benchmarks.workloads.jobs import Child, Task
 
@@ -31,6 +31,7 @@ class Options:
     variants: tuple[str, ...]
     device: str
     tiny: bool
+    sources: Path | None
     out: Path
     resume: bool
     repeat: bool
@@ -53,6 +54,8 @@ class Session:
         self.scratch = scratch
         self.deadline = time.monotonic() + options.budget_s
         self.content = results.load(options.out)
+        if options.sources is not None:
+            self.content["sources"] = overlay.summary(options.sources)
         self.left_out: list[str] = []
 
     def run(self, workloads: list[Workload]) -> None:
@@ -189,7 +192,8 @@ class Session:
         arguments += ["--round-seconds", str(self.options.round_seconds)]
         if self.options.tiny:
             arguments.append("--tiny")
-        return Task(kind, workload.name, names, cache, tuple(arguments))
+        sources = self.options.sources
+        return Task(kind, workload.name, names, cache, tuple(arguments), sources)
 
     def _start(self, task: Task) -> Child | None:
         """A child, or None if the time is used up."""
