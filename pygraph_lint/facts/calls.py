@@ -112,6 +112,8 @@ class Calls(TorchCalls):
             return constant(True)
         if tail in ops.FOLDED_FALSE_NAMES:
             return constant(False)
+        if name in ops.TRACED_DRAWS:
+            return Value(v.NUMBER, flags=v.RANDOM, why=f"{name}() draws anew in each call")
         if head in ("random", "time", "logging", "warnings"):
             return v.NUMBER_VALUE
         if name.partition(".")[0] in _OUTSIDE:

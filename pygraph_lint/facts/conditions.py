@@ -49,6 +49,8 @@ class Conditions(Frame):
         if value.is_tensor:
             self.decided_by(node, value, kind)
             return None
+        if value.kinds == v.NUMBER and value.flags & v.RANDOM and kind != "branch.not":
+            self.event("branch.random-skip", span_of(node), source_of(node), value)
         if value.const is not None:
             return bool(value.const)
         if value.kinds == v.NONE:

@@ -131,6 +131,8 @@ class Operators(Conditions):
             if left.kinds & v.NUMPY or right.kinds & v.NUMPY:
                 return v.NUMPY_VALUE
             read = (left.flags | right.flags) & v.READ
+            if (left.flags | right.flags) & v.RANDOM:
+                return left if left.flags & v.RANDOM else right
             if left.const is not None and right.const is not None:
                 return Value(v.NUMBER, const=fold_compare(operator, left.const, right.const))
             return v.READ_VALUE if read else v.NUMBER_VALUE

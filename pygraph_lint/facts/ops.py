@@ -34,6 +34,8 @@ TYPED_CONSTRUCTORS = frozenset(
 RANDOM_FACTORIES = frozenset(
     ("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal")
 )
+# Draws of Python that Dynamo takes along: the number stays open, so a branch on it is a break.
+TRACED_DRAWS = frozenset(("random.uniform", "random.randint", "random.randrange"))
 RANDOM_METHODS = frozenset(("uniform_", "normal_", "bernoulli_", "exponential_", "random_"))
 
 # torch.<name> whose result is no tensor.

@@ -25,9 +25,7 @@ def earlier(proposal: Proposal, statement: ast.stmt) -> Iterator[ast.stmt]:
     Stops in front of a loop or ``try`` around the statement: what ran before may then be another
     turn.
     """
-    for index in range(len(proposal.path) - 1, -1, -1):
-        if proposal.path[index] is statement:
-            break
+    index = _depth(proposal, statement)
     child: ast.AST = statement
     for parent in reversed(proposal.path[:index]):
         for block in ("body", "orelse", "finalbody"):
@@ -37,6 +35,18 @@ def earlier(proposal: Proposal, statement: ast.stmt) -> Iterator[ast.stmt]:
         if isinstance(parent, (*FUNCTIONS, ast.For, ast.AsyncFor, ast.While, ast.Try)):
             return
         child = parent
+
+
+def _depth(proposal: Proposal, statement: ast.stmt) -> int:
+    """How many nodes on the way to the finding are around a statement in one of their blocks."""
+    for index in range(len(proposal.path) - 1, -1, -1):
+        if proposal.path[index] is statement:
+            return index
+        for block in ("body", "orelse", "finalbody"):
+            statements = getattr(proposal.path[index], block, None)
+            if isinstance(statements, list) and statement in statements:
+                return index + 1
+    return 0
 
 
 def binding(proposal: Proposal, statement: ast.stmt, name: str) -> ast.Assign | None:

@@ -26,6 +26,26 @@ def use_torch(proposal: Proposal) -> str:
     return "torch"
 
 
+def use_module(proposal: Proposal, module: str) -> str:
+    """How a module of the standard library is written at the finding; imported where it is not.
+
+    Raises Declined where its name means something else.
+    """
+    spelled = proposal.names.spelling(module)
+    if spelled is not None:
+        return spelled
+    if proposal.names.taken(module):
+        raise Declined(f"the name {module} means something else here")
+    source = proposal.source
+    for node in source.tree.body:
+        future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and not future:
+            start = source.line_start(node.lineno)
+            proposal.replace(start, start, f"import {module}{source.newline}")
+            return module
+    raise Declined("the file imports nothing")
+
+
 def _always_imported(proposal: Proposal, name: str) -> bool:
     """Whether the module imports a name without a condition."""
     return any(

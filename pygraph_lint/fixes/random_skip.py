@@ -2,9 +2,10 @@
 
 if draw < self.layerdrop: -> if self.layerdrop > 0 and draw < self.layerdrop:
 
-Safe: a draw of ``torch.rand`` is never below a probability of zero or less (or nan), so the
-condition has the same truth; the draw itself stays, and with it the random stream. With the usual
-probability of 0 the branch is then decided while tracing; with another one it stays.
+Safe: a draw of ``torch.rand`` or ``random.uniform(0, 1)`` is never below a probability of zero or
+less (or nan), so the condition has the same truth; the draw itself stays, and with it the random
+stream. With the usual probability of 0 the branch is then decided while tracing; with another one
+it stays.
 """
 
 from __future__ import annotations
@@ -95,7 +96,12 @@ def _is_draw(proposal: Proposal, node: ast.expr) -> bool:
 
 
 def _draws_one(proposal: Proposal, node: ast.expr) -> bool:
-    if not isinstance(node, ast.Call) or proposal.names.callee(node) != "torch.rand":
+    if not isinstance(node, ast.Call):
+        return False
+    name = proposal.names.callee(node)
+    if name == "random.uniform":
+        return [ast.unparse(bound) for bound in node.args] in (["0", "1"], ["0.0", "1.0"])
+    if name != "torch.rand":
         return False
     size = node.args[0] if len(node.args) == 1 else None
     if isinstance(size, (ast.List, ast.Tuple)):

@@ -17,7 +17,7 @@ from pygraph_lint.fixes.statements import line_span, one_line, written
 from pygraph_lint.fixes.tensors import pure_expression, visibly_tensor
 
 CODES = ("PG301", "PG307", "PG309")
-_REASON = (
+BOTH_ARMS = (
     "both arms are computed: dtypes, shapes and aliases may differ from those of the arm taken,"
     " and a nan or an error in the other arm is no longer kept out"
 )
@@ -26,34 +26,36 @@ _REASON = (
 def propose(proposal: Proposal) -> None:
     """Rewrite the ``if`` around the finding."""
     node = proposal.around(ast.If)
-    inside = node is not None and _within(proposal, node.test)
+    inside = node is not None and within(proposal, node.test)
     if node is None or not inside:
         raise Declined("not the condition of an if statement")
     proposal.message = "Select with torch.where instead of branching on the tensor's values"
-    proposal.need("not-elif", not _is_elif(proposal, node), "the branch is an elif")
+    proposal.need("not-elif", not is_elif(proposal, node), "the branch is an elif")
     each = all(proposal.source.alone(item) for item in [*node.body, *node.orelse])
     proposal.need("alone", each, "the branch is written on one line")
-    tensors, statics = _split(proposal, node)
+    tensors, statics = split(proposal, node)
     proposal.need("static-else", not statics or not node.orelse, "the else has other reasons too")
-    condition = _condition(proposal, tensors)
-    proposal.safe_if("both-arms", False, _REASON)
+    condition = condition_of(proposal, tensors)
+    proposal.safe_if("both-arms", False, BOTH_ARMS)
     if isinstance(node.body[-1], ast.Return):
         _returns(proposal, node, condition, statics)
     else:
         _assigns(proposal, node, condition, statics)
 
 
-def _within(proposal: Proposal, test: ast.expr) -> bool:
+def within(proposal: Proposal, test: ast.expr) -> bool:
+    """Whether the finding is inside a condition."""
     start, end = proposal.source.span(test)
     place = proposal.source.at(proposal.finding.location)
     return start <= place < end
 
 
-def _is_elif(proposal: Proposal, node: ast.If) -> bool:
+def is_elif(proposal: Proposal, node: ast.If) -> bool:
+    """Whether a branch is written as ``elif``."""
     return proposal.source.text.startswith("elif", proposal.source.span(node)[0])
 
 
-def _split(proposal: Proposal, node: ast.If) -> tuple[list[ast.expr], list[ast.expr]]:
+def split(proposal: Proposal, node: ast.If) -> tuple[list[ast.expr], list[ast.expr]]:
     """Operands of the condition that need a tensor's value, and those that do not."""
     noted = (proposal.note("tensor") or "").split("\n")
     place = proposal.source.at(proposal.finding.location)
@@ -76,7 +78,8 @@ def _reads(node: ast.expr) -> bool:
     )
 
 
-def _condition(proposal: Proposal, tensors: list[ast.expr]) -> str:
+def condition_of(proposal: Proposal, tensors: list[ast.expr]) -> str:
+    """One boolean tensor, true where all operands are."""
     parts = [_boolean(proposal, part) for part in tensors]
     result = parts[0]
     for part in parts[1:]:
