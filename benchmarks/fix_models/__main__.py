@@ -207,7 +207,8 @@ def _print(result: dict[str, Any]) -> None:
                 f"{mode} {name}: {row['models']} models, events {row['events']}, "
                 f"sites {row['sites']}, free {row['models_without_breaks']}, "
                 f"differ {row['differ']}, with the random stream "
-                f"{row['differ_with_random_stream']}, stopped {row['stopped']}"
+                f"{row['differ_with_random_stream']}, compiled unlike eager "
+                f"{row['compiled_differs']}, stopped {row['stopped']}"
             )
     print(result["seconds"])
 

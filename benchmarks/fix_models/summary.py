@@ -27,6 +27,9 @@ def verdict(before: Record, after: Record) -> Record:
         row["stopped"] = f"compiled: {after['compiled_error']}"
     if not after["random_state_equal"]:
         row["random_stream_moved"] = True
+    compiled = after.get("compiled_equal")
+    if compiled and not compiled["equal"]:
+        row["compiled_differs"] = {**compiled, "before": before.get("compiled_equal")}
     unequal = {name: found for name, found in after["equal"].items() if not found["equal"]}
     if unequal:
         row["differs"] = unequal
@@ -77,6 +80,7 @@ def sums(table: Iterable[Record], mode: str, variant: str) -> Record:
     result["differ_with_random_stream"] = [
         row["model"] for row in ran if _differs(row[variant], moved=True)
     ]
+    result["compiled_differs"] = [row["model"] for row in ran if "compiled_differs" in row[variant]]
     result["stopped"] = [row["model"] for row in mine if "stopped" in row[variant]]
     return result
 

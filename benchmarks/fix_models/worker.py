@@ -92,8 +92,11 @@ def computed(entry: Entry, mode: str) -> tuple[dict[str, Named], str]:
     return parts, state
 
 
-def breaks(entry: Entry, mode: str) -> dict[str, Any]:
-    """Every graph break of one compiled call (default mode, graphs run as they are)."""
+def breaks(entry: Entry, mode: str, eager: Named) -> dict[str, Any]:
+    """Every graph break of one compiled call (default mode, graphs run as they are).
+
+    Its outputs are compared with those of the eager call.
+    """
     model, inputs = build(entry, mode)
     seed_all()
     with torch.set_grad_enabled(mode == "train"):
@@ -102,6 +105,7 @@ def breaks(entry: Entry, mode: str) -> dict[str, Any]:
         "breaks": [dataclasses.asdict(found) for found in seen.breaks],
         "graphs": seen.graphs,
         "compiled_error": _told(seen.error) if seen.error else None,
+        "compiled_equal": None if seen.error else difference(eager, _named(seen.result)),
     }
 
 
@@ -138,7 +142,7 @@ def look(entry: Entry, mode: str, root: Path, before: Path, report: Report) -> N
                     name: difference(old["parts"][name], parts[name]) for name in parts
                 }
                 record["random_state_equal"] = old["state"] == state
-            record |= breaks(entry, mode)
+            record |= breaks(entry, mode, parts["outputs"])
     except Exception as error:
         record["error"] = _told(error)
     record["seconds"] = round(time.perf_counter() - started, 1)

@@ -54,6 +54,7 @@ class Observation:
     traced: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     graphs: int = 0
     error: Exception | None = None
+    result: Any = None
 
 
 def _short(filename: str, line: int) -> str:
@@ -207,7 +208,7 @@ def observe(function: Callable[..., Any], calls: int, **inputs: Any) -> Observat
         compiled = torch.compile(function, backend=backend)
         try:
             for _ in range(calls):
-                compiled(**inputs)
+                seen.result = compiled(**inputs)
         except Exception as error:  # what was seen before still counts
             seen.error = error
     return seen

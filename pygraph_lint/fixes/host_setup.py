@@ -106,13 +106,19 @@ def _called_from_elsewhere(
 
 def _only_sets_up(proposal: Proposal, function: ast.FunctionDef) -> bool:
     """Whether a method takes no tensors, returns nothing and computes nothing with torch."""
-    for node in own_nodes(function):
-        if isinstance(node, (ast.Yield, ast.YieldFrom)):
-            return False
-        if isinstance(node, ast.Return) and node.value is not None:
-            return False
-        name = proposal.names.callee(node) or ""
-        if name.startswith("torch.") and not name.startswith("torch.nn."):
-            return False
+    for statement in function.body:
+        for node in [statement, *own_nodes(statement)]:
+            if _uses_graph(proposal, node):
+                return False
     annotations = [item.annotation for item in parameters(function) if item.annotation is not None]
     return not any("Tensor" in ast.unparse(item) for item in annotations)
+
+
+def _uses_graph(proposal: Proposal, node: ast.AST) -> bool:
+    """Whether a node gives something back or computes with torch."""
+    if isinstance(node, (ast.Yield, ast.YieldFrom)):
+        return True
+    if isinstance(node, ast.Return):
+        return node.value is not None
+    name = proposal.names.callee(node) or ""
+    return name.startswith("torch.") and not name.startswith("torch.nn.")

@@ -68,9 +68,7 @@ def _arm(proposal: Proposal, block: list[ast.stmt]) -> Arm:
             raise Declined("an arm does more than assign names")
         alone = proposal.source.alone(statement)
         proposal.need("alone", alone, "the branch is written on one line")
-        read = {dotted(item) for item in ast.walk(statement.value) if isinstance(item, ast.expr)}
-        ordered = name not in found and not read & found.keys()
-        proposal.need("order", ordered, "an arm reads what it assigned before")
+        proposal.need("once", name not in found, "an arm assigns a name twice")
         found[name] = statement.value
     return found
 

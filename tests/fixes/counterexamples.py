@@ -22,16 +22,17 @@ class Case(NamedTuple):
     notes: dict[str, str] = {}
 
 
-def _lines(*lines: str, head: str = "x") -> str:
+def lines(*body: str, head: str = "x") -> str:
+    """A module whose ``forward`` has this body."""
     return (
-        "\n".join(["import torch", "", f"def forward({head}):", *(f"    {it}" for it in lines)])
+        "\n".join(["import torch", "", f"def forward({head}):", *(f"    {it}" for it in body)])
         + "\n"
     )
 
 
 def _skip(*behind: str) -> str:
     """A layer dropped at random, and what stands behind it."""
-    return _lines(
+    return lines(
         "draw = torch.rand([])",
         "seen = []",
         "layer = torch.nn.Identity()",
@@ -67,67 +68,67 @@ CASES = [
         "factory_device",
         "starred",
         "PG101",
-        _lines("return «torch.zeros(3, **options).to(x.device)»", head="x, options"),
+        lines("return «torch.zeros(3, **options).to(x.device)»", head="x, options"),
         lambda: (torch.ones(3), {"device": "cpu"}),
     ),
     Case(
         "factory_device",
         "no-device",
         "PG101",
-        _lines("return «torch.zeros(3, device='meta').to(x.device)»"),
+        lines("return «torch.zeros(3, device='meta').to(x.device)»"),
         lambda: (torch.ones(3),),
     ),
     Case(
         "factory_device",
         "no-grad",
         "PG101",
-        _lines("return «torch.zeros(3, requires_grad=True).to(x.device)».is_leaf"),
+        lines("return «torch.zeros(3, requires_grad=True).to(x.device)».is_leaf"),
         lambda: (torch.ones(3, device="meta"),),
     ),
     Case(
         "factory_device",
         "no-out",
         "PG101",
-        _lines("return «torch.zeros(3, out=other).to(x.device)»", head="x, other"),
+        lines("return «torch.zeros(3, out=other).to(x.device)»", head="x, other"),
         lambda: (torch.ones(3, device="meta"), torch.ones(3)),
     ),
     Case(
         "factory_device",
         "not-pinned",
         "PG101",
-        _lines("return «torch.zeros(3, pin_memory=True).to(x.device)»"),
+        lines("return «torch.zeros(3, pin_memory=True).to(x.device)»"),
     ),
     Case(
         "factory_device",
         "integers",
         "PG101",
-        _lines("return «torch.arange(0, 1, 0.1).to(x.device)»"),
+        lines("return «torch.arange(0, 1, 0.1).to(x.device)»"),
     ),
     Case(
         "factory_device",
         "cuda-device",
         "PG101",
-        _lines("return «torch.zeros(3).cuda(rank)»", head="x, rank"),
+        lines("return «torch.zeros(3).cuda(rank)»", head="x, rank"),
     ),
     Case(
         "factory_device",
         "one-device",
         "PG101",
-        _lines("return «torch.zeros(3).to(other)»", head="x, other"),
+        lines("return «torch.zeros(3).to(other)»", head="x, other"),
         lambda: (torch.ones(3), torch.float64),
     ),
     Case(
         "factory_device",
         "proven-device",
         "PG101",
-        _lines("return «torch.zeros(3).to(device)»", head="x, device"),
+        lines("return «torch.zeros(3).to(device)»", head="x, device"),
         lambda: (torch.ones(3), torch.float64),
     ),
     Case(
         "factory_device",
         "plain-move",
         "PG101",
-        _lines(
+        lines(
             "return «torch.zeros(1, 2, 2, 2).to(x.device, memory_format=form)».stride()",
             head="x, form",
         ),
@@ -137,7 +138,7 @@ CASES = [
         "factory_device",
         "uses",
         "PG102",
-        _lines("n = «torch.arange(3)»", "return x + n, n.tolist()", head="x: torch.Tensor"),
+        lines("n = «torch.arange(3)»", "return x + n, n.tolist()", head="x: torch.Tensor"),
         lambda: (torch.ones(3, device="meta"),),
         "host.factory",
         {"meets": "x.device"},
@@ -147,7 +148,7 @@ CASES = [
         "scalar_tensor",
         "plain",
         "PG103",
-        _lines(
+        lines(
             "t = «torch.tensor(2.0, requires_grad=True)»",
             "return (x * t).requires_grad",
             head="x: torch.Tensor",
@@ -159,7 +160,7 @@ CASES = [
         "scalar_tensor",
         "number",
         "PG103",
-        _lines("return x * «torch.tensor(value)»", head="x: torch.Tensor, value"),
+        lines("return x * «torch.tensor(value)»", head="x: torch.Tensor, value"),
         lambda: (torch.ones(3), [1.0, 2.0, 3.0]),
         notes=NOTED,
     ),
@@ -167,14 +168,14 @@ CASES = [
         "scalar_tensor",
         "exact",
         "PG103",
-        _lines("return x * «torch.tensor(0.1)»", head="x: torch.Tensor"),
+        lines("return x * «torch.tensor(0.1)»", head="x: torch.Tensor"),
         notes=NOTED,
     ),
     Case(
         "scalar_tensor",
         "uses",
         "PG103",
-        _lines("t = «torch.tensor(2.0)»", "return x * t, t.tolist()", head="x: torch.Tensor"),
+        lines("t = «torch.tensor(2.0)»", "return x * t, t.tolist()", head="x: torch.Tensor"),
         lambda: (torch.ones(3, device="meta"),),
         notes={"meets": "x.device"},
     ),
@@ -183,14 +184,14 @@ CASES = [
         "finite_guard",
         "same-name",
         "PG307",
-        _lines("x = x + 0", HALF, "    x = torch.clamp(y, -4, 4)", "return x", head="x, y"),
+        lines("x = x + 0", HALF, "    x = torch.clamp(y, -4, 4)", "return x", head="x, y"),
         lambda: (torch.ones(3, dtype=torch.float16), torch.ones(2, 3, dtype=torch.float16)),
     ),
     Case(
         "finite_guard",
         "local",
         "PG307",
-        _lines(
+        lines(
             "limit = 1",
             "x = x + 0",
             HALF,
@@ -204,7 +205,7 @@ CASES = [
         "finite_guard",
         "static",
         "PG307",
-        _lines(
+        lines(
             "x = x + 0",
             HALF,
             "    limit = seen.pop()",
@@ -218,13 +219,13 @@ CASES = [
         "finite_guard",
         "alone",
         "PG307",
-        _lines("x = x + 0", HALF + " x = torch.clamp(x, -5, 5)", "return x"),
+        lines("x = x + 0", HALF + " x = torch.clamp(x, -5, 5)", "return x"),
     ),
     Case(
         "finite_guard",
         "else-if",
         "PG307",
-        _lines(
+        lines(
             "if False:",
             "    pass",
             "elif «torch.isinf(x).any()»:",
@@ -236,14 +237,14 @@ CASES = [
         "finite_guard",
         "number-bounds",
         "PG307",
-        _lines("x = x + 0", HALF, "    x = torch.clamp(x, max=limit)", "return x", head="x, limit"),
+        lines("x = x + 0", HALF, "    x = torch.clamp(x, max=limit)", "return x", head="x, limit"),
         lambda: (torch.ones(3, dtype=torch.float16), torch.ones(3, dtype=torch.float64)),
     ),
     Case(
         "finite_guard",
         "floating",
         "PG307",
-        _lines(
+        lines(
             "x = x + 0",
             "if «torch.isinf(x).any()»:",
             "    x = torch.clamp(x, -5.0, 5.0)",
@@ -255,7 +256,7 @@ CASES = [
         "finite_guard",
         "fresh",
         "PG307",
-        _lines(HALF, "    x = torch.clamp(x, -5, 5)", "return x"),
+        lines(HALF, "    x = torch.clamp(x, -5, 5)", "return x"),
         _half,
     ),
     # random_skip
@@ -263,44 +264,44 @@ CASES = [
         "random_skip",
         "pure",
         "PG306",
-        _lines("draw = torch.rand([])", "if «draw < x.pop()»:", "    return 1", "return 0"),
+        lines("draw = torch.rand([])", "if «draw < x.pop()»:", "    return 1", "return 0"),
         lambda: ([0.5, 0.5],),
     ),
     Case(
         "random_skip",
         "drawn",
         "PG306",
-        _lines("if «torch.rand([]) < p»:", "    return 1", "return x + torch.rand(3)", head="x, p"),
+        lines("if «torch.rand([]) < p»:", "    return 1", "return x + torch.rand(3)", head="x, p"),
         lambda: (torch.ones(3), 0.0),
     ),
     Case(
         "random_skip",
         "truth",
         "PG306",
-        _lines("draw = torch.rand([])", "skip = «draw < x»", "return skip"),
+        lines("draw = torch.rand([])", "skip = «draw < x»", "return skip"),
         lambda: (0.0,),
     ),
     Case(
         "random_skip",
         "done",
         "PG306",
-        _lines("draw = torch.rand([])", "if «x > 0 and draw < x»:", "    return 1", "return 0"),
+        lines("draw = torch.rand([])", "if «x > 0 and draw < x»:", "    return 1", "return 0"),
     ),
     # guard_logging
-    Case("guard_logging", "statement", "PG501", _lines("y = «print(x)»", "return y")),
-    Case("guard_logging", "only-says", "PG502", _lines("«x.append(1)»", "return x")),
+    Case("guard_logging", "statement", "PG501", lines("y = «print(x)»", "return y")),
+    Case("guard_logging", "only-says", "PG502", lines("«x.append(1)»", "return x")),
     Case("guards", "in-function", "PG501", "import torch\n«print(1)»\n"),
-    Case("guards", "alone", "PG501", _lines("x = 1; «print(x)»", "return x")),
-    Case("guards", "guard", "PG501", _lines("«print(x)»", "return x")),
+    Case("guards", "alone", "PG501", lines("x = 1; «print(x)»", "return x")),
+    Case("guards", "guard", "PG501", lines("«print(x)»", "return x")),
     # the other guards
-    Case("guard_effect", "statement", "PG508", _lines("return «x.requires_grad_()»")),
-    Case("guard_check", "only-checks", "PG402", _lines("return check(«x[x > 0]»)")),
+    Case("guard_effect", "statement", "PG508", lines("return «x.requires_grad_()»")),
+    Case("guard_check", "only-checks", "PG402", lines("return check(«x[x > 0]»)")),
     # factories that meet a tensor
     Case(
         "factory_device",
         "met-tensor",
         "PG102",
-        _lines("return p * «torch.ones(3)»", head="p"),
+        lines("return p * «torch.ones(3)»", head="p"),
         lambda: (3,),
         notes={"meets": "p.device", "uses": "device"},
     ),
@@ -308,7 +309,7 @@ CASES = [
         "scalar_tensor",
         "met-tensor",
         "PG103",
-        _lines("return p * «torch.tensor(2.0)»", head="p"),
+        lines("return p * «torch.tensor(2.0)»", head="p"),
         lambda: (3,),
         notes={"meets": "p.device"},
     ),
@@ -340,14 +341,14 @@ CASES = [
         "tensor_branch",
         "not-elif",
         "PG301",
-        _lines("if False:", "    pass", f"elif {_TEST}:", "    x = x * 2", "return x"),
+        lines("if False:", "    pass", f"elif {_TEST}:", "    x = x * 2", "return x"),
     ),
-    Case("tensor_branch", "alone", "PG301", _lines(f"if {_TEST}: x = x * 2", "return x")),
+    Case("tensor_branch", "alone", "PG301", lines(f"if {_TEST}: x = x * 2", "return x")),
     Case(
         "tensor_branch",
         "static-else",
         "PG301",
-        _lines(
+        lines(
             f"if y and {_TEST}:", "    x = x * 2", "else:", "    x = x * 3", "return x", head="x, y"
         ),
         lambda: (torch.ones(3), False),
@@ -356,21 +357,21 @@ CASES = [
         "tensor_branch",
         "both-arms",
         "PG301",
-        _lines(f"if {_TEST}:", "    x = x.double()", "return x"),
+        lines(f"if {_TEST}:", "    x = x.double()", "return x"),
         lambda: (-torch.ones(3),),
     ),
     Case(
         "tensor_branch",
         "pure",
         "PG301",
-        _lines(f"if {_TEST}:", "    x = x + y.pop()", "return x", head="x, y"),
+        lines(f"if {_TEST}:", "    x = x + y.pop()", "return x", head="x, y"),
         lambda: (-torch.ones(3), [torch.ones(3)]),
     ),
     Case(
         "tensor_branch",
         "tensor",
         "PG301",
-        _lines("if «y > 0»:", "    x = x * 2.0", "return x", head="x: torch.Tensor, y"),
+        lines("if «y > 0»:", "    x = x * 2.0", "return x", head="x: torch.Tensor, y"),
         lambda: (torch.ones(3), 1),
         notes={"tensors": "x"},
     ),
@@ -378,13 +379,13 @@ CASES = [
         "tensor_branch",
         "one-comparison",
         "PG301",
-        _lines("if «0 < x.sum() < 9»:", "    x = x * 2", "return x"),
+        lines("if «0 < x.sum() < 9»:", "    x = x * 2", "return x"),
     ),
     Case(
         "tensor_branch",
         "same-names",
         "PG301",
-        _lines(
+        lines(
             "y = x * 1",
             f"if {_TEST}:",
             "    y = x * 2",
@@ -400,116 +401,114 @@ CASES = [
         "tensor_branch",
         "tensors",
         "PG301",
-        _lines("n = 0", f"if {_TEST}:", "    n = 1", "return n"),
+        lines("n = 0", f"if {_TEST}:", "    n = 1", "return n"),
         lambda: (torch.ones(3),),
     ),
     Case(
         "tensor_branch",
         "order",
         "PG301",
-        _lines("y = x * 1", f"if {_TEST}:", "    x = x - 9", "    y = x * 2", "return x, y"),
+        lines("y = x * 1", f"if {_TEST}:", "    x = x - 9", "    y = x * 2", "return x, y"),
         lambda: (torch.ones(3),),
     ),
     Case(
         "tensor_branch",
         "once",
         "PG301",
-        _lines(f"if {_TEST}:", "    x = x * 2", "    x = x * 3", "return x"),
+        lines(f"if {_TEST}:", "    x = x * 2", "    x = x * 3", "return x"),
         lambda: (torch.ones(3),),
     ),
     Case(
         "tensor_branch",
         "single-return",
         "PG301",
-        _lines(f"if y and {_TEST}:", "    return x * 2", "return x * 3", head="x, y"),
+        lines(f"if y and {_TEST}:", "    return x * 2", "return x * 3", head="x, y"),
         lambda: (torch.ones(3), False),
     ),
     Case(
         "tensor_branch",
         "returned",
         "PG301",
-        _lines(f"if {_TEST}:", "    return 1", "return 2"),
+        lines(f"if {_TEST}:", "    return 1", "return 2"),
         lambda: (torch.ones(3),),
     ),
     Case(
         "tensor_branch",
         "no-comments",
         "PG301",
-        _lines(f"if {_TEST}:", "    # because", "    x = x * 2", "return x"),
+        lines(f"if {_TEST}:", "    # because", "    x = x * 2", "return x"),
     ),
     # mask_unless_full
     Case(
         "mask_unless_full",
         "forgets",
         "PG301",
-        _lines("if «torch.all(x == 1)»:", "    y = 5", "return x, y", head="x, y"),
+        lines("if «torch.all(x == 1)»:", "    y = 5", "return x, y", head="x, y"),
         lambda: (torch.ones(3), 0),
     ),
     Case(
         "mask_unless_full",
         "masking",
         "PG301",
-        _lines("if «torch.all(x == 1)»:", "    x = None", "return x"),
+        lines("if «torch.all(x == 1)»:", "    x = None", "return x"),
         lambda: (torch.ones(3),),
     ),
     Case(
         "mask_unless_full",
         "block",
         "PG301",
-        _lines("if y:", "    if «torch.all(x == 1)»:", "        x = None", "return x", head="x, y"),
+        lines("if y:", "    if «torch.all(x == 1)»:", "        x = None", "return x", head="x, y"),
     ),
     # tensor_raise
     Case(
         "tensor_raise",
         "only-raises",
         "PG303",
-        _lines(f"if {_TEST}:", "    x = x + 1", "    raise ValueError('no')", "return x"),
+        lines(f"if {_TEST}:", "    x = x + 1", "    raise ValueError('no')", "return x"),
     ),
     Case(
         "tensor_raise",
         "compiled",
         "PG303",
-        _lines(f"if {_TEST}:", "    raise ValueError(f'no {y}')", "return x", head="x, y"),
+        lines(f"if {_TEST}:", "    raise ValueError(f'no {y}')", "return x", head="x, y"),
     ),
     Case(
         "tensor_raise",
         "asynchronous",
         "PG303",
-        _lines(f"if {_TEST}:", "    raise ValueError('no')", "return x"),
+        lines(f"if {_TEST}:", "    raise ValueError('no')", "return x"),
         lambda: (torch.ones(3),),
     ),
     # tensor_assert
-    Case(
-        "tensor_assert", "comparison", "PG304", _lines("assert «x.any()» and x.all()", "return x")
-    ),
-    Case("tensor_assert", "done", "PG304", _lines("assert «x.max() < 3»", "return x")),
+    Case("tensor_assert", "comparison", "PG304", lines("assert «x.any()» and x.all()", "return x")),
+    Case("tensor_assert", "done", "PG304", lines("assert «x.max() < 3»", "return x")),
     Case(
         "tensor_assert",
         "message",
         "PG201",
-        _lines("assert «x.max().item()» < 3, f'{x}'", "return x"),
+        lines("assert «x.max().item()» < 3, f'{x}'", "return x"),
     ),
-    Case("tensor_assert", "compiled", "PG201", _lines("assert «x.max().item()» < 3", "return x")),
+    Case("tensor_assert", "compiled", "PG201", lines("assert «x.max().item()» < 3", "return x")),
     # host_random
     Case(
         "host_random",
         "uniform",
         "PG504",
-        "import random\n" + _lines("return «random.uniform(5, 9)» > 4"),
+        "import random\n" + lines("return «random.uniform(5, 9)» > 4"),
         lambda: (0,),
     ),
     Case(
         "host_random",
         "compared",
         "PG504",
-        "import random\n" + _lines("return isinstance(«random.random()», float)"),
+        "import random\n" + lines("return isinstance(«random.random()», float)"),
         lambda: (0,),
     ),
     Case(
         "host_random",
         "stream",
         "PG504",
-        "import random\n" + _lines("return bool(«random.random()» < 2)"),
+        "import random\n" + lines("return bool(«random.random()» < 2)"),
         lambda: (0,),
     ),
     # mask_write
@@ -517,21 +516,21 @@ CASES = [
         "mask_write",
         "one-target",
         "PG406",
-        _lines("«x[x < 0]» = y = 5", "return x, y"),
+        lines("«x[x < 0]» = y = 5", "return x, y"),
         lambda: (-torch.ones(3),),
     ),
     Case(
         "mask_write",
         "number",
         "PG406",
-        _lines("«x[x < 0]» = y", "return x", head="x, y"),
+        lines("«x[x < 0]» = y", "return x", head="x, y"),
         lambda: (-torch.ones(3), torch.arange(3.0)),
     ),
     Case(
         "mask_write",
         "own-mask",
         "PG406",
-        _lines("«x[y]» = 0", "return x", head="x, y"),
+        lines("«x[y]» = 0", "return x", head="x, y"),
         lambda: (torch.ones(3, 3), torch.tensor([True, False, False])),
     ),
     # item_arithmetic
@@ -539,14 +538,14 @@ CASES = [
         "item_arithmetic",
         "arithmetic",
         "PG201",
-        _lines("return x * 2, «x.sum().item()»"),
+        lines("return x * 2, «x.sum().item()»"),
         lambda: (torch.ones(3),),
     ),
     Case(
         "item_arithmetic",
         "promotion",
         "PG201",
-        _lines("return x * «y.item()»", head="x: torch.Tensor, y"),
+        lines("return x * «y.item()»", head="x: torch.Tensor, y"),
         lambda: (torch.ones(3, dtype=torch.int32), torch.ones((), dtype=torch.float64)),
     ),
     # host_function

@@ -1,0 +1,455 @@
+"""Preconditions of the rewrites of masks, chains of arms, loops, set-up methods and replay."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.fixes.counterexamples import Case, lines
+
+_DROP = """import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor, p):
+        for layer in [torch.sin, torch.cos]:
+            draw = torch.rand([])
+{body}
+        return x
+
+
+forward = Model()
+"""
+
+
+def _loop(*body: str) -> str:
+    return _DROP.format(body="\n".join(f"            {line}" for line in body))
+
+
+_SETUP = """import torch
+
+
+class Part(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = «torch.nn.Parameter(torch.ones(3))»
+
+
+class Model(torch.nn.Module):
+{methods}
+"""
+
+
+def _setup(*methods: str) -> str:
+    return _SETUP.format(methods="\n".join(f"    {line}" for line in methods))
+
+
+_CHAIN = ("if «x.sum() > 0»:", "    x = x * 2")
+
+CASES = [
+    # mask_copy
+    Case(
+        "mask_copy",
+        "same-mask",
+        "PG406",
+        lines("y = torch.zeros_like(x)", "«y[x < 0]» = x[x > 0]", "return y"),
+        lambda: (torch.tensor([-1.0, 2.0]),),
+    ),
+    Case(
+        "mask_copy",
+        "pure-mask",
+        "PG406",
+        lines(
+            "y = torch.zeros(2, 2)",
+            "z = torch.ones(2, 2)",
+            "«y[m.pop().view(2, -1)]» = z[m.pop().view(2, -1)]",
+            "return y, len(m)",
+            head="m",
+        ),
+        lambda: ([torch.tensor([True, False, True, False])] * 3,),
+    ),
+    Case(
+        "mask_copy",
+        "fits",
+        "PG406",
+        lines("y = torch.zeros_like(x)", "«y[m]» = x[m]", "return y", head="x, m"),
+        lambda: (torch.ones(2, 2), torch.tensor([True, False])),
+    ),
+    Case(
+        "mask_copy",
+        "refused",
+        "PG406",
+        lines("«x[x > 0]» = y[x > 0]", "return x", head="x, y"),
+        lambda: (torch.ones(2), torch.ones(2, dtype=torch.float64)),
+    ),
+    # masked_reduction
+    Case(
+        "masked_reduction",
+        "whole",
+        "PG402",
+        lines("return «x[x > 0]».sum(dtype=torch.float64)"),
+        lambda: (torch.ones(2),),
+    ),
+    Case(
+        "masked_reduction",
+        "pure-mask",
+        "PG402",
+        lines("y = torch.zeros(2, 2)", "return «y[m.pop().view(2, -1)]».sum(), len(m)", head="m"),
+    ),
+    Case(
+        "masked_reduction",
+        "fits",
+        "PG402",
+        lines("return «x[m]».sum()", head="x, m"),
+        lambda: (torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([True, False])),
+    ),
+    Case(
+        "masked_reduction",
+        "order",
+        "PG402",
+        lines("return «x[x > 0]».mean()"),
+        lambda: (torch.tensor([1, 2]),),
+    ),
+    # tensor_chain
+    Case(
+        "tensor_chain",
+        "not-elif",
+        "PG301",
+        lines(
+            "if n:",
+            "    x = x * 3",
+            "elif «x.sum() > 0»:",
+            "    x = x * 2",
+            "elif n == 0:",
+            "    x = x * 5",
+            "else:",
+            "    x = x * 4",
+            "return x",
+            head="x, n",
+        ),
+    ),
+    Case(
+        "tensor_chain",
+        "no-statics",
+        "PG301",
+        lines(
+            "if n and «x.sum() > 0»:",
+            "    x = x * 2",
+            "elif n == 0:",
+            "    x = x * 5",
+            "else:",
+            "    x = x * 4",
+            "return x",
+            head="x, n",
+        ),
+        lambda: (torch.ones(3), 0),
+    ),
+    Case(
+        "tensor_chain",
+        "static-elif",
+        "PG301",
+        lines(
+            *_CHAIN,
+            "elif n.pop():",
+            "    x = x * 5",
+            "else:",
+            "    x = x * 4",
+            "return x, len(n)",
+            head="x, n",
+        ),
+        lambda: (torch.ones(3), [0, 1]),
+    ),
+    Case(
+        "tensor_chain",
+        "same-names",
+        "PG301",
+        lines(
+            "y = x * 1",
+            "if «x.sum() > 0»:",
+            "    y = x * 2",
+            "    x = x * 3",
+            "elif n == 0:",
+            "    y = x * 5",
+            "    x = x * 6",
+            "else:",
+            "    x = x * 4",
+            "    y = x.exp()",
+            "return x, y",
+            head="x, n",
+        ),
+        lambda: (torch.ones(3), 1),
+    ),
+    Case(
+        "tensor_chain",
+        "both-arms",
+        "PG301",
+        lines(
+            *_CHAIN,
+            "elif n == 0:",
+            "    x = x.double()",
+            "else:",
+            "    x = x * 4",
+            "return x",
+            head="x, n",
+        ),
+        lambda: (torch.ones(3), 0),
+    ),
+    Case(
+        "tensor_chain",
+        "alone",
+        "PG301",
+        lines(
+            "if «x.sum() > 0»: x = x * 2",
+            "elif n == 0:",
+            "    x = x * 5",
+            "else:",
+            "    x = x * 4",
+            "return x",
+            head="x, n",
+        ),
+    ),
+    Case(
+        "tensor_chain",
+        "once",
+        "PG301",
+        lines(
+            "if «x.sum() > 0»:",
+            "    x = x * 3",
+            "    x = x * 2",
+            "elif n == 0:",
+            "    x = x * 6",
+            "else:",
+            "    x = x * 4",
+            "return x",
+            head="x, n",
+        ),
+        lambda: (torch.ones(3), 1),
+    ),
+    Case(
+        "tensor_chain",
+        "pure",
+        "PG301",
+        lines(
+            *_CHAIN,
+            "elif n:",
+            "    x = x * n.pop()",
+            "else:",
+            "    x = x * 4",
+            "return x, len(n)",
+            head="x, n",
+        ),
+        lambda: (torch.ones(3), [2]),
+    ),
+    Case(
+        "tensor_chain",
+        "tensors",
+        "PG301",
+        lines(
+            "y = 0",
+            "if «x.sum() > 0»:",
+            "    y = 2",
+            "elif n == 0:",
+            "    y = 5",
+            "else:",
+            "    y = 4",
+            "return y",
+            head="x, n",
+        ),
+        lambda: (torch.ones(3), 0),
+    ),
+    Case(
+        "tensor_chain",
+        "no-comments",
+        "PG301",
+        lines(
+            "if «x.sum() > 0»:",
+            "    x = x * 2  # twice",
+            "elif n == 0:",
+            "    x = x * 5",
+            "else:",
+            "    x = x * 4",
+            "return x",
+            head="x, n",
+        ),
+    ),
+    # always_layer
+    Case(
+        "always_layer",
+        "carried",
+        "PG306",
+        _loop("if «draw < p»:", "    continue", "x = layer(p)"),
+    ),
+    Case(
+        "always_layer",
+        "tensor",
+        "PG306",
+        "import torch\n\n\ndef forward(x, p):\n    for layer in [abs, len]:\n"
+        "        if «torch.rand([]) < p»:\n            continue\n        x = layer(x)\n"
+        "    return x\n",
+        lambda: ([1, 2], 1.0),
+    ),
+    Case(
+        "always_layer",
+        "always",
+        "PG306",
+        _loop("if «draw < p»:", "    continue", "x = layer(x)"),
+    ),
+    Case(
+        "always_layer",
+        "ends",
+        "PG306",
+        _loop("if p:", "    if «draw < p»:", "        continue", "    x = x + 1", "x = layer(x)"),
+        lambda: (torch.ones(3), 1e-9),
+    ),
+    Case(
+        "always_layer",
+        "rest",
+        "PG306",
+        _loop("if «draw < p»:", "    continue", "else:", "    x = layer(x)", "x = x + 1"),
+        lambda: (torch.ones(3), 0.0),
+    ),
+    Case(
+        "always_layer",
+        "only-here",
+        "PG306",
+        _loop(
+            "drop = False",
+            "if «draw < p»:",
+            "    drop = True",
+            "if not drop:",
+            "    x = layer(x)",
+        ).replace("        return x\n", "        return x, drop\n"),
+        lambda: (torch.ones(3), 0.0),
+    ),
+    Case(
+        "always_layer",
+        "alone",
+        "PG306",
+        _loop("if «draw < p»: continue", "else: x = layer(x)"),
+    ),
+    Case(
+        "always_layer",
+        "no-comments",
+        "PG306",
+        _loop("if «draw < p»:", "    continue", "# the layer", "x = layer(x)"),
+    ),
+    # host_setup
+    Case(
+        "host_setup",
+        "one",
+        "PG511",
+        _setup(
+            "def first(self):",
+            "    self.part = Part()",
+            "",
+            "def second(self):",
+            "    self.part = Part()",
+            "",
+            "def forward(self, x):",
+            "    self.first()",
+            "    self.second()",
+            "    return x",
+        ),
+    ),
+    Case(
+        "host_setup",
+        "bare",
+        "PG511",
+        _setup(
+            "@torch.jit.unused",
+            "def first(self):",
+            "    self.part = Part()",
+            "",
+            "def forward(self, x):",
+            "    self.first()",
+            "    return x",
+        ),
+    ),
+    # builtin_math
+    Case(
+        "builtin_math",
+        "tensors",
+        "PG206",
+        "import math\n" + lines("return «math.sqrt(n)» * x", head="x: torch.Tensor, n"),
+        lambda: (torch.ones(3), 4),
+    ),
+    Case(
+        "builtin_math",
+        "joined",
+        "PG206",
+        "import math\n" + lines("return x * 2, «math.sqrt(x.sum())»"),
+        lambda: (torch.ones(3),),
+    ),
+    Case(
+        "builtin_math",
+        "promotion",
+        "PG206",
+        "import math\n" + lines("return y * «math.sqrt(x.sum())»", head="x: torch.Tensor, y"),
+        lambda: (torch.ones(3, dtype=torch.float64), torch.ones((), dtype=torch.float32)),
+    ),
+    # optimizer_capturable
+    Case(
+        "optimizer_capturable",
+        "one",
+        "PG603",
+        lines("a = torch.optim.Adam(x)", "a = torch.optim.SGD(x)", "«a.step()»"),
+    ),
+    Case(
+        "optimizer_capturable",
+        "optimizer",
+        "PG603",
+        "from mine import Adam\n" + lines("a = Adam(x)", "«a.step()»"),
+    ),
+    Case(
+        "optimizer_capturable",
+        "starred",
+        "PG603",
+        lines("a = torch.optim.Adam(x, **options)", "«a.step()»", head="x, options"),
+    ),
+    Case(
+        "optimizer_capturable",
+        "counted",
+        "PG603",
+        lines("a = torch.optim.Adam(x)", "«a.step()»"),
+    ),
+    # autocast_cache
+    Case(
+        "autocast_cache",
+        "positional",
+        "PG605",
+        lines("with «torch.autocast('cuda', None, True, True)»:", "    pass"),
+    ),
+    Case(
+        "autocast_cache",
+        "starred",
+        "PG605",
+        lines("with «torch.autocast('cuda', **x)»:", "    pass"),
+    ),
+    Case(
+        "autocast_cache",
+        "each-use",
+        "PG605",
+        lines("with «torch.autocast('cuda')»:", "    pass"),
+    ),
+    # kept_output
+    Case("kept_output", "tensor", "PG601", lines("seen.append(«x»)", head="x, seen")),
+    Case(
+        "kept_output",
+        "copy",
+        "PG601",
+        lines("seen.append(«x»)", "return seen[-1]", head="x: torch.Tensor, seen"),
+        lambda: (torch.ones(3), []),
+    ),
+    # backend_flags
+    Case(
+        "backend_flags",
+        "unnamed",
+        "PG519",
+        lines("with «torch.backends.cudnn.flags(enabled=False)» as seen:", "    return seen"),
+    ),
+    Case(
+        "backend_flags",
+        "flags",
+        "PG519",
+        lines("with «torch.backends.cudnn.flags(enabled=False)»:", "    return x.sin()"),
+    ),
+]
