@@ -1,10 +1,10 @@
 """Python's arithmetic on tensors is done by torch.
 
-math.sqrt(x.sum()) -> torch.sqrt(x.sum())
+math.sqrt(x.sum()) -> torch.sqrt(x.sum()).detach()
 max(x.amax(), y) -> torch.maximum(x.amax(), y)
 
 The result has to go into arithmetic with tensors. Unsafe: a 0-d tensor may promote differently than
-the number, and gradients now flow through the function.
+the number, and where both values are equal, max gives the gradient to the first alone.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def propose(proposal: Proposal) -> None:
         "promotion", False, "a 0-d tensor may lead to another dtype than the number did"
     )
     arguments = ", ".join(one_line(proposal.source.segment(item)) for item in call.args)
-    proposal.replace_node(call, f"{use_torch(proposal)}.{function}({arguments})")
+    text = f"{use_torch(proposal)}.{function}({arguments})"
+    proposal.replace_node(call, text if function in _PAIRS.values() else f"{text}.detach()")
 
 
 def _function(proposal: Proposal, call: ast.Call) -> str:
@@ -61,6 +62,4 @@ def _function(proposal: Proposal, call: ast.Call) -> str:
     builtin = call.func.id if isinstance(call.func, ast.Name) else ""
     if builtin in _PAIRS and len(call.args) == 2 and not proposal.names.taken(builtin):
         return _PAIRS[builtin]
-    if builtin == "abs" and len(call.args) == 1 and not proposal.names.taken("abs"):
-        return "abs"
     raise Declined("torch has no function that does the same")

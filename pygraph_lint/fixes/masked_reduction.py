@@ -1,10 +1,10 @@
 """A sum or mean over masked positions is taken over all of them, the others being zero.
 
 x[mask].sum() -> torch.where(mask, x, 0).sum()
-x[mask].mean() -> (torch.where(mask, x, 0) / mask.sum()).sum()
+x[mask].mean() -> (torch.where(mask, x, 0).sum(dtype=torch.float64) / mask.sum()).to(x.dtype)
 
-The mean divides first, since a sum of half-precision numbers may overflow. The mask has to compare
-the tensor itself. Unsafe: floating-point numbers are added in another
+The mean adds in double precision, since a sum of half-precision numbers may overflow. The mask has
+to compare the tensor itself. Unsafe: floating-point numbers are added in another
 order, and integers keep their mean, which indexing refused.
 """
 
@@ -49,8 +49,11 @@ def propose(proposal: Proposal) -> None:
         "order", False, "numbers are added in another order, which may round otherwise"
     )
     mask = one_line(proposal.source.segment(read.slice))
-    selected = f"{use_torch(proposal)}.where({mask}, {name}, 0)"
+    torch = use_torch(proposal)
+    text = f"{torch}.where({mask}, {name}, 0)"
     if method.attr == "mean":
         count = mask if isinstance(read.slice, ast.Name) else f"({mask})"
-        selected = f"({selected} / {count}.sum())"
-    proposal.replace_node(call, f"{selected}.sum()")
+        total = f"{text}.sum(dtype={torch}.float64)"
+        proposal.replace_node(call, f"({total} / {count}.sum()).to({name}.dtype)")
+    else:
+        proposal.replace_node(call, f"{text}.sum()")

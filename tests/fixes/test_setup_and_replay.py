@@ -1,0 +1,288 @@
+"""Rewrites around a region: set-up methods, backend flags, draws of Python, manual capture."""
+
+from __future__ import annotations
+
+import random
+import textwrap
+
+import pytest
+import torch
+
+from tests.fixes.equivalence import breaks, module_of
+from tests.fixes.support import decline, expect, marked, offer
+
+SETUP = """
+    import torch
+    from torch import nn
+
+
+    class Full(nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.layer = «nn.Linear(size, size)»
+
+        def forward(self, x):
+            return self.layer(x)
+
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Identity()
+            self.kind = "sparse"
+
+        def set_kind(self, kind: str):
+            if kind == self.kind:
+                return
+            self.kind = kind
+            torch.manual_seed(0)
+            self.inner = Full(3)
+
+        def forward(self, x):
+            return self.inner(x)
+
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(Layer() for _ in range(2))
+            self.kind = "sparse"
+
+        # which attention to use
+        def set_kind(self, kind: str):
+            self.kind = kind
+            for layer in self.layers:
+                layer.set_kind(kind)
+
+        def forward(self, x):
+            if x.shape[0] < 4:
+                self.set_kind("full")
+            for layer in self.layers:
+                x = layer(x)
+            return x
+    """
+
+
+def _without_seed(text: str) -> str:
+    return text.replace("            torch.manual_seed(0)\n", "")
+
+
+def test_a_method_that_builds_layers_is_left_out_whole() -> None:
+    before = _without_seed(SETUP)
+    after = before.replace("«", "").replace("»", "")
+    head = "        # which attention to use\n"
+    after = after.replace(head, f"{head}        @torch.compiler.disable\n")
+    expect(before, after, "PG511", "safe")
+    old = module_of(textwrap.dedent(marked(before)[0])).Model
+    new = module_of(textwrap.dedent(after)).Model
+    x = torch.ones(2, 3)
+    torch.manual_seed(0)
+    expected = old()(x)
+    torch.manual_seed(0)
+    assert torch.equal(new()(x), expected)
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = torch.compile(new(), backend="eager")
+    assert torch.equal(model(x), expected)
+    assert torch.equal(model(x), expected)
+    assert breaks(new(), (x,)) < breaks(old(), (x,))
+
+
+OTHER_SETUPS = [
+    # It computes: its results may belong to the graph.
+    ("self.kind = kind\n", "self.kind = torch.ones(3)\n"),
+    # It gives something back.
+    (
+        "                layer.set_kind(kind)\n",
+        "                layer.set_kind(kind)\n            return self\n",
+    ),
+    # It is handed a tensor.
+    (
+        "def set_kind(self, kind: str):\n            self.kind = kind\n            for",
+        "def set_kind(self, kind: torch.Tensor):\n            self.kind = kind\n            for",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), OTHER_SETUPS)
+def test_methods_that_do_more_are_not_left_out(old: str, new: str) -> None:
+    before = _without_seed(SETUP)
+    assert old in before
+    _, changed = offer(before.replace(old, new), "PG511")
+    model = changed.partition("class Model")[2]
+    assert "@torch.compiler.disable" not in model
+
+
+def test_layers_made_in_forward_itself_stay() -> None:
+    text = """
+        import torch
+        from torch import nn
+
+
+        class Model(nn.Module):
+            def forward(self, x):
+                return «nn.Linear(3, 3)»(x)
+        """
+    decline(text, "PG511", "in the region itself")
+
+
+def test_flags_are_set_outside_compiled_code_only() -> None:
+    before = """
+        from __future__ import annotations
+
+        import torch
+
+
+        def forward(x):
+            with torch.no_grad(), «torch.backends.cudnn.flags(enabled=False)»:
+                return x.sin()
+        """
+    after = """
+        from __future__ import annotations
+
+        import contextlib
+        import torch
+
+
+        def forward(x):
+            with torch.no_grad(), contextlib.nullcontext() if torch.compiler.is_compiling() else (
+                torch.backends.cudnn.flags(enabled=False)
+            ):
+                return x.sin()
+        """
+    fix, changed = offer(before, "PG519")
+    assert fix is not None and fix.applicability == "unsafe"
+    assert "import contextlib\nimport torch\n" in changed
+    old, new = module_of(marked(before)[0]).forward, module_of(changed).forward
+    same = module_of(textwrap.dedent(after).lstrip("\n")).forward
+    x = torch.ones(3)
+    assert torch.equal(old(x), new(x))
+    assert torch.equal(new(x), same(x))
+    assert breaks(old, (x,)) > 0
+    assert breaks(new, (x,)) == 0
+
+
+def test_other_contexts_stay() -> None:
+    text = "import torch\n\ndef f(x):\n    with «torch.device('cpu')»:\n        return x.sin()\n"
+    decline(text, "PG519", "only a backend's flags")
+    text = "import torch\n\ndef f(contextlib):\n    with «torch.backends.mkl.verbose(1)»:\n"
+    text += "        pass\n"
+    decline(text, "PG519", "means something else")
+
+
+DRAW = """
+    import random
+
+    import torch
+
+
+    def forward(x, p):
+        draw = random.uniform(0, 1)
+        if «draw < p»:
+            return x
+        return x + draw
+    """
+
+
+def test_a_draw_of_python_is_looked_at_only_where_it_can_matter() -> None:
+    after = DRAW.replace("«draw < p»", "p > 0 and draw < p")
+    expect(DRAW, after, "PG306", "safe")
+    old = module_of(textwrap.dedent(marked(DRAW)[0])).forward
+    new = module_of(textwrap.dedent(after)).forward
+    x = torch.ones(2)
+    for p in (-1.0, 0.0, 0.5, 1.0, float("nan")):
+        for seed in range(4):
+            random.seed(seed)
+            expected = old(x, p)
+            state = random.getstate()
+            random.seed(seed)
+            assert torch.equal(new(x, p), expected)
+            assert random.getstate() == state
+    assert breaks(old, (x, 0.0)) > 0
+    assert breaks(new, (x, 0.0)) == 0
+
+
+@pytest.mark.parametrize("bounds", ["0, 2", "-1, 1", "0, n", "b=1, a=0"])
+def test_draws_of_other_ranges_stay(bounds: str) -> None:
+    text = "import random\nimport torch\n\ndef f(x, p, n):\n"
+    text += f"    return 1 if «random.uniform({bounds}) < p» else 0\n"
+    fix, changed = offer(text, "PG306")
+    assert fix is not None and fix.applicability == "declined"
+    assert changed == marked(text)[0]
+
+
+CAPTURE = """
+    import torch
+
+
+    def main(model, parameters, x: torch.Tensor):
+        optimizer = torch.optim.Adam({made})
+        with {autocast}:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                y = model(x)
+                {step}
+        return y.sum()
+    """
+
+
+def _capture(made: str, autocast: str, step: str) -> str:
+    filled = {"made": made, "autocast": autocast, "step": step}
+    return CAPTURE.format(**filled)
+
+
+def test_a_captured_optimizer_is_made_capturable() -> None:
+    before = _capture("parameters, lr=0.1", "torch.no_grad()", "«optimizer.step()»")
+    after = _capture("parameters, lr=0.1, capturable=True", "torch.no_grad()", "optimizer.step()")
+    expect(before, after, "PG603", "unsafe")
+    before = _capture("parameters, capturable=False", "torch.no_grad()", "«optimizer.step()»")
+    after = _capture("parameters, capturable=True", "torch.no_grad()", "optimizer.step()")
+    expect(before, after, "PG603", "unsafe")
+    parameter = torch.nn.Parameter(torch.ones(3))
+    assert torch.optim.Adam([parameter], lr=0.1, capturable=True).defaults["capturable"]
+
+
+def test_autocast_keeps_no_casts_around_a_capture() -> None:
+    before = _capture("parameters", "«torch.autocast('cuda', dtype=torch.bfloat16)»", "pass")
+    after = _capture(
+        "parameters", "torch.autocast('cuda', dtype=torch.bfloat16, cache_enabled=False)", "pass"
+    )
+    expect(before, after, "PG605", "unsafe")
+    decline(_capture("x", "«open('file')»", "pass"), "PG605", "not a call of torch.autocast")
+
+
+def test_autocast_gives_the_same_values_without_its_cache() -> None:
+    before = """
+        import torch
+
+
+        def forward(layer, x):
+            with «torch.autocast('cpu', dtype=torch.bfloat16)»:
+                return layer(layer(x))
+        """
+    _, changed = offer(before, "PG605")
+    old, new = module_of(marked(before)[0]).forward, module_of(changed).forward
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(3, 3)
+    assert torch.equal(old(layer, torch.ones(2, 3)), new(layer, torch.ones(2, 3)))
+
+
+def test_what_is_kept_of_a_graph_is_copied() -> None:
+    before = """
+        import torch
+
+
+        def forward(x: torch.Tensor, kept):
+            for _ in range(2):
+                x.add_(1)
+                kept.append(«x»)
+            return kept
+        """
+    after = before.replace("«x»", "x.clone()")
+    expect(before, after, "PG601", "unsafe")
+    new = module_of(textwrap.dedent(after)).forward
+    first, second = new(torch.zeros(2), [])
+    assert torch.equal(first, torch.ones(2))
+    assert torch.equal(second, torch.full((2,), 2.0))
+    decline(before.replace("x: torch.Tensor", "x").replace(".add_", "[0]"), "PG601", "tensor")
+    decline(before.replace("«x»", "«x + 1»"), "PG601", "no name")
