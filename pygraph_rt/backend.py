@@ -36,7 +36,7 @@ def _environment() -> Environment:
         stream=torch._C._cuda_getCurrentRawStream,
         same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
         reinterpret=inductor.reinterpret(),
-        random_offset=lambda device: torch.cuda.default_generators[device].get_offset(),
+        generator=lambda device: torch.cuda.default_generators[device],
         native=native.load(inductor.cache_folder() / "pygraph"),
     )
     return Environment(
@@ -124,6 +124,7 @@ class Backend:
             info.written,
             info.device,
             info.dynamic,
+            info.checked,
         )
         if options.graphs == "auto":
             self._select(partition, function, info.device, entry)

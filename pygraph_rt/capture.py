@@ -12,17 +12,17 @@ import contextlib
 import ctypes
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 
-from . import arena, outputs, parameters
+from . import arena, outputs, parameters, philox
 from .disposal import Handles
-from .driver import MEMCPY, MEMSET, Driver, MemcpyParams, MemsetParams
+from .driver import MEMCPY, MEMSET, Driver, KernelNode, MemcpyParams, MemsetParams
 from .errors import DriverError, Unprovable
-from .graph_nodes import read_graph
+from .graph_nodes import read_graph, without
 from .neighbours import Neighbours
 from .parameters import AddressMap, Block, Range
 from .placeholders import ALIGNMENT, Placeholders, Request, extent, tensor_at
@@ -32,10 +32,23 @@ from .templates import NodeTemplates, RawNode
 Inputs = dict[int, torch.Tensor]
 
 
+class Random(NamedTuple):
+    """The random numbers of a capture: what its probe said, the probe's node in torch's graph, and
+    every generator state in its kernels.
+    """
+
+    probe: philox.Probe
+    node: int
+    states: tuple[philox.State, ...]
+
+
 @dataclass
 class Recording:
     """One capture, with everything it needs to stay readable. `close` frees graph, pool and
     addresses.
+
+    random: what it draws from torch's default generator, None when it draws nothing; its nodes
+    then take numbers where they took pointers to the generator's state.
     """
 
     graph: torch.cuda.CUDAGraph
@@ -44,6 +57,7 @@ class Recording:
     capture: parameters.Capture
     raw: list[RawNode]
     placeholders: Placeholders
+    random: Random | None
 
     def poisonable(self, device: int) -> list[torch.Tensor]:
         """All memory behind addresses that this capture used, as byte tensors."""
@@ -139,7 +153,7 @@ def check_pool(device: int) -> None:
             )
 
 
-def _requests(inputs: Inputs, plan: outputs.OutputPlan) -> list[Request]:
+def _requests(inputs: Inputs, plan: outputs.OutputPlan, drawn: int) -> list[Request]:
     found = [
         Request(
             Block("input", i),
@@ -151,6 +165,8 @@ def _requests(inputs: Inputs, plan: outputs.OutputPlan) -> list[Request]:
     found += [
         Request(Block("output", k), s.nbytes, 0) for k, s in enumerate(plan.storages) if s.nbytes
     ]
+    if drawn:
+        found.append(Request(philox.TARGET, ALIGNMENT, 0))
     return found
 
 
@@ -227,9 +243,10 @@ def _record(
     plan: outputs.OutputPlan,
     requests: Sequence[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]],
     device: int,
+    drawn: int,
     reverse: bool,
 ) -> Recording:
-    blocks = _requests(inputs, plan)
+    blocks = _requests(inputs, plan, drawn)
     places = Placeholders(driver, device, blocks[::-1] if reverse else blocks)
     with torch.cuda.device(device):
         pool = torch.cuda.MemPool()
@@ -250,8 +267,9 @@ def _record(
             },
         )
         code = outputs.with_allocator(function, allocator)
+        target = _probe_target(places) if drawn else None
         graph = _capture_graph(
-            lambda: _run_into(code, fake, plan, placed),
+            lambda: _run_into(code, fake, plan, placed, target),
             _capture_stream(driver, device),
             pool,
             device,
@@ -259,12 +277,58 @@ def _record(
         segments = arena.pool_segments(pool.id, arena.snapshot())
         ranges = [*places.ranges, *arena.pool_ranges(segments)]
         raw, capture = read_graph(driver, graph.raw_cuda_graph(), AddressMap(ranges))
-        return Recording(graph, pool, segments, capture, raw, places)
+        random = None
+        if target is not None:
+            raw, capture, random = _read_random(driver, raw, capture, target.data_ptr())
+        return Recording(graph, pool, segments, capture, raw, places, random)
     except BaseException:
         if graph is not None:
             graph.reset()
         places.close()
         raise
+
+
+def _probe_target(places: Placeholders) -> torch.Tensor:
+    return places.tensor(philox.TARGET, (philox.PROBE_ELEMENTS,), (1,), torch.float32)
+
+
+def _draw_into(target: torch.Tensor) -> None:
+    target.uniform_()
+
+
+def _read_random(
+    driver: Driver, raw: list[RawNode], capture: parameters.Capture, target: int
+) -> tuple[list[RawNode], parameters.Capture, Random]:
+    """Take the probe out of a capture, and make its kernels take numbers instead of pointers to
+    the generator's state.
+    """
+    index = philox.find_probe(capture.nodes, target)
+    probe = philox.read_probe(capture.nodes[index], lambda w: driver.memory_kind(w) == "device")
+    handle = raw[index].handle
+    raw, capture = without(raw, capture, index)
+    states = philox.find_states(capture.nodes, probe)
+    nodes = list(capture.nodes)
+    for i in {s.node for s in states}:
+        own = [s for s in states if s.node == i]
+        fields = philox.as_numbers(nodes[i].fields, own, probe.size)
+        params = raw[i].params
+        assert isinstance(params, KernelNode)  # a copy has no room for a state
+        raw[i] = RawNode(raw[i].handle, replace(params, fields=fields))
+        nodes[i] = nodes[i]._replace(fields=fields)
+    capture = parameters.Capture(tuple(nodes), capture.edges, capture.blocks)
+    return raw, capture, Random(probe, handle, states)
+
+
+def _check_random(first: Random | None, second: Random | None, drawn: int) -> None:
+    """Raise Unprovable unless both captures draw what the ordinary path drew."""
+    if first is None or second is None:
+        return
+    if first.states != second.states or {first.probe.drawn, second.probe.drawn} != {drawn}:
+        raise Unprovable(
+            f"two captures and the ordinary path drew different amounts of random numbers "
+            f"({first.probe.drawn}, {second.probe.drawn} and {drawn} a thread); keep what draws "
+            "them out of the compiled region"
+        )
 
 
 def _placed(plan: outputs.OutputPlan, places: Placeholders) -> dict[int, torch.Tensor]:
@@ -280,8 +344,11 @@ def _run_into(
     fake: list[Any],
     plan: outputs.OutputPlan,
     placed: dict[int, torch.Tensor],
+    target: torch.Tensor | None,
 ) -> None:
-    """Run the generated code, and copy what library calls returned into the outputs' places."""
+    """Run the generated code, copy what library calls returned into the outputs' places, and draw
+    a few random numbers into `target`.
+    """
     results = code(list(fake))
     copied: set[int] = set()
     for spec, value in zip(plan.outputs, results, strict=True):
@@ -307,10 +374,12 @@ def _run_into(
                 "out of the compiled region"
             )
         whole = torch.empty((0,), dtype=torch.uint8, device=value.device)
-        target = whole.clone().set_(
+        place = whole.clone().set_(
             placed[spec.storage].untyped_storage(), 0, (storage.nbytes,), (1,)
         )
-        target.copy_(whole.set_(source, 0, (storage.nbytes,), (1,)))
+        place.copy_(whole.set_(source, 0, (storage.nbytes,), (1,)))
+    if target is not None:
+        _draw_into(target)
 
 
 def _statics(constants: Sequence[torch.Tensor]) -> AddressMap:
@@ -337,14 +406,16 @@ def capture(
     requests: Sequence[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]],
     stays: frozenset[int],
     device: int,
-    dynamic: bool,
+    checked: Callable[[int], bool],
+    drawn: int,
     discard: Callable[[Handles], None],
 ) -> Captured:
     """Capture `function` twice for these arguments and build its replay.
 
-    `plan` and `requests` come from an ordinary call; `stays` are arguments that have not moved so
-    far; `dynamic` says that shapes may differ between calls, so that a served call has to compare
-    them; `discard` takes handles that are no longer needed but may still be in use by the GPU.
+    `plan` and `requests` come from an ordinary call, as does `drawn`, by how much a call moves
+    torch's default generator on; `stays` are arguments that have not moved so far; `checked` says
+    of which arguments a served call has to compare the shape; `discard` takes handles that are no
+    longer needed but may still be in use by the GPU.
     Raises Unprovable when the region cannot be proven right, and whatever the code raises under
     capture.
     """
@@ -353,10 +424,11 @@ def capture(
     inputs = check_inputs(args, device)
     recordings: list[Recording] = []
     try:
-        first = _record(driver, function, args, inputs, plan, requests, device, False)
+        first = _record(driver, function, args, inputs, plan, requests, device, drawn, False)
         recordings.append(first)
-        second = _record(driver, function, args, inputs, plan, requests, device, True)
+        second = _record(driver, function, args, inputs, plan, requests, device, drawn, True)
         recordings.append(second)
+        _check_random(first.random, second.random, drawn)
         constants = outputs.constants_of(function)
         neighbours = Neighbours(arena.snapshot(), driver.memory_kind)
         patches = parameters.patch_plan(
@@ -364,6 +436,11 @@ def capture(
         )
         if not first.raw:
             raise Unprovable("it launches no GPU work")
+        draw = None
+        if first.random is not None:
+            words = [*patches.patches, *philox.patches(first.random.states)]
+            patches = parameters.PatchPlan(tuple(words), patches.nodes)
+            draw = philox.Draw(platform.generator(device), drawn)
         replay = _build(
             driver,
             platform,
@@ -375,7 +452,8 @@ def capture(
             inputs,
             stays,
             device,
-            dynamic,
+            checked,
+            draw,
             discard,
         )
         if neighbours.library:
@@ -398,7 +476,8 @@ def _build(
     inputs: Inputs,
     stays: frozenset[int],
     device: int,
-    dynamic: bool,
+    checked: Callable[[int], bool],
+    draw: philox.Draw | None,
     discard: Callable[[Handles], None],
 ) -> Replay:
     tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
@@ -412,6 +491,10 @@ def _build(
             if i in patched
         }
         templates = NodeTemplates(nodes, driver.current_context())
+        if recording.random is not None:
+            driver.remove_node(driver.find_in_clone(recording.random.node, clone))
+            for i in {s.node for s in recording.random.states}:
+                templates.store(i, driver)
         scratch = _move_off_placeholders(driver, nodes, device)
         executable = driver.instantiate(clone)
         del scratch
@@ -427,10 +510,11 @@ def _build(
             {i: (alignment_class(t.data_ptr()), i in stays) for i, t in inputs.items()},
             [(i, a) for i, a in enumerate(args) if not isinstance(a, torch.Tensor)],
             outputs.allocator_of(function),
-            [(i, a.shape, a.stride()) for i, a in tensors] if dynamic else [],
+            [(i, a.shape, a.stride()) for i, a in tensors if checked(i)],
             device,
             function,
             discard,
+            draw,
         )
     except BaseException:
         if executable:

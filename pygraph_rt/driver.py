@@ -337,6 +337,10 @@ class Driver:
         self._call("cuGraphNodeFindInClone", ctypes.byref(found), _ptr(node), _ptr(clone))
         return int(found.value or 0)
 
+    def remove_node(self, node: int) -> None:
+        """Take a node and its edges out of its graph."""
+        self._call("cuGraphDestroyNode", _ptr(node))
+
     def instantiate(self, graph: int) -> int:
         """An executable graph (CUgraphExec)."""
         executable = _ptr()

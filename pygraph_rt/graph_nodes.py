@@ -40,6 +40,21 @@ def read_graph(
     return raw, parameters.Capture(tuple(nodes), edges, blocks)
 
 
+def without(
+    raw: list[RawNode], capture: parameters.Capture, index: int
+) -> tuple[list[RawNode], parameters.Capture]:
+    """A graph as plain data without one node. Raises Unprovable when another node waits for it."""
+    if any(edge.source == index for edge in capture.edges):
+        raise Unprovable("a kernel that was captured last is not last; please report this")
+    edges = frozenset(
+        Edge(e.source - (e.source > index), e.target - (e.target > index), e.data)
+        for e in capture.edges
+        if e.target != index
+    )
+    nodes = capture.nodes[:index] + capture.nodes[index + 1 :]
+    return raw[:index] + raw[index + 1 :], parameters.Capture(nodes, edges, capture.blocks)
+
+
 def _read_node(driver: Driver, handle: int) -> tuple[RawNode, Node]:
     kind = driver.node_type(handle)
     if kind == KERNEL:

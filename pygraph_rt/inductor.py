@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -29,14 +29,34 @@ class PartitionInfo:
     """What is known of a partition when its code has been compiled.
 
     written: arguments that it may write to. device: index of its GPU. dynamic: shapes may differ
-    between calls.
+    between calls. checked: arguments whose shape nobody has compared before the call.
     """
 
-    def __init__(self, region: Region, written: frozenset[int], device: int, dynamic: bool) -> None:
+    def __init__(
+        self,
+        region: Region,
+        written: frozenset[int],
+        device: int,
+        dynamic: bool,
+        checked: frozenset[int],
+    ) -> None:
         self.region = region
         self.written = written
         self.device = device
         self.dynamic = dynamic
+        self.checked = checked
+
+
+class GraphInfo(NamedTuple):
+    """What is known of a whole graph: name and source for the report, inputs that it may write to
+    although they are no mutation (a backward reuses saved activations), gradients that come from
+    outside.
+    """
+
+    name: str
+    source: str
+    donated: frozenset[int] = frozenset()
+    tangents: frozenset[int] = frozenset()
 
 
 def torch_version() -> tuple[int, int]:
@@ -120,17 +140,17 @@ def compile_plain(gm: Any, inputs: Sequence[Any], patches: dict[str, Any]) -> An
 def compile_graphed(
     gm: Any, inputs: Sequence[Any], patches: dict[str, Any], wrap: WrapPartition
 ) -> Any:
-    """Compile a graph with Inductor, with `wrap` around each partition of its inference graphs."""
+    """Compile a graph with Inductor, with `wrap` around each of its partitions: those of an
+    inference graph, or of a training graph's forward and backward.
+    """
     import torch._functorch.config
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
     def inner(graph: Any, example_inputs: Sequence[Any], **kwargs: Any) -> Any:
-        if not kwargs.get("is_inference"):
-            return _compile_training(compile_fx_inner, graph, example_inputs, kwargs)
         kwargs["cudagraphs"] = _no_graphs()
-        name, source = _identity(graph)
+        info = _describe(graph, kwargs)
         compiled = compile_fx_inner(graph, example_inputs, **kwargs)
-        wrap_partitions(compiled, example_inputs, name, source, wrap)
+        wrap_partitions(compiled, example_inputs, info, wrap)
         return compiled
 
     settings = {**patches, "triton.cudagraphs": True, "graph_partition": True}
@@ -144,19 +164,23 @@ def _no_graphs() -> Any:
     return BoxedBool(False)
 
 
-def _compile_training(
-    compile_inner: Callable[..., Any], graph: Any, inputs: Sequence[Any], kwargs: dict[str, Any]
-) -> Any:
-    """Forward and backward graphs of training are compiled as plain Inductor would."""
-    from torch._inductor import config
+def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
+    """See `GraphInfo`; read before compilation, which changes the graph."""
+    name, source = _identity(graph)
+    if kwargs.get("is_inference"):
+        return GraphInfo(name, source)
+    if not kwargs.get("is_backward"):
+        return GraphInfo(f"{name} forward", source)
+    from torch._inductor.utils import get_donated_idxs
 
-    kwargs["cudagraphs"] = _no_graphs()
-    with config.patch({"triton.cudagraphs": False}):
-        return compile_inner(graph, inputs, **kwargs)
+    inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+    tangents = [i for i, name in enumerate(inputs) if "tangents" in name]
+    donated = frozenset(get_donated_idxs() or ())
+    return GraphInfo(f"{name} backward", source, donated, frozenset(tangents))
 
 
 def wrap_partitions(
-    compiled: Any, example_inputs: Sequence[Any], name: str, source: str, wrap: WrapPartition
+    compiled: Any, example_inputs: Sequence[Any], graph: GraphInfo, wrap: WrapPartition
 ) -> None:
     """Put `wrap` around every partition of a `CompiledFxGraph`; leaves anything else as it is."""
     apply = getattr(compiled, "recursively_apply_fns", None)
@@ -164,12 +188,19 @@ def wrap_partitions(
     if apply is None or not maps or "cuda" not in getattr(compiled, "device_types", ()):
         return
     devices = sorted(compiled.device_idxs)
-    written = set(compiled.mutated_input_idxs)
-    dynamic = any(isinstance(value, torch.SymInt) for value in example_inputs)
+    written = graph.donated | set(compiled.mutated_input_idxs)
+    dynamic = any(_is_dynamic(value) for value in example_inputs)
     wrappers = []
     for i, partition in enumerate(maps):
-        region = Region(f"{name} partition {i + 1} of {len(maps)}", source)
-        info = PartitionInfo(region, _written(partition, written), devices[0], dynamic)
+        region = Region(f"{graph.name} partition {i + 1} of {len(maps)}", graph.source)
+        inputs = list(partition.input_index_mapping)
+        info = PartitionInfo(
+            region,
+            _arguments(inputs, {None, *written}),
+            devices[0],
+            dynamic,
+            _arguments(inputs, graph.tangents),
+        )
         wrappers.append(_wrapper(wrap, info))
     apply(wrappers)
 
@@ -178,15 +209,17 @@ def _wrapper(wrap: WrapPartition, info: PartitionInfo) -> Callable[..., Any]:
     return lambda function: wrap(function, info)
 
 
-def _written(partition: Any, graph_inputs: set[int]) -> frozenset[int]:
-    """Arguments of a partition that it may write to: mutated inputs of the graph, and buffers of
-    other partitions.
+def _is_dynamic(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride()))
+    return isinstance(value, torch.SymInt)
+
+
+def _arguments(inputs: Sequence[int | None], chosen: Collection[int | None]) -> frozenset[int]:
+    """Arguments of a partition that are among the `chosen` inputs of the graph; `inputs` says
+    which input each argument is, None for a buffer of another partition.
     """
-    return frozenset(
-        i
-        for i, source in enumerate(partition.input_index_mapping)
-        if source is None or source in graph_inputs
-    )
+    return frozenset(i for i, source in enumerate(inputs) if source in chosen)
 
 
 def _identity(graph: Any) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
-from . import capture, outputs, verification
+from . import capture, outputs, philox, verification
 from .disposal import Disposal
 from .driver import Driver
 from .errors import DriverError, Unprovable
@@ -34,6 +34,7 @@ class Variant:
     addresses: dict[int, int] = field(default_factory=dict)
     plan: outputs.OutputPlan | None = None
     requests: list[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]] = field(default_factory=list)
+    drawn: int = 0
     replay: Replay | None = None
 
 
@@ -72,11 +73,13 @@ class Partition:
         written: frozenset[int],
         device: int,
         dynamic: bool = False,
+        checked: frozenset[int] = frozenset(),
     ) -> None:
         """`written`: arguments that the partition may write to. `device`: index of its GPU.
-        `dynamic`: shapes may differ between calls.
+        `dynamic`: shapes may differ between calls; else only those of the arguments `checked` may.
         """
         self._dynamic = dynamic
+        self._checked = checked
         self._function = function
         self.region = region
         self._options = options
@@ -198,7 +201,7 @@ class Partition:
         return found
 
     def _observe(self, variant: Variant, args: list[Any], thread: int) -> Any:
-        """One ordinary call, watched: which allocations become outputs, and whether random
+        """One ordinary call, watched: which allocations become outputs, and how many random
         numbers are drawn.
         """
         self.region.ordinary += 1
@@ -209,15 +212,11 @@ class Partition:
             self._decline(str(error))
             return self._function(args)
         inputs = list(args)
-        drawn = self._environment.platform.random_offset
-        before = drawn(self._device)
+        generator = self._environment.platform.generator(self._device)
+        before = generator.get_offset()
         results = code(args)
         try:
-            if drawn(self._device) != before:
-                raise Unprovable(
-                    "it draws random numbers, which graphs do not follow yet; in evaluation, call "
-                    ".eval() on the model"
-                )
+            variant.drawn = generator.get_offset() - before
             constants = outputs.constants_of(self._function)
             variant.plan = outputs.learn_outputs(results, inputs, constants, trace)
         except Exception as error:  # the call has been made: its results are what counts
@@ -250,7 +249,8 @@ class Partition:
                 variant.requests,
                 stays,
                 self._device,
-                self._dynamic,
+                (lambda i: True) if self._dynamic else self._checked.__contains__,
+                variant.drawn,
                 environment.disposal.add,
             )
         except Exception as error:  # whatever it is, this call still has its ordinary path
@@ -266,9 +266,15 @@ class Partition:
         try:
             if self._options.verify:
                 poisoned = [t for r in recordings for t in r.poisonable(self._device)]
-                verdict = verification.first_call(
-                    self._function, replay, args, self._written, poisoned
-                )
+                generator = self._environment.platform.generator(self._device)
+                with philox.SameNumbers(generator, variant.drawn) as same:
+                    verdict = verification.first_call(
+                        same.again(self._function),
+                        same.again(replay),
+                        args,
+                        self._written,
+                        poisoned,
+                    )
                 poisoned.clear()
                 self.region.note = verdict.note
                 results = verdict.outputs

@@ -18,6 +18,7 @@ from .driver import Driver
 from .errors import DriverError
 from .outputs import Allocate, Fixed, Fresh, OfInput, OutputPlan
 from .parameters import Block, PatchPlan
+from .philox import OFFSET, SEED, Draw, Generator
 from .submission import make_submission
 from .templates import NodeTemplates
 
@@ -45,7 +46,8 @@ class MovingInput(NamedTuple):
 class Platform:
     """The few questions to torch that a served call asks; the tests answer them without a GPU.
 
-    `native` is the compiled helper (`pygraph_rt.native.load`), or None.
+    `native` is the compiled helper (`pygraph_rt.native.load`), or None; `generator(device)` torch's
+    default generator for a GPU.
     """
 
     def __init__(
@@ -56,11 +58,11 @@ class Platform:
         stream: Callable[[int], int],
         same_addresses: Callable[[list[Any], list[Any], list[int]], bool],
         reinterpret: Callable[..., torch.Tensor],
-        random_offset: Callable[[int], int],
+        generator: Callable[[int], Generator],
         native: Any = None,
     ) -> None:
         self.native = native
-        self.random_offset = random_offset
+        self.generator = generator
         self.state = state
         self.capturing = capturing
         self.device = device
@@ -103,11 +105,13 @@ class Replay:
         device: int,
         keep: Any,
         discard: Callable[[Handles], None],
+        draw: Draw | None = None,
     ) -> None:
         """`inputs` maps an argument's index to (alignment class at capture, whether it stayed put
         so far); `scalars` are the other arguments' (index, value); `shapes` the (index, size,
         strides) of tensors that have to be compared on each call; `keep` is whatever the kernels
-        need to stay loaded; `discard` takes handles that the GPU may still be using.
+        need to stay loaded; `discard` takes handles that the GPU may still be using; `draw` takes a
+        launch's random numbers.
         """
         self._driver = driver
         self._platform = platform
@@ -136,6 +140,8 @@ class Replay:
             for i, s in enumerate(outputs.storages)
         ]
         self._discard = discard
+        self._draw = draw
+        self._random = (slots[SEED], slots[OFFSET]) if draw is not None else (0, 0)
         # Nodes updated since the executable was made, before and in the current window of launches.
         self._loose: set[int] = set()
         self._window_start = 0
@@ -227,6 +233,9 @@ class Replay:
             made.append(tensor)
             if place is not None:
                 addresses[place] = tensor.data_ptr()
+        if self._draw is not None:
+            seed, offset = self._random
+            addresses[seed], addresses[offset] = self._draw.take()
         code = self._submission.launch(stream)
         if code:
             self._raise(code)
@@ -238,6 +247,8 @@ class Replay:
         return results
 
     def _raise(self, code: int) -> NoReturn:
+        if self._draw is not None:
+            self._draw.give_back()
         error = self._driver.describe(code)
         node = self._submission.failed
         if node is None:

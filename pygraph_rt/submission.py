@@ -90,7 +90,8 @@ class Words:
             for cell, addend in self._cells:
                 cell.value = base + addend
             return
-        np.add(self._addends, base, out=self._sums)
+        signed = base - (1 << 64) if base >> 63 else base  # a seed may use all 64 bits
+        np.add(self._addends, signed, out=self._sums)
         self._words[self._where] = self._halves
 
 

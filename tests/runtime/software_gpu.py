@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import struct
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -43,7 +44,62 @@ def _halve(a: int, out: int) -> None:
     floats(out)[:] = floats(a) * np.float32(0.5)
 
 
-KERNELS: dict[str, Callable[..., None]] = {"add": _add, "halve": _halve}
+def _draw(state: bytes, out: int) -> None:
+    """COUNT numbers that depend on everything a kernel reads of a PhiloxCudaState."""
+    seed, offset, in_graph, captured = struct.unpack(LAYOUTS[len(state)], state)
+    assert not captured, "pointers to the generator's state are not followed here"
+    assert in_graph == 0
+    floats(out)[:] = np.random.default_rng((seed, offset)).random(COUNT, dtype=np.float32)
+
+
+KERNELS: dict[str, Callable[..., None]] = {"add": _add, "halve": _halve, "draw": _draw}
+DRAWN = 4
+# PhiloxCudaState by its size: torch up to 2.12, and from 2.13 on.
+LAYOUTS = {24: "<QQI?3x", 32: "<QQQ?7x"}
+
+
+class Generator:
+    """torch's default generator, with where it keeps its state for captures: in one place for
+    all, or (`new`, torch 2.13) in another for each capture.
+    """
+
+    def __init__(self) -> None:
+        self.seed, self.offset, self.in_graph = (1 << 63) + 5, 0, 0
+        self.new = False
+        self.states = [torch.zeros(128, dtype=torch.int64)]
+
+    def begin_capture(self) -> None:
+        self.in_graph = 0
+        if self.new:
+            self.states.append(torch.zeros(128, dtype=torch.int64))
+
+    def addresses(self) -> set[int]:
+        """Every address of a seed or offset."""
+        return {s[i].data_ptr() for s in self.states for i in (0, 64)}
+
+    def initial_seed(self) -> int:
+        return self.seed
+
+    def get_offset(self) -> int:
+        return self.offset
+
+    def set_offset(self, offset: int) -> None:
+        assert offset % 4 == 0
+        self.offset = offset
+
+    def captured(self) -> bytes:
+        """A PhiloxCudaState under capture."""
+        state = self.states[-1]
+        self.in_graph += DRAWN
+        return self._pack(state[0].data_ptr(), state[64].data_ptr(), self.in_graph - DRAWN, True)
+
+    def immediate(self) -> bytes:
+        """A PhiloxCudaState of the ordinary path."""
+        self.offset += DRAWN
+        return self._pack(self.seed, self.offset - DRAWN, 0, False)
+
+    def _pack(self, *values: Any) -> bytes:
+        return struct.pack(LAYOUTS[32 if self.new else 24], *values)
 
 
 class SoftwareGpu(FakeDriver):
@@ -51,7 +107,7 @@ class SoftwareGpu(FakeDriver):
 
     def __init__(self) -> None:
         super().__init__()
-        self.recording: list[tuple[str, list[int]]] | None = None
+        self.recording: list[tuple[str, list[bytes]]] | None = None
         self.graphs: dict[int, list[int]] = {}
         self.graph_nodes: dict[int, tuple[str, list[bytes]]] = {}
         self.copied: dict[tuple[int, int], int] = {}
@@ -59,7 +115,7 @@ class SoftwareGpu(FakeDriver):
         self.memory: list[Any] = []
         self.segments: list[dict[str, Any]] = []
         self.pool: Pool | None = None
-        self.random = 0
+        self.generator = Generator()
         self.stray_pointer: torch.Tensor | None = None
 
     # what generated code calls --------------------------------------------------------------
@@ -78,24 +134,33 @@ class SoftwareGpu(FakeDriver):
         """Record a kernel, or run it."""
         pointers = [t.data_ptr() for t in tensors]
         if self.recording is not None:
-            self.recording.append((name, pointers))
+            self.recording.append((name, [p.to_bytes(8, "little") for p in pointers]))
         else:
             KERNELS[name](*pointers)
+
+    def draw_random(self, out: torch.Tensor) -> None:
+        """Record or run a kernel that draws random numbers."""
+        if self.recording is not None:
+            where = out.data_ptr().to_bytes(8, "little")
+            self.recording.append(("draw", [self.generator.captured(), where]))
+        else:
+            _draw(self.generator.immediate(), out.data_ptr())
 
     # graphs ---------------------------------------------------------------------------------
 
     def record(self, run: Callable[[], Any], pool: Any) -> Graph:
         self.recording, self.pool = [], pool
+        self.generator.begin_capture()
         try:
             run()
             made = []
-            for name, pointers in self.recording:
+            for name, recorded in self.recording:
                 node = self.handle()
-                fields = [p.to_bytes(8, "little") for p in pointers]
+                fields = list(recorded)
                 if self.stray_pointer is not None:
                     fields.append(self.stray_pointer.data_ptr().to_bytes(8, "little"))
                 self.graph_nodes[node] = (name, fields)
-                self.sizes[node] = [8] * len(fields)
+                self.sizes[node] = [len(f) for f in fields]
                 made.append(node)
         finally:
             self.recording = self.pool = None
@@ -114,12 +179,15 @@ class SoftwareGpu(FakeDriver):
 
     def kernel_node(self, node: int) -> KernelNode:
         name, fields = self.graph_nodes[node]
-        layout = tuple((8 * i, 8) for i in range(len(fields)))
+        sizes = [len(f) for f in fields]
+        layout = tuple((sum(sizes[:i]), size) for i, size in enumerate(sizes))
         return KernelNode(name, (name, ()), bytes(KernelParams()), layout, 0, tuple(fields))
 
     def memory_kind(self, word: int) -> str | None:
-        stray = self.stray_pointer
-        return "device" if stray is not None and word == stray.data_ptr() else None
+        known = self.generator.addresses()
+        if self.stray_pointer is not None:
+            known.add(self.stray_pointer.data_ptr())
+        return "device" if word in known else None
 
     def current_context(self) -> int:
         return 1
@@ -138,10 +206,15 @@ class SoftwareGpu(FakeDriver):
     def find_in_clone(self, node: int, clone: int) -> int:
         return self.copied[node, clone]
 
+    def remove_node(self, node: int) -> None:
+        for nodes in self.graphs.values():
+            if node in nodes:
+                nodes.remove(node)
+
     def set_node(self, kind: int, node: int, where: int) -> None:
         params = KernelParams.from_address(where)
         name, fields = self.graph_nodes[node]
-        read = [ctypes.string_at(params.params[i], 8) for i in range(len(fields))]
+        read = [ctypes.string_at(params.params[i], len(f)) for i, f in enumerate(fields)]
         self.graph_nodes[node] = (name, read)
 
     def instantiate(self, graph: int) -> int:
@@ -153,8 +226,9 @@ class SoftwareGpu(FakeDriver):
     def launch(self, executable: int, stream: int) -> int:
         for node in self.executables[executable]:
             name, _ = self.graph_nodes[node]
-            pointers = [int.from_bytes(f, "little") for f in self.nodes[executable][node]]
-            KERNELS[name](*pointers[: KERNELS[name].__code__.co_argcount])
+            fields = self.nodes[executable][node]
+            words = [int.from_bytes(f, "little") if len(f) == 8 else f for f in fields]
+            KERNELS[name](*words[: KERNELS[name].__code__.co_argcount])
         return super().launch(executable, stream)
 
     def destroy_exec(self, executable: int) -> None:
@@ -244,6 +318,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
     patch.setattr(
         capture, "_capture_graph", lambda run, stream, pool, device: gpu.record(run, pool)
     )
+    patch.setattr(capture, "_draw_into", gpu.draw_random)
     patch.setattr(capture, "_move_off_placeholders", lambda driver, nodes, device: None)
     learn = partial(outputs.learn_outputs, device_type="cpu")
     patch.setattr(outputs, "learn_outputs", learn)
@@ -254,7 +329,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
         stream=lambda device: 7,
         same_addresses=same_addresses,
         reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
-        random_offset=lambda device: gpu.random,
+        generator=lambda device: gpu.generator,
     )
     disposal = Disposal(gpu, lambda: None, lambda: False)  # type: ignore[arg-type]
     return Environment(GraphDriver(gpu), platform, disposal)  # type: ignore[arg-type]

@@ -12,7 +12,9 @@ import pytest
 import torch
 
 from pygraph_rt import inductor
-from pygraph_rt.inductor import PartitionInfo, wrap_partitions
+from pygraph_rt.inductor import GraphInfo, PartitionInfo, wrap_partitions
+
+INFO = GraphInfo("graph 0/0", "f at m.py:1")
 
 
 class Runner:
@@ -49,14 +51,16 @@ def compiled(version: tuple[int, int], partitions: list[list[int | None]]) -> An
     return graph
 
 
-def wrapped(graph: Any, inputs: list[Any] | None = None) -> list[tuple[Any, PartitionInfo]]:
+def wrapped(
+    graph: Any, inputs: list[Any] | None = None, info: GraphInfo | None = None
+) -> list[tuple[Any, PartitionInfo]]:
     seen: list[tuple[Any, PartitionInfo]] = []
 
     def wrap(function: Any, info: PartitionInfo) -> Any:
         seen.append((function, info))
         return ("wrapped", function)
 
-    wrap_partitions(graph, inputs or [torch.ones(1)], "graph 0/0", "f at m.py:1", wrap)
+    wrap_partitions(graph, inputs or [torch.ones(1)], info or INFO, wrap)
     return seen
 
 
@@ -146,19 +150,46 @@ def test_the_inner_compile_is_reached_on_every_compile_without_graphs_of_inducto
     assert not any(g.fx_kwargs["cudagraphs"] for g in seen)
 
 
-def test_training_graphs_are_compiled_as_plain_inductor_does() -> None:
-    from torch._inductor import config
+def test_a_backward_may_write_to_what_it_was_given_and_its_tangents_are_compared() -> None:
+    info = GraphInfo("graph 0/0 backward", "", frozenset({1}), frozenset({3}))
+    graph = compiled((2, 13), [[0, 1, 2, 3], [None, 3, 1]])
+    (_, a), (_, b) = wrapped(graph, info=info)
+    assert (a.written, b.written) == (frozenset({1, 2}), frozenset({0, 2}))
+    assert (a.checked, b.checked) == (frozenset({3}), frozenset({1}))
 
-    seen: list[tuple[bool, bool]] = []
 
-    def inner(graph: Any, inputs: Any, **kwargs: Any) -> str:
-        seen.append((bool(kwargs["cudagraphs"]), config.triton.cudagraphs))
-        return "compiled"
+def test_forward_and_backward_of_training_are_reached_and_told_apart() -> None:
+    seen: list[GraphInfo] = []
 
-    with config.patch({"triton.cudagraphs": True}):
-        kwargs = {"is_inference": False, "cudagraphs": True}
-        assert inductor._compile_training(inner, None, [], kwargs) == "compiled"
-    assert seen == [(False, False)]
+    def backend(gm: Any, inputs: Any) -> Any:
+        return inductor.compile_graphed(gm, inputs, {}, lambda function, info: function)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inductor, "wrap_partitions", lambda g, inputs, info, wrap: seen.append(info))
+        weight = torch.ones(3, 3, requires_grad=True)
+        run = torch.compile(lambda x: ((x @ weight).relu() @ weight).sum(), backend=backend)
+        run(torch.ones(3, 3)).backward()
+        assert weight.grad is not None
+    forward, backward = seen
+    assert forward.name.endswith(" forward")
+    assert backward.name.endswith(" backward")
+    assert (forward.donated, forward.tangents) == (frozenset(), frozenset())
+    assert len(backward.tangents) == 1
+    assert backward.donated
+
+
+def test_a_size_known_only_at_run_time_makes_a_graph_dynamic() -> None:
+    from torch._dynamo.source import ConstantSource
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+    environment = ShapeEnv()
+    context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])
+    mode = FakeTensorMode(shape_env=environment)
+    symbolic = mode.from_tensor(torch.ones(5), symbolic_context=context, source=ConstantSource("x"))
+    ((_, fixed),) = wrapped(compiled((2, 13), [[0]]), [torch.ones(5)])
+    ((_, dynamic),) = wrapped(compiled((2, 13), [[0]]), [symbolic])
+    assert (fixed.dynamic, dynamic.dynamic) == (False, True)
 
 
 @pytest.mark.parametrize("version", ["2.10.1", "2.16.0a0+git", "3.0"])

@@ -141,16 +141,6 @@ def test_a_pointer_nobody_knows_is_refused_by_name(machine: Machine) -> None:
     assert machine.gpu.executables == {}
 
 
-def test_random_numbers_are_refused_by_name(machine: Machine) -> None:
-    def draw(args: Any) -> None:
-        machine.gpu.random += 4
-
-    machine.before = draw
-    for _ in range(3):
-        machine.call()
-    assert "random numbers" in machine.region.reason
-
-
 def test_a_wrong_graph_is_found_and_the_results_stay_right(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

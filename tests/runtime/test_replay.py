@@ -20,6 +20,7 @@ from pygraph_rt.parameters import Block, Patch, PatchPlan
 from pygraph_rt.replay import Platform, Replay, alignment_class, same_addresses
 from pygraph_rt.templates import NodeTemplates, RawNode
 from tests.runtime.fake_driver import FakeDriver
+from tests.runtime.software_gpu import Generator
 
 WEIGHT, FIRST, SECOND = 0, 1, 2
 OUT, POOL = Block("output", 0), Block("pool", 0)
@@ -63,6 +64,7 @@ class Rig:
         self.capturing = False
         self.device = 0
         self.stream = 7
+        self.generator = Generator()
         self.held: list[torch.Tensor] = []
         self.allocated = 0
         self.fail_allocation = 0
@@ -73,7 +75,7 @@ class Rig:
             stream=lambda device: self.stream,
             same_addresses=same_addresses,
             reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
-            random_offset=lambda device: 0,
+            generator=lambda device: self.generator,
             native=self.native,
         )
         kernel = bytes(KernelParams())

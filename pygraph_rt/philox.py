@@ -1,0 +1,229 @@
+"""Random numbers under a graph: the same ones as without it.
+
+A kernel that draws random numbers takes a `PhiloxCudaState` (ATen/cuda/PhiloxCudaState.h). On the
+ordinary path it holds the generator's seed and offset as numbers; under capture it holds pointers
+to where torch keeps them on the GPU, and a flag. A replay needs no pointers: it puts the numbers
+of its own call back into the parameters, clears the flag, and moves torch's default generator on
+by what the region draws. Parameters belong to one launch, so streams cannot race.
+
+What torch's pointers are is asked for, not guessed: a *probe*, one kernel that draws into memory
+of the runtime's own, is captured after the region's own work, read, and taken out again. It also
+tells how far the region moves the generator on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from .errors import Unprovable
+from .parameters import STEP, WORD, Block, Node, Patch
+
+SEED, OFFSET = Block("random", 0), Block("random", 1)
+TARGET = Block("random", 2)
+PROBE_ELEMENTS = 4
+
+# Size of PhiloxCudaState in bytes: (bytes of the offset within the graph, where the flag is). The
+# former is 32 bits wide up to torch 2.12 and 64 bits from then on.
+_LAYOUTS = {24: (4, 20), 32: (8, 24)}
+_INTRAGRAPH = 2 * WORD
+
+
+class Generator(Protocol):
+    """What is used of `torch.Generator`."""
+
+    def initial_seed(self) -> int: ...
+
+    def get_offset(self) -> int: ...
+
+    def set_offset(self, offset: int) -> object: ...
+
+
+class Probe(NamedTuple):
+    """What one capture's probe said: the two addresses, the size of the state in bytes, and by
+    how much the work before it moves the generator on.
+    """
+
+    seed: int
+    offset: int
+    size: int
+    drawn: int
+
+
+class State(NamedTuple):
+    """A PhiloxCudaState: at byte `place` of field `field` of node `node`; it draws from
+    `intragraph` past the generator's offset.
+    """
+
+    node: int
+    field: int
+    place: int
+    intragraph: int
+
+
+def _word(data: bytes, place: int) -> int:
+    return int.from_bytes(data[place : place + WORD], "little")
+
+
+def _read(data: bytes, place: int, size: int) -> tuple[int, int] | None:
+    """(offset within the graph, flag) of a state, or None when it does not fit there."""
+    width, flag = _LAYOUTS[size]
+    if place + size > len(data):
+        return None
+    start = place + _INTRAGRAPH
+    return int.from_bytes(data[start : start + width], "little"), data[place + flag]
+
+
+def read_probe(node: Node, is_device: Callable[[int], bool]) -> Probe:
+    """Read a probe's state. `is_device(word)`: whether a word is the address of GPU memory.
+
+    Raises Unprovable when the kernel does not look as expected.
+    """
+    found = []
+    for data in node.fields:
+        if len(data) not in _LAYOUTS:
+            continue
+        state = _read(data, 0, len(data))
+        seed, offset = _word(data, 0), _word(data, WORD)
+        if state and state[1] == 1 and seed != offset and is_device(seed) and is_device(offset):
+            found.append(Probe(seed, offset, len(data), state[0]))
+    if len(found) != 1:
+        raise Unprovable(
+            "it draws random numbers, and this torch passes its generator's state to kernels in a "
+            "way that pygraph does not know; in evaluation, call .eval() on the model"
+        )
+    return found[0]
+
+
+def find_probe(nodes: Sequence[Node], address: int) -> int:
+    """Index of the one node that has `address` among its parameters."""
+    word = address.to_bytes(WORD, "little")
+    found = [i for i, node in enumerate(nodes) if any(word in data for data in node.fields)]
+    if len(found) != 1:
+        raise Unprovable(
+            f"{len(found)} kernels write what one kernel for random numbers should have written; "
+            "please report this"
+        )
+    return found[0]
+
+
+def find_states(nodes: Sequence[Node], probe: Probe) -> tuple[State, ...]:
+    """Every state of the default generator among the nodes' parameters.
+
+    Raises Unprovable for any other use of the generator's memory.
+    """
+    states: list[State] = []
+    for index, node in enumerate(nodes):
+        for field, data in enumerate(node.fields):
+            states += _states_in_field(index, field, node, data, probe)
+    return tuple(states)
+
+
+def _states_in_field(
+    index: int, field: int, node: Node, data: bytes, probe: Probe
+) -> Iterator[State]:
+    place = 0
+    while place + WORD <= len(data):
+        if _word(data, place) not in (probe.seed, probe.offset):
+            place += STEP
+            continue
+        known = _read(data, place, probe.size)
+        in_order = _word(data, place) == probe.seed and _word(data, place + WORD) == probe.offset
+        if known is None or not in_order or known[1] != 1:
+            raise Unprovable(
+                f"{node.kind} {node.name} uses the state of the random number generator in a way "
+                "that pygraph does not know; keep that operator out of the compiled region"
+            )
+        yield State(index, field, place, known[0])
+        place += probe.size
+
+
+def as_numbers(fields: Sequence[bytes], states: Sequence[State], size: int) -> tuple[bytes, ...]:
+    """A node's fields with its states as the ordinary path would pass them, for seed 0 and a
+    generator at offset 0.
+    """
+    made = [bytearray(data) for data in fields]
+    width, flag = _LAYOUTS[size]
+    for state in states:
+        data, place = made[state.field], state.place
+        data[place : place + WORD] = bytes(WORD)
+        data[place + WORD : place + _INTRAGRAPH] = state.intragraph.to_bytes(WORD, "little")
+        start = place + _INTRAGRAPH
+        data[start : start + width] = bytes(width)
+        data[place + flag] = 0
+    return tuple(bytes(data) for data in made)
+
+
+def patches(states: Sequence[State]) -> list[Patch]:
+    """The words to write on each call: `SEED`'s address stands for the seed, `OFFSET`'s for the
+    generator's offset.
+    """
+    found: list[Patch] = []
+    for state in states:
+        found.append(Patch(state.node, state.field, state.place, SEED, 0))
+        where = state.place + WORD
+        found.append(Patch(state.node, state.field, where, OFFSET, state.intragraph))
+    return found
+
+
+class Draw:
+    """Takes what one launch draws from a generator."""
+
+    # Held between reading and moving on a generator; one for all regions, because they may share
+    # one.
+    _lock = threading.Lock()
+
+    def __init__(self, generator: Generator, increment: int) -> None:
+        """`increment`: how far a launch moves the generator on, a multiple of 4."""
+        self._generator = generator
+        self.increment = increment
+
+    def take(self) -> tuple[int, int]:
+        """(seed, offset) for the next launch; the generator is moved on."""
+        generator = self._generator
+        with self._lock:
+            offset = generator.get_offset()
+            generator.set_offset(offset + self.increment)
+            return generator.initial_seed(), offset
+
+    def give_back(self) -> None:
+        """Undo the last `take`, whose launch failed."""
+        with self._lock:
+            self._generator.set_offset(self._generator.get_offset() - self.increment)
+
+
+class SameNumbers:
+    """Lets several runs of one call draw the same numbers.
+
+    As a context manager: at its end the generator is where one run leaves it.
+    """
+
+    def __init__(self, generator: Generator, increment: int) -> None:
+        """`increment`: how far a run moves the generator on; with 0 nothing is done."""
+        self._generator = generator
+        self._increment = increment
+        self._start = 0
+        self._ran = False
+
+    def __enter__(self) -> SameNumbers:
+        if self._increment:
+            self._start = self._generator.get_offset()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._ran:
+            self._generator.set_offset(self._start + self._increment)
+
+    def again(self, run: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+        """`run`, from where the generator was at the beginning."""
+        if not self._increment:
+            return run
+
+        def repeat(args: list[Any]) -> Any:
+            self._generator.set_offset(self._start)
+            results = run(args)
+            self._ran = True
+            return results
+
+        return repeat
