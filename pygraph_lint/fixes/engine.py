@@ -27,6 +27,7 @@ from pygraph_lint.fixes import (
     mask_unless_full,
     mask_write,
     masked_reduction,
+    number_result,
     optimizer_capturable,
     random_skip,
     scalar_tensor,
@@ -63,6 +64,7 @@ REWRITES: tuple[Rewrite, ...] = tuple(
     )
     for module in (
         factory_device,
+        number_result,
         scalar_tensor,
         finite_guard,
         always_run,
@@ -127,7 +129,8 @@ def _offer(
         if not rewrite.first:
             offers.append(offer)
     usable = [offer for offer in offers if offer.applicability == "unsafe"]
-    return (usable or offers)[0]
+    concerned = [offer for offer in offers if offer.reason]
+    return (usable or concerned or offers)[0]
 
 
 def _propose(rewrite: Rewrite, proposal: Proposal) -> Fix:

@@ -21,7 +21,10 @@ NodeT = TypeVar("NodeT", bound=ast.AST)
 
 
 class Declined(Exception):
-    """A precondition does not hold; the text says which, fit for a report."""
+    """A precondition does not hold; the text says which, fit for a report.
+
+    Without a text: this rewrite is not for such code, and others may say more.
+    """
 
 
 class Change(NamedTuple):

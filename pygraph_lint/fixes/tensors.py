@@ -85,8 +85,11 @@ def used_as_tensor(proposal: Proposal, node: ast.expr) -> bool:
     wanted = ast.unparse(node)
     kind = ast.ClassDef if wanted.startswith("self.") else FUNCTIONS
     scope = next((item for item in reversed(proposal.path) if isinstance(item, kind)), None)
-    if scope is None:
-        return False
+    return scope is not None and shown_in(scope, wanted)
+
+
+def shown_in(scope: ast.AST, wanted: str) -> bool:
+    """Whether a function or class shows that ``wanted`` holds a tensor; see above."""
     if isinstance(scope, FUNCTIONS):
         for argument in parameters(scope):
             annotation = argument.annotation if argument.arg == wanted else None

@@ -47,6 +47,12 @@ def _skip(*behind: str) -> str:
     )
 
 
+def _helper(value: str, *body: str) -> str:
+    """A function that returns a tensor of a number, and code that calls it."""
+    helper = f"def span(x):\n    return «{value}»\n\n\n"
+    return _lines(*body, head="x: torch.Tensor").replace("def forward", f"{helper}def forward")
+
+
 def _host(head: str, body: str) -> str:
     """A function that draws from numpy."""
     return f"import numpy as np\nimport torch\n\n{head}{body}"
@@ -532,6 +538,42 @@ CASES = [
         "PG406",
         lines("«x[y]» = 0", "return x", head="x, y"),
         lambda: (torch.ones(3, 3), torch.tensor([True, False, False])),
+    ),
+    # number_result
+    Case(
+        "number_result",
+        "value-only",
+        "PG103",
+        _helper("torch.tensor(x.size(0), dtype=torch.float)", "return x + span(x)"),
+        lambda: (torch.ones(3, dtype=torch.int64),),
+    ),
+    Case(
+        "number_result",
+        "whole",
+        "PG103",
+        _helper("torch.tensor(x.tolist())", "return x + span(x)"),
+        lambda: (torch.ones(3),),
+    ),
+    Case(
+        "number_result",
+        "called",
+        "PG103",
+        _helper("torch.tensor(x.size(0))", "measure = span", "return measure(x).dtype"),
+        lambda: (torch.ones(3),),
+    ),
+    Case(
+        "number_result",
+        "number-like",
+        "PG103",
+        _helper("torch.tensor(x.size(0))", "return span(x).dtype"),
+        lambda: (torch.ones(3),),
+    ),
+    Case(
+        "number_result",
+        "never",
+        "PG103",
+        _helper("torch.tensor(len(x.shape))", "return x + span(x)"),
+        lambda: (torch.ones((), dtype=torch.int32),),
     ),
     # item_arithmetic
     Case(
