@@ -50,7 +50,7 @@ def _skip(*behind: str) -> str:
 def _helper(value: str, *body: str) -> str:
     """A function that returns a tensor of a number, and code that calls it."""
     helper = f"def span(x):\n    return «{value}»\n\n\n"
-    return _lines(*body, head="x: torch.Tensor").replace("def forward", f"{helper}def forward")
+    return lines(*body, head="x: torch.Tensor").replace("def forward", f"{helper}def forward")
 
 
 def _host(head: str, body: str) -> str:
