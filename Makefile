@@ -10,7 +10,7 @@ TORCH := torch==2.13.0
 TEST_JOBS ?= 2
 
 .PHONY: demo test test-long test-gpu lint format clean \
-	bench-lint bench-lint-truth bench-fix-models bench-rt memcheck bench-workloads bench-report
+	bench-lint bench-lint-truth bench-fix-models bench-rt bench-placement memcheck bench-workloads bench-report
 
 demo: $(VENV)/.ready
 	$(BIN)/python fixtures/demo.py
@@ -43,9 +43,12 @@ bench-lint-truth: .venv-truth/.ready
 bench-fix-models: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.fix_models all $(ARGS)
 
-# The next four use the given interpreter as it is: torch, and what benchmarks/requirements.txt names.
+# The next five use the given interpreter as it is: torch, and what benchmarks/requirements.txt names.
 bench-rt:
 	$(PYTHON) -m benchmarks.runtime $(ARGS)
+
+bench-placement:
+	$(PYTHON) -m benchmarks.runtime.placement $(ARGS)
 
 # Needs compute-sanitizer, from the CUDA toolkit.
 memcheck:

@@ -12,12 +12,15 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
+from .placement import Placement, place
+from .placement_ops import STAY, TO_GPU
 from .report import Region
 
 OLDEST, NEWEST = (2, 11), (2, 15)
@@ -50,13 +53,14 @@ class PartitionInfo:
 class GraphInfo(NamedTuple):
     """What is known of a whole graph: name and source for the report, inputs that it may write to
     although they are no mutation (a backward reuses saved activations), gradients that come from
-    outside.
+    outside, and what was done about CPU values.
     """
 
     name: str
     source: str
     donated: frozenset[int] = frozenset()
     tangents: frozenset[int] = frozenset()
+    placement: Placement = Placement()
 
 
 def torch_version() -> tuple[int, int]:
@@ -148,7 +152,9 @@ def compile_graphed(
 
     def inner(graph: Any, example_inputs: Sequence[Any], **kwargs: Any) -> Any:
         kwargs["cudagraphs"] = _no_graphs()
+        # What is known is read first, because placement and compilation change the graph.
         info = _describe(graph, kwargs)
+        info = info._replace(placement=_place(graph))
         compiled = compile_fx_inner(graph, example_inputs, **kwargs)
         wrap_partitions(compiled, example_inputs, info, wrap)
         return compiled
@@ -162,6 +168,49 @@ def _no_graphs() -> Any:
     from torch._inductor.utils import BoxedBool
 
     return BoxedBool(False)
+
+
+def _place(graph: Any) -> Placement:
+    """Take CPU tensors out of GPU operators' arguments, in a graph that is about to be compiled.
+
+    It happens here and not in one of Inductor's passes, because those don't run when the compiled
+    graph comes out of Inductor's cache, and what was left alone would not be known then.
+    """
+    _register_lowerings()
+    placement = place(graph.graph)
+    graph.recompile()
+    return placement
+
+
+@cache
+def _register_lowerings() -> None:
+    """Tell Inductor what the operators of placement compile to."""
+    from torch._inductor import ir
+    from torch._inductor.lowering import lowerings, register_lowering
+    from torch._inductor.virtualized import V
+
+    aten = torch.ops.aten
+
+    def stay(value: Any) -> Any:
+        return value
+
+    def copy(values: Sequence[Any]) -> Any:
+        return lowerings[aten.clone.default](values[0])
+
+    def to_gpu(values: Sequence[Any], device: torch.device) -> Any:
+        flat = [lowerings[aten.view.default](value, [value.get_numel()]) for value in values]
+        # Into memory of the CPU that is neither the caller's nor pinned: when the copy returns,
+        # the driver has taken the bytes, and whoever writes there next changes nothing. Inductor's
+        # own `DeviceCopy.create` would pin it, and the copy would be read later.
+        join = lowerings[aten.cat.default] if len(flat) > 1 else copy
+        staged = ir.ExternKernel.realize_input(join(flat))
+        for end in (device, staged.get_device_or_error()):
+            V.graph.add_device_info(end)
+        layout = ir.FixedLayout(device, staged.get_dtype(), staged.get_size(), [1])
+        return ir.TensorBox.create(ir.DeviceCopy(layout, [staged], (True,)))
+
+    register_lowering(STAY, type_promotion_kind=None)(stay)
+    register_lowering(TO_GPU, type_promotion_kind=None)(to_gpu)
 
 
 def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
@@ -193,6 +242,8 @@ def wrap_partitions(
     wrappers = []
     for i, partition in enumerate(maps):
         region = Region(f"{graph.name} partition {i + 1} of {len(maps)}", graph.source)
+        region.host_values, region.host_bytes = graph.placement.values, graph.placement.nbytes
+        region.host_notes = [str(note) for note in graph.placement.notes]
         inputs = list(partition.input_index_mapping)
         info = PartitionInfo(
             region,

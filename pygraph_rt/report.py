@@ -27,7 +27,9 @@ class Region:
     time spent capturing, in all. arena_bytes: memory a served call takes for its intermediates
     while it is launched. patched: graph nodes updated, over all served calls. choice: "graph" or
     "no graph", empty while nothing was measured; choice_why: the reason, a clause; candidates: what
-    calls cost with each, milliseconds.
+    calls cost with each, milliseconds. host_values, host_bytes: CPU values that the compiled
+    function copies to the GPU on each call, for all of its regions. host_notes: CPU values that
+    were left where they are, and why.
     """
 
     name: str
@@ -47,6 +49,9 @@ class Region:
     choice: str = ""
     choice_why: str = ""
     candidates: dict[str, dict[str, Any]] = field(default_factory=dict)
+    host_values: int = 0
+    host_bytes: int = 0
+    host_notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.refresh: Callable[[], None] = _nothing
@@ -130,6 +135,7 @@ class Report:
         ]
         lines += [r["reason"] for r in self.regions if r["reason"]]
         lines += [f"{r['name']}: {r['note']}." for r in self.regions if r["note"]]
+        lines += list(dict.fromkeys(f"{note}." for r in self.regions for note in r["host_notes"]))
         return "\n".join(lines)
 
 

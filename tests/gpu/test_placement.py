@@ -1,0 +1,90 @@
+"""CPU values beside GPU tensors: eager's values and devices on each call, and served by a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import pygraph_rt
+from benchmarks.runtime.placement_cases import CASES, WIDTH, Case, Tensors
+from tests.gpu.support import DEVICE, graphed, leaves, regions
+
+
+def assert_like(ours: Any, theirs: Any) -> None:
+    """The same devices, dtypes and, up to fused roundings, values."""
+    for a, b in zip(leaves(ours), leaves(theirs), strict=True):
+        assert (a.device.type, a.dtype, a.shape) == (b.device.type, b.dtype, b.shape)
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+def inputs_of(case: Case, weight: torch.Tensor) -> Tensors:
+    return [torch.randn(8, WIDTH, device=DEVICE), weight, *case.make()]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_a_case_gives_eagers_values_and_devices_and_is_served(case: Case) -> None:
+    weight = torch.randn(WIDTH, WIDTH, device=DEVICE) / WIDTH**0.5
+    fast = graphed(case.function)
+    kept = []
+    with torch.no_grad():
+        for _ in range(7):
+            inputs = inputs_of(case, weight)
+            others = [t.clone() for t in inputs]
+            kept.append((fast(*inputs), case.function(*others)))
+            assert_like(inputs, others)
+        for ours, theirs in kept:
+            assert_like(ours, theirs)
+    found = regions()
+    assert found
+    for region in found:
+        assert region["state"] == "serving", region["reason"]
+        assert not region["host_notes"]
+
+
+def test_a_pinned_value_may_be_written_to_right_after_the_call() -> None:
+    weight = torch.randn(WIDTH, WIDTH, device=DEVICE) / WIDTH**0.5
+    x = torch.randn(8, WIDTH, device=DEVICE)
+    case = CASES["copied"]
+    fast = graphed(case.function)
+    bias = torch.zeros(WIDTH, pin_memory=True)
+    with torch.no_grad():
+        for i in range(6):
+            bias.fill_(i)
+            torch.cuda._sleep(20_000_000)
+            ours = fast(x, weight, bias)
+            bias.fill_(-1e9)
+            torch.testing.assert_close(
+                ours, case.function(x, weight, torch.full((WIDTH,), float(i))), rtol=1e-4, atol=1e-4
+            )
+
+
+def test_a_remembered_compilation_is_placed_too() -> None:
+    case = CASES["sums"]
+    weight = torch.randn(WIDTH, WIDTH, device=DEVICE) / WIDTH**0.5
+    for _ in range(2):
+        torch._dynamo.reset()
+        fast = graphed(case.function)
+        with torch.no_grad():
+            for _ in range(4):
+                inputs = inputs_of(case, weight)
+                assert_like(fast(*inputs), case.function(*inputs))
+        (region,) = regions("serving")
+        assert (region["host_values"], region["host_bytes"]) == (12, 48)
+
+
+def test_what_was_left_is_named_with_the_line() -> None:
+    @torch.compile(backend=pygraph_rt.pygraph)
+    def big(x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        return x + values.to(x.device).sum()
+
+    with torch.no_grad():
+        for _ in range(3):
+            x, values = torch.randn(8, device=DEVICE), torch.randn(1 << 16)
+            torch.testing.assert_close(big(x, values), x + values.to(DEVICE).sum())
+    (note,) = {n for r in regions() for n in r["host_notes"]}
+    assert "(65536,)" in note
+    assert "big at " in note
+    assert "PG106" in note
+    assert note in str(pygraph_rt.report())
