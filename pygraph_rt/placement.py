@@ -57,7 +57,6 @@ VIEWS = frozenset(
         aten.clone.default,
         aten.detach.default,
         aten.expand.default,
-        aten.lift_fresh_copy.default,
         aten.permute.default,
         aten.reshape.default,
         aten.select.int,
@@ -198,9 +197,14 @@ def _bytes(value: torch.Tensor) -> int:
 
 def _is_constant(node: fx.Node) -> bool:
     """Whether a value is the same on each call, so that the GPU can have it without a copy."""
-    if node.op == "get_attr":
+    if _is_attribute(node):
         return True
     return node.target in CONSTANTS and not node.all_input_nodes
+
+
+def _is_attribute(node: fx.Node) -> bool:
+    """Whether a node stands for a tensor that the graph holds, such as `torch.tensor([1.0])`."""
+    return node.target is aten.lift_fresh_copy.default and node.all_input_nodes[0].op == "get_attr"
 
 
 def _source(node: fx.Node) -> str:
@@ -243,7 +247,7 @@ def _find(graph: fx.Graph) -> tuple[list[_Crossing], list[Note]]:
     crossings, notes = [], []
     for user, value, device in reads:
         copied = user.target is prims.device_put.default
-        if copied and value.op == "get_attr":
+        if copied and _is_attribute(value):
             continue  # Inductor makes that copy once, when it compiles.
         alone = copied and _is_returned(user)
         root = value if alone else _root(value, shared)
@@ -280,6 +284,8 @@ def _refusal(user: fx.Node, value: fx.Node, root: fx.Node) -> str | None:
     assert isinstance(target, OpOverload)
     assert found is not None
     scalars = target in TAKES_SCALARS or torch.Tag.pointwise in target.tags
+    if root.op == "get_attr":
+        return f"`{target}` reads a CPU tensor that was compiled in"
     if not (found.dim() == 0 and scalars) and target not in TAKES_TENSORS:
         return f"`{target}` reads a CPU tensor of shape {tuple(found.shape)}"
     if found.dtype is torch.bool and isinstance(user.args[1], (list, tuple)):
@@ -410,7 +416,8 @@ class _Rewriter:
             # What `view` asks of strides may not hold for a copy.
             target = aten.reshape.default if value.target is aten.view.default else value.target
             made = self._insert(base, target, (base, *value.args[1:]), value, value.kwargs)
-        elif value.op == "get_attr":
+        elif _is_attribute(value):
+            # Inductor makes that copy once, when it compiles.
             made = self._insert(value, prims.device_put.default, (value, device), value)
             self.constants += 1
         elif _is_constant(value):

@@ -121,15 +121,18 @@ def run(name: str, options: argparse.Namespace, cache: str, lock: str) -> dict[s
     """A case in a process of its own, or what went wrong with it."""
     command = [sys.executable, "-m", "benchmarks.runtime.placement", "--case", name]
     command += ["--device", options.device, "--lock", lock, *(["--tiny"] if options.tiny else [])]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=options.seconds,
-    )
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=options.seconds,
+        )
+    except subprocess.TimeoutExpired:
+        return {"case": name, "error": f"not done after {options.seconds} s"}
     with contextlib.suppress(ValueError, IndexError):
         return json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
     told = done.stderr.strip().splitlines()[-4:]

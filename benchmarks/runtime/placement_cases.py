@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 Tensors = list[torch.Tensor]
-LAYERS, WIDTH = 12, 256
+LAYERS, KINDS, WIDTH = 12, 4, 256
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,9 @@ class Case:
 def _layers(
     x: torch.Tensor, weight: torch.Tensor, scale: Callable[[torch.Tensor, int], torch.Tensor]
 ) -> torch.Tensor:
+    """A dozen layers; `scale` gets what is of a layer's kind."""
     for layer in range(LAYERS):
-        x = scale(torch.tanh(x @ weight), layer)
+        x = scale(torch.tanh(x @ weight), layer % KINDS)
     return x
 
 
@@ -85,7 +86,7 @@ def wide_scalars(x: torch.Tensor, w: torch.Tensor, d: torch.Tensor, n: torch.Ten
 
 
 def _vector() -> torch.Tensor:
-    return torch.rand(LAYERS) + 0.5
+    return torch.rand(KINDS) + 0.5
 
 
 def _scalar() -> torch.Tensor:
@@ -131,7 +132,7 @@ CASES = {
             "wide_scalars",
             "a double and an integer CPU scalar",
             wide_scalars,
-            lambda: [_scalar().double(), torch.randint(LAYERS, ())],
+            lambda: [_scalar().double(), torch.randint(KINDS, ())],
         ),
     )
 }

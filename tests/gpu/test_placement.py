@@ -71,7 +71,7 @@ def test_a_remembered_compilation_is_placed_too() -> None:
                 inputs = inputs_of(case, weight)
                 assert_like(fast(*inputs), case.function(*inputs))
         (region,) = regions("serving")
-        assert (region["host_values"], region["host_bytes"]) == (12, 48)
+        assert (region["host_values"], region["host_bytes"]) == (4, 16)
 
 
 def test_what_was_left_is_named_with_the_line() -> None:

@@ -1,0 +1,111 @@
+"""What Inductor makes of the operators of placement, with a CPU in the GPU's place, and how a
+compiled graph's regions learn what was placed.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import TracingContext, tracing
+from torch._inductor.compile_fx import compile_fx_inner
+from torch._inductor.utils import run_and_get_code
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from pygraph_rt import inductor
+from pygraph_rt.placement import Note, Placement
+from pygraph_rt.placement_ops import STAY, TO_GPU
+
+CPU = torch.device("cpu")
+
+
+def compile_graph(graph: fx.Graph, inputs: list[torch.Tensor]) -> tuple[Any, str]:
+    """A graph's compiled form, and its generated code."""
+    inductor._register_lowerings()
+    module, mode = fx.GraphModule({}, graph), FakeTensorMode()
+    fakes = [mode.from_tensor(t) for t in inputs]
+    for node, fake in zip(graph.nodes, fakes, strict=False):
+        node.meta["val"] = fake
+    with tracing(TracingContext(mode)), torch.no_grad():
+        result, code = run_and_get_code(lambda: compile_fx_inner(module, fakes))
+    return result, "\n".join(code)
+
+
+def test_values_are_joined_in_memory_of_the_graphs_own() -> None:
+    graph = fx.Graph()
+    scalar, vector, row = (graph.placeholder(name) for name in ("scalar", "vector", "row"))
+    joined = graph.call_function(TO_GPU, ([scalar, vector, row], CPU))
+    graph.output((joined,))
+    inputs = [torch.tensor(2.0), torch.arange(3.0), torch.arange(6.0).reshape(2, 3).t()]
+    compiled, code = compile_graph(graph, inputs)
+    (result,) = compiled(list(inputs))
+    assert result.tolist() == [2.0, 0.0, 1.0, 2.0, 0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
+    assert ".copy_(" in code
+    assert "empty_strided_cpu_pinned(" not in code
+
+
+def test_a_value_alone_is_not_read_from_the_callers_memory() -> None:
+    graph = fx.Graph()
+    vector = graph.placeholder("vector")
+    graph.output((graph.call_function(TO_GPU, ([vector], CPU)),))
+    compiled, code = compile_graph(graph, [torch.arange(3.0)])
+    (copy,) = [line.strip() for line in code.splitlines() if ".copy_(" in line]
+    source = copy.split("(")[1].split(",")[0]
+    assert source.startswith("buf")
+    assert copy.endswith(", True)")
+    assert compiled([torch.arange(3.0)])[0].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_a_scalar_that_is_written_to_is_read_before() -> None:
+    graph = fx.Graph()
+    step = graph.placeholder("step")
+    before = graph.call_function(TO_GPU, ([step], CPU))
+    after = graph.call_function(torch.ops.aten.add.Tensor, (graph.call_function(STAY, (step,)), 1))
+    graph.call_function(torch.ops.aten.copy_.default, (step, after))
+    graph.output((before, after))
+    compiled, _ = compile_graph(graph, [torch.tensor(4.0)])
+    value = torch.tensor(4.0)
+    first, second = compiled([value])
+    assert (first.tolist(), second.item(), value.item()) == ([4.0], 5.0, 5.0)
+
+
+def test_every_dtype_that_may_cross_does() -> None:
+    from pygraph_rt.placement import DTYPES
+
+    dtypes = sorted(DTYPES, key=str)
+    graph = fx.Graph()
+    nodes = [graph.placeholder(f"value_{i}") for i in range(2 * len(dtypes))]
+    pairs = [nodes[i : i + 2] for i in range(0, len(nodes), 2)]
+    graph.output(tuple(graph.call_function(TO_GPU, (pair, CPU)) for pair in pairs))
+    inputs = [t for d in dtypes for t in (torch.ones((), dtype=d), torch.zeros(2, dtype=d))]
+    compiled, _ = compile_graph(graph, inputs)
+    results = compiled(list(inputs))
+    assert [r.dtype for r in results] == dtypes
+    assert all(r.tolist() == [1, 0, 0] for r in results)
+
+
+def test_a_region_says_what_was_copied_and_what_was_left() -> None:
+    seen: list[Any] = []
+    graph = SimpleNamespace(
+        recursively_apply_fns=lambda fns: [fn("partition") for fn in fns],
+        partition_maps=[SimpleNamespace(input_index_mapping=[0])],
+        device_types={"cuda"},
+        device_idxs={0},
+        mutated_input_idxs=set(),
+    )
+    note = Note("`aten.dot` reads a CPU tensor of shape (4,)", "f at m.py:3", "PG106")
+    inductor.wrap_partitions(
+        graph,
+        [],
+        "graph",
+        "",
+        lambda function, info: seen.append(info) or function,  # type: ignore[func-returns-value]
+        Placement(values=2, nbytes=8, copies=1, notes=(note,)),
+    )
+    region = seen[0].region
+    assert (region.host_values, region.host_bytes) == (2, 8)
+    assert region.host_notes == (
+        "`aten.dot` reads a CPU tensor of shape (4,) (f at m.py:3); see PG106",
+    )
