@@ -176,10 +176,25 @@ def _place(graph: Any) -> Placement:
     It happens here and not in one of Inductor's passes, because those don't run when the compiled
     graph comes out of Inductor's cache, and what was left alone would not be known then.
     """
+    if not _compiles_cpp():
+        return Placement()
     _register_lowerings()
     placement = place(graph.graph)
     graph.recompile()
     return placement
+
+
+@cache
+def _compiles_cpp() -> bool:
+    """Whether Inductor can compile code for the CPU, which a copy is made ready by."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        get_cpp_compiler()
+    except (InvalidCxxCompiler, OSError):
+        return False
+    return True
 
 
 @cache

@@ -246,6 +246,8 @@ def _find(graph: fx.Graph) -> tuple[list[_Crossing], list[Note]]:
     shared = Counter(base for value in {v for _, v, _ in reads} for base in _bases(value))
     crossings, notes = [], []
     for user, value, device in reads:
+        if "attention" in str(user.target):
+            continue  # It takes the seed of its random numbers from the CPU.
         copied = user.target is prims.device_put.default
         if copied and _is_attribute(value):
             continue  # Inductor makes that copy once, when it compiles.

@@ -46,7 +46,7 @@ def step_of(case: Case, mode: str) -> Step:
 
         def backend(gm: Any, inputs: Any) -> Any:
             with mock.patch.object(inductor, "place", lambda _: placement.Placement()):
-                return before(gm, inputs)
+                return before(gm, inputs, options={"graphs": "always"})
 
         run = torch.compile(function, backend=backend)
         return lambda inputs: run(*inputs)

@@ -96,16 +96,15 @@ def test_a_region_says_what_was_copied_and_what_was_left() -> None:
         mutated_input_idxs=set(),
     )
     note = Note("`aten.dot` reads a CPU tensor of shape (4,)", "f at m.py:3", "PG106")
-    inductor.wrap_partitions(
-        graph,
-        [],
-        "graph",
-        "",
-        lambda function, info: seen.append(info) or function,  # type: ignore[func-returns-value]
-        Placement(values=2, nbytes=8, copies=1, notes=(note,)),
-    )
+    placement = Placement(values=2, nbytes=8, copies=1, notes=(note,))
+
+    def wrap(function: Any, info: inductor.PartitionInfo) -> Any:
+        seen.append(info)
+        return function
+
+    inductor.wrap_partitions(graph, [], inductor.GraphInfo("g", "", placement=placement), wrap)
     region = seen[0].region
     assert (region.host_values, region.host_bytes) == (2, 8)
-    assert region.host_notes == (
-        "`aten.dot` reads a CPU tensor of shape (4,) (f at m.py:3); see PG106",
-    )
+    assert region.host_notes == [
+        "`aten.dot` reads a CPU tensor of shape (4,) (f at m.py:3); see PG106"
+    ]
