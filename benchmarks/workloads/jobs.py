@@ -20,7 +20,8 @@ from benchmarks.workloads import overlay, worker
 @dataclasses.dataclass(frozen=True)
 class Task:
     """What a child is to do. ``cache`` is its compiler cache folder, ``arguments`` go to the worker
-    as they are, ``sources`` is a folder of fixed modules to use.
+    as they are, ``sources`` is a folder of fixed modules to use, ``gpu`` the number of the only GPU
+    that the child is to see (None: all).
     """
 
     kind: str
@@ -29,6 +30,7 @@ class Task:
     cache: Path
     arguments: tuple[str, ...]
     sources: Path | None = None
+    gpu: int | None = None
 
     @property
     def label(self) -> str:
@@ -69,6 +71,7 @@ class Child:
                 "TRITON_CACHE_DIR": str(task.cache / "triton"),
                 "TOKENIZERS_PARALLELISM": "false",
                 "HF_HUB_OFFLINE": "1",
+                **({} if task.gpu is None else {"CUDA_VISIBLE_DEVICES": str(task.gpu)}),
             },
         )
         self._reader = threading.Thread(target=self._read, daemon=True)

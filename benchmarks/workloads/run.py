@@ -33,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--at-once", type=int, default=_at_once(), help="processes side by side")
     made.add_argument("--wave", type=int, default=12, help="workloads in a wave")
     made.add_argument("--gpu-memory-gb", type=float, default=120.0, help="for waiting timings")
+    made.add_argument("--gpus", type=int, default=1, help="one workload is timed on each at a time")
     made.add_argument("--rounds", type=int, default=timing.Plan.rounds, help="at least 7")
     made.add_argument("--round-seconds", type=float, default=timing.Plan.round_seconds)
     made.add_argument("--device", default="cuda", help="cuda or cpu")
@@ -94,6 +95,7 @@ def _options(options: argparse.Namespace, names: tuple[str, ...]) -> schedule.Op
         at_once=options.at_once,
         wave=options.wave,
         gpu_memory=options.gpu_memory_gb * 1e9,
+        gpus=options.gpus,
         rounds=options.rounds,
         round_seconds=options.round_seconds,
     )

@@ -2,7 +2,8 @@
 
 Compiling is slow and can share the machine; timing is fast and can't. So workloads go in waves: all
 probes of a wave run side by side, then timing processes get warm side by side (with the compiler
-caches that the probes filled), and then they are timed one after the other while the others wait.
+caches that the probes filled), and then they are timed one after the other while the others wait:
+one at a time on each GPU.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import dataclasses
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +42,7 @@ class Options:
     at_once: int
     wave: int
     gpu_memory: float
+    gpus: int
     rounds: int
     round_seconds: float
 
@@ -57,6 +60,8 @@ class Session:
         if options.sources is not None:
             self.content["sources"] = overlay.summary(options.sources)
         self.left_out: list[str] = []
+        self._turn = 0
+        self._adding = threading.RLock()
 
     def run(self, workloads: list[Workload]) -> None:
         """Measures the workloads, wave after wave, until done or out of time."""
@@ -119,7 +124,8 @@ class Session:
         used = 0.0
         for workload in workloads:
             need = self._memory_needed(workload)
-            full = used + need > self.options.gpu_memory or len(group) == self.options.at_once
+            room = self.options.gpu_memory * self.options.gpus
+            full = used + need > room or len(group) == self.options.at_once
             if group and full:
                 yield group
                 group, used = [], 0.0
@@ -151,6 +157,19 @@ class Session:
             time.sleep(0.05)
         for child in children:
             child.deadline = time.monotonic() + max(1.0, self.left_s())
+        lanes: dict[int | None, list[Child]] = {}
+        for child in children:
+            lanes.setdefault(child.task.gpu, []).append(child)
+        threads = [
+            threading.Thread(target=self._time_in_turn, args=(lane,)) for lane in lanes.values()
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _time_in_turn(self, children: list[Child]) -> None:
+        """Times the children of one GPU, one after the other."""
         for child in children:
             if not child.finished():
                 child.go(min(_TIMING_LIMIT_S, max(1.0, self.left_s())))
@@ -159,12 +178,14 @@ class Session:
             self._timed(child)
 
     def _timed(self, child: Child) -> None:
-        outcome = self._with_environment(child.outcome())
-        if self._cut_short(child, outcome):
-            return
-        results.entry(self.content, child.task.workload)["timings"].append(outcome)
-        self._say(f"{child.task.label}: {outcome.get('error', 'ok')} ({outcome['seconds']} s)")
-        results.save(self.options.out, self.content)
+        outcome = child.outcome()
+        with self._adding:
+            outcome = self._with_environment(outcome)
+            if self._cut_short(child, outcome):
+                return
+            results.entry(self.content, child.task.workload)["timings"].append(outcome)
+            self._say(f"{child.task.label}: {outcome.get('error', 'ok')} ({outcome['seconds']} s)")
+            results.save(self.options.out, self.content)
         suspect = crashed_variant(outcome)
         rest = tuple(name for name in child.task.variants if name != suspect)
         if suspect is not None and suspect != "eager" and len(rest) < len(child.task.variants):
@@ -193,7 +214,11 @@ class Session:
         if self.options.tiny:
             arguments.append("--tiny")
         sources = self.options.sources
-        return Task(kind, workload.name, names, cache, tuple(arguments), sources)
+        gpu = None
+        if self.options.gpus > 1:
+            gpu = self._turn % self.options.gpus
+            self._turn += 1
+        return Task(kind, workload.name, names, cache, tuple(arguments), sources, gpu)
 
     def _start(self, task: Task) -> Child | None:
         """A child, or None if the time is used up."""
