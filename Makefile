@@ -10,7 +10,8 @@ TORCH := torch==2.13.0
 TEST_JOBS ?= 2
 
 .PHONY: demo test test-long test-gpu lint format clean \
-	bench-lint bench-lint-truth bench-fix-models bench-rt bench-placement memcheck bench-workloads bench-report
+	bench-lint bench-lint-truth bench-fix-models bench-rt bench-placement bench-selection memcheck \
+	bench-workloads bench-report
 
 demo: $(VENV)/.ready
 	$(BIN)/python fixtures/demo.py
@@ -49,6 +50,9 @@ bench-rt:
 
 bench-placement:
 	$(PYTHON) -m benchmarks.runtime.placement $(ARGS)
+
+bench-selection:
+	$(PYTHON) -m benchmarks.runtime.selection $(ARGS)
 
 # Needs compute-sanitizer, from the CUDA toolkit.
 memcheck:

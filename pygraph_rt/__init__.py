@@ -13,7 +13,7 @@ except ImportError:
     ) from None
 
 from .backend import compile, pygraph
-from .errors import DriverError, OptionError, PygraphError, Unprovable
+from .errors import DriverError, OptionError, PygraphError, ReportError, Unprovable
 from .options import Options
 from .registration import make_known
 from .report import Report, report
@@ -24,6 +24,7 @@ __all__ = [
     "Options",
     "PygraphError",
     "Report",
+    "ReportError",
     "Unprovable",
     "compile",
     "pygraph",

@@ -1,14 +1,16 @@
-"""`python -m pygraph_rt doctor`: what this machine and this torch support."""
+"""`python -m pygraph_rt`: what this machine and torch support, and saved reports."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 import torch
 
-from . import driver, inductor
-from .errors import DriverError
+from . import driver, inductor, plot
+from .errors import DriverError, ReportError
+from .report import Report
 
 
 def doctor() -> tuple[str, bool]:
@@ -33,15 +35,50 @@ def doctor() -> tuple[str, bool]:
     return "\n".join(lines), reason is None
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Exit status 0 when graphs can be used, 1 when not."""
-    parser = argparse.ArgumentParser(prog="python -m pygraph_rt", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+def read(path: Path) -> Report:
+    """A saved report. Raises ReportError, with the file's name, for anything else."""
+    try:
+        return Report.from_json(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReportError(f"{path} cannot be read: {error}") from None
+    except ReportError as error:
+        raise ReportError(f"{path}: {error}") from None
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="python -m pygraph_rt", description=__doc__)
+    commands = made.add_subparsers(dest="command", required=True)
     commands.add_parser("doctor", help="say what this machine and torch support")
-    parser.parse_args(arguments)
-    text, usable = doctor()
-    print(text)
-    return 0 if usable else 1
+    shown = commands.add_parser("report", help="print a report that to_json() made")
+    shown.add_argument("file", type=Path)
+    drawn = commands.add_parser("plot", help="draw a report that to_json() made, as SVG")
+    drawn.add_argument("file", type=Path)
+    drawn.add_argument("--out", type=Path, help="default: the file's name with .svg")
+    return made
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit status 0 when graphs can be used or the file was shown, 1 when graphs cannot be used, 2
+    when the file is no report.
+    """
+    given = parser().parse_args(arguments)
+    if given.command == "doctor":
+        text, usable = doctor()
+        print(text)
+        return 0 if usable else 1
+    try:
+        found = read(given.file)
+        if given.command == "report":
+            print(found)
+        else:
+            out = given.out or given.file.with_suffix(".svg")
+            out.write_text(plot.svg(found.regions), "utf-8")
+            print(out)
+    except (ReportError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from . import decisions, inductor, native
+from . import decisions, inductor, native, reasons
 from .disposal import Disposal
 from .driver import load
 from .entries import Entry, Selector
@@ -102,8 +102,11 @@ class Backend:
 
         folder = decisions.folder() if own.remember and decisions.wanted_by_environment() else None
         entry = Entry(_selector(), decisions.Decisions(folder))
+        ended = reasons.graph_break(gm)
 
         def wrap(function: Callable[..., Any], info: inductor.PartitionInfo) -> Callable[..., Any]:
+            if ended is not None:
+                info.region.cuts.append(ended.to_dict())
             return self._wrap(function, info, own, entry)
 
         return inductor.compile_graphed(gm, example_inputs, patches, wrap)  # type: ignore[no-any-return]

@@ -20,6 +20,8 @@ _ABANDONED_S, _ABANDONED_CALLS = 1.0, 20
 class Entry:
     """One compiled Dynamo graph: the watcher of its partitions, forward and backward."""
 
+    deciding = True
+
     def __init__(self, selector: Selector, decisions: Decisions) -> None:
         self.decisions = decisions
         self._selector = selector

@@ -15,6 +15,10 @@ class OptionError(PygraphError, ValueError):
     """An option passed to the backend has an unknown name or a value of the wrong type."""
 
 
+class ReportError(PygraphError, ValueError):
+    """A text is not a saved report."""
+
+
 class DriverError(PygraphError, RuntimeError):
     """A CUDA driver call failed; the message names the call and the driver's error."""
 

@@ -21,6 +21,7 @@ import torch
 
 from .placement import Placement, place
 from .placement_ops import STAY, TO_GPU
+from .reasons import Cut, splits
 from .report import Region
 
 OLDEST, NEWEST = (2, 11), (2, 15)
@@ -53,7 +54,7 @@ class PartitionInfo:
 class GraphInfo(NamedTuple):
     """What is known of a whole graph: name and source for the report, inputs that it may write to
     although they are no mutation (a backward reuses saved activations), gradients that come from
-    outside, and what was done about CPU values.
+    outside, what was done about CPU values, and operations that split it.
     """
 
     name: str
@@ -61,6 +62,7 @@ class GraphInfo(NamedTuple):
     donated: frozenset[int] = frozenset()
     tangents: frozenset[int] = frozenset()
     placement: Placement = Placement()
+    cuts: tuple[Cut, ...] = ()
 
 
 def torch_version() -> tuple[int, int]:
@@ -231,16 +233,17 @@ def _register_lowerings() -> None:
 def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
     """See `GraphInfo`; read before compilation, which changes the graph."""
     name, source = _identity(graph)
+    cuts = tuple(splits(graph.graph.nodes))
     if kwargs.get("is_inference"):
-        return GraphInfo(name, source)
+        return GraphInfo(name, source, cuts=cuts)
     if not kwargs.get("is_backward"):
-        return GraphInfo(f"{name} forward", source)
+        return GraphInfo(f"{name} forward", source, cuts=cuts)
     from torch._inductor.utils import get_donated_idxs
 
     inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
     tangents = [i for i, name in enumerate(inputs) if "tangents" in name]
     donated = frozenset(get_donated_idxs() or ())
-    return GraphInfo(f"{name} backward", source, donated, frozenset(tangents))
+    return GraphInfo(f"{name} backward", source, donated, frozenset(tangents), cuts=cuts)
 
 
 def wrap_partitions(
@@ -254,12 +257,17 @@ def wrap_partitions(
     devices = sorted(compiled.device_idxs)
     written = graph.donated | set(compiled.mutated_input_idxs)
     dynamic = any(_is_dynamic(value) for value in example_inputs)
+    static = (getattr(compiled, "fx_kwargs", None) or {}).get("static_input_idxs") or ()
+    moving = set(range(len(example_inputs))) - set(static)
     wrappers = []
     for i, partition in enumerate(maps):
         region = Region(f"{graph.name} partition {i + 1} of {len(maps)}", graph.source)
         region.host_values, region.host_bytes = graph.placement.values, graph.placement.nbytes
         region.host_notes = [str(note) for note in graph.placement.notes]
         inputs = list(partition.input_index_mapping)
+        region.moving = _arguments(inputs, moving)
+        if len(maps) > 1:
+            region.cuts = [cut.to_dict() for cut in graph.cuts]
         info = PartitionInfo(
             region,
             _arguments(inputs, {None, *written}),

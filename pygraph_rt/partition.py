@@ -53,7 +53,9 @@ class Environment:
 
 
 class Watcher(Protocol):
-    """Stands before a partition while it is being decided whether its graph pays."""
+    """Stands before a partition. deciding: whether it is still open if the graph pays."""
+
+    deciding: bool
 
     def call(self, partition: Any, args: list[Any]) -> Any:
         """Run `partition(args, False)`, and take note of it."""
@@ -234,6 +236,7 @@ class Partition:
         """Capture, try the graph out beside the ordinary path, and serve from the next call on."""
         environment = self._environment
         environment.disposal.drain()
+        self.region.note_inputs(args)
         started = time.perf_counter()
         assert variant.plan is not None
         stays = frozenset(
@@ -307,7 +310,8 @@ class Partition:
         variant.replay = replay
         self._active = replay
         region = self.region
-        region.state = "serving"
+        deciding = self._watcher is not None and self._watcher.deciding
+        region.state = "deciding" if deciding else "serving"
         region.graphs += 1
         region.nodes, region.words = replay.nodes, replay.words
         region.arena_bytes = max(region.arena_bytes, replay.arena_bytes)

@@ -6,11 +6,17 @@ import json
 import logging
 import threading
 import weakref
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from typing import Any
 
+import torch
+
+from .errors import ReportError
+from .table import render
+
+_MEASURED = ("median", "low", "high")
 log = logging.getLogger("pygraph_rt")
 
 
@@ -27,9 +33,11 @@ class Region:
     time spent capturing, in all. arena_bytes: memory a served call takes for its intermediates
     while it is launched. patched: graph nodes updated, over all served calls. choice: "graph" or
     "no graph", empty while nothing was measured; choice_why: the reason, a clause; candidates: what
-    calls cost with each, milliseconds. host_values, host_bytes: CPU values that the compiled
-    function copies to the GPU on each call, for all of its regions. host_notes: CPU values that
-    were left where they are, and why.
+    calls cost with each, milliseconds. moving_bytes, static_bytes: size of a call's inputs that
+    may be elsewhere on each call (stock CUDA graphs copy these), and of parameters and others that
+    stay. cuts: why the code is not one region with what comes before or after. host_values,
+    host_bytes: CPU values that the compiled function copies to the GPU on each call, for all of its
+    regions. host_notes: CPU values that were left where they are, and why.
     """
 
     name: str
@@ -52,9 +60,19 @@ class Region:
     host_values: int = 0
     host_bytes: int = 0
     host_notes: list[str] = field(default_factory=list)
+    moving_bytes: int = 0
+    static_bytes: int = 0
+    cuts: list[dict[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.refresh: Callable[[], None] = _nothing
+        self.moving: frozenset[int] = frozenset()
+
+    def note_inputs(self, args: Sequence[Any]) -> None:
+        """Add up the inputs of a call; `moving` says which arguments may move."""
+        sizes = {i: a.nbytes for i, a in enumerate(args) if isinstance(a, torch.Tensor)}
+        self.moving_bytes = sum(size for i, size in sizes.items() if i in self.moving)
+        self.static_bytes = sum(sizes.values()) - self.moving_bytes
 
     def decline(self, reason: str) -> None:
         """Leave the region to the ordinary path, with the reason as a clause."""
@@ -103,40 +121,51 @@ class Report:
         """The report as JSON text."""
         return json.dumps(self.to_dict(), indent=1)
 
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """A report that `to_json` made. Raises ReportError for any other text."""
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise ReportError(f"this is not JSON: {error}") from None
+        regions = found.get("regions") if isinstance(found, dict) else None
+        if not isinstance(regions, list) or not all(isinstance(r, dict) for r in regions):
+            raise ReportError('this is not a report: it has no list "regions"')
+        known = {f.name: f for f in fields(Region)}
+        rows = []
+        for region in regions:
+            try:
+                row = asdict(Region(**{k: v for k, v in region.items() if k in known}))
+            except TypeError:
+                raise ReportError("this is not a report: a region has no name") from None
+            _check_types(row)
+            rows.append(row)
+        return cls(tuple(rows))
+
     def __str__(self) -> str:
-        if not self.regions:
-            return "pygraph: nothing was compiled with this backend yet."
-        head = (
-            "region",
-            "state",
-            "graphs",
-            "nodes",
-            "served",
-            "ordinary",
-            "arena MiB",
-            "capture ms",
-        )
-        rows = [head] + [
-            (
-                r["name"],
-                r["state"],
-                str(r["graphs"]),
-                str(r["nodes"]),
-                str(r["served"]),
-                str(r["ordinary"]),
-                f"{r['arena_bytes'] / 2**20:.1f}",
-                f"{r['capture_ms']:.0f}",
-            )
-            for r in self.regions
-        ]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-        lines = [
-            "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
-        ]
-        lines += [r["reason"] for r in self.regions if r["reason"]]
-        lines += [f"{r['name']}: {r['note']}." for r in self.regions if r["note"]]
-        lines += list(dict.fromkeys(f"{note}." for r in self.regions for note in r["host_notes"]))
-        return "\n".join(lines)
+        return render(self.regions)
+
+
+def _check_types(row: dict[str, Any]) -> None:
+    """Raise ReportError where a value is of another type than the field's default."""
+    model = asdict(Region(""))
+    for name, value in row.items():
+        wanted = (int, float) if isinstance(model[name], (int, float)) else type(model[name])
+        if not isinstance(value, wanted):
+            raise ReportError(f"this is not a report: {name} of a region is {value!r}")
+    numbers = [s.get(k) for s in _entries(row["candidates"].values()) for k in _MEASURED]
+    if not all(isinstance(n, (int, float)) for n in numbers):
+        raise ReportError("this is not a report: a candidate's cost is not a number")
+    for cut in _entries(row["cuts"]):
+        if not all(isinstance(text, str) for text in cut.values()):
+            raise ReportError("this is not a report: a cut is not made of texts")
+
+
+def _entries(values: Iterable[Any]) -> list[dict[str, Any]]:
+    found = list(values)
+    if not all(isinstance(value, dict) for value in found):
+        raise ReportError("this is not a report: an entry of a region is not an object")
+    return found
 
 
 def report() -> Report:

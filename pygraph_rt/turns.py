@@ -170,6 +170,11 @@ class Group:
         """The partitions that are alive, in the order they were compiled."""
         return [m for entry in self.entries for m in entry.members()]
 
+    def _watch(self, may_capture: bool) -> None:
+        for entry in self.entries:
+            for member in entry.members():
+                member.watch(entry, may_capture)
+
     def join(self, other: Group) -> None:
         """Take in another group's graphs; both are being watched."""
         for entry in other.entries:
@@ -224,9 +229,8 @@ class Group:
             self._pending.clear()
             self.phase = "capturing"
             self._cycles = 0
-            for member in self.members():
-                member.watch(self.leader, True)
-                member.use(True)
+            self._watch(may_capture=True)
+            self._use(self._with_graphs(GRAPH))
 
     def _capturing(self, now: int) -> None:
         self._cycles += 1
@@ -238,8 +242,6 @@ class Group:
             return
         self.phase = "comparing"
         self._turn = 1
-        for member in members:
-            member.region.state = "deciding"
         self._begin(_DROPPED_AFTER_CAPTURE)
 
     def _begin(self, drop: int) -> None:
@@ -391,13 +393,14 @@ class Group:
         self._inside_total, self._some, self._earlier = 0.0, frozenset(), None
         self._pending.clear()
         self._now = self._measure(PLAIN, _DROPPED)
-        for member in self.members():
-            member.watch(self.leader, False)
-            member.use(False)
+        self._watch(may_capture=False)
+        self._use(frozenset())
 
 
 class _Resting:
     """Counts down to the next check of a decided group."""
+
+    deciding = False
 
     def __init__(self, group: Group, calls: int) -> None:
         self._group = group

@@ -132,4 +132,4 @@ def test_the_report_shows_living_regions_only() -> None:
     text = str(shown)
     assert "graph 1" in text
     assert "why." in text
-    assert "graph 1: seen." in text
+    assert "seen." in text
