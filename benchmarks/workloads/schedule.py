@@ -37,6 +37,7 @@ class Options:
     out: Path
     resume: bool
     repeat: bool
+    only_timing: bool
     budget_s: float
     limit_s: float
     at_once: int
@@ -68,7 +69,8 @@ class Session:
         for wave in _chunks(workloads, self.options.wave):
             for workload in wave:
                 results.entry(self.content, workload.name)["about"] = about(workload)
-            self._probe(wave)
+            if not self.options.only_timing:
+                self._probe(wave)
             for group in self._groups([w for w in wave if self._timing_wanted(w)]):
                 self._time(group)
         results.save(self.options.out, self.content)
@@ -114,9 +116,13 @@ class Session:
         return not any(usable <= set(run.get("timed", {})) for run in known["timings"])
 
     def _usable(self, workload: Workload) -> list[str]:
-        """Variants whose probe came through."""
+        """Variants whose probe came through, or, where only timing is wanted, did not fail."""
         probes = results.entry(self.content, workload.name)["probes"]
-        return [name for name in self.options.variants if "result" in probes.get(name, {})]
+        names = self.options.variants
+        if self.options.only_timing:
+            names = tuple(n for n in names if not variants.reason_missing(variants.named(n)))
+            return [name for name in names if "error" not in probes.get(name, {})]
+        return [name for name in names if "result" in probes.get(name, {})]
 
     def _groups(self, workloads: list[Workload]) -> Iterator[list[Workload]]:
         """Workloads whose timing processes fit on the device together."""
@@ -136,14 +142,14 @@ class Session:
 
     def _memory_needed(self, workload: Workload) -> float:
         """A bound from the probes: all variants at once, and the reference in higher precision
-        beside them.
+        beside them. A variant without a probe is taken to need what the largest does.
         """
         probes = results.entry(self.content, workload.name)["probes"]
         peaks = []
-        for name in self._usable(workload):
-            memory = probes[name]["result"]["memory"]["warm_up"]
+        for probe in probes.values():
+            memory = probe.get("result", {}).get("memory", {}).get("warm_up")
             peaks.append(memory["reserved"] if memory else 0)
-        return sum(peaks) + 2 * max(peaks, default=0) + 1e9
+        return (len(self._usable(workload)) + 2) * max(peaks, default=0) + 1e9
 
     def _time(self, group: list[Workload]) -> None:
         self._say(f"timing {', '.join(workload.name for workload in group)}")
