@@ -147,7 +147,7 @@ def place(graph: fx.Graph) -> Placement:
         return Placement(notes=(unsafe,))
     crossings, notes = _find(graph)
     rewriter = _Rewriter(graph)
-    ahead = _host_only(graph)
+    ahead = host_only(graph)
     rewriter.copy_ahead([c for c in crossings if c.root in ahead and not _is_constant(c.root)])
     for crossing in crossings:
         rewriter.connect(crossing)
@@ -220,14 +220,13 @@ def _unsafe_mutation(graph: fx.Graph) -> Note | None:
     for node in graph.nodes:
         stale = written.intersection(node.all_input_nodes) if node.op != "output" else set()
         if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
-            target = node.args[0]
-            if node.target is aten.copy_.default and target.op == "placeholder":
-                written.add(target)
+            if node.target is aten.copy_.default and node.args[0].op == "placeholder":
+                written.add(node.args[0])
             else:
                 stale = {n for n in node.all_input_nodes if _on_cpu(n)}
         if any(_on_cpu(n) for n in stale):
             text = f"`{node.target}` uses a CPU tensor that the graph writes to in place"
-            return Note(text, _source(node), "PG106")
+            return Note(text, _source(node), "PG105")
     return None
 
 
@@ -257,7 +256,7 @@ def _find(graph: fx.Graph) -> tuple[list[_Crossing], list[Note]]:
         if reason is None:
             crossings.append(_Crossing(user, value, root, device, alone))
         else:
-            notes.append(Note(reason, _source(user), "PG106"))
+            notes.append(Note(reason, _source(user), "PG106" if copied else "PG105"))
     return crossings, notes
 
 
@@ -290,7 +289,7 @@ def _refusal(user: fx.Node, value: fx.Node, root: fx.Node) -> str | None:
         return f"`{target}` reads a CPU tensor that was compiled in"
     if not (found.dim() == 0 and scalars) and target not in TAKES_TENSORS:
         return f"`{target}` reads a CPU tensor of shape {tuple(found.shape)}"
-    if found.dtype is torch.bool and isinstance(user.args[1], (list, tuple)):
+    if found.dtype is torch.bool and value in _indices(user):
         return f"`{target}` is indexed with a mask on the CPU"
     result = _tensor(user)
     if target is prims.device_put.default and (result is None or not result.is_contiguous()):
@@ -303,6 +302,12 @@ def _refusal(user: fx.Node, value: fx.Node, root: fx.Node) -> str | None:
     return None
 
 
+def _indices(user: fx.Node) -> list[fx.Node]:
+    """What an operator such as `index` is indexed with."""
+    given = user.args[1] if len(user.args) > 1 else ()
+    return [n for n in given if isinstance(n, fx.Node)] if isinstance(given, (list, tuple)) else []
+
+
 def _is_returned(node: fx.Node) -> bool:
     """Whether a tensor, or a view of it, leaves the graph."""
     return any(
@@ -310,7 +315,7 @@ def _is_returned(node: fx.Node) -> bool:
     )
 
 
-def _host_only(graph: fx.Graph) -> set[fx.Node]:
+def host_only(graph: fx.Graph) -> set[fx.Node]:
     """Nodes that can be computed before any GPU operator: CPU tensors and sizes made from inputs
     and constants alone, without random numbers and without reading values.
     """
@@ -360,8 +365,11 @@ class _Rewriter:
     def connect(self, crossing: _Crossing) -> None:
         """Let an operator read the GPU's version of a value."""
         user, device = crossing.user, crossing.device
-        if crossing.alone and user not in self.made and not _is_constant(crossing.root):
-            self._copy([crossing.root], device, user, crossing.root)
+        if crossing.alone and user not in self.made:
+            if _is_constant(crossing.root):
+                self.made[user] = self._constant(crossing.root, device)
+            else:
+                self._copy([crossing.root], device, user, crossing.root)
         moved = self.made.get(user) or self._version(crossing.value, crossing.root, device)
         if user.target is not prims.device_put.default:
             user.replace_input_with(crossing.value, moved)
@@ -418,21 +426,22 @@ class _Rewriter:
             # What `view` asks of strides may not hold for a copy.
             target = aten.reshape.default if value.target is aten.view.default else value.target
             made = self._insert(base, target, (base, *value.args[1:]), value, value.kwargs)
-        elif _is_attribute(value):
-            # Inductor makes that copy once, when it compiles.
-            made = self._insert(value, prims.device_put.default, (value, device), value)
-            self.constants += 1
         elif _is_constant(value):
-            kwargs = {k: v for k, v in value.kwargs.items() if k != "pin_memory"}
-            made = self._insert(
-                value, value.target, value.args, value, {**kwargs, "device": device}
-            )
-            self.constants += 1
+            made = self._constant(value, device)
         else:
             self._copy([value], device, None, value)
             made = self.made[value, device]
         self.made[value, device] = made
         return made
+
+    def _constant(self, value: fx.Node, device: torch.device) -> fx.Node:
+        """The GPU's version of what is the same on each call."""
+        self.constants += 1
+        if _is_attribute(value):
+            # Inductor makes that copy once, when it compiles.
+            return self._insert(value, prims.device_put.default, (value, device), value)
+        kwargs = {k: v for k, v in value.kwargs.items() if k != "pin_memory"}
+        return self._insert(value, value.target, value.args, value, {**kwargs, "device": device})
 
     def _insert(
         self, after: fx.Node, target: Any, args: Any, like: fx.Node, kwargs: Any = None

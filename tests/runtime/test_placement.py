@@ -276,6 +276,17 @@ def test_returned_copies_share_no_memory() -> None:
     assert all(t.untyped_storage().nbytes() == 16 for t in copies)
 
 
+def test_returned_copies_of_a_constant_share_no_memory() -> None:
+    b = Builder()
+    x = b.input(4, device=GPU)
+    ones = b(aten.full.default, [4], 1.0, device=CPU)
+    results = [b(prims.device_put.default, ones, GPU) for _ in range(2)]
+    found = check(b, b(aten.neg.default, x), *results)
+    assert (found.copies, found.constants) == (0, 2)
+    (_, one, two), _ = run(fx.GraphModule({}, b.graph), made_up_inputs(b.graph))
+    assert one.data_ptr() != two.data_ptr()
+
+
 def test_an_index_crosses_and_a_mask_does_not() -> None:
     b = Builder()
     x, rows = b.input(8, 2, device=GPU), b.input(3, dtype=torch.int64)
@@ -357,6 +368,7 @@ def test_an_unknown_operator_keeps_its_cpu_argument() -> None:
     found = place(b.graph)
     assert raw_reads(b.graph) == [node]
     assert "aten.dot" in found.notes[0].text
+    assert found.notes[0].rule == "PG105"
 
 
 def test_strided_values_cross_in_order() -> None:
