@@ -31,12 +31,14 @@ class Fix:
 
     ``applicability`` is ``safe``, ``unsafe`` or ``declined``; ``message`` says what it does,
     ``reason`` why it is unsafe or was declined (empty when safe). A declined fix has no edits.
+    ``bolder`` is an unsafe one that does more, to be made instead where unsafe ones are wanted.
     """
 
     applicability: str
     message: str
     reason: str = ""
     edits: tuple[Edit, ...] = ()
+    bolder: Fix | None = None
 
 
 @dataclass(frozen=True, slots=True)

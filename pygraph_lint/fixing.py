@@ -92,11 +92,10 @@ def _plan(
         if runner.settings(path).unsafe_fixes if unsafe is None else unsafe:
             allowed.add("unsafe")
         wanted = [
-            (finding, finding.fix)
+            (finding, fix)
             for finding in group
-            if finding.fix is not None
-            and finding.fix.applicability in allowed
-            and selection.fixable(finding.code)
+            if selection.fixable(finding.code)
+            and (fix := _usable(finding.fix, allowed)) is not None
         ]
         if wanted and refused:
             lines = split_lines(runner.source(path).text)
@@ -104,6 +103,13 @@ def _plan(
         if wanted:
             plan[path] = wanted
     return plan
+
+
+def _usable(fix: Fix | None, allowed: set[str]) -> Fix | None:
+    """The rewrite to make of those offered for one finding, if any is allowed."""
+    if fix is not None and fix.bolder is not None and fix.bolder.applicability in allowed:
+        return fix.bolder
+    return fix if fix is not None and fix.applicability in allowed else None
 
 
 def _subject(

@@ -27,6 +27,10 @@ _OTHER = """
     ViltForQuestionAnswering TimeSeriesTransformerModel VoxtralRealtimeEncoder VJEPA2Model UdopModel
     HubertForSequenceClassification PegasusXModel YosoModel MaskFormerModel
     LEDForConditionalGeneration Qwen3_5MoeTextModel TapasForQuestionAnswering
-    FunnelForTokenClassification
+    FunnelForTokenClassification GroundingDinoModel MMGroundingDinoModel T5ForSequenceClassification
+    AutoformerModel InformerModel Kosmos2Model AriaModel Blip2Model InstructBlipModel PaliGemmaModel
+    DbrxModel EncodecModel MimiModel LongcatFlashModel Qwen2VLModel Qwen3NextModel
+    BigBirdSparse BigBirdPegasusSparse ReformerUnsetBuckets SeamlessM4Tv2Model
+    SwitchTransformersModel
 """
 NAMES: tuple[str, ...] = (*_FIRST.split(), *_TEXT.split(), *_OTHER.split())

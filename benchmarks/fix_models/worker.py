@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -65,6 +66,11 @@ def _loss(outputs: Any) -> torch.Tensor | None:
     return torch.stack(parts).sum() if parts else None
 
 
+def _same_seed() -> contextlib.AbstractContextManager[object]:
+    """Reformer asks for a fresh seed of the machine's: no two runs would be the same."""
+    return mock.patch.object(torch, "seed", lambda: torch.manual_seed(1).initial_seed())
+
+
 def computed(entry: Entry, mode: str) -> tuple[dict[str, Named], str]:
     """All that one eager call shows, and the random state after it.
 
@@ -74,11 +80,7 @@ def computed(entry: Entry, mode: str) -> tuple[dict[str, Named], str]:
     model, inputs = build(entry, mode)
     parts = {"state": _named(model.state_dict()), "inputs": _named(inputs)}
     seed_all()
-    # Reformer asks for a fresh seed of the machine's: no two runs would be the same.
-    with (
-        mock.patch.object(torch, "seed", lambda: torch.manual_seed(1).initial_seed()),
-        torch.set_grad_enabled(mode == "train"),
-    ):
+    with _same_seed(), torch.set_grad_enabled(mode == "train"):
         outputs = model(**inputs)
     state = _random_state()
     parts["outputs"] = _named(outputs)
@@ -99,7 +101,7 @@ def breaks(entry: Entry, mode: str, eager: Named) -> dict[str, Any]:
     """
     model, inputs = build(entry, mode)
     seed_all()
-    with torch.set_grad_enabled(mode == "train"):
+    with _same_seed(), torch.set_grad_enabled(mode == "train"):
         seen = dynamo_breaks.observe(model, 1, **inputs)
     return {
         "breaks": [dataclasses.asdict(found) for found in seen.breaks],

@@ -151,8 +151,10 @@ class Factories(Expressions):
             self.event("host.scalar-tensor", span_of(node), f"torch.{tail}")
             ndim = 0
         else:
-            self.event("host.data-tensor", span_of(node), f"torch.{tail}", None, **_placed(said))
-            ndim = 0 if data.kinds == v.NUMBER else -1
+            number = {"number": "yes"} if data.kinds == v.NUMBER else {}
+            notes = {**_placed(said), **number}
+            self.event("host.data-tensor", span_of(node), f"torch.{tail}", None, **notes)
+            ndim = 0 if number else -1
         return v.tensor(f"made by torch.{tail}", kind, device, ndim, v.FRESH)
 
     def new_tensor(

@@ -127,12 +127,14 @@ class Operators(Conditions):
         if isinstance(operator, (ast.In, ast.NotIn)):
             self.membership(left_node, left, right_node, right)
             return v.NUMBER_VALUE
+        for one, other in ((left, right), (right, left)):
+            drawn = one.kinds == v.NUMBER and one.flags & v.RANDOM
+            if drawn and (other.needs or not other.is_tensor):
+                return one
         if not (left.kinds | right.kinds) & v.TENSOR:
             if left.kinds & v.NUMPY or right.kinds & v.NUMPY:
                 return v.NUMPY_VALUE
             read = (left.flags | right.flags) & v.READ
-            if (left.flags | right.flags) & v.RANDOM:
-                return left if left.flags & v.RANDOM else right
             if left.const is not None and right.const is not None:
                 return Value(v.NUMBER, const=fold_compare(operator, left.const, right.const))
             return v.READ_VALUE if read else v.NUMBER_VALUE

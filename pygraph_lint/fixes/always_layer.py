@@ -46,6 +46,8 @@ def propose(proposal: Proposal) -> None:
     if not isinstance(parts[-1], ast.Compare):
         raise Declined("the condition does not end in a comparison")
     assert proposal.function is not None
+    drawn = any(_is_draw(proposal, side) for side in (parts[-1].left, *parts[-1].comparators))
+    proposal.need("drawn", drawn, "it is no tensor that decides")
     carried = any(item.id == name.id for item in loads(skip.update.value, name.id))
     proposal.need("carried", carried, "the layer's result does not replace what it is given")
     values = assigned_values(proposal.function, name.id) or []
@@ -60,6 +62,16 @@ def propose(proposal: Proposal) -> None:
         " gradients instead of none",
     )
     _rewrite(proposal, skip, name.id, parts)
+
+
+def _is_draw(proposal: Proposal, node: ast.expr) -> bool:
+    """Whether an expression is a draw of torch, or a name that only ever holds one."""
+    values: list[ast.expr] | None = [node]
+    if isinstance(node, ast.Name) and proposal.function is not None:
+        values = assigned_values(proposal.function, node.id)
+    return bool(values) and all(
+        (proposal.names.callee(value) or "").startswith("torch.") for value in values or ()
+    )
 
 
 def _read(proposal: Proposal) -> _Skip:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from pygraph_lint.findings import Edit, Finding, Fix
@@ -14,6 +15,7 @@ from pygraph_lint.fixes import (
     backend_flags,
     builtin_math,
     factory_device,
+    factory_gradient,
     finite_guard,
     guard_check,
     guard_effect,
@@ -30,6 +32,7 @@ from pygraph_lint.fixes import (
     number_result,
     optimizer_capturable,
     random_skip,
+    scalar_fill,
     scalar_tensor,
     tensor_assert,
     tensor_branch,
@@ -44,8 +47,8 @@ from pygraph_lint.fixes.source import Source, line_starts
 class Rewrite(NamedTuple):
     """A rewrite and the codes of the rules it serves.
 
-    ``propose`` fills the proposal in or raises Declined. One that goes ``first`` is offered even
-    where a safe one that follows could be: it removes the break in more cases.
+    ``propose`` fills the proposal in or raises Declined. One that goes ``first`` is offered beside
+    a safe one that follows: it removes the break in more cases.
     """
 
     name: str
@@ -66,6 +69,7 @@ REWRITES: tuple[Rewrite, ...] = tuple(
         factory_device,
         number_result,
         scalar_tensor,
+        scalar_fill,
         finite_guard,
         always_run,
         always_layer,
@@ -89,6 +93,7 @@ REWRITES: tuple[Rewrite, ...] = tuple(
         backend_flags,
         guard_logging,
         guard_effect,
+        factory_gradient,
         guard_check,
     )
 )
@@ -122,12 +127,17 @@ def _offer(
         return None
     path = source.path(source.at(finding.location), source.at(finding.end_location))
     offers: list[Fix] = []
+    bolder: Fix | None = None
     for rewrite in rewrites:
         offer = _propose(rewrite, Proposal(source, names, finding, path, without))
-        if offer.applicability == "safe" or (rewrite.first and offer.edits):
-            return offer
-        if not rewrite.first:
+        if offer.applicability == "safe":
+            return replace(offer, bolder=bolder)
+        if rewrite.first and offer.edits:
+            bolder = bolder or offer
+        elif not rewrite.first:
             offers.append(offer)
+    if bolder is not None:
+        return bolder
     usable = [offer for offer in offers if offer.applicability == "unsafe"]
     concerned = [offer for offer in offers if offer.reason]
     return (usable or concerned or offers)[0]

@@ -37,7 +37,7 @@ def propose(proposal: Proposal) -> None:
     value = call.args[0] if call.args else keyword(call, "data")
     if value is None:
         raise Declined("there is no number")
-    number = _number(value)
+    number = literal_number(value)
     proposal.need("number", number is not None, "the value is not written as a number")
     proposal.safe_if(
         "exact",
@@ -57,10 +57,10 @@ def propose(proposal: Proposal) -> None:
     )
 
 
-def _number(node: ast.expr) -> int | float | None:
-    """The real number a literal stands for."""
+def literal_number(node: ast.expr) -> int | float | None:
+    """The real number a literal stands for, None for other expressions."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        inner = _number(node.operand)
+        inner = literal_number(node.operand)
         if inner is None:
             return None
         return -inner if isinstance(node.op, ast.USub) else inner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from tests.fixes.counterexamples import Case, lines
@@ -274,6 +275,16 @@ CASES = [
     # always_layer
     Case(
         "always_layer",
+        "drawn",
+        "PG306",
+        "import random\n"
+        + _loop("if «draw < p»:", "    continue", "x = layer(x)").replace(
+            "torch.rand([])", "random.random()"
+        ),
+        lambda: (torch.ones(3), 1.0),
+    ),
+    Case(
+        "always_layer",
         "carried",
         "PG306",
         _loop("if «draw < p»:", "    continue", "x = layer(p)"),
@@ -363,6 +374,66 @@ CASES = [
             "    self.first()",
             "    return x",
         ),
+    ),
+    # scalar_fill
+    Case(
+        "scalar_fill",
+        "plain",
+        "PG104",
+        lines(
+            "t = «torch.tensor(1.0, device='cpu', requires_grad=True)»",
+            "return (t * x).sum().requires_grad",
+        ),
+    ),
+    Case(
+        "scalar_fill",
+        "device",
+        "PG104",
+        lines("return «torch.tensor(1.0, dtype=x.dtype)» * x"),
+    ),
+    Case(
+        "scalar_fill",
+        "number",
+        "PG104",
+        lines("return «torch.tensor(n, dtype=x.dtype, device=x.device)» * x", head="x, n"),
+        lambda: (torch.ones(2), [1.0, 2.0]),
+    ),
+    Case(
+        "scalar_fill",
+        "typed",
+        "PG104",
+        lines("return «torch.tensor(n, device=x.device)»", head="x, n"),
+        lambda: (torch.ones(2), np.float64(1.0)),
+        notes={"number": "yes"},
+    ),
+    Case(
+        "scalar_fill",
+        "written",
+        "PG104",
+        lines("return «torch.tensor(n, dtype=x.dtype, device=x.device)»", head="x, n"),
+        lambda: (torch.ones(2), 1e39),
+        notes={"number": "yes"},
+    ),
+    # factory_gradient
+    Case(
+        "factory_gradient",
+        "asked",
+        "PG508",
+        lines("return «torch.zeros_like(x).requires_grad_(n)»", head="x, n"),
+        lambda: (torch.ones(2), False),
+    ),
+    Case(
+        "factory_gradient",
+        "starred",
+        "PG508",
+        lines("return «torch.zeros(2, **n).requires_grad_()»", head="x, n"),
+        lambda: (torch.ones(2), {"requires_grad": False}),
+    ),
+    Case(
+        "factory_gradient",
+        "compiled",
+        "PG508",
+        lines("return «torch.zeros_like(x).requires_grad_()»"),
     ),
     # builtin_math
     Case(

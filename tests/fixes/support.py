@@ -47,7 +47,8 @@ def offer(
     """The fix offered for the marked place, and the text with it applied (unsafe ones too)."""
     plain, spans = marked(text)
     findings = [finding(plain, span, code, kind, **notes) for span in spans]
-    fixes = fix_text(plain, findings, without=without)
+    found = fix_text(plain, findings, without=without)
+    fixes = [fix if fix is None or fix.bolder is None else fix.bolder for fix in found]
     usable = [fix for fix in fixes if fix is not None and fix.applicability != "declined"]
     changed, _ = apply(plain, usable)
     return fixes[0], changed

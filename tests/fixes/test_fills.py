@@ -1,0 +1,88 @@
+"""Numbers that are filled on the device they are asked for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fixes.equivalence import assert_same, compiled, module_of, run
+from tests.fixes.strategies import FEW, tensors
+from tests.fixes.support import decline, expect, marked
+
+FILLS = [
+    ("0.0, device=x.device", "(), 0.0, device=x.device"),
+    ("-1, device=x.device", "(), -1, device=x.device"),
+    ("True, device=x.device", "(), True, device=x.device"),
+    ("(5), dtype=x.dtype, device=x.device", "(), (5), dtype=x.dtype, device=x.device"),
+    ("0.1, device=x.device, dtype=torch.float16", "(), 0.1, device=x.device, dtype=torch.float16"),
+    (
+        "torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device",
+        "(), torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device",
+    ),
+    (
+        "-float('inf'), dtype=torch.float64, device=x.device",
+        "(), -float('inf'), dtype=torch.float64, device=x.device",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), FILLS)
+@FEW
+@given(data=st.data())
+def test_numbers_are_filled_where_they_are_wanted(
+    before: str, after: str, data: st.DataObject
+) -> None:
+    head = "import torch\n\n\ndef forward(x):\n    t = "
+    text = f"{head}«torch.tensor({before})»\n    return t, x * t\n"
+    fixed = f"{head}torch.full({after})\n    return t, x * t\n"
+    expect(text, fixed, "PG104", "safe")
+    x = data.draw(tensors([torch.float16, torch.bfloat16, torch.float32, torch.float64]))
+    old, new = module_of(marked(text)[0]).forward, module_of(fixed).forward
+    assert_same(run(old, (x,)), run(new, (x,)))
+    assert_same(run(old, (x,)), run(compiled(new), (x,)))
+
+
+OTHER_NUMBERS = [
+    "torch.tensor([0.0], device=x.device)",
+    "torch.tensor(1e39, device=x.device)",
+    "torch.tensor(n, device=x.device)",
+    "torch.tensor(n, dtype=x.dtype, device=x.device)",
+    "torch.tensor(torch.finfo(x.dtype).max, device=x.device)",
+    "torch.tensor(torch.finfo(n).max, dtype=x.dtype, device=x.device)",
+    "torch.tensor(float(n), dtype=x.dtype, device=x.device)",
+    "torch.tensor(0.0)",
+    "torch.tensor(data=0.0, device=x.device)",
+    "torch.as_tensor(0.0, device=x.device)",
+    "x.new_tensor(0.0)",
+]
+
+
+@pytest.mark.parametrize("call", OTHER_NUMBERS)
+def test_other_data_stay(call: str) -> None:
+    decline(f"import torch\n\ndef forward(x, n):\n    return x * «{call}»\n", "PG104", "")
+
+
+def test_a_number_is_filled_in_the_layout_of_the_call() -> None:
+    before = """
+        import torch
+
+
+        def forward(x):
+            return «torch.tensor(
+                0.5,  # half
+                device=x.device,
+            )»
+        """
+    after = """
+        import torch
+
+
+        def forward(x):
+            return torch.full(
+                (), 0.5,  # half
+                device=x.device,
+            )
+        """
+    expect(before, after, "PG104", "safe")
