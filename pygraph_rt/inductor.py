@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .placement import Placement, place
+from .placement import Placement, host_only, place
 from .placement_ops import STAY, TO_GPU
 from .reasons import Cut, splits
 from .report import Region
@@ -156,7 +156,7 @@ def compile_graphed(
         kwargs["cudagraphs"] = _no_graphs()
         # What is known is read first, because placement and compilation change the graph.
         info = _describe(graph, kwargs)
-        info = info._replace(placement=_place(graph))
+        info = info._replace(placement=_place(graph), cuts=_cuts(graph.graph))
         compiled = compile_fx_inner(graph, example_inputs, **kwargs)
         wrap_partitions(compiled, example_inputs, info, wrap)
         return compiled
@@ -184,6 +184,12 @@ def _place(graph: Any) -> Placement:
     placement = place(graph.graph)
     graph.recompile()
     return placement
+
+
+def _cuts(graph: Any) -> tuple[Cut, ...]:
+    """What splits a graph once CPU values are placed; what runs ahead of the GPU splits nothing."""
+    ahead = host_only(graph)
+    return tuple(splits(node for node in graph.nodes if node not in ahead))
 
 
 @cache
@@ -233,17 +239,16 @@ def _register_lowerings() -> None:
 def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
     """See `GraphInfo`; read before compilation, which changes the graph."""
     name, source = _identity(graph)
-    cuts = tuple(splits(graph.graph.nodes))
     if kwargs.get("is_inference"):
-        return GraphInfo(name, source, cuts=cuts)
+        return GraphInfo(name, source)
     if not kwargs.get("is_backward"):
-        return GraphInfo(f"{name} forward", source, cuts=cuts)
+        return GraphInfo(f"{name} forward", source)
     from torch._inductor.utils import get_donated_idxs
 
     inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
     tangents = [i for i, name in enumerate(inputs) if "tangents" in name]
     donated = frozenset(get_donated_idxs() or ())
-    return GraphInfo(f"{name} backward", source, donated, frozenset(tangents), cuts=cuts)
+    return GraphInfo(f"{name} backward", source, donated, frozenset(tangents))
 
 
 def wrap_partitions(

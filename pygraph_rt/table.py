@@ -73,6 +73,11 @@ def details(region: Mapping[str, Any]) -> list[str]:
         said.append(_own_words(region))
     if region["graphs"]:
         said.append(_sizes(region))
+    if region["host_values"]:
+        size = _bytes(region["host_bytes"])
+        said.append(
+            f"CPU values copied to the GPU ahead of a call: {region['host_values']} ({size})"
+        )
     if region["note"]:
         said.append(f"{region['note']}.")
     said += [f"{calls} calls without graph: {why}" for why, calls in region["misses"].items()]

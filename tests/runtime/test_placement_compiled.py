@@ -4,6 +4,7 @@ compiled graph's regions learn what was placed.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,8 +16,9 @@ from torch._inductor.utils import run_and_get_code
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from pygraph_rt import inductor
-from pygraph_rt.placement import Note, Placement
+from pygraph_rt.placement import Note, Placement, place
 from pygraph_rt.placement_ops import STAY, TO_GPU
+from pygraph_rt.table import details
 
 CPU = torch.device("cpu")
 
@@ -107,4 +109,31 @@ def test_a_region_says_what_was_copied_and_what_was_left() -> None:
     assert (region.host_values, region.host_bytes) == (2, 8)
     assert region.host_notes == [
         "`aten.dot` reads a CPU tensor of shape (4,) (f at m.py:3); see PG106"
+    ]
+    said = details(asdict(region))
+    assert "CPU values copied to the GPU ahead of a call: 2 (8 B)" in said
+    assert f"{note}." in said
+
+
+def test_what_runs_ahead_of_the_gpu_is_not_said_to_split() -> None:
+    graph, mode = fx.Graph(), FakeTensorMode()
+    aten, gpu = torch.ops.aten, torch.device("cuda", 0)
+    with mode:
+        on_gpu, on_cpu = torch.empty(4, device=gpu), torch.empty(())
+
+    def add(target: Any, value: torch.Tensor, *args: Any) -> fx.Node:
+        node = graph.call_function(target, args)
+        node.meta["val"] = value
+        return node
+
+    x, s = graph.placeholder("x"), graph.placeholder("s")
+    x.meta["val"], s.meta["val"] = on_gpu, on_cpu
+    early = add(aten.exp.default, on_cpu, s)
+    y = add(aten.mul.Tensor, on_gpu, x, early)
+    back = add(torch.ops.prims.device_put.default, on_cpu, add(aten.amax.default, on_gpu, y), CPU)
+    graph.output((add(aten.add.Tensor, on_cpu, back, early), y))
+    place(graph)
+    assert [cut.why.split()[0] for cut in inductor._cuts(graph)] == [
+        "prims::device_put",
+        "aten::add",
     ]
