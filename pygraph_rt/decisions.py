@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from typing import Any
 from . import selection
 
 FORMAT = 1
+# An old decision is found anew: what a region costs depends on more than its key.
+_OLDEST_S = 30 * 86400.0
 FOLDER_VARIABLE, SWITCH_VARIABLE = "PYGRAPH_CACHE_DIR", "PYGRAPH_REMEMBER"
 _MOST_FILES = 4096
 
@@ -79,8 +82,11 @@ class Decisions:
         """What was decided for a key, if anything readable."""
         if self._where is None or not key:
             return None
+        path = self._where / f"{key}.json"
         try:
-            found = json.loads((self._where / f"{key}.json").read_text("utf-8"))
+            if time.time() - path.stat().st_mtime > _OLDEST_S:
+                return None
+            found = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError):
             return None
         return _checked(found, key)

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 
 PLAIN, GRAPH, SOME = "no graph", "graph", "some graphs"
 
-CALLS = 8
-_SHORT_PERIOD_MS, _SHORT_CALLS = 0.25, 16
+# Measured calls of a block; the one before them is dropped.
+CALLS = 7
+_SHORT_PERIOD_MS, _SHORT_CALLS = 0.25, 15
 MOST_FOURS = 8
 # A difference below this (natural logarithm, about one per cent) does not decide.
 _MARGIN = 0.01
@@ -32,6 +33,8 @@ _WIDTHS = {2: 15.0, 3: 5.0, 4: 4.0, 5: 3.5}
 _LAST_WIDTH = 3.0
 # One four is enough when the candidates differ by this many times what equal blocks differ by.
 _CLEAR = 3.0
+# Ending a four early: the second candidate is three times as fast, its blocks within a quarter.
+_OBVIOUS, _ALIKE = math.log(3.0), math.log(1.25)
 _PAUSE = 5.0
 _KEEPS_UP = 0.95
 _SAVES = 0.9
@@ -118,9 +121,12 @@ def decide(blocks: Sequence[Block]) -> Choice | None:
     """The choice that the blocks allow, in the order they were measured; None: measure on.
 
     The first block's candidate is the one to beat. After MOST_FOURS times four blocks there is
-    always a choice.
+    always a choice. Where the second one is obviously faster, the last block of the first four is
+    not waited for: a drift would have to be as large, and going back costs the program most then.
     """
     first = blocks[0].candidate if blocks else PLAIN
+    if len(blocks) == 3 and (middle := _obviously(blocks)) is not None:
+        return _won(blocks, first, middle)
     fours = [blocks[i : i + 4] for i in range(0, len(blocks) - 3, 4)]
     if not fours:
         return None
@@ -134,6 +140,16 @@ def decide(blocks: Sequence[Block]) -> Choice | None:
     if over or abs(middle) + width < _TIE:
         return _tie(blocks, first)
     return None
+
+
+def _obviously(blocks: Sequence[Block]) -> float | None:
+    """log(cost of the second candidate / cost of the first) from A B B, where that is enough."""
+    before, one, other = (cost(b) for b in blocks)
+    if before is None or one is None or other is None:
+        return None
+    middle = math.log((one.ms + other.ms) / 2 / before.ms)
+    alike = abs(math.log(one.ms / other.ms)) < _ALIKE
+    return middle if alike and middle < -_OBVIOUS else None
 
 
 def _costs(blocks: Sequence[Block], first: str, of_first: bool) -> list[Cost]:
@@ -253,7 +269,7 @@ def _spread(costs: Sequence[Cost]) -> Spread:
 
 # A capture runs the region's code twice and compares it with a third run; the rest of its cost is
 # fixed. 25 to 131 ms were measured for regions of 200 to 500 kernels (2 to 4 ms of host time).
-_FIXED_MS, _TIMES, _MOST_CALLS, _FEWEST_CALLS = 10.0, 10.0, 128, 2 * CALLS
+_FIXED_MS, _TIMES, _MOST_CALLS, _FEWEST_CALLS = 10.0, 10.0, 128, 16
 
 
 def worth_capturing(calls: int, inside_total_ms: float) -> bool:

@@ -28,6 +28,10 @@ _SETTLING_CYCLES = 8
 _DROPPED, _DROPPED_AFTER_CAPTURE = 1, 3
 # So many calls in a row from another thread make that thread's loop the clock.
 _FOREIGN_CALLS = 64
+# So many calls a block's result is waited for before the other candidate gets its turn: the result
+# may be that it gets none.
+_PATIENCE = 64
+_KEPT_TIMES = 64
 _FIRST_LOOK, _LOOK_GROWTH, _LOOKS = 1024, 4, 3
 
 
@@ -116,7 +120,8 @@ class _Measurement:
 
     def ran(self, inside_ms: float) -> None:
         """Add the host time of a call of one of the group's regions."""
-        self._inside += inside_ms
+        if self._end is None:
+            self._inside += inside_ms
 
     def block(self) -> Block | None:
         """The finished block; None while the GPU has not come to its end."""
@@ -156,13 +161,15 @@ class Group:
         self._blocks: list[Block] = []
         self._rivals = (PLAIN, GRAPH)
         self._turn = 0
+        self._patience = 0
         self._some: frozenset[int] = frozenset()
         self._earlier: Choice | None = None
-        self._inside: dict[tuple[int, str], list[float]] = {}
+        self._inside: dict[tuple[int, str], deque[float]] = {}
         self._reference = 0.0
         self._look = _FIRST_LOOK
         self._looks = 0
         self._checking: _Measurement | None = None
+        self._moved = False
 
     # -- members
 
@@ -192,9 +199,9 @@ class Group:
         """Add one call's host time."""
         self._inside_total += inside_ms
         self._now.ran(inside_ms)
-        if self.phase == "comparing":
+        if self.phase in ("watching", "comparing"):
             key = (id(member), self._now.candidate)
-            self._inside.setdefault(key, []).append(inside_ms)
+            self._inside.setdefault(key, deque(maxlen=_KEPT_TIMES)).append(inside_ms)
 
     def entered(self, thread: int, now: int) -> None:
         """The leader is about to be called."""
@@ -245,6 +252,7 @@ class Group:
         self._begin(_DROPPED_AFTER_CAPTURE)
 
     def _begin(self, drop: int) -> None:
+        self._patience = 0
         candidate = self._rivals[selection.order(self._turn)]
         self._use(self._with_graphs(candidate))
         self._now = self._measure(candidate, drop)
@@ -261,14 +269,20 @@ class Group:
             member.use(id(member) in wanted)
 
     def _comparing(self, now: int) -> None:
-        if self._now.entered(now):
+        if not self._patience and self._now.entered(now):
             self._pending.append(self._now)
-            self._turn += 1
-            self._begin(_DROPPED)
+            self._patience = _PATIENCE
         if self._collect():
             choice = selection.decide(self._blocks)
             if choice is not None:
                 self._chosen(choice)
+                return
+        if self._patience:
+            self._patience -= 1
+            switches = selection.order(self._turn) != selection.order(self._turn + 1)
+            if not (switches and self._pending and self._patience):
+                self._turn += 1
+                self._begin(_DROPPED)
 
     def _collect(self) -> bool:
         """Take in blocks that the GPU is done with, in order; whether there were any."""
@@ -351,6 +365,7 @@ class Group:
 
     def check(self) -> None:
         """Measure one block of what is in use, to see whether its cost has moved."""
+        self._moved = False
         self._checking = self._measure(GRAPH, _DROPPED)
         first = self.leader.first()
         if first is not None:
@@ -370,7 +385,11 @@ class Group:
         self._pending.clear()
         self._checking = None
         found = selection.cost(block)
-        if found is not None and selection.drifted(self._reference, found.ms):
+        moved = found is not None and selection.drifted(self._reference, found.ms)
+        if moved and not self._moved:
+            self._moved = True
+            self._checking = self._measure(GRAPH, 0)  # once may be a slow moment
+        elif moved:
             self.look_again()
         else:
             self._rest()

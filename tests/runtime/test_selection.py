@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,13 @@ def noisy(ms: float, spread: float, source: random.Random) -> Any:
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize(
     ("plain", "graph", "winner", "most"),
-    [(2.76, 0.73, GRAPH, 4), (1.0, 0.9, GRAPH, 20), (1.0, 1.17, PLAIN, 16), (0.1, 0.2, PLAIN, 4)],
+    [
+        (2.76, 0.73, GRAPH, 3),
+        (2.0, 1.0, GRAPH, 4),
+        (1.0, 0.9, GRAPH, 20),
+        (1.0, 1.17, PLAIN, 16),
+        (0.1, 0.2, PLAIN, 4),
+    ],
 )
 def test_clear_differences_are_seen_soon(
     plain: float, graph: float, winner: str, most: int, seed: int
@@ -131,8 +139,14 @@ def test_single_slow_blocks_do_not_decide() -> None:
 
 
 @pytest.mark.parametrize("blocks", range(4))
-def test_too_few_samples_are_no_choice(blocks: int) -> None:
-    made = [block((PLAIN, GRAPH)[selection.order(i)], 5.0 if i else 0.1) for i in range(blocks)]
+@pytest.mark.parametrize("graph", [0.5, 5.0])
+def test_too_few_samples_are_no_choice(blocks: int, graph: float) -> None:
+    made = [block(PLAIN, 1.0), block(GRAPH, graph), block(GRAPH, graph), block(PLAIN, 1.0)]
+    assert decide(made[:blocks]) is None
+
+
+def test_unlike_blocks_are_not_obvious() -> None:
+    made = [block(PLAIN, 1.0), block(GRAPH, 0.2), block(GRAPH, 0.3)]
     assert decide(made) is None
 
 
@@ -266,6 +280,15 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     blocked.write_text("")
     store = Decisions(blocked / "below")
     store.save("k", Decision(GRAPH, "w", 1.0))
+    assert store.load("k") is None
+
+
+def test_an_old_decision_is_found_anew(tmp_path: Path) -> None:
+    store = Decisions(tmp_path)
+    store.save("k", Decision(GRAPH, "w", 1.0))
+    (file,) = tmp_path.iterdir()
+    month_ago = time.time() - 31 * 86400
+    os.utime(file, (month_ago, month_ago))
     assert store.load("k") is None
 
 
