@@ -14,6 +14,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,7 @@ import pygraph_rt
 from benchmarks.runtime import workloads
 from benchmarks.runtime.__main__ import ROOT, environment
 from benchmarks.runtime.measure import period_ms, spread, synchronize
-from pygraph_rt import entries, turns
+from pygraph_rt import entries, table, turns
 from pygraph_rt.report import REGIONS
 
 FIRST_CALLS, SETTLING_CALLS, SYNCHRONISED_EVERY = 200, 1000, 50
@@ -62,16 +63,20 @@ def equation_of_state(device: str, tiny: bool) -> workloads.Workload:
 
 
 def broken(device: str, tiny: bool) -> workloads.Workload:
-    """Three compiled graphs with graph breaks between them: large, tiny, large."""
+    """Three compiled graphs with graph breaks between them: large, tiny, large; the first break
+    reads a value, as for a log.
+    """
     depth, width = (2 if tiny else 40), 256
     first, last = (
         torch.nn.Sequential(*(torch.nn.Linear(width, width) for _ in range(depth))).to(device)
         for _ in range(2)
     )
 
+    peaks = [0.0]
+
     def run(x: torch.Tensor) -> torch.Tensor:
         x = first(x)
-        torch._dynamo.graph_break()
+        peaks[0] = x.abs().max().item()
         x = x * 2
         torch._dynamo.graph_break()
         return last(x)
@@ -129,13 +134,27 @@ def settle(step: Step, inputs: list[list[torch.Tensor]], calls: int, done: int) 
 
 
 def rows() -> list[dict[str, Any]]:
-    """The report's regions, without places on this machine."""
-    shown = []
-    for row in pygraph_rt.report().to_dict()["regions"]:
-        row["source"] = row["source"].rsplit("/", 1)[-1]
-        row.pop("reason")
-        shown.append(row)
-    return shown
+    """The report's regions, without folders of this machine."""
+    text = re.sub(r"/[^ \"]*/(site-packages/)?", "", pygraph_rt.report().to_json())
+    return list(json.loads(text)["regions"])
+
+
+def reports(result: dict[str, Any]) -> str:
+    """The compared workloads' reports, as a page."""
+    said = [
+        "# Reports, as printed",
+        "",
+        "From `benchmarks/results/selection.json`, made by `make bench-selection` on one "
+        f"{result['environment'].get('gpu', 'machine without a GPU')}, torch "
+        f"{result['environment']['torch']}. `print(pygraph_rt.report())` after each workload had "
+        "been decided; folders are left out.",
+    ]
+    for row in result["compared"]:
+        if "regions" in row:
+            about = " ".join((WORKLOADS[row["workload"]].__doc__ or "").split())
+            said += ["", f"## {row['workload']}", "", about, "", "```"]
+            said += [table.render(row["regions"]), "```"]
+    return "\n".join(said) + "\n"
 
 
 class OwnTime:
@@ -261,7 +280,7 @@ def choose(name: str, device: str, tiny: bool) -> dict[str, Any]:
     step(inputs[0])
     with alone():
         calls = settle(step, inputs, SETTLING_CALLS, 1)
-    kept = ("name", "state", "choice", "choice_why", "candidates")
+    kept = ("name", "state", "choice", "choice_why", "candidates", "served", "ordinary")
     return {
         "workload": name,
         "calls": calls,
@@ -342,32 +361,47 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="small sizes, to try the script out")
     parser.add_argument("--at-once", type=int, default=12)
     parser.add_argument("--seconds", type=int, default=240, help="limit of one process")
+    parser.add_argument(
+        "--reports", type=Path, help="only write this page, from the file named by --out"
+    )
     parser.add_argument("--worker", choices=["compare", "choose"], help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
         worker(given)
         return
+    if given.reports is not None:
+        given.reports.write_text(reports(json.loads(given.out.read_text())))
+        return
     names = given.workloads.split(",")
-    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(given.at_once) as pool:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        ThreadPoolExecutor(len(names)) as chains,
+        ThreadPoolExecutor(given.at_once) as pool,
+    ):
 
-        def all_of(what: str, jobs: list[tuple[str, str]]) -> list[Any]:
-            started = [
-                pool.submit(start, given, what, name, f"{scratch}/{folder}", scratch)
-                for name, folder in jobs
-            ]
-            found = []
-            for job in started:
-                found.append(job.result())
-                print(summary(found[-1]), flush=True)
+        def one(what: str, name: str, folder: str) -> Any:
+            found = start(given, what, name, f"{scratch}/{folder}", scratch)
+            print(f"{what} {folder} {summary(found)}", flush=True)
             return found
 
-        result: dict[str, Any] = {"environment": environment()}
-        result["compared"] = all_of("compare", [(name, "compare") for name in names])
-        runs = [(name, f"process-{i}") for i in range(given.processes) for name in names]
-        result["chosen"] = all_of("choose", runs)
-        result["agreement"] = agreement(result["chosen"])
-        if given.processes:
-            result["remembered"] = all_of("choose", [(name, "process-0") for name in names])
+        def chain(name: str) -> tuple[Any, list[Any], list[Any]]:
+            """One workload's processes; the first fills the compiler's cache for the others."""
+            compared = pool.submit(one, "compare", name, "compared").result()
+            folders = [f"process-{i}" for i in range(given.processes)]
+            runs = [pool.submit(one, "choose", name, folder) for folder in folders]
+            chosen = [run.result() for run in runs]
+            again = [pool.submit(one, "choose", name, folder).result() for folder in folders[:1]]
+            return compared, chosen, again
+
+        found = list(chains.map(chain, names))
+    chosen = [run for _, runs, _ in found for run in runs]
+    result = {
+        "environment": environment(),
+        "compared": [compared for compared, _, _ in found],
+        "chosen": chosen,
+        "agreement": agreement(chosen),
+        "remembered": [run for _, _, again in found for run in again],
+    }
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(json.dumps(result, indent=1) + "\n")
     print(result["agreement"])
