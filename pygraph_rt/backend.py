@@ -128,6 +128,7 @@ class Backend:
             info.device,
             info.dynamic,
             info.checked,
+            info.numbers,
         )
         if options.graphs == "auto":
             self._select(partition, function, info.device, entry)

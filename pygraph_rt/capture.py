@@ -11,18 +11,18 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 
-from . import arena, outputs, parameters, philox
+from . import arena, drawing, outputs, parameters, philox
 from .disposal import Handles
-from .driver import MEMCPY, MEMSET, Driver, KernelNode, MemcpyParams, MemsetParams
+from .driver import MEMCPY, MEMSET, Driver, MemcpyParams, MemsetParams
 from .errors import DriverError, Unprovable
-from .graph_nodes import read_graph, without
+from .graph_nodes import read_graph
 from .neighbours import Neighbours
 from .parameters import AddressMap, Block, Range
 from .placeholders import ALIGNMENT, Placeholders, Request, extent, tensor_at
@@ -32,23 +32,13 @@ from .templates import NodeTemplates, RawNode
 Inputs = dict[int, torch.Tensor]
 
 
-class Random(NamedTuple):
-    """The random numbers of a capture: what its probe said, the probe's node in torch's graph, and
-    every generator state in its kernels.
-    """
-
-    probe: philox.Probe
-    node: int
-    states: tuple[philox.State, ...]
-
-
 @dataclass
 class Recording:
     """One capture, with everything it needs to stay readable. `close` frees graph, pool and
     addresses.
 
-    random: what it draws from torch's default generator, None when it draws nothing; its nodes
-    then take numbers where they took pointers to the generator's state.
+    random: the random numbers that its kernels use, None when nothing is drawn; they are
+    parameters then. scalars: where it returned what the ordinary path returns as CPU scalars.
     """
 
     graph: torch.cuda.CUDAGraph
@@ -57,7 +47,8 @@ class Recording:
     capture: parameters.Capture
     raw: list[RawNode]
     placeholders: Placeholders
-    random: Random | None
+    random: drawing.Random | None
+    scalars: dict[int, int]
 
     def poisonable(self, device: int) -> list[torch.Tensor]:
         """All memory behind addresses that this capture used, as byte tensors."""
@@ -81,10 +72,13 @@ class Recording:
 
 
 class Captured(NamedTuple):
-    """A replay, and the two recordings it was made from (to be closed once it was tried out)."""
+    """A replay, the two recordings it was made from (to be closed once it was tried out), and the
+    output plan with everything in it explained.
+    """
 
     replay: Replay
     recordings: tuple[Recording, Recording]
+    plan: outputs.OutputPlan
 
 
 @cache
@@ -98,9 +92,9 @@ def _capture_stream(driver: Driver, device: int) -> torch.cuda.ExternalStream:
         )
 
 
-def check_inputs(args: Sequence[Any], device: int) -> Inputs:
-    """The tensors with memory among a partition's arguments. Raises Unprovable for arguments a
-    graph cannot take.
+def check_inputs(args: Sequence[Any], device: int, numbers: Collection[int] = ()) -> Inputs:
+    """The GPU tensors with memory among a partition's arguments. Raises Unprovable for arguments a
+    graph cannot take. `numbers` are arguments that may be CPU scalars.
     """
     found: Inputs = {}
     for i, value in enumerate(args):
@@ -108,6 +102,8 @@ def check_inputs(args: Sequence[Any], device: int) -> Inputs:
             continue
         if not isinstance(value, torch.Tensor):
             raise Unprovable(f"argument {i} is a {type(value).__name__}, which a graph cannot take")
+        if i in numbers and value.device.type == "cpu":
+            continue
         if not value.is_cuda:
             raise Unprovable(
                 f"argument {i} is a CPU tensor of shape {tuple(value.shape)}, whose value would be "
@@ -153,7 +149,7 @@ def check_pool(device: int) -> None:
             )
 
 
-def _requests(inputs: Inputs, plan: outputs.OutputPlan, drawn: int) -> list[Request]:
+def _requests(inputs: Inputs, plan: outputs.OutputPlan, random: bool) -> list[Request]:
     found = [
         Request(
             Block("input", i),
@@ -165,7 +161,7 @@ def _requests(inputs: Inputs, plan: outputs.OutputPlan, drawn: int) -> list[Requ
     found += [
         Request(Block("output", k), s.nbytes, 0) for k, s in enumerate(plan.storages) if s.nbytes
     ]
-    if drawn:
+    if random:
         found.append(Request(philox.TARGET, ALIGNMENT, 0))
     return found
 
@@ -243,10 +239,11 @@ def _record(
     plan: outputs.OutputPlan,
     requests: Sequence[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]],
     device: int,
-    drawn: int,
+    random: bool,
+    numbers: Sequence[int],
     reverse: bool,
 ) -> Recording:
-    blocks = _requests(inputs, plan, drawn)
+    blocks = _requests(inputs, plan, random)
     places = Placeholders(driver, device, blocks[::-1] if reverse else blocks)
     with torch.cuda.device(device):
         pool = torch.cuda.MemPool()
@@ -256,6 +253,10 @@ def _record(
             places.tensor(Block("input", i), a.shape, a.stride(), a.dtype) if i in inputs else a
             for i, a in enumerate(args)
         ]
+        fakes = drawing.stand_ins(numbers)
+        for i, tensor in fakes.items():
+            fake[i] = tensor
+        scalars: dict[int, int] = {}
         placed = _placed(plan, places)
         allocator = outputs.PlacedAllocator(
             outputs.allocator_of(function),
@@ -267,9 +268,9 @@ def _record(
             },
         )
         code = outputs.with_allocator(function, allocator)
-        target = _probe_target(places) if drawn else None
+        target = drawing.probe_target(places) if random else None
         graph = _capture_graph(
-            lambda: _run_into(code, fake, plan, placed, target),
+            lambda: _run_into(code, fake, plan, placed, scalars, target),
             _capture_stream(driver, device),
             pool,
             device,
@@ -277,58 +278,15 @@ def _record(
         segments = arena.pool_segments(pool.id, arena.snapshot())
         ranges = [*places.ranges, *arena.pool_ranges(segments)]
         raw, capture = read_graph(driver, graph.raw_cuda_graph(), AddressMap(ranges))
-        random = None
+        found = None
         if target is not None:
-            raw, capture, random = _read_random(driver, raw, capture, target.data_ptr())
-        return Recording(graph, pool, segments, capture, raw, places, random)
+            raw, capture, found = drawing.read(driver, raw, capture, target.data_ptr(), fakes)
+        return Recording(graph, pool, segments, capture, raw, places, found, scalars)
     except BaseException:
         if graph is not None:
             graph.reset()
         places.close()
         raise
-
-
-def _probe_target(places: Placeholders) -> torch.Tensor:
-    return places.tensor(philox.TARGET, (philox.PROBE_ELEMENTS,), (1,), torch.float32)
-
-
-def _draw_into(target: torch.Tensor) -> None:
-    target.uniform_()
-
-
-def _read_random(
-    driver: Driver, raw: list[RawNode], capture: parameters.Capture, target: int
-) -> tuple[list[RawNode], parameters.Capture, Random]:
-    """Take the probe out of a capture, and make its kernels take numbers instead of pointers to
-    the generator's state.
-    """
-    index = philox.find_probe(capture.nodes, target)
-    probe = philox.read_probe(capture.nodes[index], lambda w: driver.memory_kind(w) == "device")
-    handle = raw[index].handle
-    raw, capture = without(raw, capture, index)
-    states = philox.find_states(capture.nodes, probe)
-    nodes = list(capture.nodes)
-    for i in {s.node for s in states}:
-        own = [s for s in states if s.node == i]
-        fields = philox.as_numbers(nodes[i].fields, own, probe.size)
-        params = raw[i].params
-        assert isinstance(params, KernelNode)  # a copy has no room for a state
-        raw[i] = RawNode(raw[i].handle, replace(params, fields=fields))
-        nodes[i] = nodes[i]._replace(fields=fields)
-    capture = parameters.Capture(tuple(nodes), capture.edges, capture.blocks)
-    return raw, capture, Random(probe, handle, states)
-
-
-def _check_random(first: Random | None, second: Random | None, drawn: int) -> None:
-    """Raise Unprovable unless both captures draw what the ordinary path drew."""
-    if first is None or second is None:
-        return
-    if first.states != second.states or {first.probe.drawn, second.probe.drawn} != {drawn}:
-        raise Unprovable(
-            f"two captures and the ordinary path drew different amounts of random numbers "
-            f"({first.probe.drawn}, {second.probe.drawn} and {drawn} a thread); keep what draws "
-            "them out of the compiled region"
-        )
 
 
 def _placed(plan: outputs.OutputPlan, places: Placeholders) -> dict[int, torch.Tensor]:
@@ -344,14 +302,19 @@ def _run_into(
     fake: list[Any],
     plan: outputs.OutputPlan,
     placed: dict[int, torch.Tensor],
+    scalars: dict[int, int],
     target: torch.Tensor | None,
 ) -> None:
-    """Run the generated code, copy what library calls returned into the outputs' places, and draw
-    a few random numbers into `target`.
+    """Run the generated code, copy what library calls returned into the outputs' places, note where
+    `scalars` are, and draw a few random numbers into `target`.
     """
     results = code(list(fake))
     copied: set[int] = set()
-    for spec, value in zip(plan.outputs, results, strict=True):
+    for i, (spec, value) in enumerate(zip(plan.outputs, results, strict=True)):
+        if isinstance(spec, outputs.HostNumber):
+            scalars[i] = drawing.scalar_address(value)
+            if not scalars[i]:
+                raise outputs.cpu_result()
         if not isinstance(spec, outputs.Fresh):
             continue
         storage = plan.storages[spec.storage]
@@ -379,7 +342,7 @@ def _run_into(
         )
         place.copy_(whole.set_(source, 0, (storage.nbytes,), (1,)))
     if target is not None:
-        _draw_into(target)
+        drawing.draw_into(target)
 
 
 def _statics(constants: Sequence[torch.Tensor]) -> AddressMap:
@@ -407,28 +370,38 @@ def capture(
     stays: frozenset[int],
     device: int,
     checked: Callable[[int], bool],
-    drawn: int,
+    drawn: drawing.Draws,
+    numbers: frozenset[int],
     discard: Callable[[Handles], None],
 ) -> Captured:
     """Capture `function` twice for these arguments and build its replay.
 
-    `plan` and `requests` come from an ordinary call, as does `drawn`, by how much a call moves
-    torch's default generator on; `stays` are arguments that have not moved so far; `checked` says
-    of which arguments a served call has to compare the shape; `discard` takes handles that are no
-    longer needed but may still be in use by the GPU.
+    `plan`, `requests` and `drawn` come from an ordinary call; `numbers` are arguments that are CPU
+    scalars there, with a forward's seeds and offsets; `stays` are arguments that have not moved so
+    far; `checked` says of which arguments a served call has to compare the shape; `discard` takes
+    handles that are no longer needed but may still be in use by the GPU.
     Raises Unprovable when the region cannot be proven right, and whatever the code raises under
     capture.
     """
     check_allocator()
     check_pool(device)
-    inputs = check_inputs(args, device)
+    inputs = check_inputs(args, device, numbers)
+    hosts = sorted(i for i in numbers if i not in inputs)
+    random = bool(drawn.increment or hosts)
     recordings: list[Recording] = []
     try:
-        first = _record(driver, function, args, inputs, plan, requests, device, drawn, False)
+        first = _record(
+            driver, function, args, inputs, plan, requests, device, random, hosts, False
+        )
         recordings.append(first)
-        second = _record(driver, function, args, inputs, plan, requests, device, drawn, True)
+        second = _record(
+            driver, function, args, inputs, plan, requests, device, random, hosts, True
+        )
         recordings.append(second)
-        _check_random(first.random, second.random, drawn)
+        drawing.check(first.random, second.random, drawn.increment)
+        plan = drawing.explain_outputs(
+            plan, first.scalars, first.capture.nodes, first.random, drawn
+        )
         constants = outputs.constants_of(function)
         neighbours = Neighbours(arena.snapshot(), driver.memory_kind)
         patches = parameters.patch_plan(
@@ -440,7 +413,8 @@ def capture(
         if first.random is not None:
             words = [*patches.patches, *philox.patches(first.random.states)]
             patches = parameters.PatchPlan(tuple(words), patches.nodes)
-            draw = philox.Draw(platform.generator(device), drawn)
+            if drawn.increment:
+                draw = philox.Draw(platform.generator(device), drawn.increment)
         replay = _build(
             driver,
             platform,
@@ -454,11 +428,12 @@ def capture(
             device,
             checked,
             draw,
+            hosts,
             discard,
         )
         if neighbours.library:
             replay.only_stream = platform.stream(device)
-        return Captured(replay, (first, second))
+        return Captured(replay, (first, second), plan)
     except BaseException:
         for recording in recordings:
             recording.close()
@@ -478,6 +453,7 @@ def _build(
     device: int,
     checked: Callable[[int], bool],
     draw: philox.Draw | None,
+    numbers: Sequence[int],
     discard: Callable[[Handles], None],
 ) -> Replay:
     tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
@@ -515,6 +491,7 @@ def _build(
             function,
             discard,
             draw,
+            numbers,
         )
     except BaseException:
         if executable:

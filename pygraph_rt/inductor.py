@@ -26,6 +26,11 @@ from .report import Region
 
 OLDEST, NEWEST = (2, 11), (2, 15)
 
+_ATTENTION_BACKWARDS = (
+    "aten._scaled_dot_product_efficient_attention_backward.default",
+    "aten._efficient_attention_backward.default",
+)
+
 WrapPartition = Callable[[Callable[..., Any], "PartitionInfo"], Callable[..., Any]]
 
 
@@ -34,6 +39,7 @@ class PartitionInfo:
 
     written: arguments that it may write to. device: index of its GPU. dynamic: shapes may differ
     between calls. checked: arguments whose shape nobody has compared before the call.
+    numbers: arguments that may be CPU scalars, with a forward's seed or offset of random numbers.
     """
 
     def __init__(
@@ -43,18 +49,21 @@ class PartitionInfo:
         device: int,
         dynamic: bool,
         checked: frozenset[int],
+        numbers: frozenset[int],
     ) -> None:
         self.region = region
         self.written = written
         self.device = device
         self.dynamic = dynamic
         self.checked = checked
+        self.numbers = numbers
 
 
 class GraphInfo(NamedTuple):
     """What is known of a whole graph: name and source for the report, inputs that it may write to
     although they are no mutation (a backward reuses saved activations), gradients that come from
-    outside, what was done about CPU values, and operations that split it.
+    outside, seeds and offsets of attention among its inputs and outputs, what was done about CPU
+    values, and operations that split it.
     """
 
     name: str
@@ -63,6 +72,7 @@ class GraphInfo(NamedTuple):
     tangents: frozenset[int] = frozenset()
     placement: Placement = Placement()
     cuts: tuple[Cut, ...] = ()
+    seeds: frozenset[int] = frozenset()
 
 
 def torch_version() -> tuple[int, int]:
@@ -245,10 +255,18 @@ def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
         return GraphInfo(f"{name} forward", source)
     from torch._inductor.utils import get_donated_idxs
 
-    inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-    tangents = [i for i, name in enumerate(inputs) if "tangents" in name]
-    donated = frozenset(get_donated_idxs() or ())
-    return GraphInfo(f"{name} backward", source, donated, frozenset(tangents))
+    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    tangents = frozenset(i for i, node in enumerate(inputs) if "tangents" in node.name)
+    seeds = frozenset(i for i, node in enumerate(inputs) if _is_seed(node))
+    donated = frozenset(get_donated_idxs() or ()) - seeds
+    return GraphInfo(f"{name} backward", source, donated, tangents, seeds)
+
+
+def _is_seed(node: Any) -> bool:
+    """Whether an input is only used as the seed or offset of a memory-efficient attention."""
+    users = [user.target for user in node.users]
+    scalar = getattr(node.meta.get("val"), "shape", None) == ()
+    return scalar and bool(users) and all(str(u) in _ATTENTION_BACKWARDS for u in users)
 
 
 def wrap_partitions(
@@ -279,6 +297,7 @@ def wrap_partitions(
             devices[0],
             dynamic,
             _arguments(inputs, graph.tangents),
+            _arguments(inputs, graph.seeds),
         )
         wrappers.append(_wrapper(wrap, info))
     apply(wrappers)

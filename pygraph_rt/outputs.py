@@ -67,7 +67,33 @@ class Fixed:
     value: Any
 
 
-Output = Fresh | OfInput | Fixed
+@dataclass(frozen=True)
+class HostNumber:
+    """An output: a CPU scalar, `value` on the observed call. Attention returns the seed and offset
+    that it drew with in this way; what it is exactly, a capture tells.
+    """
+
+    value: int
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """An output: the seed that a call drew with, or the offset, `addend` past the generator's, as a
+    CPU scalar.
+    """
+
+    seed: bool
+    addend: int
+
+
+@dataclass(frozen=True)
+class Undefined:
+    """An output that nothing fills or reads; `value` stands in for it."""
+
+    value: torch.Tensor
+
+
+Output = Fresh | OfInput | Fixed | HostNumber | Drawn | Undefined
 
 
 @dataclass(frozen=True)
@@ -212,10 +238,8 @@ def learn_outputs(
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             raise Unprovable(f"it returns a {type(value).__name__} that is no dense tensor")
         if value.device.type != device_type:
-            raise Unprovable(
-                "it returns a CPU tensor; return it outside of the compiled region, or move it to "
-                "the GPU"
-            )
+            outputs.append(_host_number(value))
+            continue
         alias = _of_input(value, inputs)
         if alias is not None:
             outputs.append(alias)
@@ -229,6 +253,29 @@ def learn_outputs(
             storages.append(_storage_of(value, trace))
         outputs.append(_fresh(value, index[key], storages[index[key]]))
     return OutputPlan(tuple(storages), tuple(outputs), len(trace.requests))
+
+
+def cpu_result() -> Unprovable:
+    """The refusal of a region that returns a CPU tensor."""
+    return Unprovable(
+        "it returns a CPU tensor; return it outside of the compiled region, or move it to the GPU"
+    )
+
+
+def _host_number(value: torch.Tensor) -> HostNumber:
+    if value.device.type != "cpu" or value.dtype is not torch.int64 or value.dim():
+        raise cpu_result()
+    return HostNumber(int(value))
+
+
+def without_undefined(
+    function: Callable[[list[Any]], Any], plan: OutputPlan
+) -> Callable[[list[Any]], Any]:
+    """`function` with stand-ins for undefined outputs, which differ from one call to the next."""
+    undefined = {i: o.value for i, o in enumerate(plan.outputs) if isinstance(o, Undefined)}
+    if not undefined:
+        return function
+    return lambda args: tuple(undefined.get(i, value) for i, value in enumerate(function(args)))
 
 
 def _storage_of(tensor: torch.Tensor, trace: AllocationTrace) -> Storage:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
-from . import capture, outputs, philox, verification
+from . import capture, drawing, outputs, philox, verification
 from .disposal import Disposal
 from .driver import Driver
 from .errors import DriverError, Unprovable
@@ -34,7 +34,7 @@ class Variant:
     addresses: dict[int, int] = field(default_factory=dict)
     plan: outputs.OutputPlan | None = None
     requests: list[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]] = field(default_factory=list)
-    drawn: int = 0
+    drawn: drawing.Draws = field(default_factory=drawing.Draws)
     replay: Replay | None = None
 
 
@@ -76,10 +76,13 @@ class Partition:
         device: int,
         dynamic: bool = False,
         checked: frozenset[int] = frozenset(),
+        numbers: frozenset[int] = frozenset(),
     ) -> None:
         """`written`: arguments that the partition may write to. `device`: index of its GPU.
         `dynamic`: shapes may differ between calls; else only those of the arguments `checked` may.
+        `numbers`: arguments that may be CPU scalars, holding a seed or offset.
         """
+        self._numbers = numbers
         self._dynamic = dynamic
         self._checked = checked
         self._function = function
@@ -147,8 +150,10 @@ class Partition:
 
     def _key(self, args: list[Any]) -> Hashable:
         parts: list[Hashable] = [self._environment.platform.state()]
-        for value in args:
-            if isinstance(value, torch.Tensor):
+        for i, value in enumerate(args):
+            if i in self._numbers:
+                parts.append(value.device.type)
+            elif isinstance(value, torch.Tensor):
                 parts.append((value.shape, value.stride(), alignment_class(value.data_ptr())))
             elif value is None or isinstance(value, (int, float, bool)):
                 parts.append((type(value), value))
@@ -162,7 +167,7 @@ class Partition:
 
     def _prepare(self, args: list[Any]) -> Any:
         try:
-            capture.check_inputs(args, self._device)
+            capture.check_inputs(args, self._device, self._numbers)
             key = self._key(args)
         except Unprovable as error:
             self._decline(str(error))
@@ -215,12 +220,14 @@ class Partition:
             return self._function(args)
         inputs = list(args)
         generator = self._environment.platform.generator(self._device)
-        before = generator.get_offset()
+        seed, before = generator.initial_seed(), generator.get_offset()
         results = code(args)
         try:
-            variant.drawn = generator.get_offset() - before
+            variant.drawn = drawing.Draws(generator.get_offset() - before, seed, before)
             constants = outputs.constants_of(self._function)
             variant.plan = outputs.learn_outputs(results, inputs, constants, trace)
+            if drawing.ambiguous(variant.plan, variant.drawn):
+                return results  # the next call will have another offset
         except Exception as error:  # the call has been made: its results are what counts
             self._decline(capture.reason_of(error))
             return results
@@ -254,6 +261,7 @@ class Partition:
                 self._device,
                 (lambda i: True) if self._dynamic else self._checked.__contains__,
                 variant.drawn,
+                self._numbers,
                 environment.disposal.add,
             )
         except Exception as error:  # whatever it is, this call still has its ordinary path
@@ -264,19 +272,20 @@ class Partition:
         return self._try_out(variant, captured, args)
 
     def _try_out(self, variant: Variant, captured: capture.Captured, args: list[Any]) -> Any:
-        replay, recordings = captured
+        replay, recordings, plan = captured
         accepted, given = False, len(args)
         try:
             if self._options.verify:
                 poisoned = [t for r in recordings for t in r.poisonable(self._device)]
                 generator = self._environment.platform.generator(self._device)
-                with philox.SameNumbers(generator, variant.drawn) as same:
+                with philox.SameNumbers(generator, variant.drawn.increment) as same:
                     verdict = verification.first_call(
-                        same.again(self._function),
+                        same.again(outputs.without_undefined(self._function, plan)),
                         same.again(replay),
                         args,
                         self._written,
                         poisoned,
+                        repeat=bool(self._checked),
                     )
                 poisoned.clear()
                 self.region.note = verdict.note

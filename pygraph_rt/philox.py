@@ -6,6 +6,11 @@ to where torch keeps them on the GPU, and a flag. A replay needs no pointers: it
 of its own call back into the parameters, clears the flag, and moves torch's default generator on
 by what the region draws. Parameters belong to one launch, so streams cannot race.
 
+Memory-efficient attention hands its seed and offset on to its backward, as CPU tensors of one
+number each on the ordinary path, and under capture as GPU memory that its kernel fills when the
+flag is set. Here they stay CPU tensors: the forward returns the numbers it was launched with, the
+backward takes them from there.
+
 What torch's pointers are is asked for, not guessed: a *probe*, one kernel that draws into memory
 of the runtime's own, is captured after the region's own work, read, and taken out again. It also
 tells how far the region moves the generator on.
@@ -14,7 +19,7 @@ tells how far the region moves the generator on.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from .errors import Unprovable
@@ -52,13 +57,15 @@ class Probe(NamedTuple):
 
 
 class State(NamedTuple):
-    """A PhiloxCudaState: at byte `place` of field `field` of node `node`; it draws from
-    `intragraph` past the generator's offset.
+    """A PhiloxCudaState: at byte `place` of field `field` of node `node`; it holds the numbers that
+    `seed` and `offset` stand for, with `intragraph` added to the latter.
     """
 
     node: int
     field: int
     place: int
+    seed: Block
+    offset: Block
     intragraph: int
 
 
@@ -108,35 +115,58 @@ def find_probe(nodes: Sequence[Node], address: int) -> int:
     return found[0]
 
 
-def find_states(nodes: Sequence[Node], probe: Probe) -> tuple[State, ...]:
-    """Every state of the default generator among the nodes' parameters.
+def find_states(
+    nodes: Sequence[Node], probe: Probe, numbers: Mapping[int, Block]
+) -> tuple[State, ...]:
+    """Every state among the nodes' parameters: of the default generator, or one that a forward
+    handed on in CPU tensors, whose addresses are in `numbers`.
 
     Raises Unprovable for any other use of the generator's memory.
     """
     states: list[State] = []
     for index, node in enumerate(nodes):
         for field, data in enumerate(node.fields):
-            states += _states_in_field(index, field, node, data, probe)
+            states += _states_in_field(index, field, node, data, probe, numbers)
     return tuple(states)
 
 
 def _states_in_field(
-    index: int, field: int, node: Node, data: bytes, probe: Probe
+    index: int,
+    field: int,
+    node: Node,
+    data: bytes,
+    probe: Probe,
+    numbers: Mapping[int, Block],
 ) -> Iterator[State]:
     place = 0
     while place + WORD <= len(data):
-        if _word(data, place) not in (probe.seed, probe.offset):
-            place += STEP
-            continue
+        first, second = _word(data, place), _word(data, place + WORD)
         known = _read(data, place, probe.size)
-        in_order = _word(data, place) == probe.seed and _word(data, place + WORD) == probe.offset
-        if known is None or not in_order or known[1] != 1:
+        captured = known is not None and known[1] == 1
+        if known and captured and (first, second) == (probe.seed, probe.offset):
+            yield State(index, field, place, SEED, OFFSET, known[0])
+            place += probe.size
+        elif known and captured and first in numbers and second in numbers:
+            yield State(index, field, place, numbers[first], numbers[second], known[0])
+            place += probe.size
+        elif first in (probe.seed, probe.offset):
             raise Unprovable(
                 f"{node.kind} {node.name} uses the state of the random number generator in a way "
                 "that pygraph does not know; keep that operator out of the compiled region"
             )
-        yield State(index, field, place, known[0])
-        place += probe.size
+        else:
+            place += STEP
+
+
+def points_to_state(data: bytes, size: int, is_memory: Callable[[int], bool]) -> bool:
+    """Whether parameters hold a state under capture that is kept in memory that `is_memory`
+    knows, as a forward hands it on to its backward: nothing is added to the offset.
+    """
+    for place in range(0, len(data) - size + 1, STEP):
+        both = is_memory(_word(data, place)) and is_memory(_word(data, place + WORD))
+        if both and _read(data, place, size) == (0, 1):
+            return True
+    return False
 
 
 def as_numbers(fields: Sequence[bytes], states: Sequence[State], size: int) -> tuple[bytes, ...]:
@@ -156,14 +186,12 @@ def as_numbers(fields: Sequence[bytes], states: Sequence[State], size: int) -> t
 
 
 def patches(states: Sequence[State]) -> list[Patch]:
-    """The words to write on each call: `SEED`'s address stands for the seed, `OFFSET`'s for the
-    generator's offset.
-    """
+    """The words to write on each call: a block's address stands for its number."""
     found: list[Patch] = []
     for state in states:
-        found.append(Patch(state.node, state.field, state.place, SEED, 0))
+        found.append(Patch(state.node, state.field, state.place, state.seed, 0))
         where = state.place + WORD
-        found.append(Patch(state.node, state.field, where, OFFSET, state.intragraph))
+        found.append(Patch(state.node, state.field, where, state.offset, state.intragraph))
     return found
 
 

@@ -8,7 +8,7 @@ them, and launch; nothing is copied.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, MutableSequence, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import torch
@@ -16,13 +16,14 @@ import torch
 from .disposal import Handles
 from .driver import Driver
 from .errors import DriverError
-from .outputs import Allocate, Fixed, Fresh, OfInput, OutputPlan
+from .outputs import Allocate, Drawn, Fixed, Fresh, OfInput, OutputPlan, Undefined
 from .parameters import Block, PatchPlan
 from .philox import OFFSET, SEED, Draw, Generator
 from .submission import make_submission
 from .templates import NodeTemplates
 
 CLASS_MASK = 255
+_ALL_BITS = (1 << 64) - 1
 _FIRST_WINDOW = 2
 _WINDOW_GROWTH = 4
 _WORTH_SETTLING = 4
@@ -106,12 +107,13 @@ class Replay:
         keep: Any,
         discard: Callable[[Handles], None],
         draw: Draw | None = None,
+        numbers: Sequence[int] = (),
     ) -> None:
         """`inputs` maps an argument's index to (alignment class at capture, whether it stayed put
         so far); `scalars` are the other arguments' (index, value); `shapes` the (index, size,
         strides) of tensors that have to be compared on each call; `keep` is whatever the kernels
         need to stay loaded; `discard` takes handles that the GPU may still be using; `draw` takes a
-        launch's random numbers.
+        launch's random numbers; `numbers` are arguments that hold one, on the CPU.
         """
         self._driver = driver
         self._platform = platform
@@ -141,7 +143,11 @@ class Replay:
         ]
         self._discard = discard
         self._draw = draw
-        self._random = (slots[SEED], slots[OFFSET]) if draw is not None else (0, 0)
+        self._random = (slots.get(SEED), slots.get(OFFSET))
+        self._numbers = [
+            (i, slots[block]) for i in numbers if (block := Block("number", i)) in slots
+        ]
+        self._returned = [o for o in outputs.outputs if isinstance(o, Drawn)]
         # Nodes updated since the executable was made, before and in the current window of launches.
         self._loose: set[int] = set()
         self._window_start = 0
@@ -233,18 +239,27 @@ class Replay:
             made.append(tensor)
             if place is not None:
                 addresses[place] = tensor.data_ptr()
-        if self._draw is not None:
-            seed, offset = self._random
-            addresses[seed], addresses[offset] = self._draw.take()
+        for index, slot in self._numbers:
+            addresses[slot] = args[index].item() & _ALL_BITS
+        drawn = self._take(addresses) if self._draw is not None else (0, 0)
         code = self._submission.launch(stream)
         if code:
             self._raise(code)
         self.launches += 1
-        results = self._results(args, made)
+        results = self._results(args, made, drawn)
         args.clear()
         if self.launches >= self._settle_at:
             self._settle_nodes()
         return results
+
+    def _take(self, addresses: MutableSequence[int]) -> tuple[int, int]:
+        """Draw for this launch: (seed, offset)."""
+        assert self._draw is not None
+        drawn = self._draw.take()
+        for slot, number in zip(self._random, drawn, strict=True):
+            if slot is not None:
+                addresses[slot] = number
+        return drawn
 
     def _raise(self, code: int) -> NoReturn:
         if self._draw is not None:
@@ -293,9 +308,12 @@ class Replay:
         self._loose.clear()
         self._submission.bind(executable)
 
-    def _results(self, args: list[Any], made: list[torch.Tensor]) -> tuple[Any, ...]:
+    def _results(
+        self, args: list[Any], made: list[torch.Tensor], drawn: tuple[int, int]
+    ) -> tuple[Any, ...]:
         reinterpret = self._platform.reinterpret
         results: list[Any] = []
+        host = self._host_numbers(drawn) if self._returned else None
         for spec in self._outputs.outputs:
             if type(spec) is Fresh:
                 tensor = made[spec.storage]
@@ -307,9 +325,20 @@ class Replay:
                 if not spec.same:
                     source = reinterpret(source, spec.size, spec.stride, spec.offset)
                 results.append(source)
-            elif type(spec) is Fixed:
+            elif type(spec) is Fixed or type(spec) is Undefined:
                 results.append(spec.value)
+            elif host is not None:
+                results.append(next(host))
         return tuple(results)
+
+    def _host_numbers(self, drawn: tuple[int, int]) -> Iterator[torch.Tensor]:
+        """The CPU scalars among the outputs, in order; they share one piece of memory."""
+        seed, offset = drawn
+        seed = seed - (1 << 64) if seed >> 63 else seed
+        values = [seed if spec.seed else offset + spec.addend for spec in self._returned]
+        whole = torch.tensor(values, dtype=torch.int64)
+        for i in range(len(values)):
+            yield self._platform.reinterpret(whole, (), (), i)
 
     @property
     def closed(self) -> bool:

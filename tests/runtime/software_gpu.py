@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import torch
 
-from pygraph_rt import arena, capture, outputs, placeholders
+from pygraph_rt import arena, capture, drawing, outputs, placeholders
 from pygraph_rt.disposal import Disposal
 from pygraph_rt.driver import KernelNode, KernelParams
 from pygraph_rt.partition import Environment
@@ -311,14 +311,16 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
     patch.setattr(
         capture,
         "check_inputs",
-        lambda args, device: {i: a for i, a in enumerate(args) if isinstance(a, torch.Tensor)},
+        lambda args, device, numbers=(): {
+            i: a for i, a in enumerate(args) if isinstance(a, torch.Tensor) and i not in numbers
+        },
     )
     patch.setattr(capture, "_forget_workspaces", lambda: gpu.log.append(("forget workspaces",)))
     patch.setattr(capture, "_capture_stream", lambda driver, device: None)
     patch.setattr(
         capture, "_capture_graph", lambda run, stream, pool, device: gpu.record(run, pool)
     )
-    patch.setattr(capture, "_draw_into", gpu.draw_random)
+    patch.setattr(drawing, "draw_into", gpu.draw_random)
     patch.setattr(capture, "_move_off_placeholders", lambda driver, nodes, device: None)
     learn = partial(outputs.learn_outputs, device_type="cpu")
     patch.setattr(outputs, "learn_outputs", learn)

@@ -214,7 +214,7 @@ def test_states_become_what_the_ordinary_path_passes(
     filler = b"\x11\x22\x33\x44" * before
     nodes = [node(filler, filler + state(size, 4 * n) + filler) for n in draws]
     probe = philox.Probe(SEED, OFFSET, size, 0)
-    states = philox.find_states(nodes, probe)
+    states = philox.find_states(nodes, probe, {})
     assert [s.intragraph for s in states] == [4 * n for n in draws]
     for index, item in enumerate(nodes):
         own = [s for s in states if s.node == index]
@@ -238,4 +238,4 @@ def test_states_become_what_the_ordinary_path_passes(
 )
 def test_pointers_to_the_state_outside_of_one_are_refused(data: bytes) -> None:
     with pytest.raises(Unprovable, match="does not know"):
-        philox.find_states([node(data)], philox.Probe(SEED, OFFSET, 24, 0))
+        philox.find_states([node(data)], philox.Probe(SEED, OFFSET, 24, 0), {})

@@ -110,10 +110,33 @@ def test_code_that_does_not_repeat_itself_is_compared_by_its_own_spread() -> Non
         (a,) = args
         return (a + 1e-2,)
 
+    def poisoned(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        (a,) = noisy(args)
+        return (a.index_fill(0, torch.tensor([7]), float("nan")),)
+
     torch.manual_seed(0)
     first_call(noisy, noisy, [torch.randn(100_000)], frozenset(), [])
+    for wrong in (far, poisoned):
+        with pytest.raises(Unprovable):
+            first_call(noisy, wrong, [torch.randn(100_000)], frozenset(), [])
+
+
+def test_code_that_does_not_repeat_itself_may_write_to_its_inputs() -> None:
+    def noisy(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        (a,) = args
+        a.mul_(2).add_(1e-6 * torch.randn_like(a))
+        return (a + 1,)
+
+    def far(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        (a,) = args
+        return (a.mul_(2).add_(1e-2) + 1,)
+
+    torch.manual_seed(0)
+    first_call(noisy, noisy, [torch.randn(100_000)], frozenset({0}), [], repeat=True)
     with pytest.raises(Unprovable):
-        first_call(noisy, far, [torch.randn(100_000)], frozenset(), [])
+        first_call(noisy, far, [torch.randn(100_000)], frozenset({0}), [], repeat=True)
+    with pytest.raises(Unprovable):
+        first_call(noisy, noisy, [torch.randn(100_000)], frozenset({0}), [])
 
 
 @pytest.mark.parametrize(
