@@ -129,6 +129,7 @@ class Backend:
             info.dynamic,
             info.checked,
             info.numbers,
+            info.scalars,
         )
         if options.graphs == "auto":
             self._select(partition, function, info.device, entry)

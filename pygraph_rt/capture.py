@@ -38,7 +38,7 @@ class Recording:
     addresses.
 
     random: the random numbers that its kernels use, None when nothing is drawn; they are
-    parameters then. scalars: where it returned what the ordinary path returns as CPU scalars.
+    parameters then.
     """
 
     graph: torch.cuda.CUDAGraph
@@ -48,7 +48,6 @@ class Recording:
     raw: list[RawNode]
     placeholders: Placeholders
     random: drawing.Random | None
-    scalars: dict[int, int]
 
     def poisonable(self, device: int) -> list[torch.Tensor]:
         """All memory behind addresses that this capture used, as byte tensors."""
@@ -72,13 +71,10 @@ class Recording:
 
 
 class Captured(NamedTuple):
-    """A replay, the two recordings it was made from (to be closed once it was tried out), and the
-    output plan with everything in it explained.
-    """
+    """A replay, and the two recordings it was made from (to be closed once it was tried out)."""
 
     replay: Replay
     recordings: tuple[Recording, Recording]
-    plan: outputs.OutputPlan
 
 
 @cache
@@ -256,7 +252,6 @@ def _record(
         fakes = drawing.stand_ins(numbers)
         for i, tensor in fakes.items():
             fake[i] = tensor
-        scalars: dict[int, int] = {}
         placed = _placed(plan, places)
         allocator = outputs.PlacedAllocator(
             outputs.allocator_of(function),
@@ -270,7 +265,7 @@ def _record(
         code = outputs.with_allocator(function, allocator)
         target = drawing.probe_target(places) if random else None
         graph = _capture_graph(
-            lambda: _run_into(code, fake, plan, placed, scalars, target),
+            lambda: _run_into(code, fake, plan, placed, target),
             _capture_stream(driver, device),
             pool,
             device,
@@ -281,7 +276,7 @@ def _record(
         found = None
         if target is not None:
             raw, capture, found = drawing.read(driver, raw, capture, target.data_ptr(), fakes)
-        return Recording(graph, pool, segments, capture, raw, places, found, scalars)
+        return Recording(graph, pool, segments, capture, raw, places, found)
     except BaseException:
         if graph is not None:
             graph.reset()
@@ -302,19 +297,14 @@ def _run_into(
     fake: list[Any],
     plan: outputs.OutputPlan,
     placed: dict[int, torch.Tensor],
-    scalars: dict[int, int],
     target: torch.Tensor | None,
 ) -> None:
-    """Run the generated code, copy what library calls returned into the outputs' places, note where
-    `scalars` are, and draw a few random numbers into `target`.
+    """Run the generated code, copy what library calls returned into the outputs' places, and draw
+    a few random numbers into `target`.
     """
     results = code(list(fake))
     copied: set[int] = set()
-    for i, (spec, value) in enumerate(zip(plan.outputs, results, strict=True)):
-        if isinstance(spec, outputs.HostNumber):
-            scalars[i] = drawing.scalar_address(value)
-            if not scalars[i]:
-                raise outputs.cpu_result()
+    for spec, value in zip(plan.outputs, results, strict=True):
         if not isinstance(spec, outputs.Fresh):
             continue
         storage = plan.storages[spec.storage]
@@ -370,7 +360,7 @@ def capture(
     stays: frozenset[int],
     device: int,
     checked: Callable[[int], bool],
-    drawn: drawing.Draws,
+    drawn: outputs.Draws,
     numbers: frozenset[int],
     discard: Callable[[Handles], None],
 ) -> Captured:
@@ -399,9 +389,7 @@ def capture(
         )
         recordings.append(second)
         drawing.check(first.random, second.random, drawn.increment)
-        plan = drawing.explain_outputs(
-            plan, first.scalars, first.capture.nodes, first.random, drawn
-        )
+        drawing.check_outputs(plan, first.random)
         constants = outputs.constants_of(function)
         neighbours = Neighbours(arena.snapshot(), driver.memory_kind)
         patches = parameters.patch_plan(
@@ -433,7 +421,7 @@ def capture(
         )
         if neighbours.library:
             replay.only_stream = platform.stream(device)
-        return Captured(replay, (first, second), plan)
+        return Captured(replay, (first, second))
     except BaseException:
         for recording in recordings:
             recording.close()

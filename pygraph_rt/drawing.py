@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -15,8 +15,8 @@ from . import parameters, philox
 from .driver import Driver, KernelNode
 from .errors import Unprovable
 from .graph_nodes import without
-from .outputs import Drawn, HostNumber, Output, OutputPlan, Undefined
-from .parameters import WORD, Block, Node
+from .outputs import Drawn, OutputPlan
+from .parameters import Block
 from .placeholders import Placeholders
 from .templates import RawNode
 
@@ -32,22 +32,6 @@ class Random(NamedTuple):
     probe: philox.Probe
     node: int
     states: tuple[philox.State, ...]
-
-
-class Draws(NamedTuple):
-    """The default generator around an observed call: by how much the call moved it on, and what
-    its seed and offset were before.
-    """
-
-    increment: int = 0
-    seed: int = 0
-    offset: int = 0
-
-
-def ambiguous(plan: OutputPlan, drawn: Draws) -> bool:
-    """Whether a CPU scalar among the outputs could be the seed as well as an offset."""
-    scalars = any(isinstance(o, HostNumber) for o in plan.outputs)
-    return scalars and drawn.offset <= drawn.seed < drawn.offset + drawn.increment
 
 
 def probe_target(places: Placeholders) -> torch.Tensor:
@@ -123,56 +107,11 @@ def check(first: Random | None, second: Random | None, drawn: int) -> None:
         )
 
 
-def explain_outputs(
-    plan: OutputPlan,
-    addresses: Mapping[int, int],
-    nodes: Sequence[Node],
-    random: Random | None,
-    drawn: Draws,
-) -> OutputPlan:
-    """The plan with every CPU scalar explained: the seed or offset of a kernel's state, or
-    nothing. `addresses` says where a capture returned each one; `drawn` is what the observed call
-    drew.
-
-    Raises Unprovable for a scalar that is something else.
-    """
-    if not addresses:
-        return plan
-    explained: list[Output] = []
-    for i, spec in enumerate(plan.outputs):
-        if isinstance(spec, HostNumber):
-            spec = _explain(spec, addresses[i], nodes, random, drawn)
-        explained.append(spec)
-    return replace(plan, outputs=tuple(explained))
-
-
-def _explain(
-    spec: HostNumber,
-    address: int,
-    nodes: Sequence[Node],
-    random: Random | None,
-    drawn: Draws,
-) -> Output:
-    word = address.to_bytes(WORD, "little")
-    users = [i for i, node in enumerate(nodes) if any(word in data for data in node.fields)]
-    if not users:
-        return Undefined(torch.zeros((), dtype=torch.int64))
-    states = [s for s in random.states if s.node in users] if random else []
-    if len(users) == 1 and len(states) == 1:
-        addend = states[0].intragraph
-        found = [
-            Drawn(is_seed, addend)
-            for is_seed, value in ((True, drawn.seed), (False, drawn.offset + addend))
-            if value == spec.value % (1 << 64)
-        ]
-        if len(found) == 1:
-            return found[0]
-    raise Unprovable(
-        "it returns a CPU scalar that is a GPU tensor under capture, and neither the seed nor the "
-        "offset of random numbers; return it outside of the compiled region"
-    )
-
-
-def scalar_address(value: Any) -> int:
-    """Where a capture returned what the ordinary path returns as a CPU scalar; 0: on the CPU."""
-    return int(value.data_ptr()) if value.device.type != "cpu" and value.dim() == 0 else 0
+def check_outputs(plan: OutputPlan, random: Random | None) -> None:
+    """Raise Unprovable unless a kernel draws from every offset that is handed on."""
+    known = {s.intragraph for s in random.states} if random else set()
+    if any(isinstance(o, Drawn) and not o.seed and o.addend not in known for o in plan.outputs):
+        raise Unprovable(
+            "it returns an offset of random numbers that none of its kernels draws from; please "
+            "report this"
+        )

@@ -10,15 +10,18 @@ because a hit in it would skip the wrapping; the FX graph cache stays in use.
 from __future__ import annotations
 
 import contextlib
+import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
 
+from .outputs import Scalar
 from .placement import Placement, host_only, place
 from .placement_ops import STAY, TO_GPU
 from .reasons import Cut, splits
@@ -26,6 +29,12 @@ from .report import Region
 
 OLDEST, NEWEST = (2, 11), (2, 15)
 
+# Operators that return a seed and an offset, and where they take the dropout rate.
+_ATTENTIONS = {
+    "aten._scaled_dot_product_efficient_attention.default": 5,
+    "aten._efficient_attention_forward.default": 8,
+}
+_SEED, _OFFSET = 2, 3
 _ATTENTION_BACKWARDS = (
     "aten._scaled_dot_product_efficient_attention_backward.default",
     "aten._efficient_attention_backward.default",
@@ -40,6 +49,7 @@ class PartitionInfo:
     written: arguments that it may write to. device: index of its GPU. dynamic: shapes may differ
     between calls. checked: arguments whose shape nobody has compared before the call.
     numbers: arguments that may be CPU scalars, with a forward's seed or offset of random numbers.
+    scalars: the same for outputs.
     """
 
     def __init__(
@@ -50,6 +60,7 @@ class PartitionInfo:
         dynamic: bool,
         checked: frozenset[int],
         numbers: frozenset[int],
+        scalars: Mapping[int, Scalar],
     ) -> None:
         self.region = region
         self.written = written
@@ -57,6 +68,7 @@ class PartitionInfo:
         self.dynamic = dynamic
         self.checked = checked
         self.numbers = numbers
+        self.scalars = scalars
 
 
 class GraphInfo(NamedTuple):
@@ -73,6 +85,7 @@ class GraphInfo(NamedTuple):
     placement: Placement = Placement()
     cuts: tuple[Cut, ...] = ()
     seeds: frozenset[int] = frozenset()
+    scalars: Mapping[int, Scalar] = MappingProxyType({})
 
 
 def torch_version() -> tuple[int, int]:
@@ -252,7 +265,7 @@ def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
     if kwargs.get("is_inference"):
         return GraphInfo(name, source)
     if not kwargs.get("is_backward"):
-        return GraphInfo(f"{name} forward", source)
+        return GraphInfo(f"{name} forward", source, scalars=_scalars(graph))
     from torch._inductor.utils import get_donated_idxs
 
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
@@ -260,6 +273,23 @@ def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
     seeds = frozenset(i for i, node in enumerate(inputs) if _is_seed(node))
     donated = frozenset(get_donated_idxs() or ()) - seeds
     return GraphInfo(f"{name} backward", source, donated, tangents, seeds)
+
+
+def _scalars(graph: Any) -> dict[int, Scalar]:
+    """Outputs that are the seed or offset of a memory-efficient attention, which are CPU scalars
+    outside of captures.
+    """
+    (results,) = next(n for n in graph.graph.nodes if n.op == "output").args
+    found: dict[int, Scalar] = {}
+    for i, node in enumerate(results):
+        source = node.args[0] if getattr(node, "target", None) is operator.getitem else None
+        rate = _ATTENTIONS.get(str(getattr(source, "target", "")))
+        if source is None or rate is None or node.args[1] not in (_SEED, _OFFSET):
+            continue
+        given = source.args[rate] if len(source.args) > rate else source.kwargs.get("dropout_p", 0)
+        role: Scalar = "seed" if node.args[1] == _SEED else "offset"
+        found[i] = role if given else "nothing"
+    return found
 
 
 def _is_seed(node: Any) -> bool:
@@ -298,6 +328,7 @@ def wrap_partitions(
             dynamic,
             _arguments(inputs, graph.tangents),
             _arguments(inputs, graph.seeds),
+            _results(partition.output_index_mapping, graph.scalars),
         )
         wrappers.append(_wrapper(wrap, info))
     apply(wrappers)
@@ -311,6 +342,18 @@ def _is_dynamic(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride()))
     return isinstance(value, torch.SymInt)
+
+
+def _results(outputs: Sequence[Any], scalars: Mapping[int, Scalar]) -> dict[int, Scalar]:
+    """Scalars among the outputs of a partition; `outputs` says which output, or (torch 2.14) which
+    outputs, of the graph each one is.
+    """
+    found: dict[int, Scalar] = {}
+    for i, target in enumerate(outputs):
+        for j in target if isinstance(target, (list, tuple)) else [target]:
+            if j in scalars:
+                found[i] = scalars[j]
+    return found
 
 
 def _arguments(inputs: Sequence[int | None], chosen: Collection[int | None]) -> frozenset[int]:

@@ -10,16 +10,20 @@ copied into an output inside the graph.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from .errors import Unprovable
 
 ALLOCATE = "empty_strided_cuda"
 
+# What a CPU scalar among the outputs holds: the seed or the offset that an attention drew with, for
+# its backward, or nothing when it drew nothing.
+Scalar = Literal["seed", "offset", "nothing"]
 Sizes = tuple[int, ...]
 Allocate = Callable[[Sizes, Sizes, torch.dtype], torch.Tensor]
 
@@ -68,15 +72,6 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class HostNumber:
-    """An output: a CPU scalar, `value` on the observed call. Attention returns the seed and offset
-    that it drew with in this way; what it is exactly, a capture tells.
-    """
-
-    value: int
-
-
-@dataclass(frozen=True)
 class Drawn:
     """An output: the seed that a call drew with, or the offset, `addend` past the generator's, as a
     CPU scalar.
@@ -93,7 +88,16 @@ class Undefined:
     value: torch.Tensor
 
 
-Output = Fresh | OfInput | Fixed | HostNumber | Drawn | Undefined
+Output = Fresh | OfInput | Fixed | Drawn | Undefined
+
+
+class Draws(NamedTuple):
+    """The default generator around an observed call: by how much the call moved it on, and what
+    its offset was before.
+    """
+
+    increment: int = 0
+    offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -150,10 +154,12 @@ class AllocationTrace:
         self._allocate = allocate
         self.requests: list[tuple[Sizes, Sizes, torch.dtype]] = []
         self._owner: dict[int, int] = {}
+        self._storages: list[StorageWeakRef] = []
 
     def __call__(self, size: Sizes, stride: Sizes, dtype: torch.dtype) -> torch.Tensor:
         tensor = self._allocate(size, stride, dtype)
-        # A later allocation may reuse a dead storage's identity: the last one is the live one.
+        # Held weakly, a dead storage's identity is not given to memory of a library call.
+        self._storages.append(StorageWeakRef(tensor.untyped_storage()))  # type: ignore[no-untyped-call]
         self._owner[storage_id(tensor)] = len(self.requests)
         self.requests.append((tuple(size), tuple(stride), dtype))
         return tensor
@@ -221,9 +227,13 @@ def learn_outputs(
     inputs: Sequence[Any],
     constants: Sequence[torch.Tensor],
     trace: AllocationTrace,
+    scalars: Mapping[int, Scalar],
+    drawn: Draws,
     device_type: str = "cuda",
 ) -> OutputPlan:
-    """The output plan of one ordinary call. `inputs` are the tensors it was given, still alive.
+    """The output plan of one ordinary call. `inputs` are the tensors it was given, still alive;
+    `scalars` are outputs that may be CPU scalars, and what they hold; `drawn` is what the call
+    drew.
 
     Raises Unprovable for outputs that cannot be rebuilt: CPU tensors, sparse tensors, unknown
     objects.
@@ -231,14 +241,14 @@ def learn_outputs(
     storages: list[Storage] = []
     index: dict[int, int] = {}
     outputs: list[Output] = []
-    for value in results:
+    for i, value in enumerate(results):
         if value is None or isinstance(value, (int, float, bool)):
             outputs.append(Fixed(value))
             continue
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             raise Unprovable(f"it returns a {type(value).__name__} that is no dense tensor")
         if value.device.type != device_type:
-            outputs.append(_host_number(value))
+            outputs.append(_host_scalar(value, scalars.get(i), drawn))
             continue
         alias = _of_input(value, inputs)
         if alias is not None:
@@ -262,10 +272,12 @@ def cpu_result() -> Unprovable:
     )
 
 
-def _host_number(value: torch.Tensor) -> HostNumber:
-    if value.device.type != "cpu" or value.dtype is not torch.int64 or value.dim():
+def _host_scalar(value: torch.Tensor, role: Scalar | None, drawn: Draws) -> Output:
+    if role is None or value.device.type != "cpu" or value.dtype is not torch.int64 or value.dim():
         raise cpu_result()
-    return HostNumber(int(value))
+    if role == "nothing":
+        return Undefined(torch.zeros((), dtype=torch.int64))
+    return Drawn(role == "seed", 0 if role == "seed" else int(value) - drawn.offset)
 
 
 def without_undefined(

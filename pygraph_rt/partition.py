@@ -7,13 +7,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 
-from . import capture, drawing, outputs, philox, verification
+from . import capture, outputs, philox, verification
 from .disposal import Disposal
 from .driver import Driver
 from .errors import DriverError, Unprovable
@@ -34,7 +34,7 @@ class Variant:
     addresses: dict[int, int] = field(default_factory=dict)
     plan: outputs.OutputPlan | None = None
     requests: list[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]] = field(default_factory=list)
-    drawn: drawing.Draws = field(default_factory=drawing.Draws)
+    drawn: outputs.Draws = field(default_factory=outputs.Draws)
     replay: Replay | None = None
 
 
@@ -77,11 +77,14 @@ class Partition:
         dynamic: bool = False,
         checked: frozenset[int] = frozenset(),
         numbers: frozenset[int] = frozenset(),
+        scalars: Mapping[int, outputs.Scalar] | None = None,
     ) -> None:
         """`written`: arguments that the partition may write to. `device`: index of its GPU.
         `dynamic`: shapes may differ between calls; else only those of the arguments `checked` may.
-        `numbers`: arguments that may be CPU scalars, holding a seed or offset.
+        `numbers`: arguments that may be CPU scalars, holding a seed or offset of random numbers;
+        `scalars`: the same for outputs.
         """
+        self._scalars = scalars or {}
         self._numbers = numbers
         self._dynamic = dynamic
         self._checked = checked
@@ -220,14 +223,14 @@ class Partition:
             return self._function(args)
         inputs = list(args)
         generator = self._environment.platform.generator(self._device)
-        seed, before = generator.initial_seed(), generator.get_offset()
+        before = generator.get_offset()
         results = code(args)
         try:
-            variant.drawn = drawing.Draws(generator.get_offset() - before, seed, before)
+            variant.drawn = outputs.Draws(generator.get_offset() - before, before)
             constants = outputs.constants_of(self._function)
-            variant.plan = outputs.learn_outputs(results, inputs, constants, trace)
-            if drawing.ambiguous(variant.plan, variant.drawn):
-                return results  # the next call will have another offset
+            variant.plan = outputs.learn_outputs(
+                results, inputs, constants, trace, self._scalars, variant.drawn
+            )
         except Exception as error:  # the call has been made: its results are what counts
             self._decline(capture.reason_of(error))
             return results
@@ -272,7 +275,8 @@ class Partition:
         return self._try_out(variant, captured, args)
 
     def _try_out(self, variant: Variant, captured: capture.Captured, args: list[Any]) -> Any:
-        replay, recordings, plan = captured
+        replay, recordings = captured
+        assert variant.plan is not None
         accepted, given = False, len(args)
         try:
             if self._options.verify:
@@ -280,7 +284,7 @@ class Partition:
                 generator = self._environment.platform.generator(self._device)
                 with philox.SameNumbers(generator, variant.drawn.increment) as same:
                     verdict = verification.first_call(
-                        same.again(outputs.without_undefined(self._function, plan)),
+                        same.again(outputs.without_undefined(self._function, variant.plan)),
                         same.again(replay),
                         args,
                         self._written,

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from types import SimpleNamespace
 from typing import Any
 
@@ -176,6 +177,39 @@ def test_forward_and_backward_of_training_are_reached_and_told_apart() -> None:
     assert (forward.donated, forward.tangents) == (frozenset(), frozenset())
     assert len(backward.tangents) == 1
     assert backward.donated
+
+
+def attention_graph(rate: float) -> torch.fx.Graph:
+    """A forward that returns attention's results, and its seed and offset for the backward."""
+    graph = torch.fx.Graph()
+    q = graph.placeholder("primals_1")
+    made = graph.call_function(
+        torch.ops.aten._scaled_dot_product_efficient_attention.default, (q, q, q, None, True, rate)
+    )
+    parts = [graph.call_function(operator.getitem, (made, i)) for i in range(4)]
+    graph.output((parts[0], q, parts[3], parts[2]))
+    return graph
+
+
+@pytest.mark.parametrize(("rate", "roles"), [(0.1, ("offset", "seed")), (0.0, ("nothing",) * 2)])
+def test_a_forwards_seed_and_offset_are_known_as_such(rate: float, roles: tuple[str, str]) -> None:
+    found = inductor._scalars(SimpleNamespace(graph=attention_graph(rate)))
+    assert found == {2: roles[0], 3: roles[1]}
+    for outputs in ([3, None, 0], [[0, 3], [], [1]]):
+        assert inductor._results(outputs, found) == {0: roles[1]}
+
+
+def test_a_backwards_seed_and_offset_are_known_as_such() -> None:
+    graph = torch.fx.Graph()
+    inputs = [graph.placeholder(f"p{i}") for i in range(10)]
+    for node in inputs:
+        node.meta["val"] = torch.zeros(())
+    target = torch.ops.aten._scaled_dot_product_efficient_attention_backward.default
+    made = graph.call_function(target, (*inputs[:8], 0.1, [True] * 4))
+    graph.output((made, inputs[8]))
+    inputs[0].meta["val"] = torch.zeros(2, 2)
+    seeds = [i for i, node in enumerate(inputs) if inductor._is_seed(node)]
+    assert seeds == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_size_known_only_at_run_time_makes_a_graph_dynamic() -> None:

@@ -38,7 +38,9 @@ def learn(body: str, inputs: list[Any]) -> outputs.OutputPlan:
     trace = AllocationTrace(outputs.allocator_of(function))
     results = outputs.with_allocator(function, trace)(list(inputs))
     constants = [function.__globals__["constant"]]
-    return outputs.learn_outputs(results, inputs, constants, trace, "cpu")
+    return outputs.learn_outputs(
+        results, inputs, constants, trace, {}, outputs.Draws(), device_type="cpu"
+    )
 
 
 def test_an_output_is_traced_to_its_allocation_past_dead_intermediates() -> None:
