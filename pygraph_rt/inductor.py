@@ -272,7 +272,7 @@ def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
     tangents = frozenset(i for i, node in enumerate(inputs) if "tangents" in node.name)
     seeds = frozenset(i for i, node in enumerate(inputs) if _is_seed(node))
     donated = frozenset(get_donated_idxs() or ()) - seeds
-    return GraphInfo(f"{name} backward", source, donated, tangents, seeds)
+    return GraphInfo(f"{name} backward", source, donated, tangents, seeds=seeds)
 
 
 def _scalars(graph: Any) -> dict[int, Scalar]:
