@@ -92,7 +92,7 @@ def test_a_region_says_what_was_copied_and_what_was_left() -> None:
     seen: list[Any] = []
     graph = SimpleNamespace(
         recursively_apply_fns=lambda fns: [fn("partition") for fn in fns],
-        partition_maps=[SimpleNamespace(input_index_mapping=[0])],
+        partition_maps=[SimpleNamespace(input_index_mapping=[0], output_index_mapping=[])],
         device_types={"cuda"},
         device_idxs={0},
         mutated_input_idxs=set(),
