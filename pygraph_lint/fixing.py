@@ -11,6 +11,7 @@ from pathlib import Path
 from pygraph_lint.errors import SourceError
 from pygraph_lint.findings import Edit, Finding, Fix, Location
 from pygraph_lint.fixes.engine import apply
+from pygraph_lint.formatting import formatted
 from pygraph_lint.runner import ALWAYS, Runner, by_file
 from pygraph_lint.sources import Source, decode, split_lines, write_atomically
 
@@ -75,7 +76,19 @@ def mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
             runner.replace_content({path: old[path] for path in failed})
             found = runner.check(files)
         mended.findings = found
+    laid_out = {path: new for path in mended.after if (new := _laid_out(runner, mended, path))}
+    if laid_out:
+        mended.after |= laid_out
+        runner.replace_content(laid_out)
+        mended.findings = runner.check(files)
     return mended
+
+
+def _laid_out(runner: Runner, mended: Mended, path: Path) -> bytes | None:
+    """A mended file with its changed lines formatted as its project asks; None where as it is."""
+    source = runner.source(path)
+    text = formatted(path, decode(mended.before[path]).text, source.text)
+    return source.encode(text) if text != source.text else None
 
 
 Made = list[tuple[Finding, Fix]]

@@ -510,6 +510,38 @@ CASES = [
         lines("seen.append(«x»)", "return seen[-1]", head="x: torch.Tensor, seen"),
         lambda: (torch.ones(3), []),
     ),
+    # generator_registered
+    Case(
+        "generator_registered",
+        "graph",
+        "PG606",
+        lines(
+            "with torch.cuda.graph(torch.cuda.CUDAGraph()):",
+            "    «torch.rand(2, generator=g)»",
+            head="g",
+        ),
+    ),
+    Case(
+        "generator_registered",
+        "draws",
+        "PG606",
+        lines("with torch.cuda.graph(x):", "    «torch.rand(2, generator=g)»", head="x, g"),
+    ),
+    # stream_order
+    Case(
+        "stream_order",
+        "named",
+        "PG607",
+        lines("with «torch.cuda.stream(x())»:", "    pass"),
+    ),
+    Case(
+        "stream_order",
+        "only",
+        "PG607",
+        lines("with torch.no_grad(), «torch.cuda.stream(x)»:", "    pass"),
+    ),
+    Case("stream_order", "alone", "PG607", lines("with «torch.cuda.stream(x)»: pass")),
+    Case("stream_order", "order", "PG607", lines("with «torch.cuda.stream(x)»:", "    pass")),
     # backend_flags
     Case(
         "backend_flags",

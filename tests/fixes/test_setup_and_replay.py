@@ -286,3 +286,43 @@ def test_what_is_kept_of_a_graph_is_copied() -> None:
     assert torch.equal(second, torch.full((2,), 2.0))
     decline(before.replace("x: torch.Tensor", "x").replace(".add_", "[0]"), "PG601", "tensor")
     decline(before.replace("«x»", "«x + 1»"), "PG601", "no name")
+
+
+STREAMS = """
+    import torch
+
+
+    def main(x):
+        side = torch.cuda.Stream()
+        graph = torch.cuda.CUDAGraph()
+        generator = torch.Generator(device="cuda")
+        with torch.cuda.graph(graph):
+            y = x + 1
+{before}            with «torch.cuda.stream(side)»:
+                # beside
+                y = y * 2  # twice
+{after}        graph.replay()
+        return y
+    """
+FORK = "            side.wait_stream(torch.cuda.current_stream())\n"
+JOIN = "            torch.cuda.current_stream().wait_stream(side)\n"
+
+
+@pytest.mark.parametrize(("before", "after"), [("", ""), (FORK, ""), ("", JOIN)])
+def test_a_side_stream_is_ordered_with_the_capture(before: str, after: str) -> None:
+    text = STREAMS.replace("{before}", before).replace("{after}", after)
+    whole = STREAMS.replace("{before}", FORK).replace("{after}", JOIN)
+    expect(text, whole.replace("«", "").replace("»", ""), "PG607", "unsafe")
+
+
+def test_a_generator_is_registered_before_the_capture() -> None:
+    head = STREAMS.replace("{before}", "").replace("{after}", "").replace("«", "").replace("»", "")
+    before = head.replace("y = x + 1", "y = «torch.rand(2, generator=generator)»")
+    after = head.replace("y = x + 1", "y = torch.rand(2, generator=generator)").replace(
+        "        with torch.cuda.graph(graph):",
+        "        graph.register_generator_state(generator)\n        with torch.cuda.graph(graph):",
+    )
+    expect(before, after, "PG606", "unsafe")
+    decline(before.replace("=generator)»", "=generator[0])»"), "PG606", "no name")
+    outside = "import torch\n\ndef f(g):\n    return «torch.rand(2, generator=g)»\n"
+    decline(outside, "PG606", "not inside torch.cuda.graph")
