@@ -345,8 +345,9 @@ class Partition:
 
     def leave(self, reason: str) -> None:
         """Free the graphs and take the ordinary path until `use` says otherwise."""
-        self._plain = True
-        self._release()
+        with self._lock:  # not in the middle of another thread's capture
+            self._plain = True
+            self._release()
         self.region.decline(reason)
         self._environment.disposal.drain()
 
@@ -377,7 +378,7 @@ class Partition:
         self._active = None
         self.refresh()
         self._past_launches, self._past_patched = self.region.served, self.region.patched
-        for variant in self._variants.values():
+        for variant in list(self._variants.values()):
             if variant.replay is not None:
                 self._environment.disposal.add(variant.replay.detach())
                 variant.replay = None

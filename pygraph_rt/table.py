@@ -9,6 +9,10 @@ from typing import Any
 from .selection import GRAPH, PLAIN
 
 WIDTH = 100
+_OPEN = {
+    "observing": "watched: too few calls so far to tell whether a graph would pay",
+    "deciding": "graph and no graph take turns, until it is clear which is faster",
+}
 _HEAD = ("region", "state", "kernels", "calls", "graph ms", "no graph ms", "patched")
 
 
@@ -71,6 +75,8 @@ def details(region: Mapping[str, Any]) -> list[str]:
         said.append(f"{chosen}, because {region['choice_why']}")
     elif region["reason"]:
         said.append(_own_words(region))
+    elif region["state"] in _OPEN:
+        said.append(_OPEN[region["state"]])
     if region["graphs"]:
         said.append(_sizes(region))
     if region["host_values"]:

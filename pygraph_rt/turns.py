@@ -23,7 +23,8 @@ from .selection import GRAPH, PLAIN, SOME, Block, Choice
 if TYPE_CHECKING:
     from .entries import Entry, Selector
 
-_SETTLING_CYCLES = 8
+# How often the loop goes round until every region has its graph, or one of them has.
+_SETTLING_CYCLES, _MOST_SETTLING_CYCLES = 8, 64
 # A graph that is new is instantiated again after its second launch.
 _DROPPED, _DROPPED_AFTER_CAPTURE = 1, 3
 # So many calls in a row from another thread make that thread's loop the clock.
@@ -241,10 +242,11 @@ class Group:
 
     def _capturing(self, now: int) -> None:
         self._cycles += 1
-        members = self.members()
-        if self._cycles < _SETTLING_CYCLES and any(m.settled() is None for m in members):
+        found = [m.settled() for m in self.members()]
+        patience = _SETTLING_CYCLES if GRAPH in found else _MOST_SETTLING_CYCLES
+        if None in found and self._cycles < patience:
             return
-        if not any(m.settled() == GRAPH for m in members):
+        if GRAPH not in found:
             self._finish(None, frozenset())
             return
         self.phase = "comparing"
@@ -324,7 +326,10 @@ class Group:
         spread = choice.costs.get(choice.winner) if choice is not None else None
         self._reference = spread.median if spread else 0.0
         for member in members:
-            if choice is None or member.settled() != GRAPH:
+            settled = member.settled()
+            if settled is None and (choice is None or choice.winner == PLAIN):
+                member.leave("none of its calls could be captured while that was tried")
+            elif choice is None or settled != GRAPH:
                 member.use(True)  # what is declined stays so, with its own reason
             elif id(member) in kept:
                 member.use(True)

@@ -66,6 +66,13 @@ def test_a_reader_learns_why_a_region_runs_as_it_does() -> None:
     assert "2 calls without graph: another thread was preparing its graph" in text
 
 
+def test_a_region_that_is_open_says_what_it_waits_for() -> None:
+    region = Region("g")
+    assert "too few calls so far" in render([asdict(region)])
+    region.state = "deciding"
+    assert "take turns" in render([asdict(region)])
+
+
 def test_the_table_fits_a_terminal() -> None:
     wide = {**chosen(), "name": "graph 12/34 backward partition 10 of 12 and more", "served": 10**7}
     for line in render([wide, declined(), left()]).splitlines():

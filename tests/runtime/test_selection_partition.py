@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from pygraph_rt.decisions import Decisions
 from pygraph_rt.entries import Entry, Selector
@@ -97,8 +99,6 @@ def test_a_graph_that_is_slower_is_freed(
 def test_what_cannot_be_captured_is_left_with_its_own_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import torch
-
     machine = Machine(monkeypatch)
     machine.gpu.stray_pointer = torch.zeros(4)
     kept = selected(machine)
@@ -106,3 +106,35 @@ def test_what_cannot_be_captured_is_left_with_its_own_reason(
     assert kept.members()
     assert machine.region.choice == ""
     assert "device memory" in machine.region.reason
+
+
+def test_threads_that_call_while_it_is_decided_get_right_results(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine(monkeypatch)
+    slow_down(machine, monkeypatch, "launch", 1e-3)
+    kept = selected(machine)
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            state = machine.aligned()
+            for _ in range(150):
+                a = machine.aligned()
+                total = a + state
+                want = total * 0.5
+                result, _ = machine.partition([a, state])
+                assert torch.equal(result, total + want)
+                assert torch.equal(state, want)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    run(machine, 600)
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert kept.members()
+    assert machine.region.choice == PLAIN, (vars(kept.group), machine.region)
