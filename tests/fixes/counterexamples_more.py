@@ -40,6 +40,15 @@ class Model(torch.nn.Module):
 """
 
 
+def _constant(call: str) -> str:
+    """A model that makes a tensor in forward."""
+    return (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n\n    def forward(self, x: torch.Tensor):\n"
+        f"        t = «{call}»\n        return x * t\n\n\nforward = Model()\n"
+    )
+
+
 def _setup(*methods: str) -> str:
     return _SETUP.format(methods="\n".join(f"    {line}" for line in methods))
 
@@ -413,6 +422,44 @@ CASES = [
         lines("return «torch.tensor(n, dtype=x.dtype, device=x.device)»", head="x, n"),
         lambda: (torch.ones(2), 1e39),
         notes={"number": "yes"},
+    ),
+    # constant_buffer
+    Case(
+        "constant_buffer",
+        "plain",
+        "PG104",
+        _constant("torch.tensor([1.0, 2.0], requires_grad=True)"),
+        lambda: (torch.ones(2),),
+    ),
+    Case(
+        "constant_buffer",
+        "constant",
+        "PG104",
+        _constant("torch.tensor([1.0, x.numel()])"),
+    ),
+    Case(
+        "constant_buffer",
+        "fixed-dtype",
+        "PG104",
+        _constant("torch.tensor([1.0, 2.0], dtype=x.dtype)"),
+    ),
+    Case(
+        "constant_buffer",
+        "module",
+        "PG104",
+        _constant("torch.tensor([1.0, 2.0])").replace("(torch.nn.Module)", "(Base)"),
+    ),
+    Case(
+        "constant_buffer",
+        "joined",
+        "PG104",
+        _constant("torch.tensor([1.0, 2.0])").replace("return x * t", "return t.add_(x)"),
+    ),
+    Case(
+        "constant_buffer",
+        "follows",
+        "PG104",
+        _constant("torch.tensor([1.0, 2.0])"),
     ),
     # factory_gradient
     Case(
