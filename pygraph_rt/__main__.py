@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from . import driver, inductor, plot
+from . import decisions, driver, inductor, plot
 from .errors import DriverError, ReportError
 from .report import Report
 
@@ -31,6 +31,7 @@ def doctor() -> tuple[str, bool]:
         lines.append(f"allocator: {allocator}")
         if allocator != "native":
             reason = reason or f"graphs need the native allocator, this is {allocator}"
+    lines.append(f"remembered decisions: {decisions.folder()}")
     lines.append(f"graphs: no ({reason})" if reason else "graphs: yes")
     return "\n".join(lines), reason is None
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
-_WIDTH, _LEFT, _RIGHT = 860, 290, 90
+_WIDTH, _LEFT, _RIGHT = 860, 290, 150
 _BAR, _GAP, _TOP = 14, 22, 48
 _COLOURS = {"graph": "#2a6f97", "some graphs": "#74a892", "no graph": "#c58940"}
 
 
 def svg(regions: Sequence[Mapping[str, Any]]) -> str:
-    """Horizontal bars in milliseconds a call, medians with quartiles; what is in use is bold.
+    """Horizontal bars in milliseconds a call, medians with quartiles; what was chosen is bold.
 
     Regions that nothing was measured of have their state in words.
     """
@@ -27,7 +27,7 @@ def svg(regions: Sequence[Mapping[str, Any]]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{y}" '
         f'viewBox="0 0 {_WIDTH} {y}" font-family="sans-serif" font-size="12">',
         f'<rect width="{_WIDTH}" height="{y}" fill="white"/>',
-        _text(12, 24, "Milliseconds a call, median and quartiles; in use: bold", size=14),
+        _text(12, 24, "Milliseconds a call, median and quartiles; chosen: bold", size=14),
     ]
     return "\n".join([*head, *parts, "</svg>"]) + "\n"
 
@@ -40,8 +40,7 @@ def _region(region: Mapping[str, Any], y: int, scale: float) -> tuple[list[str],
         parts.append(_text(_LEFT, y + 11, _short(why, 80), colour="#555"))
         return parts, y + _BAR + _GAP
     for name, spread in candidates.items():
-        bold = name == region["choice"] or (region["choice"] == "graph" and name == "some graphs")
-        parts += _bar(name, spread, y, scale, bold)
+        parts += _bar(name, spread, y, scale, bold=name == region["choice"])
         y += _BAR + 4
     return parts, y + _GAP - 4
 

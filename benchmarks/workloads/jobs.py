@@ -66,6 +66,8 @@ class Child:
             start_new_session=True,
             env={
                 **os.environ,
+                # Each process decides for itself: others may have decided side by side.
+                "PYGRAPH_REMEMBER": "0",
                 "TORCHINDUCTOR_CACHE_DIR": str(task.cache),
                 "TORCHINDUCTOR_COMPILE_THREADS": str(compile_threads),
                 "TRITON_CACHE_DIR": str(task.cache / "triton"),
