@@ -16,7 +16,7 @@ from typing import Any
 # Addresses below this have a small upper half, as two neighbouring 32-bit numbers may have it.
 LOW = 4096 << 32
 # Padding in a parameter structure holds whatever was on the stack: the upper half of a host
-# pointer beside a small number is an address near a multiple of 4 GiB.
+# pointer beside a small number is an address just above a multiple of 4 GiB.
 _SMALL = 1 << 24
 _LOWER_HALF = (1 << 32) - 1
 _BLOCK_ALIGNMENT = 256
@@ -55,13 +55,11 @@ class Neighbours:
             return None
         if kind != "device":
             return f"{kind} memory"
+        if word >= LOW and word & _LOWER_HALF >= _SMALL:
+            return "device memory"
         if _containing(self._segments, word) is None:
-            if word >= LOW and word & _LOWER_HALF >= _SMALL:
-                return "device memory"
             self.library = True
             return None
-        if word >= LOW:
-            return "device memory"
         base = _containing(self._live, word)
         if base is None:
             return None

@@ -8,7 +8,8 @@ import pytest
 
 from pygraph_rt.neighbours import Neighbours
 
-HIGH, LOW = 0x7F12_0000_0000, 0x3_8880_0000
+HIGH, LOW = 0x7F12_4000_0000, 0x3_8880_0000
+HALF = 0x7F43_0000_0000  # half an address, beside a zero
 BLOCK = 1 << 20
 
 
@@ -56,6 +57,18 @@ def test_a_small_number_beside_half_an_address_is_noted() -> None:
     # Seen in a convolution of cuDNN: a 32, then padding, and device memory of the driver's there.
     assert ask(0x7F74_0000_0020) == (None, True)
     assert ask(0x7F74_0000_0000 + (1 << 24) - 4) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(0, None), (999, None), (256, "device memory"), ((1 << 24) + 1, "device memory")],
+)
+def test_half_an_address_that_falls_into_memory_in_use(number: int, expected: str | None) -> None:
+    # Seen in a reduction: padding beside a 0 and a 999, where a segment crosses a 4 GiB boundary.
+    blocks = [{"size": 1 << 26, "state": "active_allocated"}]
+    segment = {"address": HALF - 512, "total_size": 1 << 26, "blocks": blocks}
+    neighbours = Neighbours([segment], lambda address: "device")
+    assert (neighbours.owner(HALF + number), neighbours.library) == (expected, False)
 
 
 def test_a_low_word_in_memory_of_a_library_is_noted() -> None:

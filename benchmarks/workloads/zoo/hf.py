@@ -35,7 +35,8 @@ def build(class_name: str, config_name: str, setting: Setting, **sizes: Any) -> 
     transformers = package()
     config = getattr(transformers, config_name)(**sizes)
     for name, value in vars(config).items():
-        if "drop" in name and isinstance(value, float) and value > 0:
+        # A layer dropped with probability 0 is none: that test is the model's own.
+        if "drop" in name and isinstance(value, float) and (value or "layerdrop" not in name):
             setattr(config, name, _NEGLIGIBLE_DROPOUT)
     with torch.device(setting.device):
         model = getattr(transformers, class_name)(config)
