@@ -517,28 +517,6 @@ CASES = [
         "import random\n" + lines("return bool(«random.random()» < 2)"),
         lambda: (0,),
     ),
-    # mask_write
-    Case(
-        "mask_write",
-        "one-target",
-        "PG406",
-        lines("«x[x < 0]» = y = 5", "return x, y"),
-        lambda: (-torch.ones(3),),
-    ),
-    Case(
-        "mask_write",
-        "number",
-        "PG406",
-        lines("«x[x < 0]» = y", "return x", head="x, y"),
-        lambda: (-torch.ones(3), torch.arange(3.0)),
-    ),
-    Case(
-        "mask_write",
-        "own-mask",
-        "PG406",
-        lines("«x[y]» = 0", "return x", head="x, y"),
-        lambda: (torch.ones(3, 3), torch.tensor([True, False, False])),
-    ),
     # number_result
     Case(
         "number_result",
@@ -574,21 +552,6 @@ CASES = [
         "PG103",
         _helper("torch.tensor(len(x.shape))", "return x + span(x)"),
         lambda: (torch.ones((), dtype=torch.int32),),
-    ),
-    # item_arithmetic
-    Case(
-        "item_arithmetic",
-        "arithmetic",
-        "PG201",
-        lines("return x * 2, «x.sum().item()»"),
-        lambda: (torch.ones(3),),
-    ),
-    Case(
-        "item_arithmetic",
-        "promotion",
-        "PG201",
-        lines("return x * «y.item()»", head="x: torch.Tensor, y"),
-        lambda: (torch.ones(3, dtype=torch.int32), torch.ones((), dtype=torch.float64)),
     ),
     # host_function
     Case(

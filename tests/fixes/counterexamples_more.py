@@ -26,18 +26,10 @@ def _loop(*body: str) -> str:
     return _DROP.format(body="\n".join(f"            {line}" for line in body))
 
 
-_SETUP = """import torch
-
-
-class Part(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.scale = «torch.nn.Parameter(torch.ones(3))»
-
-
-class Model(torch.nn.Module):
-{methods}
-"""
+def _bounds(made: str) -> str:
+    """Slices bounded by what is made of a list."""
+    body = (f"ends = {made}", "for end in ends:", "    x[: «end»] += 1", "return x")
+    return lines(*body, head="x, sizes")
 
 
 def _constant(call: str) -> str:
@@ -49,13 +41,47 @@ def _constant(call: str) -> str:
     )
 
 
-def _setup(*methods: str) -> str:
-    return _SETUP.format(methods="\n".join(f"    {line}" for line in methods))
-
-
 _CHAIN = ("if «x.sum() > 0»:", "    x = x * 2")
 
+
 CASES = [
+    # mask_write
+    Case(
+        "mask_write",
+        "one-target",
+        "PG406",
+        lines("«x[x < 0]» = y = 5", "return x, y"),
+        lambda: (-torch.ones(3),),
+    ),
+    Case(
+        "mask_write",
+        "number",
+        "PG406",
+        lines("«x[x < 0]» = y", "return x", head="x, y"),
+        lambda: (-torch.ones(3), torch.arange(3.0)),
+    ),
+    Case(
+        "mask_write",
+        "own-mask",
+        "PG406",
+        lines("«x[y]» = 0", "return x", head="x, y"),
+        lambda: (torch.ones(3, 3), torch.tensor([True, False, False])),
+    ),
+    # item_arithmetic
+    Case(
+        "item_arithmetic",
+        "arithmetic",
+        "PG201",
+        lines("return x * 2, «x.sum().item()»"),
+        lambda: (torch.ones(3),),
+    ),
+    Case(
+        "item_arithmetic",
+        "promotion",
+        "PG201",
+        lines("return x * «y.item()»", head="x: torch.Tensor, y"),
+        lambda: (torch.ones(3, dtype=torch.int32), torch.ones((), dtype=torch.float64)),
+    ),
     # mask_copy
     Case(
         "mask_copy",
@@ -352,38 +378,6 @@ CASES = [
         "PG306",
         _loop("if «draw < p»:", "    continue", "# the layer", "x = layer(x)"),
     ),
-    # host_setup
-    Case(
-        "host_setup",
-        "one",
-        "PG511",
-        _setup(
-            "def first(self):",
-            "    self.part = Part()",
-            "",
-            "def second(self):",
-            "    self.part = Part()",
-            "",
-            "def forward(self, x):",
-            "    self.first()",
-            "    self.second()",
-            "    return x",
-        ),
-    ),
-    Case(
-        "host_setup",
-        "bare",
-        "PG511",
-        _setup(
-            "@torch.jit.unused",
-            "def first(self):",
-            "    self.part = Part()",
-            "",
-            "def forward(self, x):",
-            "    self.first()",
-            "    return x",
-        ),
-    ),
     # scalar_fill
     Case(
         "scalar_fill",
@@ -461,6 +455,34 @@ CASES = [
         "PG104",
         _constant("torch.tensor([1.0, 2.0])"),
     ),
+    # host_bounds
+    Case(
+        "host_bounds",
+        "bounds",
+        "PG407",
+        _bounds("torch.tensor(sizes)").replace("return x", "return x, ends"),
+        lambda: (torch.ones(3), [1, 2]),
+    ),
+    Case(
+        "host_bounds",
+        "once",
+        "PG407",
+        _bounds("torch.tensor(sizes)").replace("    for", "    ends = ends + 1\n    for"),
+    ),
+    Case(
+        "host_bounds",
+        "flat",
+        "PG407",
+        _bounds("torch.tensor(sizes).cumsum(1)"),
+        lambda: (torch.ones(3), [1, 2]),
+    ),
+    Case(
+        "host_bounds",
+        "plain",
+        "PG407",
+        _bounds("torch.tensor(sizes, dtype=torch.int8)"),
+        lambda: (torch.ones(3), [1.5]),
+    ),
     # factory_gradient
     Case(
         "factory_gradient",
@@ -503,103 +525,5 @@ CASES = [
         "PG206",
         "import math\n" + lines("return y * «math.sqrt(x.sum())»", head="x: torch.Tensor, y"),
         lambda: (torch.ones(3, dtype=torch.float64), torch.ones((), dtype=torch.float32)),
-    ),
-    # optimizer_capturable
-    Case(
-        "optimizer_capturable",
-        "one",
-        "PG603",
-        lines("a = torch.optim.Adam(x)", "a = torch.optim.SGD(x)", "«a.step()»"),
-    ),
-    Case(
-        "optimizer_capturable",
-        "optimizer",
-        "PG603",
-        "from mine import Adam\n" + lines("a = Adam(x)", "«a.step()»"),
-    ),
-    Case(
-        "optimizer_capturable",
-        "starred",
-        "PG603",
-        lines("a = torch.optim.Adam(x, **options)", "«a.step()»", head="x, options"),
-    ),
-    Case(
-        "optimizer_capturable",
-        "counted",
-        "PG603",
-        lines("a = torch.optim.Adam(x)", "«a.step()»"),
-    ),
-    # autocast_cache
-    Case(
-        "autocast_cache",
-        "positional",
-        "PG605",
-        lines("with «torch.autocast('cuda', None, True, True)»:", "    pass"),
-    ),
-    Case(
-        "autocast_cache",
-        "starred",
-        "PG605",
-        lines("with «torch.autocast('cuda', **x)»:", "    pass"),
-    ),
-    Case(
-        "autocast_cache",
-        "each-use",
-        "PG605",
-        lines("with «torch.autocast('cuda')»:", "    pass"),
-    ),
-    # kept_output
-    Case("kept_output", "tensor", "PG601", lines("seen.append(«x»)", head="x, seen")),
-    Case(
-        "kept_output",
-        "copy",
-        "PG601",
-        lines("seen.append(«x»)", "return seen[-1]", head="x: torch.Tensor, seen"),
-        lambda: (torch.ones(3), []),
-    ),
-    # generator_registered
-    Case(
-        "generator_registered",
-        "graph",
-        "PG606",
-        lines(
-            "with torch.cuda.graph(torch.cuda.CUDAGraph()):",
-            "    «torch.rand(2, generator=g)»",
-            head="g",
-        ),
-    ),
-    Case(
-        "generator_registered",
-        "draws",
-        "PG606",
-        lines("with torch.cuda.graph(x):", "    «torch.rand(2, generator=g)»", head="x, g"),
-    ),
-    # stream_order
-    Case(
-        "stream_order",
-        "named",
-        "PG607",
-        lines("with «torch.cuda.stream(x())»:", "    pass"),
-    ),
-    Case(
-        "stream_order",
-        "only",
-        "PG607",
-        lines("with torch.no_grad(), «torch.cuda.stream(x)»:", "    pass"),
-    ),
-    Case("stream_order", "alone", "PG607", lines("with «torch.cuda.stream(x)»: pass")),
-    Case("stream_order", "order", "PG607", lines("with «torch.cuda.stream(x)»:", "    pass")),
-    # backend_flags
-    Case(
-        "backend_flags",
-        "unnamed",
-        "PG519",
-        lines("with «torch.backends.cudnn.flags(enabled=False)» as seen:", "    return seen"),
-    ),
-    Case(
-        "backend_flags",
-        "flags",
-        "PG519",
-        lines("with «torch.backends.cudnn.flags(enabled=False)»:", "    return x.sin()"),
     ),
 ]

@@ -12,12 +12,16 @@ from pathlib import Path
 import pytest
 
 import pygraph_lint.fixes
-from tests.fixes import counterexamples, counterexamples_more
+from tests.fixes import counterexamples, counterexamples_capture, counterexamples_more
 from tests.fixes.counterexamples import Case
 from tests.fixes.equivalence import assert_same, module_of, run
 from tests.fixes.support import marked, offer
 
-CASES = [*counterexamples.CASES, *counterexamples_more.CASES]
+CASES = [
+    *counterexamples.CASES,
+    *counterexamples_more.CASES,
+    *counterexamples_capture.CASES,
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rewrite}-{case.precondition}")

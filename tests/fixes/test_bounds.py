@@ -1,0 +1,126 @@
+"""Offsets that only bound slices: kept Python numbers, run and compared."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fixes.equivalence import assert_same, breaks, compiled, module_of, run
+from tests.fixes.strategies import FEW
+from tests.fixes.support import decline, expect, marked
+
+PAIRS = {
+    "zipped": (
+        """
+        ends = torch.tensor(sizes).cumsum(-1)
+        starts = torch.tensor([0] + sizes[:-1]).cumsum(dim=0)
+        for start, end in zip(starts, ends):
+            x[«start»:end, start : end - 1] = 0
+        return x
+        """,
+        """
+        ends = list(itertools.accumulate(sizes))
+        starts = list(itertools.accumulate([0] + sizes[:-1]))
+        for start, end in zip(starts, ends):
+            x[start:end, start : end - 1] = 0
+        return x
+        """,
+    ),
+    "shifted": (
+        """
+        offsets = torch.tensor([0, *sizes]).cumsum(0)
+        parts = []
+        for start, end in zip(offsets[:-1], offsets[1:]):
+            parts.append(x[:, start:«end»].sum())
+        return parts
+        """,
+        """
+        offsets = list(itertools.accumulate([0, *sizes]))
+        parts = []
+        for start, end in zip(offsets[:-1], offsets[1:]):
+            parts.append(x[:, start:end].sum())
+        return parts
+        """,
+    ),
+    "indexed": (
+        """
+        stops = torch.tensor(sizes)
+        for i in range(len(sizes)):
+            x[: «stops[i]»] += 1
+        for stop in stops:
+            for row in range(stop - 1):
+                x[row] -= 1
+        return x
+        """,
+        """
+        stops = sizes
+        for i in range(len(sizes)):
+            x[: stops[i]] += 1
+        for stop in stops:
+            for row in range(stop - 1):
+                x[row] -= 1
+        return x
+        """,
+    ),
+}
+
+
+def _module(body: str, head: str = "import torch\n\n\n") -> str:
+    text = textwrap.indent(textwrap.dedent(body).strip(), "    ")
+    return f"{head}def forward(x, sizes):\n{text}\n"
+
+
+def _pair(name: str) -> tuple[str, str]:
+    before, after = PAIRS[name]
+    head = "import itertools\nimport torch\n\n\n" if "itertools" in after else "import torch\n\n\n"
+    return _module(before), _module(after, head)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_offsets_become_numbers(name: str) -> None:
+    before, after = _pair(name)
+    expect(before, after, "PG407", "safe")
+    old, new = module_of(marked(before)[0]).forward, module_of(after).forward
+    assert breaks(old, (torch.ones(4, 4), [1, 2])) > 0
+    assert breaks(new, (torch.ones(4, 4), [1, 2])) == 0
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@FEW
+@given(sizes=st.lists(st.integers(0, 3), max_size=3), size=st.integers(0, 5))
+def test_they_bound_the_same(name: str, sizes: list[int], size: int) -> None:
+    before, after = _pair(name)
+    old, new = module_of(marked(before)[0]).forward, module_of(after).forward
+    x = torch.arange(float(size * size)).reshape(size, size)
+    seen = run(old, (x, sizes))
+    assert_same(seen, run(new, (x, sizes)))
+    if seen.error is None:
+        assert_same(seen, run(compiled(new), (x, sizes)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("x[:, start:«end»]", "x[:, start:«end»] * end"),
+        ("return parts", "return parts, offsets"),
+        ("return parts", "return parts, offsets.sum()"),
+        ("return parts", "return parts, end"),
+        ("parts = []", "parts = [offsets[0] * 2]"),
+        ("parts = []", "offsets = offsets + 1"),
+        ("cumsum(0)", "cumsum(1)"),
+        ("cumsum(0)", "cumprod(0)"),
+        ("cumsum(0)", "cumsum(0, dtype=torch.int8)"),
+        ("*sizes])", "*sizes], device=x.device)"),
+        ("torch.tensor", "torch.as_tensor"),
+        ("zip(offsets[:-1], offsets[1:])", "enumerate(offsets)"),
+        ("for start, end in zip", "for start, end in map"),
+    ],
+)
+def test_other_offsets_stay(old: str, new: str) -> None:
+    before, _ = _pair("shifted")
+    assert old in before
+    decline(before.replace(old, new, 1), "PG407", "")
