@@ -23,14 +23,16 @@ PLAIN, GRAPH, SOME = "no graph", "graph", "some graphs"
 # Measured calls of a block; the one before them is dropped.
 CALLS = 7
 _SHORT_PERIOD_MS, _SHORT_CALLS = 0.25, 15
-MOST_FOURS = 8
+MOST_FOURS = 6
 # A difference below this (natural logarithm, about one per cent) does not decide.
 _MARGIN = 0.01
 _TIE = 0.02
 _LEAST_SPREAD = 0.005
-# Student's t for a two-sided 98 % interval, by number of fours; later ones use the last.
-_WIDTHS = {2: 15.0, 3: 5.0, 4: 4.0, 5: 3.5}
-_LAST_WIDTH = 3.0
+# Half widths of the interval in standard errors, by number of fours; later ones use the last. About
+# Student's t for 98 %, and wider, because each four is another chance to be fooled.
+_WIDTHS = {2: 15.0, 3: 7.0, 4: 5.5, 5: 4.5}
+_LAST_WIDTH = 4.0
+_LAST_LOOK = 0.8
 # One four is enough when the candidates differ by this many times what equal blocks differ by.
 _CLEAR = 3.0
 # Ending a four early: the second candidate is three times as fast, its blocks within a quarter.
@@ -135,7 +137,9 @@ def decide(blocks: Sequence[Block]) -> Choice | None:
     if not ratios:
         return _tie(blocks, first) if over else None
     middle, width = _interval(ratios, fours)
-    if abs(middle) - width > _MARGIN or (over and _agree(ratios, middle)):
+    if over:
+        width *= _LAST_LOOK
+    if abs(middle) - width > _MARGIN:
         return _won(blocks, first, middle)
     if over or abs(middle) + width < _TIE:
         return _tie(blocks, first)
@@ -173,9 +177,10 @@ def _interval(ratios: Sequence[float], fours: Sequence[Sequence[Block]]) -> tupl
     n = len(ratios)
     if n == 1:
         return middle, _CLEAR * _difference_within(fours[-1])
-    deviation = 1.4826 * statistics.median(abs(r - middle) for r in ratios)
-    # With few fours the median of deviations is easily too small by chance.
-    deviation = max(deviation, statistics.stdev(ratios) if n < 5 else 0.0, _LEAST_SPREAD)
+    usual = sorted(ratios, key=lambda r: abs(r - middle))
+    if n > 3:
+        usual.pop()  # one disturbed four does not count
+    deviation = max(statistics.stdev(usual), _LEAST_SPREAD)
     return middle, _WIDTHS.get(n, _LAST_WIDTH) * deviation / math.sqrt(n)
 
 
@@ -188,12 +193,6 @@ def _difference_within(four: Sequence[Block]) -> float:
             return math.inf
         found.append(abs(math.log(one.ms / other.ms)))
     return max(found)
-
-
-def _agree(ratios: Sequence[float], middle: float) -> bool:
-    """Whether a difference that is small against the noise is at least always on one side."""
-    same = sum(r * middle > 0 for r in ratios)
-    return abs(middle) > _MARGIN and same >= 0.8 * len(ratios)
 
 
 def _won(blocks: Sequence[Block], first: str, middle: float) -> Choice:

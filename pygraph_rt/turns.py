@@ -23,8 +23,9 @@ from .selection import GRAPH, PLAIN, SOME, Block, Choice
 if TYPE_CHECKING:
     from .entries import Entry, Selector
 
-# How often the loop goes round until every region has its graph, or one of them has.
-_SETTLING_CYCLES, _MOST_SETTLING_CYCLES = 8, 64
+# How often, and how long at least, the loop goes round until every region has its graph; more often
+# while none has. Another thread may take a while to make one.
+_SETTLING_CYCLES, _MOST_SETTLING_CYCLES, _SETTLING_NS = 8, 64, 1_000_000_000
 # A graph that is new is instantiated again after its second launch.
 _DROPPED, _DROPPED_AFTER_CAPTURE = 1, 3
 # So many calls in a row from another thread make that thread's loop the clock.
@@ -157,6 +158,7 @@ class Group:
         self._calls = 0
         self._inside_total = 0.0
         self._cycles = 0
+        self._capturing_since = 0
         self._now = self._measure(PLAIN, _DROPPED)
         self._pending: deque[_Measurement] = deque()
         self._blocks: list[Block] = []
@@ -236,7 +238,7 @@ class Group:
                 return
             self._pending.clear()
             self.phase = "capturing"
-            self._cycles = 0
+            self._cycles, self._capturing_since = 0, now
             self._watch(may_capture=True)
             self._use(self._with_graphs(GRAPH))
 
@@ -244,7 +246,8 @@ class Group:
         self._cycles += 1
         found = [m.settled() for m in self.members()]
         patience = _SETTLING_CYCLES if GRAPH in found else _MOST_SETTLING_CYCLES
-        if None in found and self._cycles < patience:
+        waited = now - self._capturing_since
+        if None in found and (self._cycles < patience or waited < _SETTLING_NS):
             return
         if GRAPH not in found:
             self._finish(None, frozenset())

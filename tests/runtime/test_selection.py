@@ -70,10 +70,30 @@ def test_clear_differences_are_seen_soon(
 @pytest.mark.parametrize("seed", range(10))
 def test_strong_noise_takes_longer_and_still_ends_right(seed: int) -> None:
     source = random.Random(seed)
-    choice, blocks = measure(noisy(1.3, 0.5, source), noisy(1.0, 0.5, source))
+    choice, blocks = measure(noisy(1.3, 0.25, source), noisy(1.0, 0.25, source))
     assert choice is not None
-    assert choice.winner == GRAPH
-    assert blocks <= 32
+    assert (choice.winner, choice.tie) == (GRAPH, False)
+    assert blocks <= 24
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.04])
+def test_equal_candidates_are_rarely_told_apart(noise: float) -> None:
+    differ = 0
+    for seed in range(200):
+        source = random.Random(seed)
+        choice, _ = measure(noisy(1.0, noise, source), noisy(1.0, noise, source))
+        assert choice is not None
+        differ += not choice.tie
+    assert differ <= 4
+
+
+@pytest.mark.parametrize("slower", [0.9, 1.1])
+def test_a_tenth_is_seen_through_moderate_noise(slower: float) -> None:
+    for seed in range(100):
+        source = random.Random(seed)
+        choice, _ = measure(noisy(1.0, 0.1, source), noisy(slower, 0.1, source))
+        assert choice is not None
+        assert choice.winner == (GRAPH if slower < 1 else PLAIN)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -45,6 +45,37 @@ def test_the_faster_is_chosen(
     assert part.served[-1] == (choice == GRAPH)
 
 
+NEVER = 10**6
+
+
+@pytest.mark.parametrize(
+    ("shape", "every", "choice"),
+    [
+        ({"kernels": 2, "kernel_us": 15.0}, 50, PLAIN),  # host bound, a graph is slower
+        ({"kernels": 2, "kernel_us": 60.0, "graph_gpu": 1.0}, 50, PLAIN),  # the GPU is the limit
+        ({"kernels": 2, "kernel_us": 15.0, "launch_us": 12.0, "graph_gpu": 1.0}, 50, PLAIN),  # tie
+        ({"kernels": 6, "kernel_us": 2.0}, 50, GRAPH),
+        ({"kernels": 200, "kernel_us": 6.0, "graph_gpu": 1.0}, 50, GRAPH),
+        ({"kernels": 200, "kernel_us": 6.0, "graph_gpu": 1.0}, NEVER, GRAPH),  # hidden by a queue
+        ({"kernels": 200, "kernel_us": 30.0, "graph_gpu": 0.998}, NEVER, PLAIN),
+        ({"kernels": 200, "kernel_us": 30.0, "graph_gpu": 1.05}, NEVER, PLAIN),
+    ],
+)
+def test_five_programs_choose_the_same_within_640_calls(
+    shape: dict[str, Any], every: int, choice: str
+) -> None:
+    """A loop with 30 us of its own work, which waits for the GPU now and then, or never."""
+    for seed in range(5):
+        machine = Machine(0.3, seed)
+        part = made(machine, **{"launch_us": 8.0, "graph_us": 25.0, **shape})
+        for i in range(640):
+            machine.spend(30.0)
+            part([])
+            if i % every == every - 1:
+                machine.synchronize()
+        assert part.choice == choice, (seed, part.region.choice_why)
+
+
 def test_a_group_switches_together_and_is_judged_by_the_whole_loop() -> None:
     machine = Machine(0.1)
     group = selector(machine)
