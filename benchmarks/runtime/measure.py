@@ -25,6 +25,7 @@ import pygraph_rt
 from benchmarks.runtime.workloads import WORKLOADS, ten_inputs
 
 Step = Callable[[list[torch.Tensor]], Any]
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @contextlib.contextmanager
