@@ -26,7 +26,6 @@ from benchmarks.runtime.workloads import WORKLOADS, ten_inputs
 
 Step = Callable[[list[torch.Tensor]], Any]
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @contextlib.contextmanager
