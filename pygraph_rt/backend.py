@@ -130,6 +130,7 @@ class Backend:
             info.checked,
             info.numbers,
             info.scalars,
+            info.donated,
         )
         if options.graphs == "auto":
             self._select(partition, function, info.device, entry)

@@ -13,12 +13,12 @@ import ctypes
 import gc
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
 
-from . import arena, drawing, outputs, parameters, philox
+from . import arena, drawing, lending, outputs, parameters, philox
 from .disposal import Handles
 from .driver import MEMCPY, MEMSET, Driver, MemcpyParams, MemsetParams
 from .errors import DriverError, Unprovable
@@ -237,6 +237,7 @@ def _record(
     device: int,
     random: bool,
     numbers: Sequence[int],
+    lendable: Sequence[int],
     reverse: bool,
 ) -> Recording:
     blocks = _requests(inputs, plan, random)
@@ -252,6 +253,9 @@ def _record(
         fakes = drawing.stand_ins(numbers)
         for i, tensor in fakes.items():
             fake[i] = tensor
+        lender = lending.Lender(partial(tensor_at, device=device))
+        for i in lendable:
+            lender.watch(fake[i])
         placed = _placed(plan, places)
         allocator = outputs.PlacedAllocator(
             outputs.allocator_of(function),
@@ -261,6 +265,7 @@ def _record(
                 for k, s in enumerate(plan.storages)
                 if s.allocation is not None and k in placed
             },
+            lender.take,
         )
         code = outputs.with_allocator(function, allocator)
         target = drawing.probe_target(places) if random else None
@@ -302,7 +307,7 @@ def _run_into(
     """Run the generated code, copy what library calls returned into the outputs' places, and draw
     a few random numbers into `target`.
     """
-    results = code(list(fake))
+    results = code(fake)  # emptied by the code, which then is the only one to hold its inputs
     copied: set[int] = set()
     for spec, value in zip(plan.outputs, results, strict=True):
         if not isinstance(spec, outputs.Fresh):
@@ -362,14 +367,16 @@ def capture(
     checked: Callable[[int], bool],
     drawn: outputs.Draws,
     numbers: frozenset[int],
+    donated: frozenset[int],
     discard: Callable[[Handles], None],
 ) -> Captured:
     """Capture `function` twice for these arguments and build its replay.
 
     `plan`, `requests` and `drawn` come from an ordinary call; `numbers` are arguments that are CPU
-    scalars there, with a forward's seeds and offsets; `stays` are arguments that have not moved so
-    far; `checked` says of which arguments a served call has to compare the shape; `discard` takes
-    handles that are no longer needed but may still be in use by the GPU.
+    scalars there, with a forward's seeds and offsets, `donated` those whose memory may be
+    overwritten; `stays` are arguments that have not moved so far; `checked` says of which arguments
+    a served call has to compare the shape; `discard` takes handles that are no longer needed but
+    may still be in use by the GPU.
     Raises Unprovable when the region cannot be proven right, and whatever the code raises under
     capture.
     """
@@ -378,14 +385,15 @@ def capture(
     inputs = check_inputs(args, device, numbers)
     hosts = sorted(i for i in numbers if i not in inputs)
     random = bool(drawn.increment or hosts)
+    lendable = [i for i in lending.lendable(args, donated) if i in inputs]
     recordings: list[Recording] = []
     try:
         first = _record(
-            driver, function, args, inputs, plan, requests, device, random, hosts, False
+            driver, function, args, inputs, plan, requests, device, random, hosts, lendable, False
         )
         recordings.append(first)
         second = _record(
-            driver, function, args, inputs, plan, requests, device, random, hosts, True
+            driver, function, args, inputs, plan, requests, device, random, hosts, lendable, True
         )
         recordings.append(second)
         drawing.check(first.random, second.random, drawn.increment)

@@ -49,7 +49,7 @@ class PartitionInfo:
     written: arguments that it may write to. device: index of its GPU. dynamic: shapes may differ
     between calls. checked: arguments whose shape nobody has compared before the call.
     numbers: arguments that may be CPU scalars, with a forward's seed or offset of random numbers.
-    scalars: the same for outputs.
+    scalars: the same for outputs. donated: arguments whose contents nobody reads after the call.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class PartitionInfo:
         checked: frozenset[int],
         numbers: frozenset[int],
         scalars: Mapping[int, Scalar],
+        donated: frozenset[int],
     ) -> None:
         self.region = region
         self.written = written
@@ -69,6 +70,7 @@ class PartitionInfo:
         self.checked = checked
         self.numbers = numbers
         self.scalars = scalars
+        self.donated = donated
 
 
 class GraphInfo(NamedTuple):
@@ -329,6 +331,7 @@ def wrap_partitions(
             _arguments(inputs, graph.tangents),
             _arguments(inputs, graph.seeds),
             _results(partition.output_index_mapping, graph.scalars),
+            _arguments(inputs, graph.donated) if len(maps) == 1 else frozenset(),
         )
         wrappers.append(_wrapper(wrap, info))
     apply(wrappers)

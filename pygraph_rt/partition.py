@@ -78,12 +78,15 @@ class Partition:
         checked: frozenset[int] = frozenset(),
         numbers: frozenset[int] = frozenset(),
         scalars: Mapping[int, outputs.Scalar] | None = None,
+        donated: frozenset[int] = frozenset(),
     ) -> None:
         """`written`: arguments that the partition may write to. `device`: index of its GPU.
         `dynamic`: shapes may differ between calls; else only those of the arguments `checked` may.
         `numbers`: arguments that may be CPU scalars, holding a seed or offset of random numbers;
-        `scalars`: the same for outputs.
+        `scalars`: the same for outputs. `donated`: arguments, also among `written`, whose contents
+        nobody reads after the call.
         """
+        self._donated = donated
         self._scalars = scalars or {}
         self._numbers = numbers
         self._dynamic = dynamic
@@ -265,6 +268,7 @@ class Partition:
                 (lambda i: True) if self._dynamic else self._checked.__contains__,
                 variant.drawn,
                 self._numbers,
+                self._donated,
                 environment.disposal.add,
             )
         except Exception as error:  # whatever it is, this call still has its ordinary path
@@ -289,7 +293,7 @@ class Partition:
                         args,
                         self._written,
                         poisoned,
-                        repeat=bool(self._checked),
+                        scratch=self._donated,
                     )
                 poisoned.clear()
                 self.region.note = verdict.note

@@ -110,9 +110,10 @@ def first_call(
     args: list[Any],
     written: frozenset[int],
     poisoned: Sequence[torch.Tensor],
-    repeat: bool = False,
+    scratch: frozenset[int] = frozenset(),
 ) -> Verdict:
-    """Run both paths and compare; `args` is emptied. `repeat`: keep one more copy of what may be
+    """Run both paths and compare; `args` is emptied. `scratch` are those of `written` whose
+    contents nobody reads afterwards. When there are some, one more copy is kept of what may be
     written to, so that code which gives other results each time can be told from a wrong graph.
 
     `served` returns None when it would not serve the call. Raises Unprovable when results differ
@@ -122,7 +123,7 @@ def first_call(
     try:
         copies = with_copies(args, written)
         kept = list(copies)
-        spare = with_copies(args, written) if repeat or not written else None
+        spare = with_copies(args, written) if scratch or not written else None
     except torch.OutOfMemoryError:
         torch.cuda.synchronize()
         outputs = served(list(args))
@@ -135,7 +136,8 @@ def first_call(
     expected = ordinary(args)
     args.clear()
     try:
-        _compare(ordinary, served, live, copies, kept, spare, expected, written, poisoned)
+        read = sorted(written - scratch)
+        _compare(ordinary, served, live, copies, kept, spare, expected, written, read, poisoned)
     except torch.OutOfMemoryError:
         note = "not compared with the ordinary path: too little memory for two sets of outputs"
         return Verdict(expected, note)
@@ -161,6 +163,7 @@ def _compare(
     spare: list[Any] | None,
     expected: Any,
     written: frozenset[int],
+    read: list[int],
     poisoned: Sequence[torch.Tensor],
 ) -> None:
     actual = served(copies)
@@ -171,12 +174,14 @@ def _compare(
             "the graph wrote to an address of its capture that is not known to be a pointer; "
             "please report this"
         )
-    left = [*expected, *(live[i] for i in sorted(written))]
-    right = [*actual, *(kept[i] for i in sorted(written))]
+    left = [*expected, *(live[i] for i in read)]
+    right = [*actual, *(kept[i] for i in read)]
     if all(same_bits(a, b) for a, b in zip(left, right, strict=True)):
         return
     if spare is not None:
-        spread = max(_spread(left, _repeat(ordinary, spare, written)) for _ in range(_REPEATS))
+        spread = max(
+            _spread(left, _repeat(ordinary, spare, written, read)) for _ in range(_REPEATS)
+        )
         if 0 < spread < _INFINITE and _spread(left, right) <= 4 * spread:
             return
     raise Unprovable(
@@ -185,8 +190,8 @@ def _compare(
     )
 
 
-def _repeat(ordinary: Run, spare: list[Any], written: frozenset[int]) -> list[Any]:
-    """The ordinary path once more: its outputs, and what it wrote to."""
+def _repeat(ordinary: Run, spare: list[Any], written: frozenset[int], read: list[int]) -> list[Any]:
+    """The ordinary path once more: its outputs, and what it wrote to that is read."""
     copies = with_copies(spare, written)
     kept = list(copies)
-    return [*ordinary(copies), *(kept[i] for i in sorted(written))]
+    return [*ordinary(copies), *(kept[i] for i in read)]

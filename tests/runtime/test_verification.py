@@ -121,22 +121,25 @@ def test_code_that_does_not_repeat_itself_is_compared_by_its_own_spread() -> Non
             first_call(noisy, wrong, [torch.randn(100_000)], frozenset(), [])
 
 
-def test_code_that_does_not_repeat_itself_may_write_to_its_inputs() -> None:
+def test_code_that_does_not_repeat_itself_may_write_to_what_it_was_lent() -> None:
     def noisy(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         (a,) = args
         a.mul_(2).add_(1e-6 * torch.randn_like(a))
-        return (a + 1,)
+        result = a + 1
+        a.random_()
+        return (result,)
 
     def far(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         (a,) = args
         return (a.mul_(2).add_(1e-2) + 1,)
 
     torch.manual_seed(0)
-    first_call(noisy, noisy, [torch.randn(100_000)], frozenset({0}), [], repeat=True)
+    lent = frozenset({0})
+    first_call(noisy, noisy, [torch.randn(100_000)], lent, [], scratch=lent)
     with pytest.raises(Unprovable):
-        first_call(noisy, far, [torch.randn(100_000)], frozenset({0}), [], repeat=True)
+        first_call(noisy, far, [torch.randn(100_000)], lent, [], scratch=lent)
     with pytest.raises(Unprovable):
-        first_call(noisy, noisy, [torch.randn(100_000)], frozenset({0}), [])
+        first_call(noisy, noisy, [torch.randn(100_000)], lent, [])
 
 
 @pytest.mark.parametrize(
