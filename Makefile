@@ -10,7 +10,7 @@ TORCH := torch==2.13.0
 TEST_JOBS ?= 2
 
 .PHONY: demo test test-long test-gpu lint format clean \
-	bench-lint bench-lint-truth bench-fix-models bench-rt bench-placement bench-selection memcheck \
+	bench-lint bench-lint-truth bench-fix-models bench-rt bench-training bench-placement bench-selection memcheck \
 	bench-workloads bench-report
 
 demo: $(VENV)/.ready
@@ -53,6 +53,9 @@ bench-placement:
 
 bench-selection:
 	$(PYTHON) -m benchmarks.runtime.selection $(ARGS)
+
+bench-training:
+	$(PYTHON) -m benchmarks.runtime.training $(ARGS)
 
 # Needs compute-sanitizer, from the CUDA toolkit.
 memcheck:

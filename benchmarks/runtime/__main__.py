@@ -30,9 +30,11 @@ MODES = ["default", "reduce-overhead", "pygraph"]
 ALONE = {"decode"}
 
 
-def run(arguments: list[str], cache: str, seconds: int) -> dict[str, Any]:
+def run(
+    arguments: list[str], cache: str, seconds: int, module: str = "benchmarks.runtime.measure"
+) -> dict[str, Any]:
     """One measurement's JSON, or what went wrong with it."""
-    command = [sys.executable, "-m", "benchmarks.runtime.measure", *arguments]
+    command = [sys.executable, "-m", module, *arguments]
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache}
     try:
         done = subprocess.run(
