@@ -254,9 +254,14 @@ def learn_outputs(
             continue
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             raise Unprovable(f"it returns a {type(value).__name__} that is no dense tensor")
-        if value.device.type != device_type:
-            outputs.append(_host_scalar(value, scalars.get(i), drawn))
+        if i in scalars and value.device.type == "cpu":
+            outputs.append(_host_scalar(value, scalars[i], drawn))
             continue
+        if value.device.type != device_type:
+            raise Unprovable(
+                "it returns a CPU tensor; return it outside of the compiled region, or move it to "
+                "the GPU"
+            )
         alias = _of_input(value, inputs)
         if alias is not None:
             outputs.append(alias)
@@ -272,16 +277,7 @@ def learn_outputs(
     return OutputPlan(tuple(storages), tuple(outputs), len(trace.requests))
 
 
-def cpu_result() -> Unprovable:
-    """The refusal of a region that returns a CPU tensor."""
-    return Unprovable(
-        "it returns a CPU tensor; return it outside of the compiled region, or move it to the GPU"
-    )
-
-
-def _host_scalar(value: torch.Tensor, role: Scalar | None, drawn: Draws) -> Output:
-    if role is None or value.device.type != "cpu" or value.dtype is not torch.int64 or value.dim():
-        raise cpu_result()
+def _host_scalar(value: torch.Tensor, role: Scalar, drawn: Draws) -> Output:
     if role == "nothing":
         return Undefined(torch.zeros((), dtype=torch.int64))
     return Drawn(role == "seed", 0 if role == "seed" else int(value) - drawn.offset)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -21,21 +20,9 @@ from .options import Options
 from .replay import Platform, Replay, alignment_class
 from .report import Region
 from .selection import GRAPH, PLAIN
+from .variants import Variant, Variants
 
 Function = Callable[[list[Any]], Any]
-
-
-@dataclass
-class Variant:
-    """What is known of calls that share a key: integers, shapes, alignments, global switches."""
-
-    calls: int = 0
-    threads: set[int] = field(default_factory=set)
-    addresses: dict[int, int] = field(default_factory=dict)
-    plan: outputs.OutputPlan | None = None
-    requests: list[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]] = field(default_factory=list)
-    drawn: outputs.Draws = field(default_factory=outputs.Draws)
-    replay: Replay | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +85,7 @@ class Partition:
         self._written = written
         self._device = device
         self._lock = threading.Lock()
-        self._variants: OrderedDict[Hashable, Variant] = OrderedDict()
+        self._variants = Variants(options.variants)
         self._active: Replay | None = None
         self._declined = False
         # On the ordinary path without another look: declined, or it is the ordinary path's turn.
@@ -178,9 +165,7 @@ class Partition:
         except Unprovable as error:
             self._decline(str(error))
             return self._ordinary(args, "declined")
-        variant = self._variant(key)
-        if variant is None:
-            return self._ordinary(args, f"more than {self._options.variants} kinds of calls")
+        variant = self._variants.find(key)
         if variant.replay is not None:
             self._active = variant.replay
             try:
@@ -191,9 +176,12 @@ class Partition:
                 return results
             return self._ordinary(args, "another stream, or inputs that changed during the call")
         here = threading.get_ident()
-        ready = variant.calls >= self._options.observe and here in variant.threads
-        if not ready:
+        wait = self._wait(variant, here)
+        if wait == "":
             return self._observe(variant, args, here)
+        if wait is not None:
+            variant.calls += 1
+            return self._ordinary(args, wait)
         if not self._may_capture:
             self.region.ordinary += 1
             return self._function(args)
@@ -204,14 +192,31 @@ class Partition:
         finally:
             self._environment.capturing.release()
 
-    def _variant(self, key: Hashable) -> Variant | None:
-        found = self._variants.get(key)
-        if found is None:
-            if len(self._variants) >= self._options.variants:
-                return None
-            found = self._variants[key] = Variant()
-        self._variants.move_to_end(key)
-        return found
+    def _wait(self, variant: Variant, thread: int) -> str | None:
+        """Why this call is too early for a capture, "" when it is to be observed; None when it is
+        not too early.
+        """
+        # A shape that comes up once or twice is not worth a graph.
+        wanted = max(self._options.observe, 2) if self._dynamic else self._options.observe
+        if variant.calls < wanted or thread not in variant.threads:
+            return ""
+        if self._variants.full() and variant.calls < self._variants.wanted():
+            return f"more than {self._options.variants} kinds of calls"
+        return None
+
+    def _make_room(self) -> None:
+        """Free the least recently used graph if there are as many as there may be."""
+        if not self._variants.full():
+            return
+        oldest = self._variants.swap()
+        assert oldest.replay is not None
+        self._past_launches += oldest.replay.launches
+        self._past_patched += oldest.replay.patched
+        if self._active is oldest.replay:
+            self._active = None
+        self._environment.disposal.add(oldest.replay.detach())
+        oldest.replay = None
+        self.region.graphs -= 1
 
     def _observe(self, variant: Variant, args: list[Any], thread: int) -> Any:
         """One ordinary call, watched: which allocations become outputs, and how many random
@@ -268,12 +273,11 @@ class Partition:
                 (lambda i: True) if self._dynamic else self._checked.__contains__,
                 variant.drawn,
                 self._numbers,
-                self._donated,
+                self._donated if variant.lend else frozenset(),
                 environment.disposal.add,
             )
         except Exception as error:  # whatever it is, this call still has its ordinary path
-            self._decline(capture.reason_of(error))
-            return self._ordinary(args, "declined")
+            return self._ordinary(args, self._give_up(variant, error))
         finally:
             self.region.capture_ms += (time.perf_counter() - started) * 1e3
         return self._try_out(variant, captured, args)
@@ -308,10 +312,10 @@ class Partition:
             ran = error.__cause__
             if given and not args and not isinstance(ran, verification.Ran):
                 raise  # the ordinary path itself failed: that is the caller's error
-            self._decline(capture.reason_of(error))
+            why = self._give_up(variant, error)
             if isinstance(ran, verification.Ran):
                 return ran.outputs
-            return self._ordinary(args, "declined")
+            return self._ordinary(args, why)
         finally:
             if accepted:
                 self._accept(variant, replay)
@@ -321,9 +325,20 @@ class Partition:
                 recording.close()
         return results
 
+    def _give_up(self, variant: Variant, error: Exception) -> str:
+        """Decline, or let the next call capture once more in a plainer way; why this call runs on
+        the ordinary path.
+        """
+        if variant.lend and self._donated:
+            variant.lend = False
+            return "captured again without memory that the call has done with"
+        self._decline(capture.reason_of(error))
+        return "declined"
+
     def _accept(self, variant: Variant, replay: Replay) -> None:
         if self._options.verify:
             replay.launches = replay.patched = 0  # the launch that was tried out served nobody
+        self._make_room()
         variant.replay = replay
         self._active = replay
         region = self.region
@@ -359,7 +374,7 @@ class Partition:
         """ "graph" or "no graph"; None while it has not been captured."""
         if self._declined:
             return PLAIN
-        served = any(v.replay is not None for v in list(self._variants.values()))
+        served = any(v.replay is not None for v in self._variants)
         return GRAPH if served else None
 
     # -- leaving
@@ -382,7 +397,7 @@ class Partition:
         self._active = None
         self.refresh()
         self._past_launches, self._past_patched = self.region.served, self.region.patched
-        for variant in list(self._variants.values()):
+        for variant in self._variants:
             if variant.replay is not None:
                 self._environment.disposal.add(variant.replay.detach())
                 variant.replay = None
@@ -405,11 +420,11 @@ class Partition:
         """Bring the region's counters up to date; they are kept where they cost nothing on a
         served call.
         """
-        replays = [v.replay for v in list(self._variants.values()) if v.replay is not None]
+        replays = [v.replay for v in self._variants if v.replay is not None]
         self.region.served = self._past_launches + sum(r.launches for r in replays)
         self.region.patched = self._past_patched + sum(r.patched for r in replays)
 
     def __del__(self) -> None:
-        for variant in self._variants.values():
+        for variant in self._variants:
             if variant.replay is not None:
                 self._environment.disposal.add(variant.replay.detach())

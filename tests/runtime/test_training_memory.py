@@ -36,9 +36,11 @@ def partition_0(args):
 class Backward:
     """A partition on a software GPU that gets a saved activation, a tangent and a parameter."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, lets_go: bool, donated: set[int]) -> None:
+    def __init__(
+        self, patch: pytest.MonkeyPatch, lets_go: bool, donated: set[int], **options: Any
+    ) -> None:
         self.gpu = SoftwareGpu()
-        environment = install(patch, self.gpu)
+        self.environment = install(patch, self.gpu)
         module = types.ModuleType("generated")
         module.__dict__.update(
             torch=torch,
@@ -51,8 +53,8 @@ class Backward:
         self.partition = Partition(
             module.__dict__["partition_0"],
             self.region,
-            Options(graphs="always"),
-            environment,
+            Options(**{"graphs": "always", **options}),
+            self.environment,
             frozenset(donated),
             0,
             donated=frozenset(donated),

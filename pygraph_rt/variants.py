@@ -1,0 +1,87 @@
+"""The kinds of calls that a region has seen, and which of them are worth a graph."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from . import outputs
+from .replay import Replay
+
+# Kinds of calls that are remembered without a graph, for each graph that a region may hold.
+_WATCHED = 8
+# Ordinary calls before a kind of call takes another one's graph away, for the first time.
+_WORTH_A_SWAP = 4
+
+
+@dataclass
+class Variant:
+    """What is known of calls that share a key: integers, shapes, alignments, global switches.
+
+    calls: ordinary ones, since the last graph. lend: whether a capture may put intermediates into
+    memory that the call has done with.
+    """
+
+    calls: int = 0
+    threads: set[int] = field(default_factory=set)
+    addresses: dict[int, int] = field(default_factory=dict)
+    plan: outputs.OutputPlan | None = None
+    requests: list[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]] = field(default_factory=list)
+    drawn: outputs.Draws = field(default_factory=outputs.Draws)
+    lend: bool = True
+    replay: Replay | None = None
+
+
+class Variants:
+    """Variants by key, the least recently used first.
+
+    At most `graphs` of them hold one. When there is no room, a kind of call has to come up often
+    before it takes the place of the least recently used one, and twice as often each time that has
+    happened: programs with more kinds of calls than graphs do not capture for ever.
+    """
+
+    def __init__(self, graphs: int) -> None:
+        self._graphs = graphs
+        self._items: OrderedDict[Hashable, Variant] = OrderedDict()
+        self._swaps = 0
+
+    def __iter__(self) -> Iterator[Variant]:
+        return iter(list(self._items.values()))
+
+    def find(self, key: Hashable) -> Variant:
+        """The variant of a key, new when it was never seen or is forgotten; it is now the most
+        recently used one.
+        """
+        found = self._items.get(key)
+        if found is None:
+            self._forget()
+            found = self._items[key] = Variant()
+        self._items.move_to_end(key)
+        return found
+
+    def _forget(self) -> None:
+        watched = [key for key, v in self._items.items() if v.replay is None]
+        if len(watched) >= _WATCHED * self._graphs:
+            del self._items[watched[0]]
+
+    def full(self) -> bool:
+        """Whether there are as many graphs as there may be."""
+        return sum(v.replay is not None for v in self._items.values()) >= self._graphs
+
+    def wanted(self) -> int:
+        """How many ordinary calls a variant needs before it may take another one's graph away."""
+        return int(_WORTH_A_SWAP << min(self._swaps, 32))
+
+    def swap(self) -> Variant:
+        """The variant whose graph has to go, with a new beginning for it."""
+        self._swaps += 1
+        oldest = next(v for v in self._items.values() if v.replay is not None)
+        oldest.calls = 0
+        return oldest
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._items.clear()

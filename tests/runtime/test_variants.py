@@ -1,0 +1,109 @@
+"""Which kinds of calls get a graph when there are more of them than graphs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from pygraph_rt.variants import Variants
+from tests.runtime.test_training_memory import Backward
+
+
+def graph() -> Any:
+    return SimpleNamespace()
+
+
+def test_the_least_recently_used_graph_goes_first() -> None:
+    variants = Variants(2)
+    for key in "ab":
+        variants.find(key).replay = graph()
+    assert variants.full()
+    variants.find("a")
+    assert variants.swap() is variants.find("b")
+
+
+def test_each_swap_asks_for_twice_as_many_calls() -> None:
+    variants = Variants(1)
+    variants.find("a").replay = graph()
+    asked = []
+    for _ in range(3):
+        asked.append(variants.wanted())
+        variants.swap()
+    assert asked == [4, 8, 16]
+
+
+def test_what_never_got_a_graph_is_forgotten_in_the_end() -> None:
+    variants = Variants(2)
+    variants.find("kept").replay = graph()
+    for key in range(100):
+        variants.find(key).calls = 1
+    assert len(list(variants)) == 17
+    assert variants.find("kept").replay is not None
+    assert variants.find(99).calls == 1
+    assert variants.find(0).calls == 0
+
+
+def calls(machine: Backward, *alignments: int) -> None:
+    """Calls whose saved tensor lies at the given alignments: kinds of calls of their own."""
+    plain = machine.fresh
+    for shift in alignments:
+        room = machine.gpu.allocate((1024,), (1,), torch.float32)
+
+        def shifted(room: torch.Tensor = room, shift: int = shift) -> torch.Tensor:
+            return room[shift : shift + 64].copy_(torch.randn(64))
+
+        machine.fresh = shifted if shift else plain  # type: ignore[method-assign]
+        machine.call()
+    machine.fresh = plain  # type: ignore[method-assign]
+
+
+def test_more_kinds_of_calls_than_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Backward(monkeypatch, True, set(), variants=1)
+    calls(machine, 0, 0, 0)
+    assert (machine.region.graphs, machine.region.state) == (1, "serving")
+    calls(machine, 16, 16, 16)
+    assert machine.region.misses == {"more than 1 kinds of calls": 2}
+    calls(machine, 16, 16, 16, 16)
+    machine.environment.disposal.drain()
+    assert machine.region.graphs == 1
+    assert len(machine.gpu.executables) == 1
+    machine.partition.refresh()
+    served = machine.region.served
+    calls(machine, *(4 * [0]), 16, 16)
+    machine.partition.refresh()
+    assert machine.region.served == served + 2
+    assert len(machine.gpu.executables) == 1
+
+
+def test_a_dynamic_shape_is_watched_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Backward(monkeypatch, True, set())
+    machine.partition._dynamic = True
+    calls(machine, 0, 0)
+    assert machine.region.graphs == 0
+    calls(machine, 0)
+    assert machine.region.graphs == 1
+
+
+def test_a_capture_that_lends_in_vain_is_made_again_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from pygraph_rt import capture
+    from pygraph_rt.errors import Unprovable
+
+    machine = Backward(monkeypatch, True, {0})
+    made = capture.capture
+
+    def picky(*arguments: Any) -> Any:
+        if arguments[-2]:
+            raise Unprovable("it may not lend")
+        return made(*arguments)
+
+    monkeypatch.setattr(capture, "capture", picky)
+    for _ in range(5):
+        machine.call()
+    machine.partition.refresh()
+    assert (machine.region.state, machine.region.served) == ("serving", 2)
+    assert machine.region.misses == {"captured again without memory that the call has done with": 1}
