@@ -231,7 +231,7 @@ def host(device: str, tiny: bool, lock: str) -> dict[str, Any]:
     }
 
 
-def _end_with_the_parent() -> None:
+def end_with_the_parent() -> None:
     """Leave nothing behind that would disturb the next measurement (on Linux)."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -239,7 +239,7 @@ def _end_with_the_parent() -> None:
 
 def main() -> None:
     """Run one measurement and print it."""
-    _end_with_the_parent()
+    end_with_the_parent()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["timing", "memory", "host"])
     parser.add_argument("--workload", default="bert")

@@ -23,7 +23,14 @@ import torch.nn.functional as F
 
 import pygraph_rt
 from benchmarks.runtime.__main__ import MODES, environment, run, write
-from benchmarks.runtime.measure import gpu_busy_ms, shown_regions, spread, synchronize, turn
+from benchmarks.runtime.measure import (
+    end_with_the_parent,
+    gpu_busy_ms,
+    shown_regions,
+    spread,
+    synchronize,
+    turn,
+)
 
 MODULE = "benchmarks.runtime.training"
 
@@ -232,6 +239,7 @@ def memory(name: str, mode: str, device: str, tiny: bool, cache: str) -> dict[st
 
 def one(given: argparse.Namespace) -> dict[str, Any]:
     """One measurement, in this process."""
+    end_with_the_parent()
     torch.set_float32_matmul_precision("high")
     if given.one == "timing":
         modes = given.modes.split(",")
