@@ -3,7 +3,9 @@
 for layer in layers:            for layer in layers:
     draw = torch.rand([])           draw = torch.rand([])
     if draw < p: continue           output = layer(x)
-    x = layer(x)                    x = torch.where((draw < p).to(x.device), x, output)
+    x = layer(x)                    if p > 0:
+                                        x = torch.where((draw < p).to(x.device), x, output)
+                                    else: x = output
 
 Takes ``continue`` and a flag (``drop = True``, then ``if not drop:``). Always unsafe: a dropped
 layer now draws its random numbers and gets zero gradients instead of none.
@@ -16,8 +18,9 @@ from typing import NamedTuple
 
 from pygraph_lint.fixes.conditions import joined, operands
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import assigned_values, loads
+from pygraph_lint.fixes.names import assigned_values, loads, pure
 from pygraph_lint.fixes.proposal import Declined, Proposal
+from pygraph_lint.fixes.random_skip import asked, drawn_operand
 from pygraph_lint.fixes.statements import line_span, one_line, shifted, written
 from pygraph_lint.fixes.tensors import used_as_tensor, visibly_tensor
 
@@ -141,6 +144,11 @@ def _rewrite(proposal: Proposal, skip: _Skip, name: str, parts: list[ast.expr]) 
         f"{name} = {use_torch(proposal)}.where(({comparison}).to({name}.device), {name}, {output})"
     )
     statics = [one_line(joined(source, parts[:-1], skip.branch.test))] if parts[1:] else []
+    found = drawn_operand(proposal, skip.branch.test)
+    if found is not None and pure(found[1]):
+        probability = source.segment(found[1])
+        if not asked(proposal, skip.branch.test, probability):
+            statics.append(f"{probability} > 0")
     lines = []
     if skip.outer is not None:
         statics.insert(0, _operand(source.segment(skip.outer.test), skip.outer.test))

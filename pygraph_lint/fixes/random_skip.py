@@ -24,7 +24,7 @@ def propose(proposal: Proposal) -> None:
     proposal.message = "Look at the draw only where the probability is not zero"
     statement = _comparing(proposal, proposal.statement)
     test = _test(statement)
-    part, probability = _drawn_operand(proposal, test) or (test, None)
+    part, probability = drawn_operand(proposal, test) or (test, None)
     if probability is None:
         raise Declined("not a comparison of a draw of torch.rand with a probability")
     proposal.need("pure", pure(probability), "the probability is computed by a call")
@@ -36,7 +36,7 @@ def propose(proposal: Proposal) -> None:
     drawn = not any(isinstance(side, ast.Call) and side is not probability for side in sides)
     proposal.safe_if("drawn", drawn, "without a probability nothing is drawn: other draws change")
     text = proposal.source.segment(probability)
-    proposal.need("done", not _asked(proposal, test, text), "the probability is looked at already")
+    proposal.need("done", not asked(proposal, test, text), "the probability is looked at already")
     start, _ = with_parentheses(proposal.source, part, statement if part is test else test)
     proposal.replace(start, start, f"{text} > 0 and ")
 
@@ -46,18 +46,18 @@ def _comparing(proposal: Proposal, statement: ast.stmt) -> ast.stmt:
     function = proposal.function
     if not isinstance(statement, ast.If) or function is None:
         return statement
-    if _drawn_operand(proposal, statement.test) is not None:
+    if drawn_operand(proposal, statement.test) is not None:
         return statement
     tested = {node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name)}
     for node in own_nodes(function):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             named = node.targets[0].id in tested
-            if named and _drawn_operand(proposal, _test(node)) is not None:
+            if named and drawn_operand(proposal, _test(node)) is not None:
                 return node
     return statement
 
 
-def _drawn_operand(proposal: Proposal, test: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+def drawn_operand(proposal: Proposal, test: ast.expr) -> tuple[ast.expr, ast.expr] | None:
     """The operand that compares a draw, and the probability it is compared with."""
     for part in operands(test):
         probability = _probability(proposal, part)
@@ -139,7 +139,8 @@ def _tested(above: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
     return isinstance(parent, ast.BoolOp) and _tested(above, parent)
 
 
-def _asked(proposal: Proposal, test: ast.expr, text: str) -> bool:
+def asked(proposal: Proposal, test: ast.expr, text: str) -> bool:
+    """Whether a condition compares a probability with a number besides the draw."""
     return any(
         isinstance(part, ast.Compare)
         and proposal.source.segment(part.left) == text

@@ -348,7 +348,7 @@ SKIPS = {
                     x,
                 )
                 # dropped
-                if self.training:
+                if self.training and self.p > 0:
                     x = torch.where((draw < self.p).to(x.device), x, output)
                 else:
                     x = output
@@ -365,7 +365,7 @@ SKIPS = {
         """
                 draw = torch.rand([])
                 output = layer(x)
-                if (self.training or self.p == 7):
+                if (self.training or self.p == 7) and self.p > 0:
                     x = torch.where((draw < self.p).to(x.device), x, output)
                 else:
                     x = output
@@ -386,7 +386,7 @@ SKIPS = {
                 if self.training or self.p == 7:
                     draw = torch.rand([])
                 output = layer(x)
-                if (self.training or self.p == 7) and self.p is not None:
+                if (self.training or self.p == 7) and self.p is not None and self.p > 0:
                     x = torch.where((draw < self.p).to(x.device), x, output)
                 else:
                     x = output
