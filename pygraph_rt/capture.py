@@ -98,7 +98,7 @@ def check_inputs(args: Sequence[Any], device: int, numbers: Collection[int] = ()
             continue
         if not isinstance(value, torch.Tensor):
             raise Unprovable(f"argument {i} is a {type(value).__name__}, which a graph cannot take")
-        if i in numbers and value.device.type == "cpu":
+        if i in numbers:
             continue
         if not value.is_cuda:
             raise Unprovable(
@@ -383,7 +383,7 @@ def capture(
     check_allocator()
     check_pool(device)
     inputs = check_inputs(args, device, numbers)
-    hosts = sorted(i for i in numbers if i not in inputs)
+    hosts = sorted(numbers)
     random = bool(drawn.increment or hosts)
     lendable = [i for i in lending.lendable(args, donated) if i in inputs]
     recordings: list[Recording] = []

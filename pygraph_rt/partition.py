@@ -145,7 +145,7 @@ class Partition:
         parts: list[Hashable] = [self._environment.platform.state()]
         for i, value in enumerate(args):
             if i in self._numbers:
-                parts.append(value.device.type)
+                parts.append("number")
             elif isinstance(value, torch.Tensor):
                 parts.append((value.shape, value.stride(), alignment_class(value.data_ptr())))
             elif value is None or isinstance(value, (int, float, bool)):
@@ -159,6 +159,8 @@ class Partition:
         return tuple(parts)
 
     def _prepare(self, args: list[Any]) -> Any:
+        if any(getattr(args[i], "is_cuda", False) for i in self._numbers):
+            return self._ordinary(args, "its seeds came from a graph of the caller's own")
         try:
             capture.check_inputs(args, self._device, self._numbers)
             key = self._key(args)

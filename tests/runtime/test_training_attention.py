@@ -165,6 +165,20 @@ def test_either_side_may_take_the_ordinary_path(machine: Machine) -> None:
         machine.compare(machine.functions[0], backward)
 
 
+def test_seeds_on_the_gpu_take_the_ordinary_path(machine: Machine) -> None:
+    _, backward = machine.partitions
+    for _ in range(4):
+        machine.compare(*machine.partitions)
+
+    class OnGpu(torch.Tensor):
+        is_cuda = True
+
+    out = torch.zeros(COUNT)
+    numbers = [torch.tensor(n).as_subclass(OnGpu) for n in (4, 9)]
+    backward([out, *numbers])
+    assert machine.regions[1].misses == {"its seeds came from a graph of the caller's own": 1}
+
+
 def test_an_offset_that_no_kernel_draws_from_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

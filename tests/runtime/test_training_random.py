@@ -13,10 +13,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pygraph_rt import philox
+from pygraph_rt import drawing, philox
 from pygraph_rt.errors import DriverError, Unprovable
 from pygraph_rt.options import Options
-from pygraph_rt.parameters import Node
+from pygraph_rt.parameters import AddressMap, Block, Capture, Node, Range
 from pygraph_rt.partition import Partition
 from pygraph_rt.report import Region
 from tests.runtime.software_gpu import COUNT, DRAWN, LAYOUTS, SoftwareGpu, install
@@ -226,6 +226,27 @@ def test_states_become_what_the_ordinary_path_passes(
         ordinary = struct.pack(LAYOUTS[size], seed, offset + 4 * draws[index], 0, False)
         assert bytes(fields[1]) == filler + ordinary + filler
         assert bytes(fields[0]) == filler
+
+
+@pytest.mark.parametrize("size", [24, 32])
+@pytest.mark.parametrize(
+    ("name", "in_graph", "refused"),
+    [("fmha_cutlassB_f32", 0, True), ("fmha_cutlassB_f32", 4, False), ("mm", 0, False)],
+)
+def test_an_attention_whose_state_stays_on_the_gpu_is_refused_by_name(
+    size: int, name: str, in_graph: int, refused: bool
+) -> None:
+    """Its forward would not fill it: that only happens with pointers to the generator's state."""
+    where = 0x7F11_0000_0000
+    held = state(size, in_graph, where + 512, where + 1024)
+    blocks = AddressMap([Range(where, 4096, Block("pool", 0))])
+    made = Capture((Node("kernel", name, (), (b"\0" * 8 + held,)),), frozenset(), blocks)
+    probe = philox.Probe(SEED, OFFSET, size, 0)
+    if refused:
+        with pytest.raises(Unprovable, match="activation checkpointing"):
+            drawing._check_handed_on(made, probe)
+    else:
+        drawing._check_handed_on(made, probe)
 
 
 @pytest.mark.parametrize(
