@@ -119,21 +119,9 @@ class Backend:
         entry: Entry,
     ) -> Partition:
         REGIONS.add(info.region)
-        partition = Partition(
-            function,
-            info.region,
-            options,
-            _environment(),
-            info.written,
-            info.device,
-            info.dynamic,
-            info.checked,
-            info.numbers,
-            info.scalars,
-            info.donated,
-        )
+        partition = Partition(function, info.region, options, _environment(), info.signature)
         if options.graphs == "auto":
-            self._select(partition, function, info.device, entry)
+            self._select(partition, function, info.signature.device, entry)
         with self._lock:
             self._partitions.add(partition)
         return partition

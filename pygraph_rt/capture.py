@@ -27,6 +27,7 @@ from .neighbours import Neighbours
 from .parameters import AddressMap, Block, Range
 from .placeholders import ALIGNMENT, Placeholders, Request, extent, tensor_at
 from .replay import Platform, Replay, alignment_class
+from .signature import Signature
 from .templates import NodeTemplates, RawNode
 
 Inputs = dict[int, torch.Tensor]
@@ -75,6 +76,36 @@ class Captured(NamedTuple):
 
     replay: Replay
     recordings: tuple[Recording, Recording]
+
+
+class Observed(NamedTuple):
+    """What an ordinary call showed: how outputs are made, every allocation, what was drawn, and
+    which arguments have not moved since.
+    """
+
+    plan: outputs.OutputPlan
+    requests: Sequence[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]]
+    drawn: outputs.Draws
+    stays: frozenset[int]
+
+
+class _Job(NamedTuple):
+    """What is captured, twice. `inputs` are the GPU tensors among `args`, `lendable` those that
+    lend their memory.
+    """
+
+    driver: Driver
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    inputs: Inputs
+    signature: Signature
+    observed: Observed
+    lendable: Sequence[int]
+
+    @property
+    def random(self) -> bool:
+        """Whether kernels take seeds and offsets."""
+        return bool(self.observed.drawn.increment or self.signature.numbers)
 
 
 @cache
@@ -227,39 +258,28 @@ def _settle_generator(device: int) -> None:
         graph.reset()
 
 
-def _record(
-    driver: Driver,
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    inputs: Inputs,
-    plan: outputs.OutputPlan,
-    requests: Sequence[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]],
-    device: int,
-    random: bool,
-    numbers: Sequence[int],
-    lendable: Sequence[int],
-    reverse: bool,
-) -> Recording:
-    blocks = _requests(inputs, plan, random)
+def _record(job: _Job, reverse: bool) -> Recording:
+    driver, device, plan = job.driver, job.signature.device, job.observed.plan
+    blocks = _requests(job.inputs, plan, job.random)
     places = Placeholders(driver, device, blocks[::-1] if reverse else blocks)
     with torch.cuda.device(device):
         pool = torch.cuda.MemPool()
     graph: torch.cuda.CUDAGraph | None = None
     try:
         fake = [
-            places.tensor(Block("input", i), a.shape, a.stride(), a.dtype) if i in inputs else a
-            for i, a in enumerate(args)
+            places.tensor(Block("input", i), a.shape, a.stride(), a.dtype) if i in job.inputs else a
+            for i, a in enumerate(job.args)
         ]
-        fakes = drawing.stand_ins(numbers)
-        for i, tensor in fakes.items():
-            fake[i] = tensor
+        numbers = drawing.stand_ins(sorted(job.signature.numbers))
+        for i, number in numbers.items():
+            fake[i] = number
         lender = lending.Lender(partial(tensor_at, device=device))
-        for i in lendable:
+        for i in job.lendable:
             lender.watch(fake[i])
         placed = _placed(plan, places)
         allocator = outputs.PlacedAllocator(
-            outputs.allocator_of(function),
-            requests,
+            outputs.allocator_of(job.function),
+            job.observed.requests,
             {
                 s.allocation: placed[k]
                 for k, s in enumerate(plan.storages)
@@ -267,8 +287,8 @@ def _record(
             },
             lender.take,
         )
-        code = outputs.with_allocator(function, allocator)
-        target = drawing.probe_target(places) if random else None
+        code = outputs.with_allocator(job.function, allocator)
+        target = drawing.probe_target(places) if job.random else None
         graph = _capture_graph(
             lambda: _run_into(code, fake, plan, placed, target),
             _capture_stream(driver, device),
@@ -280,7 +300,7 @@ def _record(
         raw, capture = read_graph(driver, graph.raw_cuda_graph(), AddressMap(ranges))
         found = None
         if target is not None:
-            raw, capture, found = drawing.read(driver, raw, capture, target.data_ptr(), fakes)
+            raw, capture, found = drawing.read(driver, raw, capture, target.data_ptr(), numbers)
         return Recording(graph, pool, segments, capture, raw, places, found)
     except BaseException:
         if graph is not None:
@@ -360,75 +380,36 @@ def capture(
     platform: Platform,
     function: Callable[..., Any],
     args: Sequence[Any],
-    plan: outputs.OutputPlan,
-    requests: Sequence[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]],
-    stays: frozenset[int],
-    device: int,
-    checked: Callable[[int], bool],
-    drawn: outputs.Draws,
-    numbers: frozenset[int],
-    donated: frozenset[int],
+    signature: Signature,
+    observed: Observed,
+    lend: bool,
     discard: Callable[[Handles], None],
 ) -> Captured:
     """Capture `function` twice for these arguments and build its replay.
 
-    `plan`, `requests` and `drawn` come from an ordinary call; `numbers` are arguments that are CPU
-    scalars there, with a forward's seeds and offsets, `donated` those whose memory may be
-    overwritten; `stays` are arguments that have not moved so far; `checked` says of which arguments
-    a served call has to compare the shape; `discard` takes handles that are no longer needed but
-    may still be in use by the GPU.
-    Raises Unprovable when the region cannot be proven right, and whatever the code raises under
-    capture.
+    `observed` comes from an ordinary call; `lend`: put intermediates into arguments that may be
+    overwritten; `discard` takes handles that are no longer needed but may still be in use by the
+    GPU. Raises Unprovable when the region cannot be proven right, and whatever the code raises
+    under capture.
     """
     check_allocator()
-    check_pool(device)
-    inputs = check_inputs(args, device, numbers)
-    hosts = sorted(numbers)
-    random = bool(drawn.increment or hosts)
-    lendable = [i for i in lending.lendable(args, donated) if i in inputs]
+    check_pool(signature.device)
+    inputs = check_inputs(args, signature.device, signature.numbers)
+    lendable = [i for i in lending.lendable(args, signature.donated) if i in inputs]
+    job = _Job(driver, function, args, inputs, signature, observed, lendable if lend else [])
     recordings: list[Recording] = []
     try:
-        first = _record(
-            driver, function, args, inputs, plan, requests, device, random, hosts, lendable, False
-        )
+        first = _record(job, reverse=False)
         recordings.append(first)
-        second = _record(
-            driver, function, args, inputs, plan, requests, device, random, hosts, lendable, True
-        )
+        second = _record(job, reverse=True)
         recordings.append(second)
-        drawing.check(first.random, second.random, drawn.increment)
-        drawing.check_outputs(plan, first.random)
-        constants = outputs.constants_of(function)
-        neighbours = Neighbours(arena.snapshot(), driver.memory_kind)
-        patches = parameters.patch_plan(
-            first.capture, second.capture, _statics(constants), neighbours.owner
-        )
         if not first.raw:
             raise Unprovable("it launches no GPU work")
-        draw = None
-        if first.random is not None:
-            words = [*patches.patches, *philox.patches(first.random.states)]
-            patches = parameters.PatchPlan(tuple(words), patches.nodes)
-            if drawn.increment:
-                draw = philox.Draw(platform.generator(device), drawn.increment)
-        replay = _build(
-            driver,
-            platform,
-            function,
-            args,
-            plan,
-            patches,
-            first,
-            inputs,
-            stays,
-            device,
-            checked,
-            draw,
-            hosts,
-            discard,
-        )
+        neighbours = Neighbours(arena.snapshot(), driver.memory_kind)
+        patches = _patches(job, first, second, neighbours)
+        replay = _build(job, platform, patches, first, discard)
         if neighbours.library:
-            replay.only_stream = platform.stream(device)
+            replay.only_stream = platform.stream(signature.device)
         return Captured(replay, (first, second))
     except BaseException:
         for recording in recordings:
@@ -436,22 +417,31 @@ def capture(
         raise
 
 
+def _patches(
+    job: _Job, first: Recording, second: Recording, neighbours: Neighbours
+) -> parameters.PatchPlan:
+    """The words of the first capture that a served call has to write."""
+    drawing.check(first.random, second.random, job.observed.drawn.increment)
+    drawing.check_outputs(job.observed.plan, first.random)
+    constants = outputs.constants_of(job.function)
+    plan = parameters.patch_plan(
+        first.capture, second.capture, _statics(constants), neighbours.owner
+    )
+    if first.random is None:
+        return plan
+    words = (*plan.patches, *philox.patches(first.random.states))
+    return parameters.PatchPlan(words, plan.nodes)
+
+
 def _build(
-    driver: Driver,
+    job: _Job,
     platform: Platform,
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    plan: outputs.OutputPlan,
     patches: parameters.PatchPlan,
     recording: Recording,
-    inputs: Inputs,
-    stays: frozenset[int],
-    device: int,
-    checked: Callable[[int], bool],
-    draw: philox.Draw | None,
-    numbers: Sequence[int],
     discard: Callable[[Handles], None],
 ) -> Replay:
+    driver, device, args = job.driver, job.signature.device, job.args
+    drawn = job.observed.drawn.increment
     tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
     clone = driver.clone_graph(recording.graph.raw_cuda_graph())
     executable = 0
@@ -477,17 +467,20 @@ def _build(
             clone,
             templates,
             patches,
-            plan,
+            job.observed.plan,
             arena.chunk_sizes(recording.segments, patches.patches),
-            {i: (alignment_class(t.data_ptr()), i in stays) for i, t in inputs.items()},
+            {
+                i: (alignment_class(t.data_ptr()), i in job.observed.stays)
+                for i, t in job.inputs.items()
+            },
             [(i, a) for i, a in enumerate(args) if not isinstance(a, torch.Tensor)],
-            outputs.allocator_of(function),
-            [(i, a.shape, a.stride()) for i, a in tensors if checked(i)],
+            outputs.allocator_of(job.function),
+            [(i, a.shape, a.stride()) for i, a in tensors if job.signature.may_change_shape(i)],
             device,
-            function,
+            job.function,
             discard,
-            draw,
-            numbers,
+            philox.Draw(platform.generator(device), drawn) if drawn else None,
+            sorted(job.signature.numbers),
         )
     except BaseException:
         if executable:

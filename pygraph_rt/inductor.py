@@ -26,6 +26,7 @@ from .placement import Placement, host_only, place
 from .placement_ops import STAY, TO_GPU
 from .reasons import Cut, splits
 from .report import Region
+from .signature import Signature
 
 OLDEST, NEWEST = (2, 11), (2, 15)
 
@@ -43,34 +44,11 @@ _ATTENTION_BACKWARDS = (
 WrapPartition = Callable[[Callable[..., Any], "PartitionInfo"], Callable[..., Any]]
 
 
-class PartitionInfo:
-    """What is known of a partition when its code has been compiled.
+class PartitionInfo(NamedTuple):
+    """A partition whose code has been compiled: its place in reports, and what is known of it."""
 
-    written: arguments that it may write to. device: index of its GPU. dynamic: shapes may differ
-    between calls. checked: arguments whose shape nobody has compared before the call.
-    numbers: arguments that may be CPU scalars, with a forward's seed or offset of random numbers.
-    scalars: the same for outputs. donated: arguments whose contents nobody reads after the call.
-    """
-
-    def __init__(
-        self,
-        region: Region,
-        written: frozenset[int],
-        device: int,
-        dynamic: bool,
-        checked: frozenset[int],
-        numbers: frozenset[int],
-        scalars: Mapping[int, Scalar],
-        donated: frozenset[int],
-    ) -> None:
-        self.region = region
-        self.written = written
-        self.device = device
-        self.dynamic = dynamic
-        self.checked = checked
-        self.numbers = numbers
-        self.scalars = scalars
-        self.donated = donated
+    region: Region
+    signature: Signature
 
 
 class GraphInfo(NamedTuple):
@@ -323,16 +301,17 @@ def wrap_partitions(
         region.moving = _arguments(inputs, moving)
         if len(maps) > 1:
             region.cuts = [cut.to_dict() for cut in graph.cuts]
-        info = PartitionInfo(
-            region,
-            _arguments(inputs, {None, *written}),
-            devices[0],
-            dynamic,
-            _arguments(inputs, graph.tangents),
-            _arguments(inputs, graph.seeds),
-            _results(partition.output_index_mapping, graph.scalars),
-            _arguments(inputs, graph.donated) if len(maps) == 1 else frozenset(),
+        signature = Signature(
+            device=devices[0],
+            dynamic=dynamic,
+            written=_arguments(inputs, {None, *written}),
+            # What one partition has done with, another one may still need.
+            donated=_arguments(inputs, graph.donated) if len(maps) == 1 else frozenset(),
+            checked=_arguments(inputs, graph.tangents),
+            numbers=_arguments(inputs, graph.seeds),
+            scalars=_results(partition.output_index_mapping, graph.scalars),
         )
+        info = PartitionInfo(region, signature)
         wrappers.append(_wrapper(wrap, info))
     apply(wrappers)
 

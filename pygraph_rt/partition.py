@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from .options import Options
 from .replay import Platform, Replay, alignment_class
 from .report import Region
 from .selection import GRAPH, PLAIN
+from .signature import Signature
 from .variants import Variant, Variants
 
 Function = Callable[[list[Any]], Any]
@@ -59,31 +60,14 @@ class Partition:
         region: Region,
         options: Options,
         environment: Environment,
-        written: frozenset[int],
-        device: int,
-        dynamic: bool = False,
-        checked: frozenset[int] = frozenset(),
-        numbers: frozenset[int] = frozenset(),
-        scalars: Mapping[int, outputs.Scalar] | None = None,
-        donated: frozenset[int] = frozenset(),
+        signature: Signature,
     ) -> None:
-        """`written`: arguments that the partition may write to. `device`: index of its GPU.
-        `dynamic`: shapes may differ between calls; else only those of the arguments `checked` may.
-        `numbers`: arguments that may be CPU scalars, holding a seed or offset of random numbers;
-        `scalars`: the same for outputs. `donated`: arguments, also among `written`, whose contents
-        nobody reads after the call.
-        """
-        self._donated = donated
-        self._scalars = scalars or {}
-        self._numbers = numbers
-        self._dynamic = dynamic
-        self._checked = checked
+        self._signature = signature
         self._function = function
         self.region = region
         self._options = options
         self._environment = environment
-        self._written = written
-        self._device = device
+        self._device = signature.device
         self._lock = threading.Lock()
         self._variants = Variants(options.variants)
         self._active: Replay | None = None
@@ -144,7 +128,7 @@ class Partition:
     def _key(self, args: list[Any]) -> Hashable:
         parts: list[Hashable] = [self._environment.platform.state()]
         for i, value in enumerate(args):
-            if i in self._numbers:
+            if i in self._signature.numbers:
                 parts.append("number")
             elif isinstance(value, torch.Tensor):
                 parts.append((value.shape, value.stride(), alignment_class(value.data_ptr())))
@@ -159,10 +143,10 @@ class Partition:
         return tuple(parts)
 
     def _prepare(self, args: list[Any]) -> Any:
-        if any(getattr(args[i], "is_cuda", False) for i in self._numbers):
+        if any(getattr(args[i], "is_cuda", False) for i in self._signature.numbers):
             return self._ordinary(args, "its seeds came from a graph of the caller's own")
         try:
-            capture.check_inputs(args, self._device, self._numbers)
+            capture.check_inputs(args, self._device, self._signature.numbers)
             key = self._key(args)
         except Unprovable as error:
             self._decline(str(error))
@@ -199,7 +183,7 @@ class Partition:
         not too early.
         """
         # A shape that comes up once or twice is not worth a graph.
-        wanted = max(self._options.observe, 2) if self._dynamic else self._options.observe
+        wanted = max(self._options.observe, 2) if self._signature.dynamic else self._options.observe
         if variant.calls < wanted or thread not in variant.threads:
             return ""
         if self._variants.full() and variant.calls < self._variants.wanted():
@@ -239,7 +223,7 @@ class Partition:
             variant.drawn = outputs.Draws(generator.get_offset() - before, before)
             constants = outputs.constants_of(self._function)
             variant.plan = outputs.learn_outputs(
-                results, inputs, constants, trace, self._scalars, variant.drawn
+                results, inputs, constants, trace, self._signature.scalars, variant.drawn
             )
         except Exception as error:  # the call has been made: its results are what counts
             self._decline(capture.reason_of(error))
@@ -258,24 +242,15 @@ class Partition:
         environment.disposal.drain()
         self.region.note_inputs(args)
         started = time.perf_counter()
-        assert variant.plan is not None
-        stays = frozenset(
-            i for i, address in variant.addresses.items() if args[i].data_ptr() == address
-        )
         try:
             captured = capture.capture(
                 environment.driver,
                 environment.platform,
                 self._function,
                 args,
-                variant.plan,
-                variant.requests,
-                stays,
-                self._device,
-                (lambda i: True) if self._dynamic else self._checked.__contains__,
-                variant.drawn,
-                self._numbers,
-                self._donated if variant.lend else frozenset(),
+                self._signature,
+                variant.observed(args),
+                variant.lend,
                 environment.disposal.add,
             )
         except Exception as error:  # whatever it is, this call still has its ordinary path
@@ -297,9 +272,9 @@ class Partition:
                         same.again(outputs.without_undefined(self._function, variant.plan)),
                         same.again(replay),
                         args,
-                        self._written,
+                        self._signature.written,
                         poisoned,
-                        scratch=self._donated,
+                        scratch=self._signature.donated,
                     )
                 poisoned.clear()
                 self.region.note = verdict.note
@@ -331,7 +306,7 @@ class Partition:
         """Decline, or let the next call capture once more in a plainer way; why this call runs on
         the ordinary path.
         """
-        if variant.lend and self._donated:
+        if variant.lend and self._signature.donated:
             variant.lend = False
             return "captured again without memory that the call has done with"
         self._decline(capture.reason_of(error))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from . import outputs
+from .capture import Observed
 from .replay import Replay
 
 # Kinds of calls that are remembered without a graph, for each graph that a region may hold.
@@ -33,6 +35,12 @@ class Variant:
     drawn: outputs.Draws = field(default_factory=outputs.Draws)
     lend: bool = True
     replay: Replay | None = None
+
+    def observed(self, args: Sequence[Any]) -> Observed:
+        """What the last ordinary call showed, for a capture on `args`."""
+        assert self.plan is not None
+        stays = frozenset(i for i, a in self.addresses.items() if args[i].data_ptr() == a)
+        return Observed(self.plan, self.requests, self.drawn, stays)
 
 
 class Variants:

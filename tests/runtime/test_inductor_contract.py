@@ -70,8 +70,8 @@ def test_every_partition_is_wrapped_with_what_it_may_write_to(version: tuple[int
     graph = compiled(version, [[0, 1, 2], [None, 2, 0]])
     (first, a), (second, b) = wrapped(graph)
     assert (first, second) == ("partition 0", "partition 1")
-    assert (a.written, b.written) == (frozenset({2}), frozenset({0, 1}))
-    assert (a.device, a.dynamic) == (1, False)
+    assert (a.signature.written, b.signature.written) == (frozenset({2}), frozenset({0, 1}))
+    assert (a.signature.device, a.signature.dynamic) == (1, False)
     assert a.region.name == "graph 0/0 partition 1 of 2"
     assert graph.compiled_fn_runner.partitions[0] == ("wrapped", "partition 0")
 
@@ -155,8 +155,8 @@ def test_a_backward_may_write_to_what_it_was_given_and_its_tangents_are_compared
     info = GraphInfo("graph 0/0 backward", "", frozenset({1}), frozenset({3}))
     graph = compiled((2, 13), [[0, 1, 2, 3], [None, 3, 1]])
     (_, a), (_, b) = wrapped(graph, info=info)
-    assert (a.written, b.written) == (frozenset({1, 2}), frozenset({0, 2}))
-    assert (a.checked, b.checked) == (frozenset({3}), frozenset({1}))
+    assert (a.signature.written, b.signature.written) == (frozenset({1, 2}), frozenset({0, 2}))
+    assert (a.signature.checked, b.signature.checked) == (frozenset({3}), frozenset({1}))
 
 
 def test_forward_and_backward_of_training_are_reached_and_told_apart() -> None:
@@ -223,7 +223,7 @@ def test_a_size_known_only_at_run_time_makes_a_graph_dynamic() -> None:
     symbolic = mode.from_tensor(torch.ones(5), symbolic_context=context, source=ConstantSource("x"))
     ((_, fixed),) = wrapped(compiled((2, 13), [[0]]), [torch.ones(5)])
     ((_, dynamic),) = wrapped(compiled((2, 13), [[0]]), [symbolic])
-    assert (fixed.dynamic, dynamic.dynamic) == (False, True)
+    assert (fixed.signature.dynamic, dynamic.signature.dynamic) == (False, True)
 
 
 @pytest.mark.parametrize("version", ["2.10.1", "2.16.0a0+git", "3.0"])

@@ -16,6 +16,7 @@ from pygraph_rt.errors import DriverError
 from pygraph_rt.options import Options
 from pygraph_rt.partition import Environment, Partition
 from pygraph_rt.report import Region
+from pygraph_rt.signature import Signature
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
 BODY = """
@@ -54,8 +55,7 @@ class Machine:
             self.region,
             Options(**options),
             self.environment,
-            frozenset({1}),
-            0,
+            Signature(0, written=frozenset({1})),
         )
         self.state = self.aligned()
         self.expected_state = self.state.clone()

@@ -14,6 +14,7 @@ import torch
 from pygraph_rt.options import Options
 from pygraph_rt.partition import Partition
 from pygraph_rt.report import Region
+from pygraph_rt.signature import Signature
 from tests.runtime.software_gpu import COUNT, DRAWN, SoftwareGpu, _draw, install
 
 FORWARD = """
@@ -37,6 +38,8 @@ def partition_0(args):
     attention_backward(g, seed, offset, mask, buf0)
     return (buf0,)
 """
+
+SCALARS = {1: "offset", 3: "nothing", 4: "seed"}
 
 
 class Attention:
@@ -85,7 +88,9 @@ class Attention:
 class Machine:
     """Forward and backward partitions on a software GPU, and the functions behind them."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, new: bool) -> None:
+    def __init__(
+        self, patch: pytest.MonkeyPatch, new: bool, scalars: dict[int, Any] = SCALARS
+    ) -> None:
         self.gpu = SoftwareGpu()
         self.gpu.generator.new = new
         environment = install(patch, self.gpu)
@@ -93,10 +98,7 @@ class Machine:
         self.functions: list[Any] = []
         self.regions: list[Region] = []
         self.partitions: list[Partition] = []
-        extra: list[dict[str, Any]] = [
-            {"scalars": {1: "offset", 3: "nothing", 4: "seed"}},
-            {"numbers": frozenset({1, 2})},
-        ]
+        extra = [Signature(0, scalars=scalars), Signature(0, numbers=frozenset({1, 2}))]
         for body, given in zip((FORWARD, BACKWARD), extra, strict=True):
             module = types.ModuleType("generated")
             module.__dict__.update(
@@ -116,9 +118,7 @@ class Machine:
                     self.regions[-1],
                     Options(graphs="always"),
                     environment,
-                    frozenset(),
-                    0,
-                    **given,
+                    given,
                 )
             )
 
@@ -182,8 +182,7 @@ def test_seeds_on_the_gpu_take_the_ordinary_path(machine: Machine) -> None:
 def test_an_offset_that_no_kernel_draws_from_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    machine = Machine(monkeypatch, False)
-    machine.partitions[0]._scalars = {1: "offset", 3: "offset", 4: "seed"}
+    machine = Machine(monkeypatch, False, {**SCALARS, 3: "offset"})
     for _ in range(3):
         a = machine.gpu.allocate((COUNT,), (1,), torch.float32).zero_()
         machine.step(*machine.partitions, a)

@@ -15,6 +15,7 @@ from pygraph_rt.lending import Lender, Span, lendable, merged
 from pygraph_rt.options import Options
 from pygraph_rt.partition import Partition
 from pygraph_rt.report import Region
+from pygraph_rt.signature import Signature
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install, tensor_at
 
 BODY = """
@@ -55,9 +56,7 @@ class Backward:
             self.region,
             Options(**{"graphs": "always", **options}),
             self.environment,
-            frozenset(donated),
-            0,
-            donated=frozenset(donated),
+            Signature(0, written=frozenset(donated), donated=frozenset(donated)),
         )
         self.kept = self.fresh()
 

@@ -19,6 +19,7 @@ from pygraph_rt.options import Options
 from pygraph_rt.parameters import AddressMap, Block, Capture, Node, Range
 from pygraph_rt.partition import Partition
 from pygraph_rt.report import Region
+from pygraph_rt.signature import Signature
 from tests.runtime.software_gpu import COUNT, DRAWN, LAYOUTS, SoftwareGpu, install
 
 SEED, OFFSET = 0x7F00_1234_5000, 0x7F00_1234_5200
@@ -58,7 +59,7 @@ class Machine:
         self.function = module.__dict__["partition_0"]
         self.region = Region("graph 0/0 forward partition 1 of 1")
         self.partition = Partition(
-            self.function, self.region, Options(**options), self.environment, frozenset(), 0
+            self.function, self.region, Options(**options), self.environment, Signature(0)
         )
 
     def input(self) -> torch.Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from pygraph_rt.signature import Signature
 from pygraph_rt.variants import Variants
 from tests.runtime.test_training_memory import Backward
 
@@ -80,7 +81,7 @@ def test_more_kinds_of_calls_than_graphs(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_dynamic_shape_is_watched_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Backward(monkeypatch, True, set())
-    machine.partition._dynamic = True
+    machine.partition._signature = Signature(0, dynamic=True)
     calls(machine, 0, 0)
     assert machine.region.graphs == 0
     calls(machine, 0)
@@ -97,7 +98,8 @@ def test_a_capture_that_lends_in_vain_is_made_again_without(
     made = capture.capture
 
     def picky(*arguments: Any) -> Any:
-        if arguments[-2]:
+        *_, lend, _ = arguments
+        if lend:
             raise Unprovable("it may not lend")
         return made(*arguments)
 

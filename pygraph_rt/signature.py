@@ -1,0 +1,31 @@
+"""What compilation knows of a partition's arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .outputs import Scalar
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Sets hold positions among a partition's arguments.
+
+    device: index of its GPU. dynamic: shapes may differ between calls. written: may be written to.
+    donated: so may these (they are among `written`), and nobody reads them after the call. checked:
+    nobody has compared their shape before the call. numbers: may be CPU scalars, with the seed or
+    offset that a forward drew with. scalars: the same for results, by position.
+    """
+
+    device: int
+    dynamic: bool = False
+    written: frozenset[int] = frozenset()
+    donated: frozenset[int] = frozenset()
+    checked: frozenset[int] = frozenset()
+    numbers: frozenset[int] = frozenset()
+    scalars: Mapping[int, Scalar] = field(default_factory=dict)
+
+    def may_change_shape(self, argument: int) -> bool:
+        """Whether a served call has to compare an argument's shape and strides."""
+        return self.dynamic or argument in self.checked
