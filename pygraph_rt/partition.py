@@ -71,6 +71,7 @@ class Partition:
         self._lock = threading.Lock()
         self._variants = Variants(options.variants)
         self._active: Replay | None = None
+        self._by_integers: dict[tuple[Any, ...], Replay] = {}
         self._declined = False
         # On the ordinary path without another look: declined, or it is the ordinary path's turn.
         self._plain = False
@@ -93,6 +94,8 @@ class Partition:
         if replay is not None:
             try:
                 results = replay(args)
+                if results is None and replay.integers:
+                    results = self._other_shape(args, replay)
             except (DriverError, torch.OutOfMemoryError) as error:
                 return self._after_failure(error, args)
             if results is not None:
@@ -101,6 +104,19 @@ class Partition:
             self.region.ordinary += 1
             return self._function(args)
         return self._unserved(args)
+
+    def _other_shape(self, args: list[Any], active: Replay) -> Any:
+        """Results of the graph for these integers, or None; shapes that take turns need not be
+        looked up by all that makes a key.
+        """
+        integers = tuple([a for a in args if not isinstance(a, torch.Tensor)])
+        other = self._by_integers.get(integers)
+        if other is None or other is active:
+            return None
+        results = other(args)
+        if results is not None:
+            self._active = other
+        return results
 
     # -- the slow path
 
@@ -200,6 +216,8 @@ class Partition:
         self._past_patched += oldest.replay.patched
         if self._active is oldest.replay:
             self._active = None
+        if self._by_integers.get(oldest.replay.integers) is oldest.replay:
+            del self._by_integers[oldest.replay.integers]
         self._environment.disposal.add(oldest.replay.detach())
         oldest.replay = None
         self.region.graphs -= 1
@@ -317,7 +335,7 @@ class Partition:
             replay.launches = replay.patched = 0  # the launch that was tried out served nobody
         self._make_room()
         variant.replay = replay
-        self._active = replay
+        self._active = self._by_integers[replay.integers] = replay
         region = self.region
         deciding = self._watcher is not None and self._watcher.deciding
         region.state = "deciding" if deciding else "serving"
@@ -371,6 +389,7 @@ class Partition:
         self.region.decline(reason)
 
     def _release(self) -> None:
+        self._by_integers.clear()
         self._active = None
         self.refresh()
         self._past_launches, self._past_patched = self.region.served, self.region.patched

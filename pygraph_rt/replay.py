@@ -86,7 +86,8 @@ class Replay:
     integers, other global switches, a weaker alignment, another device current, a capture of the
     user's under way): the arguments are untouched then. Raises DriverError when the driver
     refuses; the graph must not be used again after that. `only_stream`, when set, is the one
-    stream that the graph may be launched on.
+    stream that the graph may be launched on. `integers` are the values of the arguments that are
+    no tensors.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class Replay:
         self._templates = templates
         self._outputs = outputs
         self._scalars = list(scalars)
+        self.integers = tuple(value for _, value in scalars)
         self._allocate = allocate
         self._shapes = list(shapes)
         self._device = device

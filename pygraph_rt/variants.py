@@ -24,7 +24,7 @@ class Variant:
     """What is known of calls that share a key: integers, shapes, alignments, global switches.
 
     calls: ordinary ones, since the last graph. lend: whether a capture may put intermediates into
-    memory that the call has done with.
+    memory that the call has done with. served: launches of its graph up to the last swap.
     """
 
     calls: int = 0
@@ -34,6 +34,7 @@ class Variant:
     requests: list[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]] = field(default_factory=list)
     drawn: outputs.Draws = field(default_factory=outputs.Draws)
     lend: bool = True
+    served: int = 0
     replay: Replay | None = None
 
     def observed(self, args: Sequence[Any]) -> Observed:
@@ -44,11 +45,12 @@ class Variant:
 
 
 class Variants:
-    """Variants by key, the least recently used first.
+    """Variants by key, the one that was looked up longest ago first.
 
     At most `graphs` of them hold one. When there is no room, a kind of call has to come up often
-    before it takes the place of the least recently used one, and twice as often each time that has
-    happened: programs with more kinds of calls than graphs do not capture for ever.
+    before it takes the place of the one that was served least since the last time, and twice as
+    often each time that has happened: programs with more kinds of calls than graphs do not capture
+    for ever.
     """
 
     def __init__(self, graphs: int) -> None:
@@ -86,9 +88,18 @@ class Variants:
     def swap(self) -> Variant:
         """The variant whose graph has to go, with a new beginning for it."""
         self._swaps += 1
-        oldest = next(v for v in self._items.values() if v.replay is not None)
-        oldest.calls = 0
-        return oldest
+        idle: Variant | None = None
+        fewest = 0
+        for variant in self._items.values():
+            if variant.replay is None:
+                continue
+            served = variant.replay.launches - variant.served
+            variant.served = variant.replay.launches
+            if idle is None or served < fewest:
+                idle, fewest = variant, served
+        assert idle is not None
+        idle.calls = idle.served = 0
+        return idle
 
     def clear(self) -> None:
         """Forget everything."""

@@ -13,17 +13,20 @@ from pygraph_rt.variants import Variants
 from tests.runtime.test_training_memory import Backward
 
 
-def graph() -> Any:
-    return SimpleNamespace()
+def graph(launches: int = 0) -> Any:
+    return SimpleNamespace(launches=launches)
 
 
-def test_the_least_recently_used_graph_goes_first() -> None:
-    variants = Variants(2)
-    for key in "ab":
-        variants.find(key).replay = graph()
+def test_the_graph_that_was_served_least_lately_goes_first() -> None:
+    variants = Variants(3)
+    for key, launches in {"a": 50, "b": 9, "c": 20}.items():
+        variants.find(key).replay = graph(launches)
     assert variants.full()
-    variants.find("a")
     assert variants.swap() is variants.find("b")
+    variants.find("b").replay = graph(3)
+    for key, launches in {"a": 52, "c": 24}.items():
+        variants.find(key).replay = graph(launches)
+    assert variants.swap() is variants.find("a")
 
 
 def test_each_swap_asks_for_twice_as_many_calls() -> None:
@@ -109,3 +112,41 @@ def test_a_capture_that_lends_in_vain_is_made_again_without(
     machine.partition.refresh()
     assert (machine.region.state, machine.region.served) == ("serving", 2)
     assert machine.region.misses == {"captured again without memory that the call has done with": 1}
+
+
+SIZED = """
+def partition_0(args):
+    n, a = args
+    args.clear()
+    buf0 = empty_strided_cuda((64,), (1,), torch.float32)
+    launch("halve", a, buf0)
+    for _ in range(n):
+        launch("halve", buf0, buf0)
+    return (buf0,)
+"""
+
+
+def test_shapes_that_take_turns_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Backward(monkeypatch, True, set())
+    partition = machine.partition
+    exec(SIZED, namespace := partition._function.__globals__)
+    partition._function = namespace["partition_0"]
+    partition._signature = Signature(0, dynamic=True)
+
+    def call(n: int) -> None:
+        a = machine.fresh()
+        (result,) = partition([n, a])
+        assert torch.equal(result, a * 0.5 ** (n + 1))
+
+    for n in (1, 2, 3, 1, 2, 3, 1, 2, 3):
+        call(n)
+    assert machine.region.graphs == 3
+
+    def looked_up(args: Any) -> Any:
+        raise AssertionError("not by integers")
+
+    monkeypatch.setattr(partition, "_prepare", looked_up)
+    for n in (1, 3, 2, 2, 1):
+        call(n)
+    partition.refresh()
+    assert machine.region.served == 5
