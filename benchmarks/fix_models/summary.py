@@ -27,9 +27,9 @@ def verdict(before: Record, after: Record) -> Record:
         row["stopped"] = f"compiled: {after['compiled_error']}"
     if not after["random_state_equal"]:
         row["random_stream_moved"] = True
-    compiled = after.get("compiled_equal")
-    if compiled and not compiled["equal"]:
-        row["compiled_differs"] = {**compiled, "before": before.get("compiled_equal")}
+    compiled, first = after.get("compiled_equal"), before.get("compiled_equal")
+    if compiled and not compiled["equal"] and (first is None or first["equal"]):
+        row["compiled_differs"] = compiled
     unequal = {name: found for name, found in after["equal"].items() if not found["equal"]}
     if unequal:
         row["differs"] = unequal
