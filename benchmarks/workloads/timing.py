@@ -171,3 +171,12 @@ def described(error: Exception) -> str:
 def without_folders(text: str) -> str:
     """Paths below the project and below installed packages, without the folder that holds these."""
     return re.sub(r"/\S*/site-packages/", "", text.replace(f"{_ROOT}/", ""))
+
+
+def shown(value: Any) -> Any:
+    """Plain data with every text :func:`without_folders`."""
+    if isinstance(value, str):
+        return without_folders(value)
+    if isinstance(value, dict):
+        return {key: shown(item) for key, item in value.items()}
+    return [shown(item) for item in value] if isinstance(value, list) else value

@@ -91,7 +91,7 @@ def run_timing(
         input_bytes=prepared.batches[0].nbytes() if prepared.batches else 0,
     )
     report.update(profiles=timing.profiles(prepared, report.note))
-    report.update(regions=decisions.regions())
+    report.update(regions=timing.shown(decisions.regions()))
     report.note("done")
 
 

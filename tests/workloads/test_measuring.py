@@ -83,6 +83,11 @@ def test_timing_covers_all_variants_and_keeps_a_failing_one_out() -> None:
 def test_errors_name_no_folder_of_this_machine() -> None:
     text = f'File "{timing._ROOT}/benchmarks/x.py" and "/opt/venv/lib/site-packages/torch/y.py"'
     assert timing.without_folders(text) == 'File "benchmarks/x.py" and "torch/y.py"'
+    region = {"source": f"forward at {timing.__file__}:1-2", "cuts": [{"place": "/x/y.py"}], "n": 1}
+    seen = timing.shown([region])
+    assert seen[0]["source"] == "forward at benchmarks/workloads/timing.py:1-2"
+    assert seen[0]["cuts"] == [{"place": "/x/y.py"}]
+    assert seen[0]["n"] == 1
 
 
 def test_a_dead_child_is_a_result_with_its_step(tmp_path: Path) -> None:
