@@ -23,7 +23,7 @@ test-long: $(VENV)/.ready-long
 	$(BIN)/python -m pytest -q --durations 5 tests/long
 
 # Uses the given interpreter as it is: PYTHON=... needs torch with CUDA and pytest, nothing of the linter.
-# ARGS="-n 14 --ignore tests/gpu/test_selection.py" is four times faster with pytest-xdist; what is left out compares times,
+# ARGS="-n 14 --ignore tests/gpu/test_selection.py" runs them side by side (pytest-xdist); what is left out compares times,
 # and needs the GPU to itself.
 test-gpu:
 	$(PYTHON) -m pytest tests/gpu -q $(ARGS)
