@@ -109,7 +109,9 @@ class Backend:
                 info.region.cuts.append(ended.to_dict())
             return self._wrap(function, info, own, entry)
 
-        return inductor.compile_graphed(gm, example_inputs, patches, wrap)  # type: ignore[no-any-return]
+        return inductor.compile_graphed(  # type: ignore[no-any-return]
+            gm, example_inputs, patches, wrap, own.placement
+        )
 
     def _wrap(
         self,

@@ -147,10 +147,15 @@ def compile_plain(gm: Any, inputs: Sequence[Any], patches: dict[str, Any]) -> An
 
 
 def compile_graphed(
-    gm: Any, inputs: Sequence[Any], patches: dict[str, Any], wrap: WrapPartition
+    gm: Any,
+    inputs: Sequence[Any],
+    patches: dict[str, Any],
+    wrap: WrapPartition,
+    placing: bool = True,
 ) -> Any:
     """Compile a graph with Inductor, with `wrap` around each of its partitions: those of an
-    inference graph, or of a training graph's forward and backward.
+    inference graph, or of a training graph's forward and backward. `placing`: take CPU values to
+    the GPU first.
     """
     import torch._functorch.config
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
@@ -159,7 +164,9 @@ def compile_graphed(
         kwargs["cudagraphs"] = _no_graphs()
         # What is known is read first, because placement and compilation change the graph.
         info = _describe(graph, kwargs)
-        info = info._replace(placement=_place(graph), cuts=_cuts(graph.graph))
+        if placing:
+            info = info._replace(placement=_place(graph))
+        info = info._replace(cuts=_cuts(graph.graph))
         compiled = compile_fx_inner(graph, example_inputs, **kwargs)
         wrap_partitions(compiled, example_inputs, info, wrap)
         return compiled

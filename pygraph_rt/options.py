@@ -23,7 +23,8 @@ class Options:
     it is captured (at least 1; they warm up kernels and show which memory becomes an output).
     verify: compare the first served call with the ordinary path, bit for bit, on poisoned memory.
     variants: how many graphs a region may hold, one for each set of integers, alignments and
-    global switches.
+    global switches. placement: take CPU scalars and small CPU tensors to the GPU before a graph
+    needs them.
     """
 
     graphs: str = "auto"
@@ -31,6 +32,7 @@ class Options:
     verify: bool = True
     variants: int = 8
     remember: bool = True
+    placement: bool = True
 
     def __post_init__(self) -> None:
         if self.graphs not in _GRAPHS:
@@ -41,7 +43,7 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise OptionError(f"option {name}={value!r} must be a whole number of 1 or more")
-        for name in ("verify", "remember"):
+        for name in ("verify", "remember", "placement"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise OptionError(f"option {name}={value!r} must be True or False")

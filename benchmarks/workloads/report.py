@@ -40,6 +40,7 @@ def document(content: dict[str, Any], source: str, drawn: Sequence[str]) -> str:
         "## Means\n\n" + _means(rows),
         *_standing(rows),
         *_parts(rows),
+        *_disturbed(content),
         "## Where the time goes\n\n" + _shares(rows),
         "## What the compiler did\n\n" + _compiler(rows),
         "## Memory and warm-up\n\n" + _memory(rows),
@@ -201,6 +202,20 @@ def _regions(row: Row) -> str:
     return "; ".join([text, *(reason.replace("|", "/")[:200] for reason in reasons[:2])])
 
 
+def _disturbed(content: dict[str, Any]) -> list[str]:
+    """Runs that count nowhere else, with what disturbed them."""
+    parts = []
+    for reason, runs in summary.disturbed(content).items():
+        present = [name for name in _VARIANTS if any(name in times for _, times in runs)]
+        body = [
+            [f"`{name}`", *(_shown(times[v]) if v in times else "-" for v in present)]
+            for name, times in runs
+        ]
+        table = _markdown(["workload", *(f"{name}, ms" for name in present)], body)
+        parts.append(f"## Disturbed runs\n\nIn no table or mean above: {reason}.\n\n{table}")
+    return parts
+
+
 def _shares(rows: list[Row]) -> str:
     note = (
         "For `reduce-overhead`, or `default` where that failed: what the GPU is busy with, how "
@@ -324,7 +339,10 @@ def _time(row: Row, name: str) -> str:
         return "wrong" if row.failures[name].startswith("wrong") else "failed"
     if name not in row.timed:
         return "-"
-    timed = row.timed[name]
+    return _shown(row.timed[name])
+
+
+def _shown(timed: summary.Timed) -> str:
     return f"{timed.ms:.3f} ±{100 * timed.spread:.0f}%"
 
 

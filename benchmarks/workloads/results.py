@@ -2,7 +2,9 @@
 
 ``{"schema": 1, "environments": [...], "workloads": {name: {"about": {...}, "probes": {variant:
 {...}}, "timings": [{...}, ...]}}}``. A probe or timing names its environment by index. Every timing
-is a run of its own, so that a later one shows how stable the ratios are.
+is a run of its own, so that a later one shows how stable the ratios are. A run that something else
+on the machine got in the way of is marked by hand with ``"disturbed": "by what"``, and is in no
+table but its own.
 """
 
 from __future__ import annotations

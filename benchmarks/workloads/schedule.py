@@ -113,7 +113,8 @@ class Session:
             return False
         if self.options.repeat or not self.options.resume:
             return True
-        return not any(usable <= set(run.get("timed", {})) for run in known["timings"])
+        good = [run for run in known["timings"] if not run.get("disturbed")]
+        return not any(usable <= set(run.get("timed", {})) for run in good)
 
     def _usable(self, workload: Workload) -> list[str]:
         """Variants whose probe came through, or, where only timing is wanted, did not fail."""

@@ -101,7 +101,7 @@ def rows(content: dict[str, Any]) -> list[Row]:
 
 
 def _row(name: str, part: dict[str, Any]) -> Row:
-    runs = [run for run in part["timings"] if run.get("timed")]
+    runs = [run for run in part["timings"] if run.get("timed") and not run.get("disturbed")]
     runs.sort(key=lambda run: len(run["timed"]))
     best = runs[-1] if runs else {}
     timed = {variant: _timed(figures) for variant, figures in best.get("timed", {}).items()}
@@ -215,6 +215,17 @@ def share(row: Row) -> Share | None:
     if variant != "default" and "default" in row.timed:
         loss = max(0.0, ms - row.timed["default"].ms)
     return Share(profile["busy_ms"], copies, max(0.0, ms - profile["busy_ms"]), loss)
+
+
+def disturbed(content: dict[str, Any]) -> dict[str, list[tuple[str, dict[str, Timed]]]]:
+    """Runs that something got in the way of: by what, then workloads with their times."""
+    found: dict[str, list[tuple[str, dict[str, Timed]]]] = {}
+    for name, part in content["workloads"].items():
+        for run in part["timings"]:
+            if run.get("disturbed"):
+                times = {variant: _timed(figures) for variant, figures in run["timed"].items()}
+                found.setdefault(run["disturbed"], []).append((name, times))
+    return found
 
 
 def not_run(content: dict[str, Any], variants: list[str]) -> dict[str, str]:

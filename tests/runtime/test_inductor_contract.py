@@ -151,6 +151,28 @@ def test_the_inner_compile_is_reached_on_every_compile_without_graphs_of_inducto
     assert not any(g.fx_kwargs["cudagraphs"] for g in seen)
 
 
+@pytest.mark.parametrize("placing", [True, False])
+def test_cpu_values_are_left_where_they_are_when_told_so(
+    placing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed: list[Any] = []
+    original = inductor._place
+
+    def spy(graph: Any) -> Any:
+        placed.append(graph)
+        return original(graph)
+
+    def backend(gm: Any, inputs: Any) -> Any:
+        return inductor.compile_graphed(gm, inputs, {}, lambda function, info: function, placing)
+
+    monkeypatch.setattr(inductor, "_place", spy)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        run = torch.compile(lambda x: torch.relu(x) + 2, backend=backend)
+        assert torch.equal(run(torch.zeros(3)), torch.full((3,), 2.0))
+    assert len(placed) == placing
+
+
 def test_a_backward_may_write_to_what_it_was_given_and_its_tangents_are_compared() -> None:
     info = GraphInfo("graph 0/0 backward", "", frozenset({1}), frozenset({3}))
     graph = compiled((2, 13), [[0, 1, 2, 3], [None, 3, 1]])

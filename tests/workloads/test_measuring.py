@@ -23,6 +23,8 @@ from benchmarks.workloads import (
     variants,
 )
 from benchmarks.workloads.accuracy import Answer
+from pygraph_rt import inductor
+from pygraph_rt.options import Options, split_options
 from tests.workloads.support import CPU
 
 
@@ -59,6 +61,15 @@ def test_a_variant_that_decides_while_running_is_called_until_it_has(
         0,
         0,
     )
+
+
+@pytest.mark.parametrize("name", [v.name for v in variants.VARIANTS if v.backend])
+def test_the_options_of_a_variant_are_known(name: str) -> None:
+    variant = variants.named(name)
+    assert variant.compile is not None
+    own, rest = split_options(variant.compile.get("options"), inductor.option_names())
+    assert not rest
+    assert (own == Options()) == (name == "pygraph")
 
 
 def test_timing_covers_all_variants_and_keeps_a_failing_one_out() -> None:

@@ -143,6 +143,22 @@ def test_losses_and_gains_are_told_apart_with_where_their_time_goes() -> None:
     assert "5.000 ±0% (2.00x)" in text[text.index("## What each part contributes") :]
 
 
+def test_a_disturbed_run_counts_nowhere_but_is_shown() -> None:
+    content = _content()
+    before = summary.rows(content)
+    run = json.loads(json.dumps(content["workloads"]["good"]["timings"][0]))
+    run["timed"]["default"] = _timed(40, 40, 40)
+    run["timed"]["pygraph"] = _timed(1, 1, 1)
+    run["disturbed"] = "somebody compiled"
+    content["workloads"]["good"]["timings"].append(run)
+    assert summary.rows(content) == before
+    text = report.document(content, "file.json", [])
+    own = text[text.index("## Disturbed runs") :].split("\n## ")[0]
+    assert "somebody compiled" in own
+    assert "| `good` | 8.000 ±0% | 40.000 ±0% | 2.000 ±0% | 1.000 ±0% |" in own
+    assert "40.000" not in text.replace(own, "")
+
+
 def test_the_committed_document_is_made_from_the_committed_results() -> None:
     document = (ROOT / "docs" / "benchmarks.md").read_text()
     content = results.load(ROOT / "benchmarks" / "results" / "workloads.json")
