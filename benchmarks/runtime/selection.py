@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -351,6 +351,18 @@ def agreement(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return {"regions": total, "same": same}
 
 
+def gathered(found: list[tuple[Any, list[Any], list[Any]]]) -> dict[str, Any]:
+    """The result file's content, from each workload's processes."""
+    chosen = [run for _, runs, _ in found for run in runs]
+    return {
+        "environment": environment(),
+        "compared": [compared for compared, _, _ in found],
+        "chosen": chosen,
+        "agreement": agreement(chosen),
+        "remembered": [run for _, _, again in found for run in again],
+    }
+
+
 def main() -> None:
     """Run everything and write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -393,17 +405,11 @@ def main() -> None:
             again = [pool.submit(one, "choose", name, folder).result() for folder in folders[:1]]
             return compared, chosen, again
 
-        found = list(chains.map(chain, names))
-    chosen = [run for _, runs, _ in found for run in runs]
-    result = {
-        "environment": environment(),
-        "compared": [compared for compared, _, _ in found],
-        "chosen": chosen,
-        "agreement": agreement(chosen),
-        "remembered": [run for _, _, again in found for run in again],
-    }
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps(result, indent=1) + "\n")
+        waiting = [chains.submit(chain, name) for name in names]
+        for _ in as_completed(waiting):  # a run cut short leaves what it has
+            result = gathered([task.result() for task in waiting if task.done()])
+            given.out.parent.mkdir(parents=True, exist_ok=True)
+            given.out.write_text(json.dumps(result, indent=1) + "\n")
     print(result["agreement"])
 
 
