@@ -10,8 +10,8 @@ TORCH := torch==2.13.0
 TEST_JOBS ?= 2
 
 .PHONY: demo test test-long test-gpu lint format clean \
-	bench-lint bench-lint-truth bench-fix-models bench-rt bench-training bench-placement bench-selection memcheck \
-	bench-workloads bench-report
+	bench-lint bench-lint-truth bench-fix-models bench-rt bench-training bench-placement bench-selection \
+	bench-graph-memory memcheck bench-workloads bench-report
 
 demo: $(VENV)/.ready
 	$(BIN)/python fixtures/demo.py
@@ -46,9 +46,12 @@ bench-lint-truth: .venv-truth/.ready
 bench-fix-models: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.fix_models all $(ARGS)
 
-# The next five use the given interpreter as it is: torch, and what benchmarks/requirements.txt names.
+# The next six use the given interpreter as it is: torch, and what benchmarks/requirements.txt names.
 bench-rt:
 	$(PYTHON) -m benchmarks.runtime $(ARGS)
+
+bench-graph-memory:
+	$(PYTHON) -m benchmarks.runtime.graph_memory $(ARGS)
 
 bench-placement:
 	$(PYTHON) -m benchmarks.runtime.placement $(ARGS)

@@ -18,19 +18,20 @@ class Options:
 
     graphs: "auto" lets graph and no graph take turns on live calls and keeps what is faster;
     "always" serves every region that can be proven right, as soon as possible; "never" compiles in
-    the same way, and runs without graphs. remember: keep what "auto" chose on disk, and choose
-    the same at once in later processes. observe: how many ordinary calls a region makes before
-    it is captured (at least 1; they warm up kernels and show which memory becomes an output).
-    verify: compare the first served call with the ordinary path, bit for bit, on poisoned memory.
-    variants: how many graphs a region may hold, one for each set of integers, alignments and
-    global switches. placement: take CPU scalars and small CPU tensors to the GPU before a graph
-    needs them.
+    the same way, and runs without graphs. remember: keep what "auto" chose on disk, and choose the
+    same at once in later processes. observe: how many ordinary calls a region makes before it is
+    captured (at least 1; they warm up kernels and show which memory becomes an output). verify:
+    compare the first served call with the ordinary path, bit for bit, on poisoned memory. variants:
+    how many graphs a region may hold, one for each set of integers, alignments and global switches.
+    graph_memory: the share of a GPU's memory that the driver may need for all graphs of the
+    process. placement: take CPU scalars and small CPU tensors to the GPU before a graph needs them.
     """
 
     graphs: str = "auto"
     observe: int = 1
     verify: bool = True
     variants: int = 8
+    graph_memory: float = 0.0625
     remember: bool = True
     placement: bool = True
 
@@ -43,6 +44,9 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise OptionError(f"option {name}={value!r} must be a whole number of 1 or more")
+        share = self.graph_memory
+        if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 < share <= 1:
+            raise OptionError(f"option graph_memory={share!r} must be above 0 and at most 1")
         for name in ("verify", "remember", "placement"):
             value = getattr(self, name)
             if not isinstance(value, bool):

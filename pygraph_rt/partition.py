@@ -21,9 +21,11 @@ from .replay import Platform, Replay, alignment_class
 from .report import Region
 from .selection import GRAPH, PLAIN
 from .signature import Signature
-from .variants import Variant, Variants
+from .variants import BYTES_PER_NODE, GraphMemory, Variant, Variants
 
 Function = Callable[[list[Any]], Any]
+
+_NO_MEMORY = "the process's graphs have all the GPU memory that they may take"
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,14 @@ class Environment:
     """What partitions share: the driver, torch's answers, and the place where graphs are freed.
 
     `capturing` is held from a capture's begin until its pools are gone: torch ends the process
-    when a pool is given back while another capture is under way.
+    when a pool is given back while another capture is under way. `memory` is what all graphs take.
     """
 
     driver: Driver
     platform: Platform
     disposal: Disposal
     capturing: threading.Lock = field(default_factory=threading.Lock)
+    memory: GraphMemory = field(default_factory=GraphMemory)
 
 
 class Watcher(Protocol):
@@ -202,14 +205,31 @@ class Partition:
         wanted = max(self._options.observe, 2) if self._signature.dynamic else self._options.observe
         if variant.calls < wanted or thread not in variant.threads:
             return ""
-        if self._variants.full() and variant.calls < self._variants.wanted():
-            return f"more than {self._options.variants} kinds of calls"
+        if variant.refused:
+            return variant.refused
+        if variant.calls < self._variants.wanted():
+            if self._variants.full():
+                return f"more than {self._options.variants} kinds of calls"
+            if self._room() < self._variants.next_bytes():
+                return _NO_MEMORY
         return None
 
-    def _make_room(self) -> None:
-        """Free the least recently used graph if there are as many as there may be."""
-        if not self._variants.full():
-            return
+    def _room(self) -> int:
+        """Bytes that all graphs of the GPU may still take."""
+        return self._environment.memory.room(self._device, self._options.graph_memory)
+
+    def _fits(self, replay: Replay) -> bool:
+        """Whether there is room for a graph, at most in the place of all others of the region."""
+        return replay.nodes * BYTES_PER_NODE <= self._room() + self._variants.bytes()
+
+    def _make_room(self, replay: Replay) -> None:
+        """Free the graphs that are served least, until there may be one more and it fits."""
+        while self._variants.bytes() and (
+            self._variants.full() or self._room() < replay.nodes * BYTES_PER_NODE
+        ):
+            self._retire_one()
+
+    def _retire_one(self) -> None:
         oldest = self._variants.swap()
         assert oldest.replay is not None
         self._past_launches += oldest.replay.launches
@@ -282,6 +302,9 @@ class Partition:
         assert variant.plan is not None
         accepted, given = False, len(args)
         try:
+            if not self._fits(replay):
+                variant.refused = _NO_MEMORY
+                return self._ordinary(args, _NO_MEMORY)
             if self._options.verify:
                 poisoned = [t for r in recordings for t in r.poisonable(self._device)]
                 generator = self._environment.platform.generator(self._device)
@@ -333,7 +356,8 @@ class Partition:
     def _accept(self, variant: Variant, replay: Replay) -> None:
         if self._options.verify:
             replay.launches = replay.patched = 0  # the launch that was tried out served nobody
-        self._make_room()
+        self._make_room(replay)
+        self._environment.memory.add(self._device, replay)
         variant.replay = replay
         self._active = self._by_integers[replay.integers] = replay
         region = self.region
@@ -419,6 +443,7 @@ class Partition:
         replays = [v.replay for v in self._variants if v.replay is not None]
         self.region.served = self._past_launches + sum(r.launches for r in replays)
         self.region.patched = self._past_patched + sum(r.patched for r in replays)
+        self.region.graph_bytes = self._variants.bytes()
 
     def __del__(self) -> None:
         for variant in self._variants:

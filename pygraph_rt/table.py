@@ -101,10 +101,15 @@ def _own_words(region: Mapping[str, Any]) -> str:
 
 
 def _sizes(region: Mapping[str, Any]) -> str:
+    kept = (
+        f"; the driver keeps about {_bytes(region['graph_bytes'])} for its graphs"
+        if region["graph_bytes"]
+        else ""
+    )
     return (
         f"a call uses {_bytes(region['moving_bytes'])} of inputs in place that stock CUDA graphs "
         f"copy, {_bytes(region['static_bytes'])} that stay, and {_bytes(region['arena_bytes'])} "
-        f"of memory while it runs; captured in {region['capture_ms']:.0f} ms"
+        f"of memory while it runs{kept}; captured in {region['capture_ms']:.0f} ms"
     )
 
 

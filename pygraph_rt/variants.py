@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +19,39 @@ from .replay import Replay
 _WATCHED = 8
 # Ordinary calls before a kind of call takes another one's graph away, for the first time.
 _WORTH_A_SWAP = 4
+# Driver memory on the GPU for each node of an executable graph, in bytes. The driver does not tell
+# and hands it out in larger pieces; `make bench-graph-memory` measures it.
+BYTES_PER_NODE = 64 << 10
+
+
+def device_bytes(device: int) -> int:
+    """Memory of a GPU."""
+    return int(torch.cuda.get_device_properties(device).total_memory)
+
+
+class GraphMemory:
+    """GPU memory that the driver keeps for the process's executable graphs, by GPU.
+
+    A graph's arena is given back after every launch; this is what it costs between calls.
+    """
+
+    def __init__(self, capacity: Callable[[int], int] = device_bytes) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._graphs: dict[int, weakref.WeakSet[Replay]] = {}
+
+    def add(self, device: int, replay: Replay) -> None:
+        """Count a graph, for as long as its handles live."""
+        with self._lock:
+            self._graphs.setdefault(device, weakref.WeakSet()).add(replay)
+
+    def room(self, device: int, share: float) -> int:
+        """Bytes that are left when graphs may take a share of the GPU's memory; below zero when
+        they have more than that.
+        """
+        with self._lock:
+            nodes = sum(r.nodes for r in self._graphs.get(device, ()) if not r.closed)
+        return int(share * self._capacity(device)) - nodes * BYTES_PER_NODE
 
 
 @dataclass
@@ -24,7 +59,8 @@ class Variant:
     """What is known of calls that share a key: integers, shapes, alignments, global switches.
 
     calls: ordinary ones, since the last graph. lend: whether a capture may put intermediates into
-    memory that the call has done with. served: launches of its graph up to the last swap.
+    memory that the call has done with. served: launches of its graph up to the last swap. refused:
+    why it gets no graph, although the region may have others.
     """
 
     calls: int = 0
@@ -35,6 +71,7 @@ class Variant:
     drawn: outputs.Draws = field(default_factory=outputs.Draws)
     lend: bool = True
     served: int = 0
+    refused: str = ""
     replay: Replay | None = None
 
     def observed(self, args: Sequence[Any]) -> Observed:
@@ -47,7 +84,8 @@ class Variant:
 class Variants:
     """Variants by key, the one that was looked up longest ago first.
 
-    At most `graphs` of them hold one. When there is no room, a kind of call has to come up often
+    At most `graphs` of them hold one, and all of the process's together a share of the GPU's memory
+    (see `GraphMemory`). When there is no room, a kind of call has to come up often
     before it takes the place of the one that was served least since the last time, and twice as
     often each time that has happened: programs with more kinds of calls than graphs do not capture
     for ever.
@@ -79,7 +117,20 @@ class Variants:
 
     def full(self) -> bool:
         """Whether there are as many graphs as there may be."""
-        return sum(v.replay is not None for v in self._items.values()) >= self._graphs
+        return len(self._nodes()) >= self._graphs
+
+    def _nodes(self) -> list[int]:
+        return [v.replay.nodes for v in self._items.values() if v.replay is not None]
+
+    def bytes(self) -> int:
+        """GPU memory that the driver keeps for the graphs."""
+        return sum(self._nodes()) * BYTES_PER_NODE
+
+    def next_bytes(self) -> int:
+        """About what one more graph would take: as much as the largest one; 0 when there is none
+        to tell by.
+        """
+        return max(self._nodes(), default=0) * BYTES_PER_NODE
 
     def wanted(self) -> int:
         """How many ordinary calls a variant needs before it may take another one's graph away."""

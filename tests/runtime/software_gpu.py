@@ -25,6 +25,7 @@ from pygraph_rt.disposal import Disposal
 from pygraph_rt.driver import KernelNode, KernelParams
 from pygraph_rt.partition import Environment
 from pygraph_rt.replay import Platform, same_addresses
+from pygraph_rt.variants import GraphMemory
 from tests.runtime.fake_driver import FakeDriver
 
 COUNT = 64
@@ -334,7 +335,8 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
         generator=lambda device: gpu.generator,
     )
     disposal = Disposal(gpu, lambda: None, lambda: False)  # type: ignore[arg-type]
-    return Environment(GraphDriver(gpu), platform, disposal)  # type: ignore[arg-type]
+    memory = GraphMemory(lambda device: 1 << 40)
+    return Environment(GraphDriver(gpu), platform, disposal, memory=memory)  # type: ignore[arg-type]
 
 
 class GraphDriver:

@@ -59,6 +59,8 @@ def test_compile_takes_mode_and_options_together() -> None:
         ({"graphs": "sometimes"}, "use one of auto, always, never"),
         ({"observe": 0}, "whole number"),
         ({"variants": True}, "whole number"),
+        ({"graph_memory": 0}, "above 0"),
+        ({"graph_memory": "all"}, "above 0"),
         ({"verify": "yes"}, "True or False"),
         ({"triton.cudagraf": True}, "neither an option"),
     ],

@@ -38,10 +38,15 @@ class Backward:
     """A partition on a software GPU that gets a saved activation, a tangent and a parameter."""
 
     def __init__(
-        self, patch: pytest.MonkeyPatch, lets_go: bool, donated: set[int], **options: Any
+        self,
+        patch: pytest.MonkeyPatch,
+        lets_go: bool,
+        donated: set[int],
+        beside: Backward | None = None,
+        **options: Any,
     ) -> None:
-        self.gpu = SoftwareGpu()
-        self.environment = install(patch, self.gpu)
+        self.gpu = beside.gpu if beside else SoftwareGpu()
+        self.environment = beside.environment if beside else install(patch, self.gpu)
         module = types.ModuleType("generated")
         module.__dict__.update(
             torch=torch,

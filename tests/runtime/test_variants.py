@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,12 +10,16 @@ import pytest
 import torch
 
 from pygraph_rt.signature import Signature
-from pygraph_rt.variants import Variants
+from pygraph_rt.variants import BYTES_PER_NODE, GraphMemory, Variants
 from tests.runtime.test_training_memory import Backward
 
 
-def graph(launches: int = 0) -> Any:
-    return SimpleNamespace(launches=launches)
+class FakeGraph(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
+def graph(launches: int = 0, nodes: int = 1) -> Any:
+    return FakeGraph(launches=launches, nodes=nodes, closed=False)
 
 
 def test_the_graph_that_was_served_least_lately_goes_first() -> None:
@@ -80,6 +85,58 @@ def test_more_kinds_of_calls_than_graphs(monkeypatch: pytest.MonkeyPatch) -> Non
     machine.partition.refresh()
     assert machine.region.served == served + 2
     assert len(machine.gpu.executables) == 1
+
+
+def test_a_graph_counts_while_its_handles_live() -> None:
+    memory = GraphMemory(lambda device: 1000 * BYTES_PER_NODE)
+    kept, dropped, elsewhere = graph(nodes=10), graph(nodes=20), graph(nodes=500)
+    for device, one in ((0, kept), (0, dropped), (1, elsewhere)):
+        memory.add(device, one)
+    assert memory.room(0, 0.1) == 70 * BYTES_PER_NODE
+    assert memory.room(1, 0.1) == -400 * BYTES_PER_NODE
+    kept.closed = True
+    del dropped
+    gc.collect()
+    assert memory.room(0, 0.1) == 100 * BYTES_PER_NODE
+
+
+def limited(monkeypatch: pytest.MonkeyPatch, nodes: int) -> Backward:
+    """A machine whose graphs, of three nodes each, may have no more than `nodes` together."""
+    machine = Backward(monkeypatch, True, set(), graph_memory=0.5)
+    machine.environment.memory._capacity = lambda device: 2 * nodes * BYTES_PER_NODE
+    return machine
+
+
+def test_memory_bounds_graphs_as_their_number_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = limited(monkeypatch, 5)
+    calls(machine, 0, 0, 0)
+    assert machine.region.graphs == 1
+    calls(machine, 16, 16, 16)
+    (why,) = machine.region.misses
+    assert "GPU memory" in why
+    calls(machine, 16, 16, 16, 16)
+    machine.environment.disposal.drain()
+    machine.partition.refresh()
+    assert machine.region.graphs == len(machine.gpu.executables) == 1
+    assert machine.region.graph_bytes == 3 * BYTES_PER_NODE
+    machine.partition.close()
+    machine.partition.refresh()
+    assert machine.region.graph_bytes == 0
+
+
+@pytest.mark.parametrize("nodes", [5, 6])
+def test_what_other_regions_hold_counts(monkeypatch: pytest.MonkeyPatch, nodes: int) -> None:
+    first = limited(monkeypatch, nodes)
+    calls(first, 0, 0, 0)
+    second = Backward(monkeypatch, True, set(), first, graph_memory=0.5)
+    captured = first.gpu.log.count(("forget workspaces",))
+    calls(second, *(40 * [0]))
+    assert second.region.graphs == (nodes == 6)
+    assert first.gpu.log.count(("forget workspaces",)) == captured + 2  # one capture, made twice
+    assert bool(second.region.misses) == (nodes == 5)
+    calls(first, 0, 0)
+    first.partition.refresh()
+    assert first.region.served == 3
 
 
 def test_a_dynamic_shape_is_watched_twice(monkeypatch: pytest.MonkeyPatch) -> None:
