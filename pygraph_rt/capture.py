@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import arena, drawing, lending, outputs, parameters, philox
+from . import arena, drawing, lending, outputs, parameters, philox, staging
 from .disposal import Handles
 from .driver import MEMCPY, MEMSET, Driver, MemcpyParams, MemsetParams
 from .errors import DriverError, Unprovable
@@ -28,6 +28,7 @@ from .parameters import AddressMap, Block, Range
 from .placeholders import ALIGNMENT, Placeholders, Request, extent, tensor_at
 from .replay import Platform, Replay, alignment_class
 from .signature import Signature
+from .stage import Executable
 from .templates import NodeTemplates, RawNode
 
 Inputs = dict[int, torch.Tensor]
@@ -440,35 +441,24 @@ def _build(
     recording: Recording,
     discard: Callable[[Handles], None],
 ) -> Replay:
-    driver, device, args = job.driver, job.signature.device, job.args
+    driver, device, args, plan = job.driver, job.signature.device, job.args, job.observed.plan
     drawn = job.observed.drawn.increment
     tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
-    clone = driver.clone_graph(recording.graph.raw_cuda_graph())
-    executable = 0
+    chunks = arena.chunk_sizes(recording.segments, patches.patches)
+    parts = staging.parts(patches, recording.capture.edges, _sizes(job, chunks))
+    executables: list[Executable] = []
     try:
-        patched = {p.node for p in patches.patches}
-        nodes = {
-            i: RawNode(driver.find_in_clone(raw.handle, clone), raw.params)
-            for i, raw in enumerate(recording.raw)
-            if i in patched
-        }
-        templates = NodeTemplates(nodes, driver.current_context())
-        if recording.random is not None:
-            driver.remove_node(driver.find_in_clone(recording.random.node, clone))
-            for i in {s.node for s in recording.random.states}:
-                templates.store(i, driver)
-        scratch = _move_off_placeholders(driver, nodes, device)
-        executable = driver.instantiate(clone)
-        del scratch
+        for part in parts:  # one by one, so that those that were made are freed after an error
+            made = _executable(driver, device, patches, recording, part.nodes)
+            executables.append(made)
         return Replay(
             driver,
             platform,
-            executable,
-            clone,
-            templates,
+            executables,
+            parts,
             patches,
-            job.observed.plan,
-            arena.chunk_sizes(recording.segments, patches.patches),
+            plan,
+            chunks,
             {
                 i: (alignment_class(t.data_ptr()), i in job.observed.stays)
                 for i, t in job.inputs.items()
@@ -483,8 +473,54 @@ def _build(
             sorted(job.signature.numbers),
         )
     except BaseException:
-        if executable:
-            driver.destroy_exec(executable)
+        for executable in executables:
+            driver.destroy_exec(executable.handle)
+            driver.destroy_graph(executable.graph)
+        raise
+
+
+def _sizes(job: _Job, chunks: dict[Block, int]) -> staging.Sizes:
+    """What a call has in memory. Only donated arguments can be let go of early: all others are
+    still held by somebody else, or returned.
+    """
+    plan = job.observed.plan
+    returned = {o.index for o in plan.outputs if isinstance(o, outputs.OfInput)}
+    own = [i for i in lending.lendable(job.args, job.signature.donated) if i in job.inputs]
+    dropped = {i: job.inputs[i].untyped_storage().nbytes() for i in own if i not in returned}
+    others = [t.untyped_storage() for i, t in job.inputs.items() if i not in dropped]
+    held = sum({s.data_ptr(): s.nbytes() for s in others}.values())
+    return staging.Sizes(chunks, [s.nbytes for s in plan.storages], dropped, held)
+
+
+def _executable(
+    driver: Driver,
+    device: int,
+    patches: parameters.PatchPlan,
+    recording: Recording,
+    part: range,
+) -> Executable:
+    """A part of the captured graph, as a graph of its own."""
+    clone = driver.clone_graph(recording.graph.raw_cuda_graph())
+    try:
+        patched = {p.node for p in patches.patches if p.node in part}
+        nodes = {
+            i: RawNode(driver.find_in_clone(raw.handle, clone), raw.params)
+            for i, raw in enumerate(recording.raw)
+            if i in patched
+        }
+        templates = NodeTemplates(nodes, driver.current_context())
+        surplus = [raw.handle for i, raw in enumerate(recording.raw) if i not in part]
+        if recording.random is not None:
+            surplus.append(recording.random.node)
+            for i in {s.node for s in recording.random.states if s.node in part}:
+                templates.store(i, driver)
+        for handle in surplus:
+            driver.remove_node(driver.find_in_clone(handle, clone))
+        scratch = _move_off_placeholders(driver, nodes, device)
+        executable = driver.instantiate(clone)
+        del scratch
+        return Executable(executable, clone, templates)
+    except BaseException:
         driver.destroy_graph(clone)
         raise
 

@@ -33,10 +33,9 @@ class Disposal:
         self._lock = threading.Lock()
         self._waiting: list[Handles] = []
 
-    def add(self, handles: Handles | None) -> None:
+    def add(self, handles: Handles) -> None:
         """Queue handles; safe anywhere, also in a finalizer."""
-        if handles is not None:
-            self._waiting.append(handles)
+        self._waiting.append(handles)
 
     def drain(self) -> int:
         """Free what is queued, unless a capture is under way; how many graphs were freed."""

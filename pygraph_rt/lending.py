@@ -44,6 +44,7 @@ class Lender:
         self._free: list[Span] = []
         self._held: list[tuple[StorageWeakRef, Span]] = []
         self._watched = 0
+        self._lent: set[int] = set()
 
     def watch(self, tensor: torch.Tensor) -> None:
         """Lend the tensor's memory once nobody else holds the tensor. Memory at a weak alignment
@@ -57,7 +58,8 @@ class Lender:
 
     def take(self, size: Sizes, stride: Sizes, dtype: torch.dtype) -> torch.Tensor | None:
         """A tensor in memory that is free, the smallest piece that is large enough; None when
-        there is none.
+        there is none. Inputs that something was put into before come first: the others can be
+        freed before the graph's last part is launched (see staging.py).
         """
         nbytes = extent(size, stride, dtype.itemsize)
         if not nbytes:
@@ -66,7 +68,8 @@ class Lender:
         fitting = [s for s in self._free if s.end - s.start >= nbytes]
         if not fitting:
             return None
-        found = min(fitting, key=lambda s: (s.end - s.start, s))
+        found = min(fitting, key=lambda s: (s.owner not in self._lent, s.end - s.start, s))
+        self._lent.add(found.owner)
         self._free.remove(found)
         end = found.start + -(-nbytes // ALIGNMENT) * ALIGNMENT
         if end < found.end:

@@ -100,7 +100,7 @@ class Partition:
                 if results is None and replay.integers:
                     results = self._other_shape(args, replay)
             except (DriverError, torch.OutOfMemoryError) as error:
-                return self._after_failure(error, args)
+                return self._after_failure(error, args, replay)
             if results is not None:
                 return results
         if self._plain:
@@ -176,7 +176,7 @@ class Partition:
             try:
                 results = variant.replay(args)
             except (DriverError, torch.OutOfMemoryError) as error:
-                return self._after_failure(error, args)
+                return self._after_failure(error, args, variant.replay)
             if results is not None:
                 return results
             return self._ordinary(args, "another stream, or inputs that changed during the call")
@@ -238,7 +238,7 @@ class Partition:
             self._active = None
         if self._by_integers.get(oldest.replay.integers) is oldest.replay:
             del self._by_integers[oldest.replay.integers]
-        self._environment.disposal.add(oldest.replay.detach())
+        self._dispose(oldest.replay)
         oldest.replay = None
         self.region.graphs -= 1
 
@@ -338,7 +338,7 @@ class Partition:
             if accepted:
                 self._accept(variant, replay)
             else:
-                self._environment.disposal.add(replay.detach())
+                self._dispose(replay)
             for recording in recordings:
                 recording.close()
         return results
@@ -355,7 +355,7 @@ class Partition:
 
     def _accept(self, variant: Variant, replay: Replay) -> None:
         if self._options.verify:
-            replay.launches = replay.patched = 0  # the launch that was tried out served nobody
+            replay.forget_counts()  # the launch that was tried out served nobody
         self._make_room(replay)
         self._environment.memory.add(self._device, replay)
         variant.replay = replay
@@ -364,7 +364,7 @@ class Partition:
         deciding = self._watcher is not None and self._watcher.deciding
         region.state = "deciding" if deciding else "serving"
         region.graphs += 1
-        region.nodes, region.words = replay.nodes, replay.words
+        region.nodes, region.words, region.launches = replay.nodes, replay.words, replay.parts
         region.arena_bytes = max(region.arena_bytes, replay.arena_bytes)
 
     # -- taking turns with the ordinary path
@@ -398,19 +398,28 @@ class Partition:
 
     # -- leaving
 
-    def _after_failure(self, error: Exception, args: list[Any]) -> Any:
-        """A served call that could not be launched runs on the ordinary path; nothing was
-        launched or written.
+    def _after_failure(self, error: Exception, args: list[Any], replay: Replay) -> Any:
+        """A served call that could not be launched runs on the ordinary path; nothing was launched
+        or written. If it could be launched in part only, the error is the caller's, as it would be
+        on the ordinary path.
         """
+        begun = bool(replay.arguments and not args)
+        if not isinstance(error, torch.OutOfMemoryError):
+            self._decline(f"the CUDA driver refused it ({error})")
+        if begun:
+            raise error
         if isinstance(error, torch.OutOfMemoryError):
             return self._ordinary(args, "too little memory for the arena")
-        self._decline(f"the CUDA driver refused it ({error})")
         return self._ordinary(args, "declined")
 
     def _decline(self, reason: str) -> None:
         self._declined = self._plain = True
         self._release()
         self.region.decline(reason)
+
+    def _dispose(self, replay: Replay) -> None:
+        for handles in replay.detach():
+            self._environment.disposal.add(handles)
 
     def _release(self) -> None:
         self._by_integers.clear()
@@ -419,7 +428,7 @@ class Partition:
         self._past_launches, self._past_patched = self.region.served, self.region.patched
         for variant in self._variants:
             if variant.replay is not None:
-                self._environment.disposal.add(variant.replay.detach())
+                self._dispose(variant.replay)
                 variant.replay = None
         self._variants.clear()
 
@@ -448,4 +457,4 @@ class Partition:
     def __del__(self) -> None:
         for variant in self._variants:
             if variant.replay is not None:
-                self._environment.disposal.add(variant.replay.detach())
+                self._dispose(variant.replay)

@@ -8,8 +8,9 @@ them, and launch; nothing is copied.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, MutableSequence, Sequence
-from typing import Any, NamedTuple, NoReturn
+from array import array
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,14 +20,11 @@ from .errors import DriverError
 from .outputs import Allocate, Drawn, Fixed, Fresh, OfInput, OutputPlan, Undefined
 from .parameters import Block, PatchPlan
 from .philox import OFFSET, SEED, Draw, Generator
-from .submission import make_submission
-from .templates import NodeTemplates
+from .stage import Executable, Stage
+from .staging import Part
 
 CLASS_MASK = 255
 _ALL_BITS = (1 << 64) - 1
-_FIRST_WINDOW = 2
-_WINDOW_GROWTH = 4
-_WORTH_SETTLING = 4
 
 
 def alignment_class(address: int) -> int:
@@ -42,6 +40,19 @@ class MovingInput(NamedTuple):
     argument: int
     slot: int
     align: int
+
+
+class _Step(NamedTuple):
+    """A `Part` with its stage: (place among the addresses, size) of segments to take; (number,
+    place, size, strides, dtype) of outputs to make; arguments to drop and places of segments to
+    let go of afterwards.
+    """
+
+    stage: Stage
+    chunks: Sequence[tuple[int, tuple[int]]]
+    fresh: Sequence[tuple[int, int | None, Any, Any, torch.dtype]]
+    dropped: Sequence[int]
+    returned: Sequence[int]
 
 
 class Platform:
@@ -85,18 +96,19 @@ class Replay:
     Calling it returns the outputs, or None when this call is not one it may serve (other
     integers, other global switches, a weaker alignment, another device current, a capture of the
     user's under way): the arguments are untouched then. Raises DriverError when the driver
-    refuses; the graph must not be used again after that. `only_stream`, when set, is the one
-    stream that the graph may be launched on. `integers` are the values of the arguments that are
-    no tensors.
+    refuses, and OutOfMemoryError; after the former the graph must not be used again. When `args`
+    is empty then, a part of the work was already launched (see staging.py). `only_stream`, when
+    set, is the one stream that the graph may be launched on. `integers` are the values of the
+    arguments that are no tensors, `arguments` how many there are in all; `closed`: the graph's
+    handles are gone.
     """
 
     def __init__(
         self,
         driver: Driver,
         platform: Platform,
-        executable: int,
-        graph: int,
-        templates: NodeTemplates,
+        executables: Sequence[Executable],
+        parts: Sequence[Part],
         plan: PatchPlan,
         outputs: OutputPlan,
         chunks: dict[Block, int],
@@ -110,17 +122,14 @@ class Replay:
         draw: Draw | None = None,
         numbers: Sequence[int] = (),
     ) -> None:
-        """`inputs` maps an argument's index to (alignment class at capture, whether it stayed put
-        so far); `scalars` are the other arguments' (index, value); `shapes` the (index, size,
-        strides) of tensors that have to be compared on each call; `keep` is whatever the kernels
-        need to stay loaded; `discard` takes handles that the GPU may still be using; `draw` takes a
-        launch's random numbers; `numbers` are arguments that hold one, on the CPU.
+        """`executables` run the `parts` of the graph, one each; `inputs` maps an argument's index
+        to (alignment class at capture, whether it stayed put so far); `scalars` are the other
+        arguments' (index, value); `shapes` the (index, size, strides) of tensors that have to be
+        compared on each call; `keep` is whatever the kernels need to stay loaded; `discard` takes
+        handles that the GPU may still be using; `draw` takes a launch's random numbers; `numbers`
+        are arguments that hold one, on the CPU.
         """
-        self._driver = driver
         self._platform = platform
-        self._executable = executable
-        self._graph = graph
-        self._templates = templates
         self._outputs = outputs
         self._scalars = list(scalars)
         self.integers = tuple(value for _, value in scalars)
@@ -133,29 +142,43 @@ class Replay:
         self._lock = threading.Lock()
         self.nodes = plan.nodes
         self.words = len(plan.patches)
+        self.parts = len(parts)
         self.arena_bytes = sum(chunks.values())
+        self.arguments = len(inputs) + len(scalars)
         self.launches = 0
+        self.closed = False
         groups = plan.by_block()
-        self._submission = make_submission(driver, templates, groups, executable, platform.native)
-        slots = {block: slot for slot, block in enumerate(groups)}
-        self._chunks = [(slots[block], (size,)) for block, size in chunks.items()]
-        self._fresh = [
-            (slots.get(Block("output", i)), s.size, s.stride, s.dtype)
-            for i, s in enumerate(outputs.storages)
+        self._addresses = array("Q", [0] * len(groups))
+        self._stages = [
+            Stage(driver, e, p.nodes, groups, self._addresses, platform.native, discard)
+            for e, p in zip(executables, parts, strict=True)
         ]
-        self._discard = discard
+        self._settle_at = self._stages[0].settle_at
+        self._uncounted = 0
+        slots = {block: slot for slot, block in enumerate(groups)}
+        self._steps = [
+            self._step(stage, part, chunks, slots)
+            for stage, part in zip(self._stages, parts, strict=True)
+        ]
         self._draw = draw
         self._random = (slots.get(SEED), slots.get(OFFSET))
         self._numbers = [
             (i, slots[block]) for i in numbers if (block := Block("number", i)) in slots
         ]
         self._returned = [o for o in outputs.outputs if isinstance(o, Drawn)]
-        # Nodes updated since the executable was made, before and in the current window of launches.
-        self._loose: set[int] = set()
-        self._window_start = 0
-        self._settle_at = _FIRST_WINDOW
-        self._window = _FIRST_WINDOW
         self._prepare_inputs(inputs, slots)
+
+    def _step(
+        self, stage: Stage, part: Part, chunks: Mapping[Block, int], slots: Mapping[Block, int]
+    ) -> _Step:
+        made = [(k, self._outputs.storages[k]) for k in part.made]
+        return _Step(
+            stage,
+            [(slots[block], (chunks[block],)) for block in part.taken],
+            [(k, slots.get(Block("output", k)), s.size, s.stride, s.dtype) for k, s in made],
+            part.dropped,
+            [slots[block] for block in part.returned],
+        )
 
     def _prepare_inputs(self, inputs: dict[int, tuple[int, bool]], slots: dict[Block, int]) -> None:
         self._all: dict[int, MovingInput] = {}
@@ -188,7 +211,7 @@ class Replay:
             if self._still_addresses[index]:
                 self._moving.append(item)
             self._still_addresses[index] = address
-            self._submission.addresses[item.slot] = address
+            self._addresses[item.slot] = address
         moving = {m.argument for m in self._moving}
         self._still = [i for i in self._still if i not in moving]
         return True
@@ -213,7 +236,7 @@ class Replay:
 
     def _serve(self, args: list[Any], platform: Platform) -> tuple[Any, ...] | None:
         stream = platform.stream(self._device)
-        if not self._executable or (self.only_stream is not None and stream != self.only_stream):
+        if self.closed or (self.only_stream is not None and stream != self.only_stream):
             return None
         if (
             self._still
@@ -221,40 +244,59 @@ class Replay:
             and not self._follow_still(args)
         ):
             return None
-        addresses = self._submission.addresses
+        addresses = self._addresses
         for index, slot, align in self._moving:
             address = args[index].data_ptr()
             if address != addresses[slot]:
                 if (address & CLASS_MASK or align != 256) and alignment_class(address) != align:
                     return None
                 addresses[slot] = address
-        # Held until the launch is queued: from then on the memory may be reused in stream order.
-        arena = []
-        allocate = self._allocate
-        for slot, size in self._chunks:
-            chunk = allocate(size, (1,), torch.uint8)
-            arena.append(chunk)
-            addresses[slot] = chunk.data_ptr()
-        made = []
-        for place, shape, stride, dtype in self._fresh:
-            tensor = allocate(shape, stride, dtype)
-            made.append(tensor)
-            if place is not None:
-                addresses[place] = tensor.data_ptr()
         for index, slot in self._numbers:
             addresses[slot] = args[index].item() & _ALL_BITS
-        drawn = self._take(addresses) if self._draw is not None else (0, 0)
-        code = self._submission.launch(stream)
-        if code:
-            self._raise(code)
+        made, drawn = self._launch(args, stream)
         self.launches += 1
         results = self._results(args, made, drawn)
         args.clear()
         if self.launches >= self._settle_at:
-            self._settle_nodes()
+            self._settle()
         return results
 
-    def _take(self, addresses: MutableSequence[int]) -> tuple[int, int]:
+    def _launch(self, args: list[Any], stream: int) -> tuple[list[Any], tuple[int, int]]:
+        """Take memory, and launch: (outputs' memory by storage number, (seed, offset))."""
+        addresses, allocate = self._addresses, self._allocate
+        # Held until what uses it is queued: from then on the memory may be reused in stream order.
+        arena: dict[int, torch.Tensor] = {}
+        made: list[Any] = [None] * len(self._outputs.storages)
+        drawn: tuple[int, int] | None = None
+        begun = False
+        try:
+            for stage, chunks, fresh, dropped, returned in self._steps:
+                for slot, size in chunks:
+                    arena[slot] = allocate(size, (1,), torch.uint8)
+                    addresses[slot] = arena[slot].data_ptr()
+                for number, place, shape, stride, dtype in fresh:
+                    made[number] = tensor = allocate(shape, stride, dtype)
+                    if place is not None:
+                        addresses[place] = tensor.data_ptr()
+                if drawn is None:
+                    drawn = self._take(addresses) if self._draw is not None else (0, 0)
+                if code := stage.launch(stream):
+                    raise DriverError(stage.describe(code))
+                begun = True
+                for index in dropped:
+                    args[index] = None
+                for slot in returned:
+                    del arena[slot]
+        except (DriverError, torch.OutOfMemoryError):
+            if begun:
+                args.clear()
+            elif drawn is not None and self._draw is not None:
+                self._draw.give_back()
+            raise
+        assert drawn is not None
+        return made, drawn
+
+    def _take(self, addresses: array[int]) -> tuple[int, int]:
         """Draw for this launch: (seed, offset)."""
         assert self._draw is not None
         drawn = self._draw.take()
@@ -263,52 +305,20 @@ class Replay:
                 addresses[slot] = number
         return drawn
 
-    def _raise(self, code: int) -> NoReturn:
-        if self._draw is not None:
-            self._draw.give_back()
-        error = self._driver.describe(code)
-        node = self._submission.failed
-        if node is None:
-            raise DriverError(f"cuGraphLaunch failed with {error}")
-        raise DriverError(f"{self._templates.describe(node)} could not be updated: {error}")
+    def _settle(self) -> None:
+        for stage in self._stages:
+            if self.launches >= stage.settle_at:
+                stage.settle(self.launches)
+        self._settle_at = min(stage.settle_at for stage in self._stages)
 
     @property
     def patched(self) -> int:
         """Node updates so far."""
-        return self._submission.patched
+        return sum(stage.submission.patched for stage in self._stages) - self._uncounted
 
-    @patched.setter
-    def patched(self, value: int) -> None:
-        self._submission.patched = value
-
-    def _settle_nodes(self) -> None:
-        """Make a new executable when many nodes hold addresses that no longer change.
-
-        An executable made at the addresses of the capture runs each kernel about a third of a
-        microsecond slower than one made at the addresses in use (H200, driver 580). Windows of
-        launches grow, so that this happens a few times at most.
-        """
-        touched = self._submission.touched_since(self._window_start)
-        rested = self._loose - touched
-        if self.launches == _FIRST_WINDOW:
-            rested = touched  # the first executable was made at addresses of the capture
-        self._loose |= touched
-        self._window_start = self._submission.mark()
-        self._window *= _WINDOW_GROWTH
-        self._settle_at = self.launches + self._window
-        if len(rested) < _WORTH_SETTLING:
-            return
-        try:
-            for node in self._loose:
-                self._templates.store(node, self._driver)
-            executable = self._driver.instantiate(self._graph)
-        except DriverError:  # the executable in use stays right, only slower
-            self._settle_at = 1 << 62
-            return
-        self._discard((self._executable, 0, None))
-        self._executable = executable
-        self._loose.clear()
-        self._submission.bind(executable)
+    def forget_counts(self) -> None:
+        """Count launches and node updates from here on."""
+        self.launches, self._uncounted = 0, self._uncounted + self.patched
 
     def _results(
         self, args: list[Any], made: list[torch.Tensor], drawn: tuple[int, int]
@@ -342,19 +352,13 @@ class Replay:
         for i in range(len(values)):
             yield self._platform.reinterpret(whole, (), (), i)
 
-    @property
-    def closed(self) -> bool:
-        """Whether the graph's handles are gone."""
-        return not self._executable
-
-    def detach(self) -> tuple[int, int, Any] | None:
-        """Take the handles out, so that no call can launch them again: (executable, graph, what
-        they need).
+    def detach(self) -> list[Handles]:
+        """Take the handles out, so that no call can launch them again; in the order in which they
+        may be freed.
         """
         with self._lock:
-            if not self._executable:
-                return None
-            handles = (self._executable, self._graph, (self._keep, self._templates))
-            self._executable = self._graph = 0
-            self._keep = None
-            return handles
+            if self.closed:
+                return []
+            self.closed = True
+            keep, self._keep = self._keep, None
+            return [stage.detach(keep) for stage in self._stages]

@@ -25,8 +25,8 @@ _FEW = 8
 class Submission(Protocol):
     """What a replay needs of either way.
 
-    Before `launch(stream)` the caller puts each block's address into `addresses`, a list-like of
-    integers in the order of `blocks`. `launch` updates the nodes of blocks that moved since the
+    Before `launch(stream)` the caller puts each block's address into `addresses`, integers in the
+    order of the blocks. `launch` updates the nodes of blocks that moved since the
     last launch, launches, and returns the driver's error code; after an error the graph must not
     be launched again, and `failed` is the node that the driver refused to update, if that was it.
     `patched` counts node updates. `touched_since(mark)` are the nodes updated since `mark()`.
@@ -51,13 +51,16 @@ def make_submission(
     driver: Driver,
     templates: NodeTemplates,
     groups: Mapping[Block, Sequence[Patch]],
+    addresses: array[int],
     executable: int,
     native: Any,
 ) -> Submission:
-    """The faster way that this machine has: `native` is `pygraph_rt.native.load(...)`'s answer."""
+    """The faster way that this machine has: `native` is `pygraph_rt.native.load(...)`'s answer;
+    `addresses` has a place for each of `groups`.
+    """
     if native is None:
-        return PythonSubmission(driver, templates, groups, executable)
-    return NativeSubmission(driver, templates, groups, executable, native)
+        return PythonSubmission(driver, templates, groups, addresses, executable)
+    return NativeSubmission(driver, templates, groups, addresses, executable, native)
 
 
 class Words:
@@ -103,13 +106,14 @@ class PythonSubmission:
         driver: Driver,
         templates: NodeTemplates,
         groups: Mapping[Block, Sequence[Patch]],
+        addresses: array[int],
         executable: int,
     ) -> None:
         self._driver = driver
         self._templates = templates
         self._words = [Words(group, templates) for group in groups.values()]
-        self.addresses = array("Q", [0] * len(self._words))
-        self._written = array("Q", self.addresses)
+        self.addresses = addresses
+        self._written = array("Q", [0] * len(self._words))
         self.failed: int | None = None
         self.patched = 0
         self._round = 0
@@ -207,6 +211,7 @@ class NativeSubmission:
         driver: Driver,
         templates: NodeTemplates,
         groups: Mapping[Block, Sequence[Patch]],
+        addresses: array[int],
         executable: int,
         native: Callable[[int, int], int],
     ) -> None:
@@ -215,7 +220,7 @@ class NativeSubmission:
         self._table = table = _Table()
         self._arrays: list[Any] = [templates]
         self._lay_out(templates, groups)
-        self.addresses = array("Q", [0] * len(groups))
+        self.addresses = addresses
         table.wanted = self.addresses.buffer_info()[0]
         table.written = self._keep([0] * len(groups), np.uint64)
         self._stamps = np.zeros(len(self._numbers), dtype=np.uint64)

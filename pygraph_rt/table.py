@@ -106,10 +106,11 @@ def _sizes(region: Mapping[str, Any]) -> str:
         if region["graph_bytes"]
         else ""
     )
+    parts = f" in {region['launches']} launches" if region["launches"] > 1 else ""
     return (
         f"a call uses {_bytes(region['moving_bytes'])} of inputs in place that stock CUDA graphs "
         f"copy, {_bytes(region['static_bytes'])} that stay, and {_bytes(region['arena_bytes'])} "
-        f"of memory while it runs{kept}; captured in {region['capture_ms']:.0f} ms"
+        f"of memory while it runs{parts}{kept}; captured in {region['capture_ms']:.0f} ms"
     )
 
 

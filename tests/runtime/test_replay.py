@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt import native
-from pygraph_rt import replay as replay_module
+from pygraph_rt import native, stage
 from pygraph_rt.disposal import Disposal
 from pygraph_rt.driver import KernelNode, KernelParams
 from pygraph_rt.errors import DriverError
 from pygraph_rt.outputs import Fixed, Fresh, OfInput, OutputPlan, Storage
 from pygraph_rt.parameters import Block, Patch, PatchPlan
 from pygraph_rt.replay import Platform, Replay, alignment_class, same_addresses
+from pygraph_rt.stage import Executable
+from pygraph_rt.staging import Part
 from pygraph_rt.templates import NodeTemplates, RawNode
 from tests.runtime.fake_driver import FakeDriver
 from tests.runtime.software_gpu import Generator
@@ -100,9 +101,8 @@ class Rig:
         self.replay = Replay(
             self.driver,  # type: ignore[arg-type]
             platform,
-            1000,
-            2000,
-            NodeTemplates(nodes, 0),
+            [Executable(1000, 2000, NodeTemplates(nodes, 0))],
+            [Part(range(3), (POOL,), (0,))],
             PatchPlan(PATCHES, 3),
             self.outputs,
             {POOL: 4096},
@@ -265,7 +265,7 @@ def test_an_input_that_stayed_and_then_moves_is_followed() -> None:
 def test_nodes_that_came_to_rest_get_a_new_executable_with_the_same_addresses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(replay_module, "_WORTH_SETTLING", 1)
+    monkeypatch.setattr(stage, "_WORTH_SETTLING", 1)
     rig = Rig()
     pool, out = torch.empty(4096, dtype=torch.uint8), torch.empty(4, 4)
     rig.replay._allocate = lambda size, stride, dtype: pool if dtype is torch.uint8 else out
@@ -286,7 +286,7 @@ def test_nodes_that_came_to_rest_get_a_new_executable_with_the_same_addresses(
 def test_a_new_executable_that_cannot_be_made_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(replay_module, "_WORTH_SETTLING", 1)
+    monkeypatch.setattr(stage, "_WORTH_SETTLING", 1)
     rig = Rig()
     rig.driver.fail = lambda call: int(call == "instantiate")
     pool, out = torch.empty(4096, dtype=torch.uint8), torch.empty(4, 4)
@@ -349,9 +349,9 @@ def test_handles_are_freed_in_order_after_the_last_launch_and_only_once() -> Non
         lambda: order.append(("idle",)),
         lambda: capturing[0],
     )
-    handles = rig.replay.detach()
+    (handles,) = rig.replay.detach()
     disposal.add(handles)
-    disposal.add(rig.replay.detach())
+    assert rig.replay.detach() == []
     assert disposal.drain() == 0
     assert order == []
     capturing[0] = False

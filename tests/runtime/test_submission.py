@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,9 @@ def both(
         nodes = {3 * n: raw_node(n, kind) for n, kind in enumerate(kinds) if 3 * n in patched}
         templates = NodeTemplates(nodes, CONTEXT)
         groups = PatchPlan(patches, len(kinds)).by_block()
-        made.append((driver, make_submission(driver, templates, groups, 9, function)))  # type: ignore[arg-type]
+        addresses = array("Q", [0] * len(groups))
+        submission = make_submission(driver, templates, groups, addresses, 9, function)  # type: ignore[arg-type]
+        made.append((driver, submission))
     assert isinstance(made[0][1], PythonSubmission)
     assert isinstance(made[1][1], NativeSubmission)
     return made

@@ -1,0 +1,269 @@
+"""Graphs launched in parts: where they are cut, that memory changes hands in between, and what
+happens when a later part fails.
+"""
+
+from __future__ import annotations
+
+import itertools
+import types
+import weakref
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pygraph_rt import staging
+from pygraph_rt.errors import DriverError
+from pygraph_rt.options import Options
+from pygraph_rt.parameters import Block, Edge, Patch, PatchPlan
+from pygraph_rt.partition import Partition
+from pygraph_rt.report import Region
+from pygraph_rt.signature import Signature
+from pygraph_rt.staging import Part, Sizes, parts, whole
+from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
+
+MIB = 1 << 20
+NO_EDGES: frozenset[Edge] = frozenset()
+
+
+def plan_of(uses: dict[Block, list[int]], nodes: int) -> PatchPlan:
+    return PatchPlan(tuple(Patch(n, 0, 0, b, 0) for b, at in uses.items() for n in at), nodes)
+
+
+def peak(sizes: Sizes, found: list[Part]) -> int:
+    """The most that is held at a time, by doing what the parts say."""
+    held = sum(sizes.dropped.values())
+    highest = 0
+    for part in found:
+        held += sum(sizes.arena[b] for b in part.taken) + sum(sizes.outputs[k] for k in part.made)
+        highest = max(highest, held)
+        held -= sum(sizes.dropped[i] for i in part.dropped)
+        held -= sum(sizes.arena[b] for b in part.returned)
+    return highest
+
+
+def backward(layers: int, saved: int, gradient: int) -> tuple[PatchPlan, Sizes]:
+    """Layer by layer, a saved activation is read and a gradient filled."""
+    uses: dict[Block, list[int]] = {Block("pool", 0): list(range(layers))}
+    for i in range(layers):
+        uses[Block("input", i)] = [i]
+        uses[Block("output", i)] = [i]
+    sizes = Sizes({Block("pool", 0): MIB}, [gradient] * layers, dict.fromkeys(range(layers), saved))
+    return plan_of(uses, layers), sizes
+
+
+def test_a_backward_needs_little_more_than_activations_or_gradients() -> None:
+    plan, sizes = backward(64, 16 * MIB, 16 * MIB)
+    found = parts(plan, NO_EDGES, sizes)
+    assert peak(sizes, whole(64, sizes)) == (2 * 64 * 16 + 1) * MIB
+    assert peak(sizes, found) <= 1.25 * 64 * 16 * MIB
+    assert 2 < len(found) <= 8
+
+
+def test_a_launch_more_has_to_save_enough() -> None:
+    plan, sizes = backward(64, MIB // 8, MIB // 8)
+    assert parts(plan, NO_EDGES, sizes) == whole(64, sizes)
+    plan, sizes = backward(64, 2 * MIB, 2 * MIB)
+    assert len(parts(plan, NO_EDGES, sizes)) > 1
+    others = Sizes(sizes.arena, sizes.outputs, sizes.dropped, 64 << 30)
+    assert parts(plan, NO_EDGES, others) == whole(64, others)
+
+
+def test_nodes_out_of_order_are_not_cut() -> None:
+    plan, sizes = backward(64, 16 * MIB, 16 * MIB)
+    assert parts(plan, frozenset([Edge(5, 4, b"")]), sizes) == whole(64, sizes)
+    assert parts(plan, frozenset([Edge(4, 5, b"")]), sizes) != whole(64, sizes)
+
+
+@st.composite
+def graphs(draw: Any) -> tuple[PatchPlan, Sizes]:
+    nodes = draw(st.integers(2, 7))
+    where = st.lists(st.integers(0, nodes - 1), min_size=1, max_size=3)
+    size = st.integers(0, 60)
+    kinds = {kind: draw(st.integers(0, 4)) for kind in ("input", "output", "pool")}
+    uses = {Block(k, i): draw(where) for k, n in kinds.items() for i in range(n)}  # type: ignore[arg-type]
+    arena = {b: draw(size) for b in uses if b.kind == "pool"}
+    outputs = [draw(size) for _ in range(kinds["output"])]
+    dropped = {i: draw(size) for i in range(kinds["input"])}
+    if draw(st.booleans()):  # an output that no kernel fills, an argument that none reads
+        outputs.append(draw(size))
+        dropped[9] = draw(size)
+    return plan_of(uses, nodes), Sizes(arena, outputs, dropped)
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs(), st.integers(1, 30))
+def test_no_other_cuts_are_better_and_nothing_is_used_while_it_is_away(
+    graph: tuple[PatchPlan, Sizes], price: int
+) -> None:
+    plan, sizes = graph
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(staging, "_LEAST", price)
+        patch.setattr(staging, "_WORTH", 1 << 40)
+        found = parts(plan, NO_EDGES, sizes)
+    assert [n for part in found for n in part.nodes] == list(range(plan.nodes))
+    assert sorted(k for part in found for k in part.made) == list(range(len(sizes.outputs)))
+    assert sorted(b for part in found for b in part.taken) == sorted(sizes.arena)
+    gone: set[Block] = set()
+    there: set[Block] = {Block("input", i) for i in sizes.dropped}
+    for part in found:
+        there |= {*part.taken, *(Block("output", k) for k in part.made)}
+        used = {p.block for p in plan.patches if p.node in part.nodes}
+        assert used <= there - gone
+        gone |= {*part.returned, *(Block("input", i) for i in part.dropped)}
+
+    def cost(cuts: tuple[int, ...]) -> int:
+        uses = staging._uses(plan, sizes)
+        flat = [*uses[0].values(), *uses[1], *uses[2].values()]
+        spans = itertools.pairwise([0, *cuts, plan.nodes])
+        loads = [sum(u.nbytes for u in flat if u.first < b and u.last >= a) for a, b in spans]
+        return max(loads) + price * len(cuts)
+
+    all_cuts = itertools.chain.from_iterable(
+        itertools.combinations(range(1, plan.nodes), k) for k in range(plan.nodes)
+    )
+    assert peak(sizes, found) + price * (len(found) - 1) == min(cost(cuts) for cuts in all_cuts)
+
+
+# -- on the software GPU
+
+LAYERS = 4
+BODY = """
+def partition_0(args):
+    a, b, c, d, tangent, kept = args
+    args.clear()
+    made = []
+    x = tangent
+    while layers := [t for t in (d, c, b, a) if t is not None]:
+        y = empty_strided_cuda((64,), (1,), torch.float32)
+        launch("add", x, layers[0], y)
+        a, b, c, d = (None if t is layers[0] else t for t in (a, b, c, d))
+        del layers
+        x = empty_strided_cuda((64,), (1,), torch.float32)
+        launch("halve", y, x)
+        made.append(y)
+    return (*made, kept)
+"""
+
+
+class Machine:
+    """A backward of four layers on a software GPU: what is saved for a layer is added to the
+    gradient. Its intermediates lie where the first of the saved tensors were.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, **options: Any) -> None:
+        patch.setattr(staging, "_LEAST", 1)
+        patch.setattr(staging, "_WORTH", 1 << 40)
+        self.gpu = SoftwareGpu()
+        self.environment = install(patch, self.gpu)
+        module = types.ModuleType("generated")
+        self.allocations = 0
+        self.fail_at = 0
+        module.__dict__.update(
+            torch=torch, empty_strided_cuda=self.allocate, launch=self.gpu.launch_kernel
+        )
+        exec(BODY, module.__dict__)
+        self.region = Region("graph 0/0 backward partition 1 of 1")
+        donated = frozenset(range(LAYERS))
+        self.partition = Partition(
+            module.__dict__["partition_0"],
+            self.region,
+            Options(**{"graphs": "always", **options}),
+            self.environment,
+            Signature(0, written=donated, donated=donated),
+        )
+        self.kept = self.fresh()
+        self.alive: list[tuple[int, int]] = []
+
+    def allocate(self, size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+        self.allocations += 1
+        if self.allocations == self.fail_at:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return self.gpu.allocate(size, stride, dtype)
+
+    def fresh(self) -> torch.Tensor:
+        return self.gpu.allocate((COUNT,), (1,), torch.float32).copy_(torch.randn(COUNT))
+
+    def call(self) -> None:
+        args = [self.fresh() for _ in range(LAYERS + 1)] + [self.kept]
+        expected = []
+        x = args[LAYERS]
+        for layer in reversed(range(LAYERS)):
+            expected.append(x + args[layer])
+            x = expected[-1] * 0.5
+        saved = [weakref.ref(a) for a in args[:LAYERS]]
+        self.allocations, self.alive = 0, []
+        launch = self.gpu.launch
+
+        def watched(executable: int, stream: int) -> int:
+            self.alive.append((sum(s() is not None for s in saved), self.allocations))
+            return launch(executable, stream)
+
+        self.gpu.launch = watched  # type: ignore[method-assign]
+        try:
+            *results, kept = self.partition(args)
+        finally:
+            self.gpu.launch = launch  # type: ignore[method-assign]
+        assert kept is self.kept
+        assert all(torch.equal(a, b) for a, b in zip(results, expected, strict=True))
+        assert not args
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(monkeypatch)
+
+
+def test_memory_changes_hands_between_parts(machine: Machine) -> None:
+    for _ in range(6):
+        machine.call()
+    machine.partition.refresh()
+    assert (machine.region.state, machine.region.served) == ("serving", 4), machine.region.reason
+    assert "bit for bit" in machine.region.note
+    saved, made = zip(*machine.alive, strict=True)
+    assert len(machine.alive) == machine.region.launches > 1
+    assert saved[0] == LAYERS
+    assert saved[-1] < LAYERS
+    assert sorted(saved, reverse=True) == list(saved)
+    assert made[0] < made[-1]
+    machine.environment.disposal.drain()
+    assert len(machine.gpu.executables) == len(machine.gpu.graphs) == len(machine.alive)
+    machine.partition.close()
+    assert not machine.gpu.executables
+    assert not machine.gpu.graphs
+
+
+def test_too_little_memory_for_the_first_part_is_an_ordinary_call(machine: Machine) -> None:
+    for _ in range(4):
+        machine.call()
+    machine.fail_at = 1
+    machine.call()
+    machine.fail_at = 0
+    machine.call()
+    assert machine.region.misses == {"too little memory for the arena": 1}
+
+
+def test_too_little_memory_for_a_later_part_is_the_callers_error(machine: Machine) -> None:
+    for _ in range(4):
+        machine.call()
+    machine.fail_at = machine.alive[-1][1]
+    with pytest.raises(torch.OutOfMemoryError):
+        machine.call()
+    machine.fail_at = 0
+    assert not machine.region.misses
+    machine.call()
+    machine.partition.refresh()
+    assert machine.region.served == 3
+
+
+def test_a_later_part_that_fails_is_the_callers_error(machine: Machine) -> None:
+    for _ in range(4):
+        machine.call()
+    codes = iter([0, 719])
+    machine.gpu.fail = lambda call: next(codes, 0) if call == "launch" else 0
+    with pytest.raises(DriverError, match="cuGraphLaunch failed"):
+        machine.call()
+    assert machine.region.state == "ordinary"
+    machine.call()
