@@ -21,7 +21,7 @@ from .partition import Environment, Partition
 from .replay import Platform, same_addresses
 from .report import REGIONS, notice
 from .selection import GRAPH
-from .state import global_state
+from .state import state_of
 from .turns import Instruments
 
 
@@ -30,7 +30,7 @@ def _environment() -> Environment:
     """What all partitions of the process share. Raises DriverError without a usable driver."""
     driver = load()
     platform = Platform(
-        state=global_state,
+        state_of=state_of,
         capturing=torch._C._cuda_isCurrentStreamCapturing,
         device=torch._C._cuda_getDevice,
         stream=torch._C._cuda_getCurrentRawStream,

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .errors import Unprovable
+from .placeholders import extent
 
 ALLOCATE = "empty_strided_cuda"
 
@@ -275,6 +276,22 @@ def learn_outputs(
             storages.append(_storage_of(value, trace))
         outputs.append(_fresh(value, index[key], storages[index[key]]))
     return OutputPlan(tuple(storages), tuple(outputs), len(trace.requests))
+
+
+def direct(plan: OutputPlan) -> OutputPlan:
+    """The same plan, where memory that is returned once, and in full, is asked for in the output's
+    own shape, so that no view of it has to be made.
+    """
+    users = [o.storage for o in plan.outputs if isinstance(o, Fresh)]
+    storages, outputs = list(plan.storages), list(plan.outputs)
+    for i, output in enumerate(outputs):
+        if not isinstance(output, Fresh) or output.offset or users.count(output.storage) > 1:
+            continue
+        storage = storages[output.storage]
+        if extent(output.size, output.stride, storage.dtype.itemsize) == storage.nbytes:
+            storages[output.storage] = replace(storage, size=output.size, stride=output.stride)
+            outputs[i] = replace(output, whole=True)
+    return OutputPlan(tuple(storages), tuple(outputs), plan.allocations)
 
 
 def _host_scalar(value: torch.Tensor, role: Scalar, drawn: Draws) -> Output:

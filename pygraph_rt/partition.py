@@ -71,6 +71,7 @@ class Partition:
         self._options = options
         self._environment = environment
         self._device = signature.device
+        self._state = environment.platform.state_of(function)
         self._lock = threading.Lock()
         self._variants = Variants(options.variants)
         self._active: Replay | None = None
@@ -145,7 +146,7 @@ class Partition:
         return self._function(args)
 
     def _key(self, args: list[Any]) -> Hashable:
-        parts: list[Hashable] = [self._environment.platform.state()]
+        parts: list[Hashable] = [self._state()]
         for i, value in enumerate(args):
             if i in self._signature.numbers:
                 parts.append("number")

@@ -17,7 +17,7 @@ import torch
 from .disposal import Handles
 from .driver import Driver
 from .errors import DriverError
-from .outputs import Allocate, Drawn, Fixed, Fresh, OfInput, OutputPlan, Undefined
+from .outputs import Allocate, Drawn, Fixed, Fresh, OfInput, OutputPlan, Undefined, direct
 from .parameters import Block, PatchPlan
 from .philox import OFFSET, SEED, Draw, Generator
 from .stage import Executable, Stage
@@ -64,7 +64,7 @@ class Platform:
 
     def __init__(
         self,
-        state: Callable[[], Hashable],
+        state_of: Callable[[Any], Callable[[], Hashable]],
         capturing: Callable[[], bool],
         device: Callable[[], int],
         stream: Callable[[int], int],
@@ -75,7 +75,7 @@ class Platform:
     ) -> None:
         self.native = native
         self.generator = generator
-        self.state = state
+        self.state_of = state_of
         self.capturing = capturing
         self.device = device
         self.stream = stream
@@ -125,19 +125,20 @@ class Replay:
         """`executables` run the `parts` of the graph, one each; `inputs` maps an argument's index
         to (alignment class at capture, whether it stayed put so far); `scalars` are the other
         arguments' (index, value); `shapes` the (index, size, strides) of tensors that have to be
-        compared on each call; `keep` is whatever the kernels need to stay loaded; `discard` takes
-        handles that the GPU may still be using; `draw` takes a launch's random numbers; `numbers`
-        are arguments that hold one, on the CPU.
+        compared on each call; `keep` is the function that was captured, whose kernels have to stay
+        loaded; `discard` takes handles that the GPU may still be using; `draw` takes a launch's
+        random numbers; `numbers` are arguments that hold one, on the CPU.
         """
         self._platform = platform
-        self._outputs = outputs
+        self._outputs = outputs = direct(outputs)
         self._scalars = list(scalars)
         self.integers = tuple(value for _, value in scalars)
         self._allocate = allocate
         self._shapes = list(shapes)
         self._device = device
         self._keep = keep
-        self._state = platform.state()
+        self._read_state = platform.state_of(keep)
+        self._state = self._read_state()
         self.only_stream: int | None = None
         self._lock = threading.Lock()
         self.nodes = plan.nodes
@@ -222,7 +223,7 @@ class Replay:
         if (
             platform.capturing()
             or platform.device() != self._device
-            or platform.state() != self._state
+            or self._read_state() != self._state
         ):
             return None
         for index, value in self._scalars:

@@ -2,42 +2,71 @@
 
 A captured graph holds what they chose at capture. The switches are part of a graph's key: when
 one of them differs, the ordinary compiled path runs (and may be captured under the new switches).
+Only those are read on each call that the graph's own library calls read.
 """
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Hashable
 from functools import partial
+from typing import Any
 
 import torch
 
-_SWITCHES = (
-    "_get_cublas_allow_tf32",
-    "_get_cublas_allow_fp16_reduced_precision_reduction",
-    "_get_cublas_allow_bf16_reduced_precision_reduction",
-    "_get_cublas_allow_fp16_accumulation",
-    "_get_float32_matmul_precision",
-    "_get_cudnn_allow_tf32",
-    "_get_cudnn_enabled",
-    "_get_cudnn_benchmark",
-    "_get_cudnn_deterministic",
-    "_get_deterministic_algorithms",
-    "_get_deterministic_algorithms_warn_only",
-    "_get_deterministic_fill_uninitialized_memory",
-    "_get_flash_sdp_enabled",
-    "_get_mem_efficient_sdp_enabled",
-    "_get_math_sdp_enabled",
-    "_get_cudnn_sdp_enabled",
-    "_get_overrideable_sdp_enabled",
-    "_get_fa3_sdp_enabled",
-    "_get_math_sdp_allow_fp16_bf16_reduction",
-    "_get_sm_carveout_experimental",
-    "is_grad_enabled",
-    "is_inference_mode_enabled",
-    "is_autocast_cache_enabled",
-    "_get_blas_preferred_backend",
-    "_get_linalg_preferred_backend",
-)
+# By what reads them: "any" operator, or a family of library calls.
+_SWITCHES = {
+    "any": (
+        "is_grad_enabled",
+        "is_inference_mode_enabled",
+        "_get_deterministic_algorithms",
+        "_get_deterministic_algorithms_warn_only",
+        "_get_deterministic_fill_uninitialized_memory",
+    ),
+    "blas": (
+        "_get_cublas_allow_tf32",
+        "_get_cublas_allow_fp16_reduced_precision_reduction",
+        "_get_cublas_allow_bf16_reduced_precision_reduction",
+        "_get_cublas_allow_fp16_accumulation",
+        "_get_float32_matmul_precision",
+        "_get_sm_carveout_experimental",
+        "_get_blas_preferred_backend",
+    ),
+    "cudnn": (
+        "_get_cudnn_allow_tf32",
+        "_get_cudnn_enabled",
+        "_get_cudnn_benchmark",
+        "_get_cudnn_deterministic",
+    ),
+    "attention": (
+        "_get_flash_sdp_enabled",
+        "_get_mem_efficient_sdp_enabled",
+        "_get_math_sdp_enabled",
+        "_get_cudnn_sdp_enabled",
+        "_get_overrideable_sdp_enabled",
+        "_get_fa3_sdp_enabled",
+        "_get_math_sdp_allow_fp16_bf16_reduction",
+    ),
+    "linalg": ("_get_linalg_preferred_backend",),
+}
+_EVERY = frozenset(_SWITCHES)
+# Library calls of generated code, and which families they read; another name may read all of them.
+_CALLS = {
+    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm", "bias_addmm"), ("blas",)),
+    "convolution": ("blas", "cudnn"),
+    **{
+        f"_scaled_dot_product_{kind}_attention{end}": ("blas", "cudnn", "attention")
+        for kind in ("flash", "efficient", "cudnn")
+        for end in ("", "_backward")
+    },
+}
+# What else generated code names, none of which computes anything but its own kernels.
+_PLUMBING = {name for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
+_PLUMBING |= {"torch", "cuda", "ops", "aten", "default", "extern_kernels"}
+_PLUMBING |= {"_DeviceGuard", "set_device", "get_raw_stream", "clear", "run"}
+_PLUMBING |= {"assert_size_stride", "assert_alignment", "reinterpret_tensor"}
+_PLUMBING |= {"empty_strided", "empty_strided_cuda"}
+_KERNEL = "triton_"
 # Matmul first: it alone is read on each call, the others only when the old switches do not say.
 _PRECISIONS = (("cuda", "matmul"), ("cuda", "conv"), ("cuda", "rnn"), ("generic", "all"))
 
@@ -55,39 +84,70 @@ def _sdp_order_reader() -> Callable[[], Hashable] | None:
     return None if getter is None else (lambda: tuple(getter()))
 
 
-def _autocast_reader() -> Callable[[], Hashable]:
-    enabled, dtype = torch.is_autocast_enabled, torch.get_autocast_dtype
-    return lambda: dtype("cuda") if enabled("cuda") else None
+def _autocast() -> Hashable:
+    enabled, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
+    return enabled, dtype, torch.is_autocast_cache_enabled()
 
 
-def _readers() -> tuple[Callable[[], Hashable], ...]:
+def _readers() -> dict[str, tuple[Callable[[], Hashable], ...]]:
     """The switches that this torch has and can read; one that cannot be read is left out for
     good.
     """
-    candidates = [getattr(torch._C, name, getattr(torch, name, None)) for name in _SWITCHES]
-    candidates += [_sdp_order_reader(), _autocast_reader(), *_precision_readers()[:1]]
-    found: list[Callable[[], Hashable]] = []
-    for reader in candidates:
-        if reader is None:
-            continue
-        try:
-            hash(reader())
-        except (RuntimeError, TypeError):
-            continue
-        found.append(reader)
-    return tuple(found)
+    candidates: dict[str, list[Any]] = {
+        family: [getattr(torch._C, name, getattr(torch, name, None)) for name in names]
+        for family, names in _SWITCHES.items()
+    }
+    candidates["attention"].append(_sdp_order_reader())
+    candidates["blas"] += _precision_readers()[:1]
+    return {family: tuple(filter(_readable, found)) for family, found in candidates.items()}
+
+
+def _readable(reader: Any) -> bool:
+    try:
+        return reader is not None and isinstance(hash(reader()), int)
+    except (RuntimeError, TypeError):
+        return False
 
 
 _READERS = _readers()
 
 
-def global_state() -> tuple[Hashable, ...]:
-    """The switches' values now; equal tuples mean that library calls would choose alike."""
-    try:
-        return tuple([reader() for reader in _READERS])
-    except RuntimeError:
-        # torch refuses to read an old switch when the new ones behind it disagree: read those too.
-        return tuple(_read(reader) for reader in (*_READERS, *_precision_readers()))
+def families(function: Any) -> frozenset[str]:
+    """The families of library calls that a generated function makes; all of them where its code
+    names something unknown.
+    """
+    code = getattr(function, "__code__", None)
+    if code is None or any(isinstance(c, types.CodeType) for c in code.co_consts):
+        return _EVERY
+    found = {"any"}
+    for name in code.co_names:
+        if name in _CALLS:
+            found.update(_CALLS[name])
+        elif name not in _PLUMBING and not name.startswith(_KERNEL):
+            return _EVERY
+    return frozenset(found)
+
+
+def state_of(function: Any) -> Callable[[], Hashable]:
+    """What reads the switches that a generated function's library calls read: equal values mean
+    that they would choose alike.
+    """
+    wanted = families(function)
+    readers = [reader for family in _SWITCHES if family in wanted for reader in _READERS[family]]
+    precisions = _precision_readers()
+
+    anywhere = torch._C._is_any_autocast_enabled
+
+    def state() -> Hashable:
+        try:
+            found = tuple([reader() for reader in readers])
+        except RuntimeError:
+            # torch refuses to read an old switch when the new ones behind it disagree: read those
+            # too.
+            found = tuple(_read(reader) for reader in (*readers, *precisions))
+        return (found, _autocast()) if anywhere() else found
+
+    return state
 
 
 def _read(reader: Callable[[], Hashable]) -> Hashable:

@@ -326,7 +326,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
     learn = partial(outputs.learn_outputs, device_type="cpu")
     patch.setattr(outputs, "learn_outputs", learn)
     platform = Platform(
-        state=lambda: ("state",),
+        state_of=lambda function: lambda: ("state",),
         capturing=lambda: False,
         device=lambda: 0,
         stream=lambda device: 7,

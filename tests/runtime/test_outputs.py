@@ -93,6 +93,28 @@ def test_memory_that_a_library_call_returns_is_known_as_such() -> None:
 
 
 @pytest.mark.parametrize(
+    ("returned", "shapes"),
+    [
+        ("view(x, (3, 4), (4, 1), 0)", [((3, 4), (4, 1))]),
+        ("view(x, (4, 3), (1, 4), 0)", [((4, 3), (1, 4))]),
+        ("view(x, (2, 4), (4, 1), 0)", None),  # less than all of it
+        ("view(x, (2, 4), (4, 1), 4)", None),
+        ("view(x, (3, 4), (4, 1), 0), x", None),  # returned twice
+    ],
+)
+def test_memory_that_one_output_fills_is_made_in_its_shape(returned: str, shapes: Any) -> None:
+    plan = learn(f"x = empty_strided_cuda((12,), (1,), torch.float32)\nreturn ({returned},)", [])
+    direct = outputs.direct(plan)
+    if shapes is None:
+        assert direct == plan
+        return
+    assert [(s.size, s.stride) for s in direct.storages] == shapes
+    assert [(o.whole, o.storage) for o in direct.outputs] == [(True, 0)]
+    made = empty(*shapes[0], torch.float32).untyped_storage().nbytes()
+    assert made == direct.storages[0].nbytes == plan.storages[0].nbytes
+
+
+@pytest.mark.parametrize(
     ("body", "words"),
     [
         ("return (torch.ones(2, device='meta'),)", "CPU tensor"),

@@ -70,7 +70,7 @@ class Rig:
         self.allocated = 0
         self.fail_allocation = 0
         platform = Platform(
-            state=lambda: self.state,
+            state_of=lambda function: lambda: self.state,
             capturing=lambda: self.capturing,
             device=lambda: self.device,
             stream=lambda device: self.stream,

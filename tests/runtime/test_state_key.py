@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.state import global_state
+from pygraph_rt.state import families, state_of
+
+global_state = state_of(None)  # a function it knows nothing of: every switch
 
 matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
 
@@ -97,3 +99,63 @@ def test_switches_that_disagree_under_their_new_names_are_told_apart() -> None:
     finally:
         conv.fp32_precision, rnn.fp32_precision = before
     assert len(set(seen)) == 4
+
+
+def generated(*lines: str) -> Any:
+    """A function with the names that Inductor's generated code has."""
+    body = "\n    ".join(lines)
+    source = f"""
+def partition_0(args):
+    primals_1, primals_2 = args
+    args.clear()
+    assert_size_stride(primals_1, (8, 8), (8, 1))
+    with torch.cuda._DeviceGuard(0):
+        torch.cuda.set_device(0)
+        buf0 = empty_strided_cuda((8, 8), (8, 1), torch.float32)
+        stream0 = get_raw_stream(0)
+        triton_poi_fused_add_0.run(primals_1, buf0, 64, stream=stream0)
+    {body}
+    return (reinterpret_tensor(buf0, (64,), (1,), 0),)
+"""
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)
+    return namespace["partition_0"]
+
+
+EVERYTHING = families(None)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("pass", {"any"}),
+        ("extern_kernels.addmm(primals_1, primals_2, buf0, alpha=1, out=buf0)", {"any", "blas"}),
+        ("buf0 = extern_kernels.convolution(primals_1, primals_2)", {"any", "blas", "cudnn"}),
+        (
+            "buf0 = torch.ops.aten._scaled_dot_product_flash_attention.default(primals_1)",
+            {"any", "blas", "cudnn", "attention"},
+        ),
+        ("buf0 = torch.ops.aten.linalg_solve.default(primals_1)", EVERYTHING),
+        ("buf0 = torch.ops.mine.mm.default(primals_1)", EVERYTHING),
+        ("buf0 = (lambda: extern_kernels.mm(primals_1, primals_2))()", EVERYTHING),
+    ],
+)
+def test_a_region_reads_the_switches_of_its_own_library_calls(
+    line: str, expected: set[str]
+) -> None:
+    assert families(generated(line)) == expected
+
+
+def test_a_region_that_multiplies_matrices_does_not_care_about_convolutions() -> None:
+    state = state_of(generated("extern_kernels.mm(primals_1, primals_2, out=buf0)"))
+    before, convolutions, products = state(), cudnn.benchmark, matmul.allow_tf32
+    try:
+        cudnn.benchmark = not convolutions
+        assert state() == before
+        matmul.allow_tf32 = not products
+        assert state() != before
+    finally:
+        cudnn.benchmark, matmul.allow_tf32 = convolutions, products
+    with torch.no_grad():
+        assert state() != before
+    assert state() == before
