@@ -14,7 +14,7 @@ from pygraph_lint.facts import values as v
 from pygraph_lint.facts.algebra import constant, extend, merge_device, symbol
 from pygraph_lint.facts.events import Need
 from pygraph_lint.facts.nodes import dotted, short, source_of, span_of
-from pygraph_lint.facts.torch_calls import TorchCalls
+from pygraph_lint.facts.numpy_calls import NumpyCalls
 from pygraph_lint.facts.values import Value
 
 _OUTSIDE = frozenset(sys.stdlib_module_names) | {
@@ -38,7 +38,7 @@ _EINOPS = frozenset(
 _COMPARING = frozenset(("builtins.max", "builtins.min", "builtins.sorted"))
 
 
-class Calls(TorchCalls):
+class Calls(NumpyCalls):
     """Evaluates calls."""
 
     def ev_call(self, node: ast.Call) -> Value:
@@ -191,6 +191,8 @@ class Calls(TorchCalls):
         self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]
     ) -> Value:
         """int, float, complex, bool."""
+        if node.args:
+            self.needs_number(node.args[0])
         if first.is_tensor:
             builtin = node.func.id if isinstance(node.func, ast.Name) else "float"
             if (
@@ -248,6 +250,8 @@ class Calls(TorchCalls):
         self, node: ast.Call, first: Value, positional: list[Value], named: dict[str, Value]
     ) -> Value:
         """range over a tensor's value."""
+        for argument in node.args:
+            self.needs_number(argument)
         read = 0
         for value in positional:
             read |= value.flags & v.READ
@@ -329,18 +333,6 @@ class Calls(TorchCalls):
                 self.event("sync.math", span_of(node), f"math.{name}()", value, **_numbers(value))
                 read = v.READ
         return Value(v.NUMBER, flags=read)
-
-    def call_numpy(self, name: str, values: list[Value], node: ast.Call) -> Value:
-        """numpy functions called on tensors copy them to the host."""
-        draws = name.startswith("numpy.random.") and name != "numpy.random.seed"
-        if draws and not self.context.sinks.has_call(name):
-            self.event("effect.numpy-random", span_of(node), name)
-        for value in values:
-            for part in (value, *(value.items or ())):
-                if part.is_tensor and not (part.kinds & v.UNKNOWN):
-                    self.event("sync.numpy", span_of(node), name, part)
-                    return v.NUMPY_VALUE
-        return v.NUMPY_VALUE
 
     # -- methods
 
@@ -454,6 +446,8 @@ class Calls(TorchCalls):
                 else v.TEXT_VALUE
             )
         if base.kinds & v.NUMPY:
+            if method == "item" and base.kinds == v.NUMPY:
+                self.numpy_item(function.value, node)
             return v.NUMPY_VALUE
         if base.kinds & v.CALLABLE and base.cls:
             name = f"{base.cls}.{method}"

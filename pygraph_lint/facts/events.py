@@ -71,6 +71,7 @@ KINDS: dict[str, str] = {
     "host.index-list": "a tensor indexed with a Python list: an index tensor is built on the host",
     "host.pinned": "pin_memory inside a region",
     "host.lengths": "an operator that wants lengths on the host (ctc_loss, pack_padded_sequence)",
+    "host.numpy-number": "a number numpy made of others is needed as a size, a bound or a number",
     # Syncs: the host waits for the device.
     "sync.item": ".item() on a tensor",
     "sync.number": "float(t), int(t), complex(t), t.__index__()",

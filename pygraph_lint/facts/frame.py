@@ -28,6 +28,7 @@ _EVIDENT = {
     "effect.parameter-made": "`{subject}` makes parameters",
     "effect.context": "a with statement enters `{subject}`",
     "effect.numpy-random": "`{subject}` is numpy's generator",
+    "host.numpy-number": "`{subject}` is numpy's, and its value is needed here",
     "call": "the name resolves to `{subject}`",
 }
 

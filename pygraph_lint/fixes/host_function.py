@@ -24,9 +24,11 @@ def propose(proposal: Proposal) -> None:
     if not isinstance(function, ast.FunctionDef):
         raise Declined("not inside a plain function")
     proposal.message = "Leave the function out of compiled code, since it works on the host"
-    module_level = proposal.parent(function) is proposal.source.tree
-    proposal.need("helper", module_level, "the function may be the region itself")
-    bare = not function.decorator_list
+    static = [ast.unparse(node) for node in function.decorator_list] == ["staticmethod"]
+    of_class = static and isinstance(proposal.parent(function), ast.ClassDef)
+    helper = of_class or proposal.parent(function) is proposal.source.tree
+    proposal.need("helper", helper, "the function may be the region itself")
+    bare = not function.decorator_list or static
     proposal.need("bare", bare, "the function has decorators, which may depend on the order")
     nodes = list(own_nodes(function))
     called = [proposal.names.callee(node) or "" for node in nodes]
@@ -45,7 +47,8 @@ def propose(proposal: Proposal) -> None:
         "returns", not generator, "a generator runs where it is used, not where it is called"
     )
     start = proposal.source.line_start(function.lineno)
-    line = f"@{use_torch(proposal)}.compiler.disable{proposal.source.newline}"
+    indent = proposal.source.indent(function)
+    line = f"{indent}@{use_torch(proposal)}.compiler.disable{proposal.source.newline}"
     proposal.replace(start, start, line)
 
 

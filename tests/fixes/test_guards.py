@@ -328,6 +328,40 @@ def test_a_host_function_is_left_out_whole() -> None:
     assert breaks(old, (x,)) > breaks(new, (x,)) == 1
 
 
+def test_a_static_method_on_the_host_is_left_out_whole() -> None:
+    before = """
+        import numpy as np
+        import torch
+
+
+        class Plan:
+            @staticmethod
+            def positions(count):
+                found = np.zeros(count)
+                for index in range(count):
+                    found[index] = «np.random.normal()»
+                return found
+
+            def run(self, x):
+                return x + torch.as_tensor(self.positions(2), dtype=x.dtype)
+
+
+        forward = Plan().run
+        """
+    line = "            @torch.compiler.disable\n"
+    after = before.replace("            def pos", f"{line}            def pos")
+    expect(before, after.replace("«", "").replace("»", ""), "PG504")
+    old, new = module_of(marked(before)[0]).forward, module_of(marked(after)[0]).forward
+    x = torch.ones(2, requires_grad=True)
+    results = []
+    for forward in (old, new):
+        np.random.seed(3)
+        results.append(run(forward, (x,)))
+    assert_same(*results)
+    assert breaks(old, (x,)) > breaks(new, (x,)) == 1
+    decline(before.replace("@staticmethod", "@classmethod"), "PG504", "")
+
+
 def test_a_file_without_torch_asks_its_own_question() -> None:
     question = "def is_torchdynamo_compiling():\n    return False\n\n"
     _, changed = offer(f"{question}def f(x):\n    «print(x)»\n", "PG501")

@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 
 import pygraph_lint.fixes
-from tests.fixes import counterexamples, counterexamples_capture, counterexamples_more
+from tests.fixes import (
+    counterexamples,
+    counterexamples_capture,
+    counterexamples_more,
+    counterexamples_numbers,
+)
 from tests.fixes.counterexamples import Case
 from tests.fixes.equivalence import assert_same, module_of, run
 from tests.fixes.support import marked, offer
@@ -21,6 +26,7 @@ CASES = [
     *counterexamples.CASES,
     *counterexamples_more.CASES,
     *counterexamples_capture.CASES,
+    *counterexamples_numbers.CASES,
 ]
 
 

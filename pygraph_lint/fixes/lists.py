@@ -1,0 +1,272 @@
+"""Python lists and tuples of numbers, proven from one file's syntax tree.
+
+A parameter is followed to the calls in the file; what a private function gives back is followed
+to what it returns.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.fixes.names import assigned_values, dotted, own_nodes, parameters, parents, stores
+from pygraph_lint.fixes.source import FUNCTIONS
+
+_DEPTH = 6
+_Plain = ast.FunctionDef | ast.AsyncFunctionDef
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+_NUMBERS_ONLY = (ast.Sub, ast.Div, ast.FloorDiv)
+
+
+def is_size(function: ast.AST, node: ast.expr) -> bool:
+    """Whether an expression is a whole number that is not negative: a size, a length, a sum or
+    product of such.
+    """
+    if isinstance(node, ast.Constant):
+        return type(node.value) is int and node.value >= 0
+    if isinstance(node, ast.Name):
+        values = assigned_values(function, node.id)
+        return bool(values) and all(
+            not _mentions(value, node.id) and is_size(function, value) for value in values or ()
+        )
+    if isinstance(node, ast.BinOp):
+        grows = isinstance(node.op, (ast.Add, ast.Mult, ast.FloorDiv))
+        return grows and is_size(function, node.left) and is_size(function, node.right)
+    if isinstance(node, ast.Subscript):
+        return _is_shape(node.value) and not isinstance(node.slice, ast.Slice)
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Name):
+            return node.func.id == "len"
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "size" and bool(node.args)
+    return False
+
+
+def _mentions(node: ast.expr, name: str) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node))
+
+
+def _is_shape(node: ast.expr) -> bool:
+    """``x.shape`` or ``x.size()``, but not an attribute of the object itself."""
+    if isinstance(node, ast.Call):
+        function = node.func
+        return isinstance(function, ast.Attribute) and function.attr == "size" and not node.args
+    own = isinstance(node, ast.Attribute) and dotted(node.value) == "self"
+    return isinstance(node, ast.Attribute) and node.attr == "shape" and not own
+
+
+class Lists:
+    """What is known about the lists of a file.
+
+    ``others_may_call`` says whether a parameter of a public function was followed: other files may
+    give it something else.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self.others_may_call = False
+
+    def holds_numbers(self, function: ast.AST, node: ast.expr, depth: int = _DEPTH) -> bool:
+        """Whether a value is a list or tuple of single numbers."""
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            return self.holds_numbers(function, node.value, depth)
+        if isinstance(node, (ast.List, ast.Tuple)):
+            return all(_is_number(function, item) for item in node.elts)
+        if isinstance(node, ast.Name):
+            return self._name_holds(function, node.id, depth, "numbers")
+        return _is_shape(node)
+
+    def is_filled(self, function: ast.AST, node: ast.expr, depth: int = _DEPTH) -> bool:
+        """Whether a list or tuple certainly has elements."""
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            return _takes_some(function, node.slice) and self.is_filled(function, node.value, depth)
+        if isinstance(node, (ast.List, ast.Tuple)):
+            return bool(node.elts) and not isinstance(node.elts[0], ast.Starred)
+        return isinstance(node, ast.Name) and self._name_holds(function, node.id, depth, "filled")
+
+    def _name_holds(self, function: ast.AST, name: str, depth: int, what: str) -> bool:
+        """What all values of a name have in common; ``what`` is ``numbers`` or ``filled``.
+
+        None is no list either, and whoever takes it for one fails.
+        """
+        if depth == 0 or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return False
+        given = self._values(function, name)
+        if given is None:
+            return False
+        lists = [one for one in given if not _is_none(one[1])]
+        if what == "numbers" and not _only_numbers(function, name):
+            return False
+        if what == "filled" and [value for _, value in lists if _is_empty(value)]:
+            return len(given) == 1 and _fills(function.body, name)
+        check = self.is_filled if what == "filled" else self.holds_numbers
+        return bool(lists) and all(check(place, value, depth - 1) for place, value in lists)
+
+    def _values(self, function: _Plain, name: str) -> list[tuple[ast.AST, ast.expr]] | None:
+        """The values a name is bound to, each with the function it is written in; None where not
+        all are known.
+        """
+        found: list[tuple[ast.AST, ast.expr]] = []
+        for bound in stores(function, name):
+            if isinstance(bound, ast.arg):
+                more = self._given(function, name)
+            else:
+                more = self._assigned(function, bound)
+            if more is None:
+                return None
+            found += more
+        return found
+
+    def _given(self, function: _Plain, name: str) -> list[tuple[ast.AST, ast.expr]] | None:
+        """What a function is given for a parameter in this file."""
+        if not function.name.startswith("_"):
+            self.others_may_call = True
+        names = [item.arg for item in parameters(function)]
+        given: list[tuple[ast.AST, ast.expr]] = []
+        for caller, call in self._calls(function.name):
+            if call is None or any(isinstance(item, ast.Starred) for item in call.args):
+                return None
+            bound = isinstance(call.func, ast.Attribute) and names[:1] == ["self"]
+            by_position = dict(zip(names[bound:], call.args, strict=False))
+            by_name = {item.arg: item.value for item in call.keywords}
+            value = by_name.get(name, by_position.get(name))
+            if value is None or None in by_name:
+                return None
+            given.append((caller, value))
+        return given
+
+    def _assigned(self, function: _Plain, target: ast.AST) -> list[tuple[ast.AST, ast.expr]] | None:
+        """What one binding of a name binds: a value, or a part of what a method returns."""
+        for node in own_nodes(function):
+            if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+                continue
+            if node.targets[0] is target:
+                return [(function, node.value)]
+            places = node.targets[0]
+            if isinstance(places, ast.Tuple) and target in places.elts:
+                position = [item is target for item in places.elts].index(True)
+                return self._returned(node.value, position, len(places.elts))
+        return None
+
+    def _returned(
+        self, call: ast.expr, position: int, count: int
+    ) -> list[tuple[ast.AST, ast.expr]] | None:
+        """One of the values that a private function of this file returns."""
+        name = dotted(call.func) if isinstance(call, ast.Call) else None
+        last = (name or "").rpartition(".")[2]
+        makers = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.FunctionDef) and node.name == last
+        ]
+        found: list[tuple[ast.AST, ast.expr]] = []
+        for maker in makers:
+            for node in own_nodes(maker):
+                if not isinstance(node, ast.Return):
+                    continue
+                if not isinstance(node.value, ast.Tuple) or len(node.value.elts) != count:
+                    return None
+                found.append((maker, node.value.elts[position]))
+        return found if last.startswith("_") else None
+
+    def _calls(self, name: str) -> list[tuple[ast.AST, ast.Call | None]]:
+        """Where a function is called, with the function around; None where it is only named."""
+        above = parents(self.tree)
+        found: list[tuple[ast.AST, ast.Call | None]] = []
+        for node in ast.walk(self.tree):
+            named = isinstance(node, ast.Attribute) and node.attr == name
+            if not named and not (isinstance(node, ast.Name) and node.id == name):
+                continue
+            parent = above.get(node)
+            call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+            caller: ast.AST = node
+            while caller in above and not isinstance(caller, FUNCTIONS):
+                caller = above[caller]
+            found.append((caller, call))
+        return found
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_empty(node: ast.expr) -> bool:
+    return isinstance(node, (ast.List, ast.Tuple)) and not node.elts
+
+
+def _is_number(function: ast.AST, node: ast.expr) -> bool:
+    """Whether an element of a list is a single number."""
+    if isinstance(node, ast.Constant):
+        return type(node.value) is int
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, _ARITHMETIC) and all(
+            _is_number(function, side) for side in (node.left, node.right)
+        )
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id == "int"
+    if isinstance(node, ast.Name) and _is_operand(function, node.id):
+        return True
+    return is_size(function, node)
+
+
+def _is_operand(function: ast.AST, name: str) -> bool:
+    """Whether a name is subtracted from, divided or so: no list or text is."""
+    return any(
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, _NUMBERS_ONLY)
+        and any(isinstance(side, ast.Name) and side.id == name for side in (node.left, node.right))
+        for node in own_nodes(function)
+    )
+
+
+def _only_numbers(function: ast.AST, name: str) -> bool:
+    """Whether a list is only indexed, asked, returned, passed on, or grows by single numbers."""
+    above = parents(function)
+    for node in own_nodes(function):
+        if not isinstance(node, ast.Name) or node.id != name or not isinstance(node.ctx, ast.Load):
+            continue
+        parent = above.get(node)
+        if isinstance(parent, ast.Attribute):
+            call = above.get(parent)
+            if parent.attr == "append" and isinstance(call, ast.Call):
+                if not all(_is_number(function, item) for item in call.args):
+                    return False
+            elif parent.attr not in ("index", "count"):
+                return False
+        elif isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
+            return False
+    return True
+
+
+def _fills(body: list[ast.stmt], name: str) -> bool:
+    """Whether a list has got an element wherever a block ends."""
+    for statement in body:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and dotted(call.func) == f"{name}.append":
+            return True
+        branches = [statement.body, statement.orelse] if isinstance(statement, ast.If) else []
+        if branches and all(_fills(branch, name) for branch in branches):
+            return True
+        if any(isinstance(node, ast.Return) for node in ast.walk(statement)):
+            return False
+    return False
+
+
+def _takes_some(function: ast.AST, taken: ast.Slice) -> bool:
+    """Whether a slice takes something of every list with elements: ``[: k + 1]``."""
+    upper = taken.upper
+    if taken.lower is not None or taken.step is not None:
+        return False
+    if not (isinstance(upper, ast.BinOp) and isinstance(upper.op, ast.Add)):
+        return upper is None
+    further = upper.right.value if isinstance(upper.right, ast.Constant) else None
+    return type(further) is int and further > 0 and _is_position(function, upper.left)
+
+
+def _is_position(function: ast.AST, node: ast.expr) -> bool:
+    """Whether a value is a place in a list: found by ``index``, or counted by ``range``."""
+    values = assigned_values(function, node.id) if isinstance(node, ast.Name) else None
+    return bool(values) and all(
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr == "index"
+        for value in values or ()
+    )

@@ -1,0 +1,61 @@
+"""Preconditions of the rewrites that keep numbers and messages in Python."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.fixes.counterexamples import Case, lines
+
+
+def _numpy(*body: str, head: str = "x") -> str:
+    return "import math\nimport numpy as np\n" + lines(*body, head=head)
+
+
+CASES = [
+    # host_number
+    Case(
+        "host_number",
+        "plain",
+        "PG520",
+        _numpy("return x.reshape(int(«np.prod(x.shape, initial=0)»), -1)"),
+        lambda: (torch.ones(2, 3),),
+    ),
+    Case(
+        "host_number",
+        "numbers",
+        "PG520",
+        _numpy("return x[: int(«np.sum(sizes)»)]", head="x, sizes"),
+        lambda: (torch.ones(4), [[1], [2]]),
+    ),
+    Case(
+        "host_number",
+        "filled",
+        "PG520",
+        _numpy("return x.reshape(«np.prod(x.shape)»)"),
+        lambda: (torch.ones(()),),
+    ),
+    Case(
+        "host_number",
+        "callers",
+        "PG520",
+        _numpy("return x.reshape(«np.sum(sizes)»)", head="x, sizes") + "\n\nforward(x, [4])\n",
+    ),
+    Case(
+        "host_number",
+        "rounding",
+        "PG520",
+        _numpy("return x * «np.trunc(np.sqrt(len(x))).astype(int).item()»"),
+    ),
+    Case(
+        "host_number",
+        "alone",
+        "PG520",
+        _numpy("return x * «np.ceil(np.sqrt(len(x)), dtype='float32').astype(int).item()»"),
+    ),
+    Case(
+        "host_number",
+        "size",
+        "PG520",
+        _numpy("return x * «np.ceil(np.log1p(n)).astype(int).item()»", head="x, n"),
+    ),
+]

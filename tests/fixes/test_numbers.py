@@ -1,0 +1,163 @@
+"""Numbers that numpy works out of Python numbers: worked out by Python, run and compared."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fixes.equivalence import assert_same, breaks, compiled, module_of, run
+from tests.fixes.strategies import FEW
+from tests.fixes.support import decline, expect, marked
+
+HEAD = "import math\nimport numpy as np\nimport torch\n\n\n"
+
+PAIRS = {
+    "product": (
+        "return x.reshape(int(«np.prod(x.shape)»))",
+        "return x.reshape(int(math.prod(x.shape)))",
+    ),
+    "extreme": (
+        "return torch.zeros(«np.max(x.shape)», dtype=x.dtype)",
+        "return torch.zeros(max(x.shape), dtype=x.dtype)",
+    ),
+    "listed": (
+        "sizes = [x.shape[0], 2]\nfor _ in range(«np.sum(sizes)»):\n    x = x + 1\nreturn x",
+        "sizes = [x.shape[0], 2]\nfor _ in range(sum(sizes)):\n    x = x + 1\nreturn x",
+    ),
+    "rounded": (
+        'n = x.size(0)\nreturn x[: «np.ceil(np.log1p(n)).astype("int").item()»]',
+        "n = x.size(0)\nreturn x[: math.ceil(math.log1p(n))]",
+    ),
+    "halved": (
+        "return x[: «np.floor(x.shape[0] / 2).astype(np.int64).item()»]",
+        "return x[: math.floor(x.shape[0] / 2)]",
+    ),
+}
+
+
+def _source(body: str) -> str:
+    return f"{HEAD}def forward(x):\n{textwrap.indent(body, '    ')}\n"
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_python_works_the_number_out(name: str) -> None:
+    before, after = (_source(body) for body in PAIRS[name])
+    expect(before, after, "PG520")
+    x = torch.ones(3, 4)
+    assert breaks(module_of(marked(before)[0]).forward, (x,)) > 0
+    assert breaks(module_of(after).forward, (x,)) == 0
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@FEW
+@given(shape=st.lists(st.integers(0, 9), max_size=3), asks=st.booleans())
+def test_it_is_the_same_number(name: str, shape: list[int], asks: bool) -> None:
+    before, after = (_source(body) for body in PAIRS[name])
+    old, new = module_of(marked(before)[0]).forward, module_of(after).forward
+    x = torch.arange(float(math.prod(shape))).reshape(shape).requires_grad_(asks)
+    seen = run(old, (x,))
+    assert_same(seen, run(new, (x,)))
+    if seen.error is None:
+        assert_same(seen, run(compiled(new), (x,)))
+
+
+def test_rounding_agrees_where_it_is_closest() -> None:
+    """Where the logarithm of a size is nearest to a whole number, and far from it."""
+    near = {round(math.e**k) + step for k in range(1, 42) for step in range(-3, 3)}
+    for size in {*near, *range(2000), 2**31, 2**40 - 1, 2**53}:
+        assert math.ceil(math.log1p(size)) == np.ceil(np.log1p(size)).astype("int").item()
+        assert math.floor(math.sqrt(size)) == np.floor(np.sqrt(size)).astype("int").item()
+
+
+PLAN = """
+    import numpy as np
+    import torch
+
+
+    class Model:
+        def run(self, x, blocks):
+            ends, counts = self._plan(x.shape[0], blocks)
+            return x + torch.as_tensor(self._rows(ends, counts, x.shape[0]))
+
+        @staticmethod
+        def _plan(size, blocks):
+            ends = []
+            counts = []
+            if size // 2 > blocks - 1:
+                ends.append(int(blocks * 2))
+                counts.append(blocks)
+                ends.append(size)
+                counts.append(0)
+            else:
+                ends.append(size)
+                counts.append(blocks // 2)
+            return ends, counts
+
+        def _rows(self, ends, counts, size):
+            last = ends.index(size)
+            rows = np.zeros((size, «np.sum(counts[: last + 1])»), dtype=np.int32)
+            return rows.sum(axis=1)
+
+
+    forward = Model().run
+    """
+
+
+def test_a_list_is_followed_through_private_methods() -> None:
+    after = PLAN.replace("«np.sum(counts[: last + 1])»", "sum(counts[: last + 1])")
+    expect(PLAN, after, "PG520")
+    old, new = (module_of(marked(text)[0]).forward for text in (PLAN, after))
+    for size, blocks in ((8, 2), (3, 2), (1, 0)):
+        arguments = (torch.ones(size), blocks)
+        assert_same(run(old, arguments), run(new, arguments))
+        assert_same(run(old, arguments), run(compiled(new), arguments))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("counts.append(0)", "counts.append([0])"),
+        ("counts.append(0)", "counts.extend([0])"),
+        ("counts.append(0)", "counts.append(name)"),
+        ("counts.append(0)", "counts[0] = [0]"),
+        ("counts = []", "counts = np.array([])"),
+        ("return ends, counts", "return (ends, counts) if ends else None"),
+        ("return ends, counts", "yield ends, counts"),
+        ("self._rows(ends, counts, x.shape[0])", "self._rows(*given)"),
+        (
+            "self._rows(ends, counts, x.shape[0])",
+            "self._rows(ends, x.shape, x.shape[0]), self._rows",
+        ),
+        ("def _plan", "def plan"),
+    ],
+)
+def test_other_lists_stay(old: str, new: str) -> None:
+    assert old in PLAN
+    decline(PLAN.replace(old, new), "PG520", "not proven to be a list of single numbers")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("counts[: last + 1]", "counts[:last]"),
+        ("counts[: last + 1]", "counts[1:]"),
+        ("last = ends.index(size)", "last = size"),
+        ("            else:\n", "            elif size:\n"),
+        (
+            "counts = []\n",
+            "counts = []\n            if not size:\n                return ends, counts\n",
+        ),
+        ("_rows", "table"),
+    ],
+)
+def test_what_may_be_empty_or_come_from_elsewhere_is_unsafe(old: str, new: str) -> None:
+    assert old in PLAN
+    before = PLAN.replace(old, new)
+    after = before.replace("«np.sum(", "sum(").replace(")»", ")")
+    expect(before, after, "PG520", "unsafe")
