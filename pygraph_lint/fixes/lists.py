@@ -262,7 +262,7 @@ def _takes_some(function: ast.AST, taken: ast.Slice) -> bool:
 
 
 def _is_position(function: ast.AST, node: ast.expr) -> bool:
-    """Whether a value is a place in a list: found by ``index``, or counted by ``range``."""
+    """Whether a value is a place in a list, found by ``index``."""
     values = assigned_values(function, node.id) if isinstance(node, ast.Name) else None
     return bool(values) and all(
         isinstance(value, ast.Call)
