@@ -538,7 +538,7 @@ def test_with_and_without_the_compiled_helper(
             value = x()
             assert_same(fast(value), plain(value))
     (replay,) = [p.replay for p in pygraph_rt.pygraph.partitions() if p.replay is not None]
-    assert isinstance(replay._submission, NativeSubmission) == compiled
+    assert isinstance(replay._stages[0].submission, NativeSubmission) == compiled
     assert replay.patched > 0
     assert served() == 38
 
