@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import torch
 
 from . import arena, drawing, lending, outputs, parameters, philox, staging
-from .disposal import Handles
 from .driver import MEMCPY, MEMSET, Driver, MemcpyParams, MemsetParams
 from .errors import DriverError, Unprovable
 from .graph_nodes import read_graph
@@ -384,14 +383,12 @@ def capture(
     signature: Signature,
     observed: Observed,
     lend: bool,
-    discard: Callable[[Handles], None],
 ) -> Captured:
     """Capture `function` twice for these arguments and build its replay.
 
     `observed` comes from an ordinary call; `lend`: put intermediates into arguments that may be
-    overwritten; `discard` takes handles that are no longer needed but may still be in use by the
-    GPU. Raises Unprovable when the region cannot be proven right, and whatever the code raises
-    under capture.
+    overwritten. Raises Unprovable when the region cannot be proven right, and whatever the code
+    raises under capture.
     """
     check_allocator()
     check_pool(signature.device)
@@ -408,7 +405,7 @@ def capture(
             raise Unprovable("it launches no GPU work")
         neighbours = Neighbours(arena.snapshot(), driver.memory_kind)
         patches = _patches(job, first, second, neighbours)
-        replay = _build(job, platform, patches, first, discard)
+        replay = _build(job, platform, patches, first)
         if neighbours.library:
             replay.only_stream = platform.stream(signature.device)
         return Captured(replay, (first, second))
@@ -439,7 +436,6 @@ def _build(
     platform: Platform,
     patches: parameters.PatchPlan,
     recording: Recording,
-    discard: Callable[[Handles], None],
 ) -> Replay:
     driver, device, args, plan = job.driver, job.signature.device, job.args, job.observed.plan
     drawn = job.observed.drawn.increment
@@ -468,7 +464,6 @@ def _build(
             [(i, a.shape, a.stride()) for i, a in tensors if job.signature.may_change_shape(i)],
             device,
             job.function,
-            discard,
             philox.Draw(platform.generator(device), drawn) if drawn else None,
             sorted(job.signature.numbers),
         )

@@ -11,8 +11,7 @@ from typing import Any
 from .driver import Driver
 from .errors import DriverError
 
-# An executable graph, the graph it was made from (0: still in use), and what the kernels need to
-# stay loaded.
+# An executable graph, the graph it was made from, and what the kernels need to stay loaded.
 Handles = tuple[int, int, Any]
 
 
@@ -49,8 +48,7 @@ class Disposal:
         for executable, graph, needed in waiting:
             try:
                 self._driver.destroy_exec(executable)
-                if graph:
-                    self._driver.destroy_graph(graph)
+                self._driver.destroy_graph(graph)
             except DriverError:  # the context is broken or gone: nothing is left to free
                 pass
             del needed

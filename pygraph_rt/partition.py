@@ -290,7 +290,6 @@ class Partition:
                 self._signature,
                 variant.observed(args),
                 variant.lend,
-                environment.disposal.add,
             )
         except Exception as error:  # whatever it is, this call still has its ordinary path
             return self._ordinary(args, self._give_up(variant, error))

@@ -118,7 +118,6 @@ class Replay:
         shapes: Sequence[tuple[int, Any, Any]],
         device: int,
         keep: Any,
-        discard: Callable[[Handles], None],
         draw: Draw | None = None,
         numbers: Sequence[int] = (),
     ) -> None:
@@ -126,8 +125,8 @@ class Replay:
         to (alignment class at capture, whether it stayed put so far); `scalars` are the other
         arguments' (index, value); `shapes` the (index, size, strides) of tensors that have to be
         compared on each call; `keep` is the function that was captured, whose kernels have to stay
-        loaded; `discard` takes handles that the GPU may still be using; `draw` takes a launch's
-        random numbers; `numbers` are arguments that hold one, on the CPU.
+        loaded; `draw` takes a launch's random numbers; `numbers` are arguments that hold one, on
+        the CPU.
         """
         self._platform = platform
         self._outputs = outputs = direct(outputs)
@@ -151,7 +150,7 @@ class Replay:
         groups = plan.by_block()
         self._addresses = array("Q", [0] * len(groups))
         self._stages = [
-            Stage(driver, e, p.nodes, groups, self._addresses, platform.native, discard)
+            Stage(driver, e, p.nodes, groups, self._addresses, platform.native)
             for e, p in zip(executables, parts, strict=True)
         ]
         self._settle_at = self._stages[0].settle_at

@@ -4,8 +4,9 @@ many of them hold addresses that no longer change.
 
 from __future__ import annotations
 
+import contextlib
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .disposal import Handles
@@ -47,10 +48,9 @@ class Stage:
         groups: Mapping[Block, Sequence[Patch]],
         addresses: array[int],
         native: Any,
-        discard: Callable[[Handles], None],
     ) -> None:
         """`nodes` of the capture are what it runs; `groups` are the patches of the whole capture by
-        block, in the order of `addresses`; `discard` takes handles that the GPU may still be using.
+        block, in the order of `addresses`.
         """
         self._driver = driver
         self._handle, self._graph, self._templates = executable
@@ -59,7 +59,6 @@ class Stage:
             driver, self._templates, own, addresses, self._handle, native
         )
         self.launch = self.submission.launch
-        self._discard = discard
         # Nodes updated since the executable was made, before and in the current window of launches.
         self._loose: set[int] = set()
         self._window_start = 0
@@ -93,10 +92,11 @@ class Stage:
         except DriverError:  # the executable in use stays right, only slower
             self.settle_at = 1 << 62
             return
-        self._discard((self._handle, 0, None))
-        self._handle = executable
+        old, self._handle = self._handle, executable
         self._loose.clear()
         self.submission.bind(executable)
+        with contextlib.suppress(DriverError):  # it also reports errors of earlier launches
+            self._driver.destroy_exec(old)  # the driver frees it after its last launch
 
     def detach(self, keep: Any) -> Handles:
         """Take the handles out, so that no call can launch them again; `keep` is what their kernels

@@ -60,7 +60,6 @@ class Rig:
 
     def __init__(self, stays: tuple[int, ...] = (WEIGHT,)) -> None:
         self.driver = FakeDriver()
-        self.discarded: list[Any] = []
         self.state: Any = ("state",)
         self.capturing = False
         self.device = 0
@@ -112,7 +111,6 @@ class Rig:
             [],
             0,
             "kept",
-            self.discarded.append,
         )
         self.weight = self.aligned()
 
@@ -280,7 +278,7 @@ def test_nodes_that_came_to_rest_get_a_new_executable_with_the_same_addresses(
     made = [entry[1] for entry in rig.driver.log if entry[0] == "instantiate"]
     assert len(made) == 1
     assert executable == made[0]
-    assert rig.discarded == [(1000, 0, None)]
+    assert ("destroy_exec", 1000) in rig.driver.log
 
 
 def test_a_new_executable_that_cannot_be_made_changes_nothing(
@@ -295,7 +293,7 @@ def test_a_new_executable_that_cannot_be_made_changes_nothing(
     for _ in range(80):
         assert rig.replay(rig.args(first, second)) is not None
     assert {executable for executable, _, _ in rig.driver.launches} == {1000}
-    assert rig.discarded == []
+    assert rig.driver.log == []
 
 
 def test_shapes_are_compared_when_they_may_change() -> None:

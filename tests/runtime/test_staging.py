@@ -4,9 +4,11 @@ happens when a later part fails.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt import staging
+from pygraph_rt import stage, staging
 from pygraph_rt.errors import DriverError
 from pygraph_rt.options import Options
 from pygraph_rt.parameters import Block, Edge, Patch, PatchPlan
@@ -233,6 +235,35 @@ def test_memory_changes_hands_between_parts(machine: Machine) -> None:
     machine.partition.close()
     assert not machine.gpu.executables
     assert not machine.gpu.graphs
+
+
+def test_many_calls_leave_nothing_behind(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither handles of the driver nor Python objects, also where executables are made anew."""
+    monkeypatch.setattr(stage, "_WORTH_SETTLING", 1)
+    for _ in range(4):
+        machine.call()
+    rooms = [machine.fresh() for _ in range(32)]
+    turns: Iterator[torch.Tensor] = iter(())
+    monkeypatch.setattr(machine.gpu, "allocate", lambda *layout: next(turns))
+
+    def count() -> tuple[int, int, int]:
+        machine.gpu.launches.clear()
+        machine.gpu.submitted.clear()
+        gc.collect()
+        return len(machine.gpu.executables), len(machine.gpu.graphs), len(gc.get_objects())
+
+    first = set(machine.gpu.executables)
+    for call in range(220):
+        if call == 20:
+            before = count()
+        turns = iter(rooms)
+        machine.call()
+    after = count()
+    machine.partition.refresh()
+    assert machine.region.served == 222
+    assert not first & set(machine.gpu.executables)
+    assert after[:2] == before[:2] == (len(machine.alive),) * 2
+    assert after[2] <= before[2] + 20
 
 
 def test_too_little_memory_for_the_first_part_is_an_ordinary_call(machine: Machine) -> None:

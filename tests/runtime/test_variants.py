@@ -158,7 +158,7 @@ def test_a_capture_that_lends_in_vain_is_made_again_without(
     made = capture.capture
 
     def picky(*arguments: Any) -> Any:
-        *_, lend, _ = arguments
+        *_, lend = arguments
         if lend:
             raise Unprovable("it may not lend")
         return made(*arguments)
