@@ -1,0 +1,120 @@
+"""Memory of training steps: graphs in parts, what they need at most, and what many steps leave."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from pygraph_rt import staging
+from pygraph_rt.backend import _environment
+from tests.gpu.support import DEVICE, regions
+from tests.gpu.test_training import compare, compiled, plain_step, repeatable  # noqa: F401
+from tests.gpu.training_models import CASES, Transformer, tokens
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_in_as_many_parts_as_there_can_be(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "_LEAST", 1)
+    monkeypatch.setattr(staging, "_WORTH", 1 << 60)
+    found = compare(CASES[name], steps=12, poison=True)
+    assert all(r["launches"] > 1 for r in found if "backward" in r["name"]), found
+
+
+def wide() -> nn.Sequential:
+    """Twelve layers with 16 MiB of parameters and of activations each."""
+    layers = [nn.Sequential(nn.Linear(2048, 2048), nn.ReLU()) for _ in range(12)]
+    return nn.Sequential(*layers).to(DEVICE)
+
+
+def peak(graphs: str) -> tuple[int, int]:
+    """The most memory of a training step in use, in bytes, and the launches of its backward."""
+    module = wide()
+    model = compiled(module, graphs)
+    batch = torch.randn(2048, 2048, device=DEVICE)
+
+    def step() -> None:
+        model(batch).square().mean().backward()
+        for parameter in module.parameters():
+            parameter.grad = None
+
+    for _ in range(6):
+        step()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    for _ in range(4):
+        step()
+    torch.cuda.synchronize()
+    launches = [r["launches"] for r in regions("serving") if "backward" in r["name"]]
+    return torch.cuda.max_memory_allocated(), max(launches, default=0)
+
+
+def test_a_backward_needs_about_what_it_does_without_graphs() -> None:
+    plain, _ = peak("never")
+    gc.collect()
+    most, launches = peak("always")
+    assert launches > 1
+    assert most <= 1.1 * plain, (most // MIB, plain // MIB)
+
+
+class Handles:
+    """Counts what the driver was asked for and has not been given back."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.alive = {"executables": 0, "graphs": 0, "mappings": 0}
+        environment = _environment()
+        environment.disposal.drain()  # what earlier tests left
+        self._driver = environment.driver
+        self._patch = patch
+        for kind, make, free in (
+            ("executables", "instantiate", "destroy_exec"),
+            ("graphs", "clone_graph", "destroy_graph"),
+            ("mappings", "create_memory", "release_memory"),
+        ):
+            self._count(make, kind, 1)
+            self._count(free, kind, -1)
+
+    def _count(self, name: str, kind: str, change: int) -> None:
+        original: Callable[..., Any] = getattr(self._driver, name)
+
+        def counted(*args: Any) -> Any:
+            result = original(*args)
+            self.alive[kind] += change
+            return result
+
+        self._patch.setattr(self._driver, name, counted)
+
+
+def test_two_hundred_steps_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    handles = Handles(monkeypatch)
+    module = Transformer().to(DEVICE)
+    model = compiled(module, "always")
+    optimizer = torch.optim.SGD(module.parameters(), lr=1e-3)
+
+    def count() -> dict[str, int]:
+        gc.collect()
+        torch.cuda.synchronize()
+        return {
+            **handles.alive,
+            "allocated": torch.cuda.memory_allocated(),
+            "reserved": torch.cuda.memory_reserved(),
+            "objects": len(gc.get_objects()),
+        }
+
+    batch = tokens()
+    for _ in range(20):
+        plain_step(model, optimizer, batch)
+    before = count()
+    for _ in range(200):
+        plain_step(model, optimizer, batch)
+    after = count()
+    assert sum(r["graphs"] for r in regions()) == 2
+    assert before["executables"] >= 2
+    assert after["objects"] <= before.pop("objects") + 20
+    assert all(after[name] <= before[name] for name in before), (before, after)
