@@ -356,11 +356,14 @@ class Group:
 
     def _note(self, member: Member, choice: Choice, own: str) -> None:
         region = member.region
-        earlier = self._earlier.costs if self._earlier is not None else {}
-        costs = {**earlier, **choice.costs}
-        region.choice, region.choice_why = own, choice.why
+        costs, why = choice.costs, choice.why
+        if self._earlier is not None:
+            costs = {**self._earlier.costs, **costs}
+            if own == GRAPH == self._earlier.winner and choice.winner == SOME:
+                why = self._earlier.why  # the later choice was about the others
+        region.choice, region.choice_why = own, why
         region.candidates = {name: asdict(spread) for name, spread in costs.items()}
-        decision = Decision(own, choice.why, self._reference)
+        decision = Decision(own, why, self._reference)
         self.leader.decisions.save(member.key, decision)
 
     # -- after the decision

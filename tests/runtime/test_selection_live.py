@@ -116,6 +116,7 @@ def test_a_partition_that_costs_host_time_loses_its_graph_and_the_other_keeps_it
     assert kept.group is not None
     assert (large.choice, tiny.choice) == (GRAPH, PLAIN)
     assert "some graphs" in large.region.candidates
+    assert "with no graph" in large.region.choice_why  # what the first comparison said
 
 
 def test_a_prefill_is_not_the_clock_of_a_decoding_loop() -> None:
