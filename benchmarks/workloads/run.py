@@ -28,7 +28,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--out", type=Path, default=_RESULTS, help="result file to add to")
     made.add_argument("--resume", action="store_true", help="leave out what the file already has")
     made.add_argument("--repeat", action="store_true", help="time again, also what was timed")
-    made.add_argument("--only-timing", action="store_true", help="no memory, no warm-up times")
+    which = made.add_mutually_exclusive_group()
+    which.add_argument("--only-timing", action="store_true", help="no memory, no warm-up times")
+    which.add_argument("--only-memory", action="store_true", help="memory and warm-up times alone")
     made.add_argument("--budget-seconds", type=float, default=3600.0, help="stop after this long")
     made.add_argument("--limit-seconds", type=float, default=240.0, help="for one process")
     made.add_argument("--at-once", type=int, default=_at_once(), help="processes side by side")
@@ -92,6 +94,7 @@ def _options(options: argparse.Namespace, names: tuple[str, ...]) -> schedule.Op
         resume=options.resume or options.repeat,
         repeat=options.repeat,
         only_timing=options.only_timing,
+        only_memory=options.only_memory,
         budget_s=options.budget_seconds,
         limit_s=options.limit_seconds,
         at_once=options.at_once,

@@ -38,6 +38,7 @@ class Options:
     resume: bool
     repeat: bool
     only_timing: bool
+    only_memory: bool
     budget_s: float
     limit_s: float
     at_once: int
@@ -71,6 +72,8 @@ class Session:
                 results.entry(self.content, workload.name)["about"] = about(workload)
             if not self.options.only_timing:
                 self._probe(wave)
+            if self.options.only_memory:
+                continue
             for group in self._groups([w for w in wave if self._timing_wanted(w)]):
                 self._time(group)
         results.save(self.options.out, self.content)
@@ -125,20 +128,23 @@ class Session:
             return [name for name in names if "error" not in probes.get(name, {})]
         return [name for name in names if "result" in probes.get(name, {})]
 
-    def _groups(self, workloads: list[Workload]) -> Iterator[list[Workload]]:
-        """Workloads whose timing processes fit on the device together."""
-        group: list[Workload] = []
-        used = 0.0
-        for workload in workloads:
-            need = self._memory_needed(workload)
-            room = self.options.gpu_memory * self.options.gpus
-            full = used + need > room or len(group) == self.options.at_once
-            if group and full:
-                yield group
-                group, used = [], 0.0
-            group.append(workload)
-            used += need
-        if group:
+    def _groups(self, workloads: list[Workload]) -> Iterator[list[tuple[Workload, int]]]:
+        """Workloads whose timing processes fit on the devices together, each with its device."""
+        left = list(workloads)
+        if self.options.gpus > 1:
+            left.sort(key=self._memory_needed, reverse=True)
+        while left:
+            group: list[tuple[Workload, int]] = []
+            used = [0.0] * self.options.gpus
+            for workload in list(left):
+                need = self._memory_needed(workload)
+                gpu = used.index(min(used))
+                fits = not used[gpu] or used[gpu] + need <= self.options.gpu_memory
+                if not fits or len(group) == self.options.at_once:
+                    continue
+                group.append((workload, gpu))
+                used[gpu] += need
+                left.remove(workload)
             yield group
 
     def _memory_needed(self, workload: Workload) -> float:
@@ -152,12 +158,13 @@ class Session:
             peaks.append(memory["reserved"] if memory else 0)
         return (len(self._usable(workload)) + 2) * max(peaks, default=0) + 1e9
 
-    def _time(self, group: list[Workload]) -> None:
-        self._say(f"timing {', '.join(workload.name for workload in group)}")
+    def _time(self, group: list[tuple[Workload, int]]) -> None:
+        self._say(f"timing {', '.join(workload.name for workload, _ in group)}")
         children = []
-        for workload in group:
+        for workload, gpu in group:
             self._merge_caches(workload)
-            child = self._start(self._task("timing", workload, tuple(self._usable(workload))))
+            names = tuple(self._usable(workload))
+            child = self._start(self._task("timing", workload, names, gpu))
             if child is not None:
                 children.append(child)
         while any(not child.ready.is_set() and not child.finished() for child in children):
@@ -213,7 +220,10 @@ class Session:
 
     # --- shared ------------------------------------------------------------
 
-    def _task(self, kind: str, workload: Workload, names: tuple[str, ...]) -> Task:
+    def _task(
+        self, kind: str, workload: Workload, names: tuple[str, ...], gpu: int | None = None
+    ) -> Task:
+        """What a child process is told; without a `gpu`, each one gets the next."""
         cache = self.scratch / "cache" / workload.name / (names[0] if kind == "probe" else "all")
         arguments = ["--device", self.options.device]
         arguments += ["--rounds", str(self.options.rounds)]
@@ -221,11 +231,11 @@ class Session:
         if self.options.tiny:
             arguments.append("--tiny")
         sources = self.options.sources
-        gpu = None
-        if self.options.gpus > 1:
+        if gpu is None:
             gpu = self._turn % self.options.gpus
             self._turn += 1
-        return Task(kind, workload.name, names, cache, tuple(arguments), sources, gpu)
+        chosen = gpu if self.options.gpus > 1 else None
+        return Task(kind, workload.name, names, cache, tuple(arguments), sources, chosen)
 
     def _start(self, task: Task) -> Child | None:
         """A child, or None if the time is used up."""
