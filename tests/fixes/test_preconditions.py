@@ -15,6 +15,7 @@ import pygraph_lint.fixes
 from tests.fixes import (
     counterexamples,
     counterexamples_capture,
+    counterexamples_lengths,
     counterexamples_more,
     counterexamples_numbers,
 )
@@ -27,6 +28,7 @@ CASES = [
     *counterexamples_more.CASES,
     *counterexamples_capture.CASES,
     *counterexamples_numbers.CASES,
+    *counterexamples_lengths.CASES,
 ]
 
 

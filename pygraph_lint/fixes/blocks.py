@@ -1,0 +1,69 @@
+"""A helper function written into a file: rows of several groups times a matrix for each group, in
+blocks whose number and length follow from shapes alone.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.proposal import Declined, Proposal
+from pygraph_lint.fixes.source import Source
+
+NAME = "grouped_matmul"
+_TEXT = '''
+def grouped_matmul(inputs, weights, sizes):
+    """Multiply rows that are sorted by group by the weight of their group.
+
+    The rows are laid out in blocks of one length, each of one group and all together at
+    most twice as long as the input, so that no size depends on how many rows a group has.
+    """
+    rows, groups = inputs.size(0), weights.size(0)
+    length = max(rows // groups, 1)
+    count = min(rows // length + groups, rows)
+    sizes = sizes.to(inputs.device)
+    blocks = (sizes + length - 1) // length
+    row_ends, block_ends = sizes.cumsum(0), blocks.cumsum(0)
+    row = torch.arange(rows, device=inputs.device)
+    group = torch.searchsorted(row_ends, row, right=True)
+    place = row + ((block_ends - blocks) * length - (row_ends - sizes))[group]
+    block = torch.arange(count, device=inputs.device)
+    owner = torch.searchsorted(block_ends, block, right=True).clamp(max=groups - 1)
+    padded = inputs.new_zeros(count * length, inputs.size(1)).index_copy(0, place, inputs)
+    products = torch.bmm(padded.view(count, length, inputs.size(1)), weights[owner])
+    return products.flatten(0, 1)[place]
+'''
+
+
+def use_grouped_matmul(proposal: Proposal, user: ast.AST) -> str:
+    """The helper's name; it is written in front of the definition that holds ``user`` unless the
+    file has it.
+
+    Raises Declined where the name means something else.
+    """
+    source = proposal.source
+    text = _TEXT.strip().replace("torch.", f"{use_torch(proposal)}.")
+    wanted = ast.dump(ast.parse(text).body[0])
+    for node in source.tree.body:
+        if isinstance(node, ast.FunctionDef) and ast.dump(node) == wanted:
+            return NAME
+    used = (node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name))
+    named = (getattr(node, "name", "") for node in ast.walk(source.tree))
+    if NAME in {*used, *named} or proposal.names.taken(NAME):
+        raise Declined(f"the name {NAME} means something else here")
+    text = text.replace("    ", source.indent_unit) + "\n\n\n"
+    start = source.line_start(_first_line(source, user))
+    proposal.replace(start, start, text.replace("\n", source.newline))
+    return NAME
+
+
+def _first_line(source: Source, user: ast.AST) -> int:
+    """The line on which the module-level definition around a node begins, comments included."""
+    for node in source.tree.body:
+        if any(inner is user for inner in ast.walk(node)):
+            decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+            line = min([node.lineno, *(item.lineno for item in decorators)])
+            while line > 1 and source.line(line - 1).startswith("#"):
+                line -= 1
+            return line
+    raise Declined("the code is not part of the module")

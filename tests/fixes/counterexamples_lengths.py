@@ -1,0 +1,88 @@
+"""Preconditions of the rewrites of lengths that only the device knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from tests.fixes.counterexamples import Case, lines
+
+
+def _groups(result: str = "y", count: str = "weight.shape[0]") -> str:
+    """Rows split by sizes that the device knew, times a matrix for each part."""
+    return lines(
+        "sizes = «sizes.tolist()»",
+        "parts = rows.split(sizes)",
+        "results = []",
+        f"for i in range({count}):",
+        "    results.append(parts[i] @ weight[i])",
+        "y = torch.cat(results)",
+        f"return {result}",
+        head="rows, weight, sizes",
+    )
+
+
+def _slices(before: str = "first = 0", count: str = "weight.shape[0]") -> str:
+    """Rows sliced by offsets on the device, times a matrix for each slice."""
+    return lines(
+        "y = torch.zeros(rows.shape[0], weight.shape[2])",
+        before,
+        "ends = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])",
+        f"for i in range({count}):",
+        "    y[«ends[i]» : ends[i + 1]] = rows[ends[i] : ends[i + 1]] @ weight[i]",
+        "return y, first",
+        head="rows, weight, sizes",
+    )
+
+
+_ROUTED = """import torch
+
+
+class Router(torch.nn.Module):
+    def forward(self, x):
+        sizes = x.sum(1)
+        sizes = «sizes.tolist()»
+        return x, sizes
+
+
+class Experts(torch.nn.Module):
+    def forward(self, rows, sizes, weight):
+        parts = rows.split(sizes)
+        results = []
+        for i in range(weight.shape[0]):
+            results.append(parts[i] @ weight[i])
+        y = torch.cat(results)
+        return y
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.router = Router()
+
+    def forward(self, x):
+        x, counts = self.router(x)
+        return counts
+
+
+forward = Model()
+"""
+
+
+def _grouped(*sizes: int) -> Callable[[], tuple[torch.Tensor, ...]]:
+    """Four rows, two matrices, and sizes."""
+    return lambda: (torch.ones(4, 3), torch.ones(2, 3, 2), torch.tensor(sizes))
+
+
+CASES = [
+    # grouped_split
+    Case("grouped_split", "passed-on", "PG203", _groups("y, sizes[0]"), _grouped(1, 3)),
+    Case("grouped_split", "every-group", "PG203", _groups(count="1"), _grouped(1, 3)),
+    Case("grouped_split", "named-alike", "PG203", _ROUTED, lambda: (torch.ones(2, 3),)),
+    Case("grouped_split", "blocks", "PG203", _groups(), _grouped(1, 2)),
+    # grouped_slices
+    Case("grouped_slices", "every-group", "PG407", _slices(count="1"), _grouped(1, 3)),
+    Case("grouped_slices", "new-output", "PG407", _slices("first = y[0]"), _grouped(1, 3)),
+    Case("grouped_slices", "blocks", "PG407", _slices(), _grouped(1, 2)),
+]
