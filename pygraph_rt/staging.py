@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .parameters import Block, Edge, PatchPlan
 
@@ -23,6 +25,7 @@ _LEAST = 16 << 20
 _MOST_PARTS = 8
 # Cuts that are considered: those next to which most memory changes hands.
 _CANDIDATES = 64
+_NEVER = 1 << 62
 
 
 class Part(NamedTuple):
@@ -113,29 +116,38 @@ def _uses(plan: PatchPlan, sizes: Sizes) -> tuple[dict[Block, _Use], list[_Use],
 
 def _best(nodes: int, uses: Sequence[_Use], price: int) -> list[int]:
     """The cuts with the lowest peak, when each costs `price` bytes."""
+    if sum(use.nbytes for use in uses) <= price:
+        return []
     points = [0, *_candidates(nodes, uses), nodes]
-    load = {
-        (a, b): sum(use.nbytes for use in uses if use.first < b and use.last >= a)
-        for i, a in enumerate(points)
-        for b in points[i + 1 :]
-    }
-    # For each point, the lowest peak of what comes before it in a number of parts, and its cuts.
-    reached: dict[int, tuple[int, list[int]]] = {b: (load[0, b], []) for b in points[1:]}
-    best_cost, best = reached[nodes]
-    for count in range(1, _MOST_PARTS):
-        further: dict[int, tuple[int, list[int]]] = {}
-        for a, (peak, cuts) in reached.items():
-            for b in points[points.index(a) + 1 :]:
-                new = max(peak, load[a, b])
-                if b not in further or new < further[b][0]:
-                    further[b] = (new, [*cuts, a])
-        reached = further
-        if nodes not in reached:
-            break
-        peak, cuts = reached[nodes]
-        if peak + count * price < best_cost:
-            best_cost, best = peak + count * price, cuts
-    return best
+    load = _loads(points, uses)
+    # The lowest peak of what comes before each point, launched in a number of parts, and where the
+    # last of these parts begins.
+    peak, starts = load[0], []
+    best_cost, best_count = int(peak[-1]), 0
+    for count in range(1, min(_MOST_PARTS, len(points) - 1)):
+        through = np.maximum(peak[:, None], load)
+        starts.append(through.argmin(axis=0))
+        peak = through.min(axis=0)
+        cost = int(peak[-1]) + count * price
+        if cost < best_cost:
+            best_cost, best_count = cost, count
+    cuts: list[int] = []
+    point = len(points) - 1
+    for start in reversed(starts[:best_count]):
+        point = int(start[point])
+        cuts.insert(0, points[point])
+    return cuts
+
+
+def _loads(points: Sequence[int], uses: Sequence[_Use]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """What a part from one of the points to another one has in memory; more than anything where
+    that is no part.
+    """
+    nbytes, first, last = np.array(uses, dtype=np.int64).T
+    edges = np.array(points)
+    needed = (last >= edges[:, None]) * nbytes
+    load = needed @ (first[:, None] < edges)
+    return np.where(edges[:, None] < edges, load, _NEVER)
 
 
 def _candidates(nodes: int, uses: Sequence[_Use]) -> list[int]:
