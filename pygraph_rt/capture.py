@@ -72,10 +72,12 @@ class Recording:
 
 
 class Captured(NamedTuple):
-    """A replay, and the two recordings it was made from (to be closed once it was tried out)."""
+    """A replay, and the recording it was made from, to be closed once it was tried out: what the
+    replay uses of the capture's addresses by mistake has to show.
+    """
 
     replay: Replay
-    recordings: tuple[Recording, Recording]
+    recording: Recording
 
 
 class Observed(NamedTuple):
@@ -408,7 +410,8 @@ def capture(
         replay = _build(job, platform, patches, first)
         if neighbours.library:
             replay.only_stream = platform.stream(signature.device)
-        return Captured(replay, (first, second))
+        second.close()
+        return Captured(replay, first)
     except BaseException:
         for recording in recordings:
             recording.close()

@@ -298,7 +298,7 @@ class Partition:
         return self._try_out(variant, captured, args)
 
     def _try_out(self, variant: Variant, captured: capture.Captured, args: list[Any]) -> Any:
-        replay, recordings = captured
+        replay, recording = captured
         assert variant.plan is not None
         accepted, given = False, len(args)
         try:
@@ -306,7 +306,7 @@ class Partition:
                 variant.refused = _NO_MEMORY
                 return self._ordinary(args, _NO_MEMORY)
             if self._options.verify:
-                poisoned = [t for r in recordings for t in r.poisonable(self._device)]
+                poisoned = recording.poisonable(self._device)
                 generator = self._environment.platform.generator(self._device)
                 with philox.SameNumbers(generator, variant.drawn.increment) as same:
                     verdict = verification.first_call(
@@ -339,8 +339,7 @@ class Partition:
                 self._accept(variant, replay)
             else:
                 self._dispose(replay)
-            for recording in recordings:
-                recording.close()
+            recording.close()
         return results
 
     def _give_up(self, variant: Variant, error: Exception) -> str:

@@ -8,6 +8,7 @@ address that the captures used poisoned.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,8 @@ _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 _REPEATS = 3
 _INFINITE = float("inf")
+
+_HOST = torch.device("cpu")
 
 Run = Callable[[list[Any]], Any]
 
@@ -51,9 +54,11 @@ def _rebuild(tensor: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
     return torch.as_strided(typed, tensor.shape, tensor.stride(), offset)
 
 
-def with_copies(args: Sequence[Any], written: Iterable[int]) -> list[Any]:
-    """The arguments with every tensor at `written` replaced by a copy; tensors that share memory
-    keep sharing it.
+def with_copies(
+    args: Sequence[Any], written: Iterable[int], device: torch.device | None = None
+) -> list[Any]:
+    """The arguments with every tensor at `written` replaced by a copy, on another device if one is
+    given; tensors that share memory keep sharing it.
     """
     copies: dict[int, torch.Tensor] = {}
     result = list(args)
@@ -69,7 +74,7 @@ def with_copies(args: Sequence[Any], written: Iterable[int]) -> list[Any]:
         if address not in shared:
             continue
         if address not in copies:
-            copies[address] = _clone_storage(value.untyped_storage(), value.device)
+            copies[address] = _clone_storage(value.untyped_storage(), device or value.device)
         result[i] = _rebuild(value, copies[address])
     return result
 
@@ -113,17 +118,18 @@ def first_call(
     scratch: frozenset[int] = frozenset(),
 ) -> Verdict:
     """Run both paths and compare; `args` is emptied. `scratch` are those of `written` whose
-    contents nobody reads afterwards. When there are some, one more copy is kept of what may be
-    written to, so that code which gives other results each time can be told from a wrong graph.
+    contents nobody reads afterwards. When there are some, one more copy of what may be written to
+    is kept in the CPU's memory, so that code which gives other results each time can be told from a
+    wrong graph. Nothing is held longer than it is needed: this is when a program needs most memory.
 
     `served` returns None when it would not serve the call. Raises Unprovable when results differ
     or when the graph touched memory of the captures, or what the driver raises; when the ordinary
     path ran before that, the error's `__cause__` is a `Ran` with its outputs.
     """
+    read = sorted(written - scratch)
     try:
         copies = with_copies(args, written)
-        kept = list(copies)
-        spare = with_copies(args, written) if scratch or not written else None
+        spare = with_copies(args, written, _HOST) if scratch or not written else None
     except torch.OutOfMemoryError:
         torch.cuda.synchronize()
         outputs = served(list(args))
@@ -132,12 +138,13 @@ def first_call(
         args.clear()
         return Verdict(outputs, "not compared with the ordinary path: too little memory for copies")
     poison(poisoned)
-    live = list(args)
+    device = next((args[i].device for i in written if isinstance(args[i], torch.Tensor)), None)
+    left, right = [args[i] for i in read], [copies[i] for i in read]
     expected = ordinary(args)
     args.clear()
     try:
-        read = sorted(written - scratch)
-        _compare(ordinary, served, live, copies, kept, spare, expected, written, read, poisoned)
+        repeat = None if spare is None else partial(_repeat, ordinary, spare, written, read, device)
+        _compare(served, repeat, copies, [*expected, *left], right, poisoned)
     except torch.OutOfMemoryError:
         note = "not compared with the ordinary path: too little memory for two sets of outputs"
         return Verdict(expected, note)
@@ -155,18 +162,15 @@ class Ran(Exception):
 
 
 def _compare(
-    ordinary: Run,
     served: Run,
-    live: list[Any],
-    copies: list[Any],
-    kept: list[Any],
-    spare: list[Any] | None,
-    expected: Any,
-    written: frozenset[int],
-    read: list[int],
+    repeat: Callable[[], list[Any]] | None,
+    args: list[Any],
+    left: list[Any],
+    written: list[Any],
     poisoned: Sequence[torch.Tensor],
 ) -> None:
-    actual = served(copies)
+    """Run the graph on `args`, and compare its outputs and what it has `written` with `left`."""
+    actual = served(args)
     if actual is None:
         raise Unprovable("the graph did not accept the call that it was captured on")
     if not untouched(poisoned):
@@ -174,14 +178,11 @@ def _compare(
             "the graph wrote to an address of its capture that is not known to be a pointer; "
             "please report this"
         )
-    left = [*expected, *(live[i] for i in read)]
-    right = [*actual, *(kept[i] for i in read)]
+    right = [*actual, *written]
     if all(same_bits(a, b) for a, b in zip(left, right, strict=True)):
         return
-    if spare is not None:
-        spread = max(
-            _spread(left, _repeat(ordinary, spare, written, read)) for _ in range(_REPEATS)
-        )
+    if repeat is not None:
+        spread = max(_spread(left, repeat()) for _ in range(_REPEATS))
         if 0 < spread < _INFINITE and _spread(left, right) <= 4 * spread:
             return
     raise Unprovable(
@@ -190,8 +191,14 @@ def _compare(
     )
 
 
-def _repeat(ordinary: Run, spare: list[Any], written: frozenset[int], read: list[int]) -> list[Any]:
+def _repeat(
+    ordinary: Run,
+    spare: list[Any],
+    written: frozenset[int],
+    read: list[int],
+    device: torch.device | None,
+) -> list[Any]:
     """The ordinary path once more: its outputs, and what it wrote to that is read."""
-    copies = with_copies(spare, written)
-    kept = list(copies)
-    return [*ordinary(copies), *(kept[i] for i in read)]
+    copies = with_copies(spare, written, device)
+    kept = [copies[i] for i in read]
+    return [*ordinary(copies), *kept]

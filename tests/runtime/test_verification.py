@@ -4,6 +4,7 @@ fails.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -140,6 +141,34 @@ def test_code_that_does_not_repeat_itself_may_write_to_what_it_was_lent() -> Non
         first_call(noisy, far, [torch.randn(100_000)], lent, [], scratch=lent)
     with pytest.raises(Unprovable):
         first_call(noisy, noisy, [torch.randn(100_000)], lent, [])
+
+
+def test_nothing_is_held_longer_than_it_is_needed() -> None:
+    """Of what a backward may overwrite, the graph finds no original, and nobody but it holds the
+    copies.
+    """
+    args = [torch.randn(1000) for _ in range(2)]
+    originals = [weakref.ref(a) for a in args]
+    seen: list[tuple[bool, ...]] = []
+
+    def ordinary(given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        a, b = given
+        given.clear()
+        result = a * 2 + b
+        del a, b
+        seen.append(tuple(o() is None for o in originals))
+        return (result,)
+
+    def served(given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        result = given[0] * 2 + given[1]
+        copies = [weakref.ref(a) for a in given]
+        given.clear()
+        seen.append(tuple(c() is None for c in copies))
+        return (result,)
+
+    lent = frozenset({0, 1})
+    first_call(ordinary, served, args, lent, [], scratch=lent)
+    assert seen == [(True, True), (True, True)]
 
 
 @pytest.mark.parametrize(
