@@ -11,6 +11,20 @@ def _numpy(*body: str, head: str = "x") -> str:
     return "import math\nimport numpy as np\n" + lines(*body, head=head)
 
 
+_LOGGER = """import functools
+import logging
+import torch
+
+logger = logging.getLogger("seen")
+
+
+"""
+
+
+def _logged(call: str, head: str = _LOGGER) -> str:
+    return f"{head}def forward(x):\n    «{call}»\n    return x\n"
+
+
 CASES = [
     # host_number
     Case(
@@ -57,5 +71,24 @@ CASES = [
         "size",
         "PG520",
         _numpy("return x * «np.ceil(np.log1p(n)).astype(int).item()»", head="x, n"),
+    ),
+    # log_once
+    Case("log_once", "in-function", "PG502", f'{_LOGGER}«logger.warning_once("text")»\n'),
+    Case("log_once", "once", "PG502", _logged('logger.warning("text")')),
+    Case("log_once", "text", "PG502", _logged("logger.warning_once(x)")),
+    Case(
+        "log_once",
+        "torch-first",
+        "PG502",
+        _logged(
+            'logger.warning_once("text")',
+            'import logging\n\nlogger = logging.getLogger("seen")\n\nimport torch\n\n\n',
+        ),
+    ),
+    Case(
+        "log_once",
+        "free",
+        "PG502",
+        _logged('logger.warning_once("text")') + "\n\ndef _warning_once(x):\n    return x\n",
     ),
 ]
