@@ -68,6 +68,9 @@ class ModuleContext(Annotations):
                 name = f"{prefix}.{node.name}"
                 if owner:
                     self.facts.classes[owner].methods[node.name] = name
+                    decorators = {self.names.resolve(item) for item in node.decorator_list}
+                    if "functools.cached_property" in decorators:
+                        self.facts.classes[owner].kept.add(node.name)
                 yield name, node, owner
             elif isinstance(node, ast.ClassDef):
                 name = f"{prefix}.{node.name}"
@@ -320,6 +323,13 @@ class ModuleContext(Annotations):
     def has_method(self, owner: str, name: str) -> bool:
         """Whether a class of this file, or a base in this file, defines the method."""
         return any(name in facts.methods for facts in self.lineage(owner))
+
+    def is_kept(self, owner: str, name: str) -> bool:
+        """Whether the class, or the nearest base in this file that defines the name, computes it
+        once and keeps it.
+        """
+        defining = next((facts for facts in self.lineage(owner) if name in facts.methods), None)
+        return defining is not None and name in defining.kept
 
     def is_open(self, owner: str) -> bool:
         """Whether a class has bases outside this file that may add attributes."""

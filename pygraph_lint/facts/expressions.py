@@ -100,6 +100,8 @@ class Expressions(Operators):
                 return v.DTYPE_VALUE
             if name == "config":
                 return v.OTHER_VALUE
+            if self.context.is_kept(self.owner, name):
+                self.event("effect.cached-property", span_of(node), f"self.{name}")
             if self.context.has_method(self.owner, name):
                 self.record_call("method", self.owner, name, node)
                 return Value(v.CALLABLE | v.UNKNOWN, cls=f"{self.owner}.{name}")

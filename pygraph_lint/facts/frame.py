@@ -26,6 +26,7 @@ _EVIDENT = {
     "host.data-tensor": "the data is on the host",
     "effect.log": "`{subject}` is a method of a logger",
     "effect.parameter-made": "`{subject}` makes parameters",
+    "effect.cached-property": "`{subject}` is a functools.cached_property, which takes a lock",
     "effect.context": "a with statement enters `{subject}`",
     "effect.numpy-random": "`{subject}` is numpy's generator",
     "host.numpy-number": "`{subject}` is numpy's, and its value is needed here",

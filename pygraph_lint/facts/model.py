@@ -57,7 +57,7 @@ class FunctionFacts:
 @dataclass(slots=True)
 class ClassFacts:
     """One class: its bases as qualified names, what its attributes hold, the names of its
-    methods.
+    methods, and which of these are computed once and kept (``functools.cached_property``).
     """
 
     name: str
@@ -65,6 +65,7 @@ class ClassFacts:
     bases: tuple[str, ...]
     attributes: dict[str, Value] = field(default_factory=dict)
     methods: dict[str, str] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)

@@ -101,7 +101,8 @@ class Source:
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Start and end offset of a node that has a position."""
-        assert isinstance(node, (ast.stmt, ast.expr, ast.keyword, ast.arg, ast.excepthandler))
+        kinds = (ast.stmt, ast.expr, ast.keyword, ast.arg, ast.excepthandler, ast.alias)
+        assert isinstance(node, kinds)
         assert node.end_lineno is not None and node.end_col_offset is not None
         start = self.offset(node.lineno, node.col_offset)
         return start, self.offset(node.end_lineno, node.end_col_offset)

@@ -187,3 +187,32 @@ def test_long_sums_and_deep_nesting_are_survived() -> None:
         "".join("    " * i + "if x.shape[0]:\n" for i in range(60)) + "    " * 60 + "x = x.item()"
     )
     assert forward(deep) == ["sync.item"]
+
+
+KEPT = """
+from functools import cached_property
+import torch
+
+class Base(torch.nn.Module):
+    @cached_property
+    def left(self):
+        return 1
+
+class Model(Base):
+    {inside}
+    def forward(self, x: torch.Tensor):
+        return x + self.left
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        ("", ["effect.cached-property"]),
+        ("@property\n    def left(self):\n        return 1\n", []),
+        ("@cached_property\n    def other(self):\n        return 1\n", ["effect.cached-property"]),
+        ("def __init__(self):\n        self.left = 2\n", []),
+    ],
+)
+def test_a_cached_property_is_seen_where_the_class_has_it(inside: str, expected: list[str]) -> None:
+    assert kinds(KEPT.replace("{inside}", inside)) == expected

@@ -70,6 +70,27 @@ forward = Model()
 """
 
 
+def _kept(*body: str, value: str = "self.size - 1", head: str = "", decorator: str = "") -> str:
+    """A module that reads a cached property."""
+    forward = "\n".join(f"        {line}" for line in body)
+    above = f"    {decorator}\n" if decorator else ""
+    return (
+        f"from functools import cached_property\n\nimport torch\n\n{head}\n\n"
+        "class Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        self.size = 3\n\n{above}    @cached_property\n    def left(self):\n"
+        f"        return {value}\n\n    def forward(self, x):\n{forward}\n\n\n"
+        "def forward(x):\n    return Model()(x)\n"
+    )
+
+
+_DOUBLED = "def doubled(kept):\n    return property(lambda self: kept.func(self) * 2)\n"
+_PROPERTY = "def property(function):\n    return 7\n"
+
+
+def _ones() -> tuple[torch.Tensor]:
+    return (torch.ones(3),)
+
+
 def _grouped(*sizes: int) -> Callable[[], tuple[torch.Tensor, ...]]:
     """Four rows, two matrices, and sizes."""
     return lambda: (torch.ones(4, 3), torch.ones(2, 3, 2), torch.tensor(sizes))
@@ -85,4 +106,40 @@ CASES = [
     Case("grouped_slices", "every-group", "PG407", _slices(count="1"), _grouped(1, 3)),
     Case("grouped_slices", "new-output", "PG407", _slices("first = y[0]"), _grouped(1, 3)),
     Case("grouped_slices", "blocks", "PG407", _slices(), _grouped(1, 2)),
+    # plain_property
+    Case(
+        "plain_property",
+        "only-decorator",
+        "PG513",
+        _kept("return x * «self.left»", head=_DOUBLED, decorator="@doubled"),
+        _ones,
+    ),
+    Case(
+        "plain_property",
+        "arithmetic",
+        "PG513",
+        _kept("return x * «self.left» - self.left", value="torch.rand(())"),
+        _ones,
+    ),
+    Case(
+        "plain_property",
+        "never-set",
+        "PG513",
+        _kept("self.left = 5", "return x * «self.left»"),
+        _ones,
+    ),
+    Case(
+        "plain_property",
+        "property",
+        "PG513",
+        _kept("return x * «self.left»", head=_PROPERTY),
+        _ones,
+    ),
+    Case(
+        "plain_property",
+        "kept",
+        "PG513",
+        _kept("y = x * «self.left»", "self.size = 9", "return y * self.left"),
+        _ones,
+    ),
 ]

@@ -1,0 +1,112 @@
+"""Properties that are computed once and kept, and what is left of their imports."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+
+from tests.fixes.equivalence import assert_same, module_of, run
+from tests.fixes.support import decline, expect, marked
+
+MODEL = """
+    import math
+    from functools import cached_property
+
+    import torch
+
+
+    class Model(torch.nn.Conv1d):
+        @cached_property
+        def left(self):
+            \"\"\"Columns in front.\"\"\"
+            size = (self.kernel_size[0] - 1) * self.dilation[0] + 1
+            return size - self.stride[0] if size > 1 else -0
+
+        def forward(self, x):
+            x = torch.nn.functional.pad(x, («self.left», 0))
+            return super().forward(x)
+
+
+    class Other:
+        def __init__(self, model):
+            self.left = model.left
+    """
+
+AFTER = (
+    marked(MODEL)[0]
+    .replace("from functools import cached_property\n", "")
+    .replace("@cached_property", "@property")
+)
+
+
+def test_a_number_that_is_kept_is_computed() -> None:
+    fix = expect(MODEL, AFTER, "PG513", "unsafe")
+    assert "follows attributes" in fix.reason
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from functools import cached_property, partial", "from functools import partial"),
+        ("from functools import partial, cached_property", "from functools import partial"),
+        ("from functools import cached_property as kept", ""),
+        ("import functools", "import functools"),
+    ],
+)
+def test_an_import_that_nothing_uses_goes(before: str, after: str) -> None:
+    used = {"as kept": "kept", "import functools": "functools.cached_property"}
+    name = next((name for end, name in used.items() if before.endswith(end)), "cached_property")
+    line = "from functools import cached_property\n"
+    old = MODEL.replace(line, f"{before}\n").replace("@cached_property", f"@{name}")
+    new = MODEL.replace(f"    {line}", f"    {after}\n" if after else "")
+    new = new.replace("@cached_property", "@property").replace("«", "").replace("»", "")
+    expect(old, new, "PG513", "unsafe")
+
+
+def test_an_import_that_others_use_stays() -> None:
+    right = "        @cached_property\n        def right(self):\n            return 1\n"
+    other = MODEL.replace("class Other:\n", f"class Other:\n{right}\n")
+    new = marked(other)[0].replace("@cached_property", "@property", 1)
+    expect(other, new, "PG513", "unsafe")
+
+
+def _seen(text: str) -> tuple[torch.nn.Module, int]:
+    """The model of a text, and how often Dynamo leaves its graph."""
+    torch.manual_seed(0)
+    model = module_of(text).Model(2, 2, 3)
+    torch._dynamo.reset()
+    counters.clear()
+    torch.compile(model, backend="eager")(torch.ones(1, 2, 5))
+    left = sum(counters["graph_break"].values()) + sum(counters["unimplemented"].values())
+    return model, left
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="newer versions of Python take no lock")
+def test_there_was_a_break() -> None:
+    assert _seen(marked(MODEL)[0])[1] > 0
+
+
+def test_no_break_is_left_and_results_are_the_same() -> None:
+    (old, _), (new, left) = _seen(marked(MODEL)[0]), _seen(AFTER)
+    assert left == 0
+    x = torch.randn(2, 2, 7, requires_grad=True)
+    assert_same(run(old, (x,)), run(new, (x,)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("self.dilation[0]", "math.prod(self.dilation)"),
+        ("return size", "for _ in range(2):\n                pass\n            return size"),
+        ("    @cached_property", "    @cached_property\n        @staticmethod"),
+        ("self.left = model.left", "model.left = self"),
+        ("self.left = model.left", "del model.left"),
+        ("from functools", "from mine"),
+    ],
+)
+def test_other_properties_stay(old: str, new: str) -> None:
+    assert old in MODEL
+    decline(MODEL.replace(old, new, 1), "PG513", "")
