@@ -1,20 +1,25 @@
 """The memory that a served call works in.
 
-While a partition is captured, what it allocates for itself comes from a private pool. The pool
-goes away with the capture; on each served call its segments are taken from the ordinary caching
-allocator instead, as ordinary tensors of the current stream that are let go as soon as the graph
-is launched: memory is reused in stream order, so the next call, or anybody else on this stream,
-may have it at once.
+While a partition is captured, large pieces that the generated code allocates for itself have
+addresses of their own and no memory (see placeholders.py), so it is known from which kernel to
+which each one is used; `place` lays them out in as little memory as that takes. What libraries
+allocate, and what is small, comes from a private pool, which goes away with the capture.
+
+On each served call these pieces of memory are taken from the ordinary caching allocator, as
+ordinary tensors of the current stream that are let go as soon as what uses them is launched: memory
+is reused in stream order, so the next call, or anybody else on this stream, may have it at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
-from .parameters import Block, Patch, Range
+from .parameters import Block, Patch, PatchPlan, Range
+from .placeholders import ALIGNMENT
+from .staging import Part, Use
 
 
 class Segment(NamedTuple):
@@ -49,6 +54,78 @@ def chunk_sizes(segments: Sequence[Segment], patches: Sequence[Patch]) -> dict[B
     """Bytes to take on each call for every segment that the graph uses."""
     used = {p.block for p in patches if p.block.kind == "pool"}
     return {block: segments[block.index].size for block in sorted(used)}
+
+
+class Placed(NamedTuple):
+    """A graph whose scratch memory was laid out: its words point into chunks, which the parts take
+    and return.
+    """
+
+    plan: PatchPlan
+    parts: list[Part]
+    chunks: dict[Block, int]
+
+
+def place(
+    plan: PatchPlan, parts: Sequence[Part], scratch: Mapping[Block, Use], chunks: dict[Block, int]
+) -> Placed:
+    """Lay out scratch memory: what is used in the same parts shares a chunk, beside the `chunks`
+    that there are.
+    """
+    groups: dict[tuple[int, int], dict[Block, Use]] = {}
+    for block, use in scratch.items():
+        first, last = (
+            next(i for i, part in enumerate(parts) if node in part.nodes)
+            for node in (use.first, use.last)
+        )
+        groups.setdefault((first, last), {})[block] = use
+    chunks, made = dict(chunks), list(parts)
+    index = max((block.index for block in chunks), default=-1) + 1
+    where: dict[Block, tuple[Block, int]] = {}
+    for (first, last), group in sorted(groups.items()):
+        chunk = Block("pool", index)
+        index += 1
+        offsets, chunks[chunk] = lay_out(group)
+        where.update({block: (chunk, offset) for block, offset in offsets.items()})
+        made[first] = made[first]._replace(taken=(*made[first].taken, chunk))
+        if last < len(made) - 1:
+            made[last] = made[last]._replace(returned=(*made[last].returned, chunk))
+    patches = []
+    for patch in plan.patches:
+        if patch.block in where:
+            chunk, offset = where[patch.block]
+            patch = patch._replace(block=chunk, addend=patch.addend + offset)
+        patches.append(patch)
+    return Placed(PatchPlan(tuple(patches), plan.nodes), made, chunks)
+
+
+def lay_out(uses: Mapping[Block, Use]) -> tuple[dict[Block, int], int]:
+    """An offset for each block, and the bytes for all: those in use at the same time do not
+    overlap. The largest are placed first, each one as low as it can be.
+    """
+    placed: list[tuple[int, int, Use]] = []
+    offsets: dict[Block, int] = {}
+    for block, use in sorted(uses.items(), key=lambda item: (-item[1].nbytes, item[0])):
+        size = -(-use.nbytes // ALIGNMENT) * ALIGNMENT
+        offset = 0
+        for start, end, other in sorted(placed, key=lambda item: item[:2]):
+            if start >= offset + size:
+                break
+            if other.first <= use.last and use.first <= other.last:
+                offset = max(offset, end)
+        placed.append((offset, offset + size, use))
+        offsets[block] = offset
+    return offsets, max((end for _, end, _ in placed), default=0)
+
+
+def most_taken(parts: Sequence[Part], chunks: Mapping[Block, int]) -> int:
+    """The most bytes of the arena that a call has at a time."""
+    most = held = 0
+    for part in parts:
+        held += sum(chunks[block] for block in part.taken)
+        most = max(most, held)
+        held -= sum(chunks[block] for block in part.returned)
+    return most
 
 
 def poison(tensors: Sequence[torch.Tensor]) -> None:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 
-from . import arena, drawing, lending, outputs, parameters, philox, staging
+from . import arena, drawing, outputs, parameters, philox, staging
 from .driver import MEMCPY, MEMSET, Driver, MemcpyParams, MemsetParams
 from .errors import DriverError, Unprovable
 from .graph_nodes import read_graph
@@ -31,6 +31,10 @@ from .stage import Executable
 from .templates import NodeTemplates, RawNode
 
 Inputs = dict[int, torch.Tensor]
+
+# Allocations of the generated code that get addresses of their own, in bytes and more. What is
+# smaller shares torch's smallest segments.
+_OWN_PLACE = 1 << 20
 
 
 @dataclass
@@ -92,8 +96,8 @@ class Observed(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """What is captured, twice. `inputs` are the GPU tensors among `args`, `lendable` those that
-    lend their memory.
+    """What is captured, twice. `inputs` are the GPU tensors among `args`, `scratch` the bytes of
+    large allocations of the generated code that are no outputs, by ordinal.
     """
 
     driver: Driver
@@ -102,7 +106,7 @@ class _Job(NamedTuple):
     inputs: Inputs
     signature: Signature
     observed: Observed
-    lendable: Sequence[int]
+    scratch: Mapping[int, int]
 
     @property
     def random(self) -> bool:
@@ -178,19 +182,41 @@ def check_pool(device: int) -> None:
             )
 
 
-def _requests(inputs: Inputs, plan: outputs.OutputPlan, random: bool) -> list[Request]:
+def _scratch(observed: Observed) -> dict[int, int]:
+    returned = {s.allocation for s in observed.plan.storages}
+    sizes = [extent(size, stride, dtype.itemsize) for size, stride, dtype in observed.requests]
+    return {n: s for n, s in enumerate(sizes) if s >= _OWN_PLACE and n not in returned}
+
+
+def _own(args: Sequence[Any], donated: Collection[int]) -> list[int]:
+    """The arguments among `donated` that share memory with no other argument."""
+    owners: dict[int, int] = {}
+    for value in args:
+        if isinstance(value, torch.Tensor):
+            storage = outputs.storage_id(value)
+            owners[storage] = owners.get(storage, 0) + 1
+    return [
+        i
+        for i in sorted(donated)
+        if isinstance(args[i], torch.Tensor) and owners[outputs.storage_id(args[i])] == 1
+    ]
+
+
+def _requests(job: _Job) -> list[Request]:
+    plan = job.observed.plan
     found = [
         Request(
             Block("input", i),
             extent(t.shape, t.stride(), t.element_size()),
             t.data_ptr() % ALIGNMENT,
         )
-        for i, t in inputs.items()
+        for i, t in job.inputs.items()
     ]
     found += [
         Request(Block("output", k), s.nbytes, 0) for k, s in enumerate(plan.storages) if s.nbytes
     ]
-    if random:
+    found += [Request(Block("scratch", n), nbytes, 0) for n, nbytes in job.scratch.items()]
+    if job.random:
         found.append(Request(philox.TARGET, ALIGNMENT, 0))
     return found
 
@@ -261,8 +287,9 @@ def _settle_generator(device: int) -> None:
 
 
 def _record(job: _Job, reverse: bool) -> Recording:
-    driver, device, plan = job.driver, job.signature.device, job.observed.plan
-    blocks = _requests(job.inputs, plan, job.random)
+    driver, device = job.driver, job.signature.device
+    plan, requests = job.observed.plan, job.observed.requests
+    blocks = _requests(job)
     places = Placeholders(driver, device, blocks[::-1] if reverse else blocks)
     with torch.cuda.device(device):
         pool = torch.cuda.MemPool()
@@ -275,19 +302,18 @@ def _record(job: _Job, reverse: bool) -> Recording:
         numbers = drawing.stand_ins(sorted(job.signature.numbers))
         for i, number in numbers.items():
             fake[i] = number
-        lender = lending.Lender(partial(tensor_at, device=device))
-        for i in job.lendable:
-            lender.watch(fake[i])
         placed = _placed(plan, places)
         allocator = outputs.PlacedAllocator(
             outputs.allocator_of(job.function),
-            job.observed.requests,
+            requests,
             {
-                s.allocation: placed[k]
-                for k, s in enumerate(plan.storages)
-                if s.allocation is not None and k in placed
+                **{n: places.tensor(Block("scratch", n), *requests[n]) for n in job.scratch},
+                **{
+                    s.allocation: placed[k]
+                    for k, s in enumerate(plan.storages)
+                    if s.allocation is not None and k in placed
+                },
             },
-            lender.take,
         )
         code = outputs.with_allocator(job.function, allocator)
         target = drawing.probe_target(places) if job.random else None
@@ -384,19 +410,16 @@ def capture(
     args: Sequence[Any],
     signature: Signature,
     observed: Observed,
-    lend: bool,
 ) -> Captured:
     """Capture `function` twice for these arguments and build its replay.
 
-    `observed` comes from an ordinary call; `lend`: put intermediates into arguments that may be
-    overwritten. Raises Unprovable when the region cannot be proven right, and whatever the code
-    raises under capture.
+    `observed` comes from an ordinary call. Raises Unprovable when the region cannot be proven
+    right, and whatever the code raises under capture.
     """
     check_allocator()
     check_pool(signature.device)
     inputs = check_inputs(args, signature.device, signature.numbers)
-    lendable = [i for i in lending.lendable(args, signature.donated) if i in inputs]
-    job = _Job(driver, function, args, inputs, signature, observed, lendable if lend else [])
+    job = _Job(driver, function, args, inputs, signature, observed, _scratch(observed))
     recordings: list[Recording] = []
     try:
         first = _record(job, reverse=False)
@@ -444,20 +467,23 @@ def _build(
     drawn = job.observed.drawn.increment
     tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
     chunks = arena.chunk_sizes(recording.segments, patches.patches)
-    parts = staging.parts(patches, recording.capture.edges, _sizes(job, chunks))
+    uses = staging.uses_of(patches, recording.capture.edges, _sizes(job, chunks))
+    placed = arena.place(patches, staging.parts(uses), uses.scratch, chunks)
     executables: list[Executable] = []
     try:
-        for part in parts:  # one by one, so that those that were made are freed after an error
-            made = _executable(driver, device, patches, recording, part.nodes)
+        for (
+            part
+        ) in placed.parts:  # one by one, so that those that were made are freed after an error
+            made = _executable(driver, device, placed.plan, recording, part.nodes)
             executables.append(made)
         return Replay(
             driver,
             platform,
             executables,
-            parts,
-            patches,
+            placed.parts,
+            placed.plan,
             plan,
-            chunks,
+            placed.chunks,
             {
                 i: (alignment_class(t.data_ptr()), i in job.observed.stays)
                 for i, t in job.inputs.items()
@@ -483,11 +509,12 @@ def _sizes(job: _Job, chunks: dict[Block, int]) -> staging.Sizes:
     """
     plan = job.observed.plan
     returned = {o.index for o in plan.outputs if isinstance(o, outputs.OfInput)}
-    own = [i for i in lending.lendable(job.args, job.signature.donated) if i in job.inputs]
+    own = [i for i in _own(job.args, job.signature.donated) if i in job.inputs]
     dropped = {i: job.inputs[i].untyped_storage().nbytes() for i in own if i not in returned}
     others = [t.untyped_storage() for i, t in job.inputs.items() if i not in dropped]
     held = sum({s.data_ptr(): s.nbytes() for s in others}.values())
-    return staging.Sizes(chunks, [s.nbytes for s in plan.storages], dropped, held)
+    scratch = {Block("scratch", n): nbytes for n, nbytes in job.scratch.items()}
+    return staging.Sizes(chunks, [s.nbytes for s in plan.storages], dropped, scratch, held)
 
 
 def _executable(

@@ -27,7 +27,6 @@ ALLOCATE = "empty_strided_cuda"
 Scalar = Literal["seed", "offset", "nothing"]
 Sizes = tuple[int, ...]
 Allocate = Callable[[Sizes, Sizes, torch.dtype], torch.Tensor]
-Lend = Callable[[Sizes, Sizes, torch.dtype], "torch.Tensor | None"]
 
 
 @dataclass(frozen=True)
@@ -172,19 +171,15 @@ class AllocationTrace:
 
 
 class PlacedAllocator:
-    """Serves chosen allocations with given tensors, others with what `lend` has, the rest from the
-    ordinary function.
-    """
+    """Serves chosen allocations with given tensors, the rest from the ordinary function."""
 
     def __init__(
         self,
         allocate: Allocate,
         requests: Sequence[tuple[Sizes, Sizes, torch.dtype]],
         placed: dict[int, torch.Tensor],
-        lend: Lend,
     ) -> None:
         self._allocate = allocate
-        self._lend = lend
         self._requests = requests
         self._placed = placed
         self.count = 0
@@ -198,8 +193,6 @@ class PlacedAllocator:
                 "cannot be replayed"
             )
         placed = self._placed.get(n)
-        if placed is None:
-            placed = self._lend(size, stride, dtype)
         return self._allocate(size, stride, dtype) if placed is None else placed
 
 

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 from .errors import Unprovable
 
-BlockKind = Literal["input", "output", "pool", "constant", "random", "number"]
+BlockKind = Literal["input", "output", "pool", "scratch", "constant", "random", "number"]
 Owner = Callable[[int], "str | None"]
 
 STEP = 4
@@ -28,9 +28,9 @@ WORD = 8
 
 @dataclass(frozen=True, order=True)
 class Block:
-    """A piece of memory that is somewhere else on each call: the n-th input, output or pool
-    segment (constants do not move, and are never patched). For "random" and "number" the address
-    stands for a number (see philox.py).
+    """A piece of memory that is somewhere else on each call: the n-th input, output, pool segment
+    or allocation of the generated code (constants do not move, and are never patched). For "random"
+    and "number" the address stands for a number (see philox.py).
     """
 
     kind: BlockKind

@@ -289,10 +289,10 @@ class Partition:
                 args,
                 self._signature,
                 variant.observed(args),
-                variant.lend,
             )
         except Exception as error:  # whatever it is, this call still has its ordinary path
-            return self._ordinary(args, self._give_up(variant, error))
+            self._decline(capture.reason_of(error))
+            return self._ordinary(args, "declined")
         finally:
             self.region.capture_ms += (time.perf_counter() - started) * 1e3
         return self._try_out(variant, captured, args)
@@ -330,10 +330,10 @@ class Partition:
             ran = error.__cause__
             if given and not args and not isinstance(ran, verification.Ran):
                 raise  # the ordinary path itself failed: that is the caller's error
-            why = self._give_up(variant, error)
+            self._decline(capture.reason_of(error))
             if isinstance(ran, verification.Ran):
                 return ran.outputs
-            return self._ordinary(args, why)
+            return self._ordinary(args, "declined")
         finally:
             if accepted:
                 self._accept(variant, replay)
@@ -341,16 +341,6 @@ class Partition:
                 self._dispose(replay)
             recording.close()
         return results
-
-    def _give_up(self, variant: Variant, error: Exception) -> str:
-        """Decline, or let the next call capture once more in a plainer way; why this call runs on
-        the ordinary path.
-        """
-        if variant.lend and self._signature.donated:
-            variant.lend = False
-            return "captured again without memory that the call has done with"
-        self._decline(capture.reason_of(error))
-        return "declined"
 
     def _accept(self, variant: Variant, replay: Replay) -> None:
         if self._options.verify:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from .arena import most_taken
 from .disposal import Handles
 from .driver import Driver
 from .errors import DriverError
@@ -143,7 +144,7 @@ class Replay:
         self.nodes = plan.nodes
         self.words = len(plan.patches)
         self.parts = len(parts)
-        self.arena_bytes = sum(chunks.values())
+        self.arena_bytes = most_taken(parts, chunks)
         self.arguments = len(inputs) + len(scalars)
         self.launches = 0
         self.closed = False

@@ -10,8 +10,8 @@ what the graph's edges say.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,16 +43,18 @@ class Part(NamedTuple):
 @dataclass(frozen=True)
 class Sizes:
     """Bytes of what a call has in memory: the arena by segment, outputs by storage number,
-    arguments that nobody else holds by position, and all other arguments.
+    arguments that nobody else holds by position, scratch memory that is still to be laid out, and
+    all other arguments.
     """
 
     arena: Mapping[Block, int]
     outputs: Sequence[int]
     dropped: Mapping[int, int]
+    scratch: Mapping[Block, int] = field(default_factory=dict)
     others: int = 0
 
 
-class _Use(NamedTuple):
+class Use(NamedTuple):
     """Memory that is needed from one node to another."""
 
     nbytes: int
@@ -60,65 +62,97 @@ class _Use(NamedTuple):
     last: int
 
 
-def whole(nodes: int, sizes: Sizes) -> list[Part]:
-    """All of a graph as one part."""
-    return [Part(range(nodes), tuple(sizes.arena), tuple(range(len(sizes.outputs))))]
+class Uses(NamedTuple):
+    """Who needs which memory from when to when; see `Sizes`. in_order: whether each node comes
+    after those that it waits for.
+    """
+
+    nodes: int
+    in_order: bool
+    arena: dict[Block, Use]
+    outputs: list[Use]
+    dropped: dict[int, Use]
+    scratch: dict[Block, Use]
+    others: int
+
+    def held(self) -> list[Use]:
+        """What a part has as long as it runs."""
+        return [*self.arena.values(), *self.outputs, *self.dropped.values()]
 
 
-def in_order(edges: frozenset[Edge]) -> bool:
-    """Whether nodes are numbered so that each one comes after those that it waits for."""
-    return all(edge.source < edge.target for edge in edges)
-
-
-def parts(plan: PatchPlan, edges: frozenset[Edge], sizes: Sizes) -> list[Part]:
-    """The parts to launch a graph in: as few as it takes until one more saves little memory."""
-    if plan.nodes < 2 or not in_order(edges):
-        return whole(plan.nodes, sizes)
-    arena, outputs, dropped = _uses(plan, sizes)
-    uses = [*arena.values(), *outputs, *dropped.values()]
-    total = sizes.others + sum(use.nbytes for use in uses)
-    cuts = _best(plan.nodes, uses, max(_LEAST, total // _WORTH))
-    if not cuts:
-        return whole(plan.nodes, sizes)
-    found = []
-    for start, end in pairwise([0, *cuts, plan.nodes]):
-        here = range(start, end)
-        last = end == plan.nodes  # then everything goes anyway
-        found.append(
-            Part(
-                here,
-                tuple(block for block, use in arena.items() if use.first in here),
-                tuple(k for k, use in enumerate(outputs) if use.first in here),
-                () if last else tuple(i for i, use in dropped.items() if use.last in here),
-                () if last else tuple(block for block, use in arena.items() if use.last in here),
-            )
-        )
-    return found
-
-
-def _uses(plan: PatchPlan, sizes: Sizes) -> tuple[dict[Block, _Use], list[_Use], dict[int, _Use]]:
-    """Who needs which memory from when to when: segments of the arena, outputs, arguments."""
+def uses_of(plan: PatchPlan, edges: frozenset[Edge], sizes: Sizes) -> Uses:
+    """When a graph needs what, by the words that point there."""
     first: dict[Block, int] = {}
     last: dict[Block, int] = {}
     for patch in plan.patches:
         first[patch.block] = min(patch.node, first.get(patch.block, patch.node))
         last[patch.block] = max(patch.node, last.get(patch.block, patch.node))
     end = plan.nodes - 1
-    arena = {block: _Use(size, first[block], last[block]) for block, size in sizes.arena.items()}
-    outputs = [
-        _Use(size, first.get(Block("output", k), end), end) for k, size in enumerate(sizes.outputs)
-    ]
-    dropped = {
-        i: _Use(size, 0, last.get(Block("input", i), 0)) for i, size in sizes.dropped.items()
-    }
-    return arena, outputs, dropped
+    line = {(i, i + 1) for i in range(end)} <= {(e.source, e.target) for e in edges}
+    return Uses(
+        plan.nodes,
+        all(edge.source < edge.target for edge in edges),
+        {block: Use(size, first[block], last[block]) for block, size in sizes.arena.items()},
+        [
+            Use(size, first.get(Block("output", k), end), end)
+            for k, size in enumerate(sizes.outputs)
+        ],
+        {i: Use(size, 0, last.get(Block("input", i), 0)) for i, size in sizes.dropped.items()},
+        # Nodes side by side may run at the same time, and then share no memory.
+        {
+            block: Use(size, first[block], last[block]) if line else Use(size, 0, end)
+            for block, size in sizes.scratch.items()
+            if block in first
+        },
+        sizes.others,
+    )
 
 
-def _best(nodes: int, uses: Sequence[_Use], price: int) -> list[int]:
-    """The cuts with the lowest peak, when each costs `price` bytes."""
-    if sum(use.nbytes for use in uses) <= price:
+def whole(uses: Uses) -> list[Part]:
+    """All of a graph as one part."""
+    return [Part(range(uses.nodes), tuple(uses.arena), tuple(range(len(uses.outputs))))]
+
+
+def parts(uses: Uses) -> list[Part]:
+    """The parts to launch a graph in: as few as it takes until one more saves little memory."""
+    if uses.nodes < 2 or not uses.in_order:
+        return whole(uses)
+    total = sum(use.nbytes for use in uses.held()) + max(_live(uses))
+    cuts = _best(uses, total, max(_LEAST, (uses.others + total) // _WORTH))
+    if not cuts:
+        return whole(uses)
+    found = []
+    for start, end in pairwise([0, *cuts, uses.nodes]):
+        here = range(start, end)
+        last = end == uses.nodes  # then everything goes anyway
+        found.append(
+            Part(
+                here,
+                tuple(block for block, use in uses.arena.items() if use.first in here),
+                tuple(k for k, use in enumerate(uses.outputs) if use.first in here),
+                () if last else tuple(i for i, use in uses.dropped.items() if use.last in here),
+                () if last else tuple(b for b, use in uses.arena.items() if use.last in here),
+            )
+        )
+    return found
+
+
+def _live(uses: Uses) -> list[int]:
+    """Bytes of scratch memory that each node needs there to be."""
+    change = [0] * (uses.nodes + 1)
+    for use in uses.scratch.values():
+        change[use.first] += use.nbytes
+        change[use.last + 1] -= use.nbytes
+    return list(accumulate(change[:-1]))
+
+
+def _best(uses: Uses, total: int, price: int) -> list[int]:
+    """The cuts with the lowest peak, when each costs `price` bytes, and `total` is needed without
+    any.
+    """
+    if total <= price:
         return []
-    points = [0, *_candidates(nodes, uses), nodes]
+    points = [0, *_candidates(uses), uses.nodes]
     load = _loads(points, uses)
     # The lowest peak of what comes before each point, launched in a number of parts, and where the
     # last of these parts begins.
@@ -139,22 +173,28 @@ def _best(nodes: int, uses: Sequence[_Use], price: int) -> list[int]:
     return cuts
 
 
-def _loads(points: Sequence[int], uses: Sequence[_Use]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _loads(points: Sequence[int], uses: Uses) -> np.ndarray[Any, np.dtype[np.int64]]:
     """What a part from one of the points to another one has in memory; more than anything where
     that is no part.
     """
-    nbytes, first, last = np.array(uses, dtype=np.int64).T
     edges = np.array(points)
-    needed = (last >= edges[:, None]) * nbytes
-    load = needed @ (first[:, None] < edges)
+    held = uses.held()
+    load = np.zeros((len(points), len(points)), dtype=np.int64)
+    if held:
+        nbytes, first, last = np.array(held, dtype=np.int64).T
+        load = ((last >= edges[:, None]) * nbytes) @ (first[:, None] < edges)
+    live = np.array(_live(uses), dtype=np.int64)
+    for row, start in zip(load, points[:-1], strict=False):
+        later = edges > start
+        row[later] += np.maximum.accumulate(live[start:])[edges[later] - start - 1]
     return np.where(edges[:, None] < edges, load, _NEVER)
 
 
-def _candidates(nodes: int, uses: Sequence[_Use]) -> list[int]:
+def _candidates(uses: Uses) -> list[int]:
     """Cuts just before something is first needed, or after it was needed last."""
     weights: dict[int, int] = {}
-    for use in uses:
+    for use in (*uses.held(), *uses.scratch.values()):
         for cut in (use.first, use.last + 1):
-            if 0 < cut < nodes:
+            if 0 < cut < uses.nodes:
                 weights[cut] = weights.get(cut, 0) + use.nbytes
     return sorted(sorted(weights, key=lambda cut: -weights[cut])[:_CANDIDATES])

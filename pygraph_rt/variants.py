@@ -58,9 +58,8 @@ class GraphMemory:
 class Variant:
     """What is known of calls that share a key: integers, shapes, alignments, global switches.
 
-    calls: ordinary ones, since the last graph. lend: whether a capture may put intermediates into
-    memory that the call has done with. served: launches of its graph up to the last swap. refused:
-    why it gets no graph, although the region may have others.
+    calls: ordinary ones, since the last graph. served: launches of its graph up to the last swap.
+    refused: why it gets no graph, although the region may have others.
     """
 
     calls: int = 0
@@ -69,7 +68,6 @@ class Variant:
     plan: outputs.OutputPlan | None = None
     requests: list[tuple[outputs.Sizes, outputs.Sizes, torch.dtype]] = field(default_factory=list)
     drawn: outputs.Draws = field(default_factory=outputs.Draws)
-    lend: bool = True
     served: int = 0
     refused: str = ""
     replay: Replay | None = None

@@ -137,7 +137,7 @@ def test_results_that_cannot_be_rebuilt_are_refused(body: str, words: str) -> No
 def test_a_placed_allocation_is_handed_out_and_others_are_not() -> None:
     requests = [((4,), (1,), torch.float32), ((2,), (1,), torch.float32)]
     mine = torch.empty(2)
-    allocator = PlacedAllocator(empty, requests, {1: mine}, lambda *request: None)
+    allocator = PlacedAllocator(empty, requests, {1: mine})
     assert allocator((4,), (1,), torch.float32) is not mine
     assert allocator((2,), (1,), torch.float32) is mine
     with pytest.raises(Unprovable, match="other memory"):

@@ -8,7 +8,7 @@ import gc
 import itertools
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -16,18 +16,22 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt import stage, staging
+from pygraph_rt import capture, stage, staging
 from pygraph_rt.errors import DriverError
 from pygraph_rt.options import Options
 from pygraph_rt.parameters import Block, Edge, Patch, PatchPlan
 from pygraph_rt.partition import Partition
 from pygraph_rt.report import Region
 from pygraph_rt.signature import Signature
-from pygraph_rt.staging import Part, Sizes, parts, whole
+from pygraph_rt.staging import Part, Sizes, Uses, parts, uses_of, whole
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
 MIB = 1 << 20
-NO_EDGES: frozenset[Edge] = frozenset()
+
+
+def line(nodes: int) -> frozenset[Edge]:
+    """Edges from each node to the next one."""
+    return frozenset(Edge(a, a + 1, b"") for a in range(nodes - 1))
 
 
 def plan_of(uses: dict[Block, list[int]], nodes: int) -> PatchPlan:
@@ -46,37 +50,55 @@ def peak(sizes: Sizes, found: list[Part]) -> int:
     return highest
 
 
-def backward(layers: int, saved: int, gradient: int) -> tuple[PatchPlan, Sizes]:
+def backward(
+    layers: int, saved: int, gradient: int, others: int = 0, extra: tuple[Edge, ...] = ()
+) -> tuple[Uses, Sizes]:
     """Layer by layer, a saved activation is read and a gradient filled."""
     uses: dict[Block, list[int]] = {Block("pool", 0): list(range(layers))}
     for i in range(layers):
         uses[Block("input", i)] = [i]
         uses[Block("output", i)] = [i]
-    sizes = Sizes({Block("pool", 0): MIB}, [gradient] * layers, dict.fromkeys(range(layers), saved))
-    return plan_of(uses, layers), sizes
+    sizes = Sizes(
+        {Block("pool", 0): MIB},
+        [gradient] * layers,
+        dict.fromkeys(range(layers), saved),
+        others=others,
+    )
+    return uses_of(plan_of(uses, layers), line(layers) | frozenset(extra), sizes), sizes
 
 
 def test_a_backward_needs_little_more_than_activations_or_gradients() -> None:
-    plan, sizes = backward(64, 16 * MIB, 16 * MIB)
-    found = parts(plan, NO_EDGES, sizes)
-    assert peak(sizes, whole(64, sizes)) == (2 * 64 * 16 + 1) * MIB
+    uses, sizes = backward(64, 16 * MIB, 16 * MIB)
+    found = parts(uses)
+    assert peak(sizes, whole(uses)) == (2 * 64 * 16 + 1) * MIB
     assert peak(sizes, found) <= 1.25 * 64 * 16 * MIB
     assert 2 < len(found) <= 8
 
 
 def test_a_launch_more_has_to_save_enough() -> None:
-    plan, sizes = backward(64, MIB // 8, MIB // 8)
-    assert parts(plan, NO_EDGES, sizes) == whole(64, sizes)
-    plan, sizes = backward(64, 2 * MIB, 2 * MIB)
-    assert len(parts(plan, NO_EDGES, sizes)) > 1
-    others = Sizes(sizes.arena, sizes.outputs, sizes.dropped, 64 << 30)
-    assert parts(plan, NO_EDGES, others) == whole(64, others)
+    uses, _ = backward(64, MIB // 8, MIB // 8)
+    assert parts(uses) == whole(uses)
+    uses, _ = backward(64, 2 * MIB, 2 * MIB)
+    assert len(parts(uses)) > 1
+    uses, _ = backward(64, 2 * MIB, 2 * MIB, others=64 << 30)
+    assert parts(uses) == whole(uses)
 
 
 def test_nodes_out_of_order_are_not_cut() -> None:
-    plan, sizes = backward(64, 16 * MIB, 16 * MIB)
-    assert parts(plan, frozenset([Edge(5, 4, b"")]), sizes) == whole(64, sizes)
-    assert parts(plan, frozenset([Edge(4, 5, b"")]), sizes) != whole(64, sizes)
+    uses, _ = backward(64, 16 * MIB, 16 * MIB, extra=(Edge(5, 3, b""),))
+    assert parts(uses) == whole(uses)
+    uses, _ = backward(64, 16 * MIB, 16 * MIB, extra=(Edge(3, 5, b""),))
+    assert parts(uses) != whole(uses)
+
+
+def test_nodes_side_by_side_share_no_scratch_memory() -> None:
+    blocks = [Block("scratch", i) for i in range(3)]
+    plan = plan_of({blocks[0]: [0, 1], blocks[1]: [2]}, 3)
+    sizes = Sizes({}, [], {}, dict.fromkeys(blocks, 8))  # the third one is never used
+    in_line = uses_of(plan, line(3), sizes).scratch
+    assert in_line == {blocks[0]: (8, 0, 1), blocks[1]: (8, 2, 2)}
+    beside = uses_of(plan, frozenset([Edge(0, 2, b""), Edge(1, 2, b"")]), sizes).scratch
+    assert beside == {blocks[0]: (8, 0, 2), blocks[1]: (8, 0, 2)}
 
 
 @st.composite
@@ -84,15 +106,16 @@ def graphs(draw: Any) -> tuple[PatchPlan, Sizes]:
     nodes = draw(st.integers(2, 7))
     where = st.lists(st.integers(0, nodes - 1), min_size=1, max_size=3)
     size = st.integers(0, 60)
-    kinds = {kind: draw(st.integers(0, 4)) for kind in ("input", "output", "pool")}
+    kinds = {kind: draw(st.integers(0, 4)) for kind in ("input", "output", "pool", "scratch")}
     uses = {Block(k, i): draw(where) for k, n in kinds.items() for i in range(n)}  # type: ignore[arg-type]
     arena = {b: draw(size) for b in uses if b.kind == "pool"}
+    scratch = {b: draw(size) for b in uses if b.kind == "scratch"}
     outputs = [draw(size) for _ in range(kinds["output"])]
     dropped = {i: draw(size) for i in range(kinds["input"])}
     if draw(st.booleans()):  # an output that no kernel fills, an argument that none reads
         outputs.append(draw(size))
         dropped[9] = draw(size)
-    return plan_of(uses, nodes), Sizes(arena, outputs, dropped)
+    return plan_of(uses, nodes), Sizes(arena, outputs, dropped, scratch)
 
 
 @settings(max_examples=150, deadline=None)
@@ -101,32 +124,41 @@ def test_no_other_cuts_are_better_and_nothing_is_used_while_it_is_away(
     graph: tuple[PatchPlan, Sizes], price: int
 ) -> None:
     plan, sizes = graph
+    uses = uses_of(plan, line(plan.nodes), sizes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "_LEAST", price)
         patch.setattr(staging, "_WORTH", 1 << 40)
-        found = parts(plan, NO_EDGES, sizes)
+        found = parts(uses)
     assert [n for part in found for n in part.nodes] == list(range(plan.nodes))
     assert sorted(k for part in found for k in part.made) == list(range(len(sizes.outputs)))
     assert sorted(b for part in found for b in part.taken) == sorted(sizes.arena)
     gone: set[Block] = set()
-    there: set[Block] = {Block("input", i) for i in sizes.dropped}
+    there = {Block("input", i) for i in sizes.dropped} | sizes.scratch.keys()
     for part in found:
         there |= {*part.taken, *(Block("output", k) for k in part.made)}
         used = {p.block for p in plan.patches if p.node in part.nodes}
         assert used <= there - gone
         gone |= {*part.returned, *(Block("input", i) for i in part.dropped)}
 
-    def cost(cuts: tuple[int, ...]) -> int:
-        uses = staging._uses(plan, sizes)
-        flat = [*uses[0].values(), *uses[1], *uses[2].values()]
-        spans = itertools.pairwise([0, *cuts, plan.nodes])
-        loads = [sum(u.nbytes for u in flat if u.first < b and u.last >= a) for a, b in spans]
-        return max(loads) + price * len(cuts)
+    def load(a: int, b: int) -> int:
+        held = sum(u.nbytes for u in uses.held() if u.first < b and u.last >= a)
+        scratch = uses.scratch.values()
+        return held + max(
+            sum(u.nbytes for u in scratch if u.first <= n <= u.last) for n in range(a, b)
+        )
+
+    def cost(cuts: Iterable[int]) -> int:
+        points = [0, *cuts, plan.nodes]
+        return max(itertools.starmap(load, itertools.pairwise(points))) + price * (len(points) - 2)
 
     all_cuts = itertools.chain.from_iterable(
         itertools.combinations(range(1, plan.nodes), k) for k in range(plan.nodes)
     )
-    assert peak(sizes, found) + price * (len(found) - 1) == min(cost(cuts) for cuts in all_cuts)
+    assert cost(part.nodes.start for part in found[1:]) == min(map(cost, all_cuts))
+    if not sizes.scratch:
+        assert peak(sizes, found) == cost(p.nodes.start for p in found[1:]) - price * (
+            len(found) - 1
+        )
 
 
 # -- on the software GPU
@@ -152,12 +184,13 @@ def partition_0(args):
 
 class Machine:
     """A backward of four layers on a software GPU: what is saved for a layer is added to the
-    gradient. Its intermediates lie where the first of the saved tensors were.
+    gradient.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch, **options: Any) -> None:
         patch.setattr(staging, "_LEAST", 1)
         patch.setattr(staging, "_WORTH", 1 << 40)
+        patch.setattr(capture, "_OWN_PLACE", 1)
         self.gpu = SoftwareGpu()
         self.environment = install(patch, self.gpu)
         module = types.ModuleType("generated")

@@ -1,8 +1,8 @@
-"""Memory that a backward has done with is lent to its intermediates, and never while it is used."""
+"""Intermediates of the generated code in memory of their own."""
 
 from __future__ import annotations
 
-import random
+import itertools
 import types
 from typing import Any
 
@@ -11,12 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt.lending import Lender, Span, lendable, merged
+from pygraph_rt import capture
+from pygraph_rt.arena import lay_out, most_taken, place
 from pygraph_rt.options import Options
+from pygraph_rt.parameters import Block, Patch, PatchPlan
 from pygraph_rt.partition import Partition
 from pygraph_rt.report import Region
 from pygraph_rt.signature import Signature
-from tests.runtime.software_gpu import COUNT, SoftwareGpu, install, tensor_at
+from pygraph_rt.staging import Part, Use
+from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
 BODY = """
 def partition_0(args):
@@ -77,84 +80,80 @@ class Backward:
         return saved
 
 
-@pytest.mark.parametrize(
-    ("lets_go", "donated", "lent"), [(True, {0}, True), (True, set(), False), (False, {0}, False)]
-)
-def test_an_intermediate_lies_where_a_saved_tensor_was(
-    monkeypatch: pytest.MonkeyPatch, lets_go: bool, donated: set[int], lent: bool
+def chain(length: int) -> str:
+    """A partition with an intermediate after the other."""
+    lines = ["def partition_0(args):", "    saved, tangent, kept = args", "    args.clear()"]
+    lines += ["    x = empty_strided_cuda((64,), (1,), torch.float32)"]
+    lines += ["    launch('add', saved, tangent, x)"]
+    for _ in range(length):
+        lines += ["    y = empty_strided_cuda((64,), (1,), torch.float32)"]
+        lines += ["    launch('halve', x, y)", "    x = y"]
+    return "\n".join([*lines, "    return (x,)"])
+
+
+@pytest.mark.parametrize("own", [1, 1 << 20])
+def test_large_intermediates_take_turns_in_little_memory(
+    monkeypatch: pytest.MonkeyPatch, own: int
 ) -> None:
-    backward = Backward(monkeypatch, lets_go, donated)
-    kept = backward.kept.clone()
-    for _ in range(3):
-        backward.call()
-    before = torch.randn(COUNT)
-    monkeypatch.setattr(
-        backward,
-        "fresh",
-        lambda: backward.gpu.allocate((COUNT,), (1,), torch.float32).copy_(before),
-    )
-    saved = backward.call()
+    monkeypatch.setattr(capture, "_OWN_PLACE", own)
+    backward = Backward(monkeypatch, True, {0})
+    exec(chain(6), namespace := backward.partition._function.__globals__)
+    backward.partition._function = namespace["partition_0"]
+    for _ in range(5):
+        saved, tangent = backward.fresh(), backward.fresh()
+        expected = (saved + tangent) * 0.5**6
+        (result,) = backward.partition([saved, tangent, backward.kept])
+        assert torch.equal(result, expected)
     backward.partition.refresh()
-    assert backward.region.served == 2, backward.region.reason
+    assert backward.region.served == 3, backward.region.reason
     assert "bit for bit" in backward.region.note
-    assert torch.equal(saved, before) != lent
-    assert torch.equal(backward.kept, kept)
+    assert backward.region.arena_bytes == (2 * 512 if own == 1 else 1 << 15)
 
 
-def test_only_memory_of_one_argument_is_lent() -> None:
+def test_only_memory_of_one_argument_is_let_go_of_early() -> None:
     base = torch.zeros(8)
     args = [base[:4], base[4:], torch.zeros(4), 3]
-    assert lendable(args, frozenset({0, 2, 3})) == [2]
+    assert capture._own(args, frozenset({0, 2, 3})) == [2]
 
 
-def test_neighbours_in_one_input_are_joined() -> None:
-    spans = [Span(1, 8, 16), Span(0, 16, 24), Span(0, 8, 16), Span(1, 24, 32)]
-    assert merged(spans) == [Span(0, 8, 24), Span(1, 8, 16), Span(1, 24, 32)]
+uses = st.tuples(st.integers(1, 5000), st.integers(0, 9), st.integers(0, 9)).map(
+    lambda u: Use(u[0], min(u[1:]), max(u[1:]))
+)
 
 
-def make(address: int, nbytes: int, size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
-    return tensor_at(address, nbytes, size, stride, dtype, 0)
+@settings(max_examples=200, deadline=None)
+@given(st.lists(uses, max_size=14))
+def test_scratch_memory_overlaps_only_at_different_times(found: list[Use]) -> None:
+    blocks = {Block("scratch", i): use for i, use in enumerate(found)}
+    offsets, size = lay_out(blocks)
+    assert offsets.keys() == blocks.keys()
+    for a, b in itertools.combinations(blocks, 2):
+        apart = blocks[a].last < blocks[b].first or blocks[b].last < blocks[a].first
+        low, high = sorted((a, b), key=lambda block: (offsets[block], blocks[block].nbytes))
+        assert apart or offsets[low] + blocks[low].nbytes <= offsets[high]
+    assert all(offset % 512 == 0 for offset in offsets.values())
+    ends = [offsets[b] + -(-blocks[b].nbytes // 512) * 512 for b in blocks]
+    assert size == max(ends, default=0)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(1, 6000), min_size=1, max_size=6), st.integers(0, 10_000))
-def test_what_is_lent_never_overlaps_and_is_chosen_alike(sizes: list[int], seed: int) -> None:
-    """Two captures with their inputs elsewhere; whatever is alive keeps its memory to itself."""
-    homes = [torch.zeros(1 << 17, dtype=torch.uint8) for _ in range(2)]
-    bases = [h.data_ptr() + (-h.data_ptr()) % 512 for h in homes]
-    order = list(range(len(sizes)))
-    places: list[dict[int, int]] = []
-    for base, turn in zip(bases, (order, order[::-1]), strict=True):
-        cursor, place = base, {}
-        for i in turn:
-            place[i] = cursor
-            cursor += -(-4 * sizes[i] // 512) * 512 + 512
-        places.append(place)
-
-    def run(place: dict[int, int]) -> list[tuple[int, int] | None]:
-        rng = random.Random(seed)
-        lender = Lender(make)
-        alive: list[torch.Tensor] = []
-        for i, n in enumerate(sizes):
-            alive.append(make(place[i], 4 * n, (n,), (1,), torch.float32))
-            lender.watch(alive[-1])
-        chosen: list[tuple[int, int] | None] = []
-        for _ in range(20):
-            if alive and rng.random() < 0.5:
-                del alive[rng.randrange(len(alive))]
-            n = rng.randrange(1, 3000)
-            tensor = lender.take((n,), (1,), torch.float32)
-            if tensor is None:
-                chosen.append(None)
-                continue
-            start, end = tensor.data_ptr(), tensor.data_ptr() + 4 * n
-            assert start % 256 == 0
-            for other in alive:
-                first = other.data_ptr()
-                assert end <= first or first + 4 * other.numel() <= start
-            (owner,) = [i for i in place if place[i] <= start and end <= place[i] + 4 * sizes[i]]
-            chosen.append((owner, start - place[owner]))
-            alive.append(tensor)
-        return chosen
-
-    assert run(places[0]) == run(places[1])
+def test_scratch_memory_of_one_part_goes_with_it() -> None:
+    a, b, c = (Block("scratch", i) for i in range(3))
+    segment = Block("pool", 0)
+    words = {a: [0, 1], b: [1, 2], c: [2, 5], segment: [0, 5]}
+    patches = [Patch(n, 0, 8 * i, w, 16) for i, w in enumerate(words) for n in words[w]]
+    plan = PatchPlan(tuple(patches), 6)
+    parts = [
+        Part(range(3), (segment,), (0,), (4,)),
+        Part(range(3, 5), (), (1,)),
+        Part(range(5, 6), (), ()),
+    ]
+    scratch = {a: Use(1000, 0, 1), b: Use(2000, 1, 2), c: Use(3000, 2, 5)}
+    placed = place(plan, parts, scratch, {segment: 4096})
+    first, across = Block("pool", 1), Block("pool", 2)
+    assert placed.chunks == {segment: 4096, first: 3072, across: 3072}
+    assert placed.parts[0] == Part(range(3), (segment, first, across), (0,), (4,), (first,))
+    assert placed.parts[1:] == parts[1:]
+    assert most_taken(placed.parts, placed.chunks) == 4096 + 2 * 3072
+    moved = {p.offset // 8: (p.block, p.addend) for p in placed.plan.patches}
+    assert moved == {0: (first, 2048 + 16), 1: (first, 16), 2: (across, 16), 3: (segment, 16)}
+    assert [p[:3] for p in placed.plan.patches] == [p[:3] for p in patches]

@@ -148,29 +148,6 @@ def test_a_dynamic_shape_is_watched_twice(monkeypatch: pytest.MonkeyPatch) -> No
     assert machine.region.graphs == 1
 
 
-def test_a_capture_that_lends_in_vain_is_made_again_without(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from pygraph_rt import capture
-    from pygraph_rt.errors import Unprovable
-
-    machine = Backward(monkeypatch, True, {0})
-    made = capture.capture
-
-    def picky(*arguments: Any) -> Any:
-        *_, lend = arguments
-        if lend:
-            raise Unprovable("it may not lend")
-        return made(*arguments)
-
-    monkeypatch.setattr(capture, "capture", picky)
-    for _ in range(5):
-        machine.call()
-    machine.partition.refresh()
-    assert (machine.region.state, machine.region.served) == ("serving", 2)
-    assert machine.region.misses == {"captured again without memory that the call has done with": 1}
-
-
 SIZED = """
 def partition_0(args):
     n, a = args
