@@ -52,31 +52,52 @@ def _tiny_value(name: str, default: Any) -> Any:
     return default
 
 
+def _fields(config_cls: type) -> list[str]:
+    """What a configuration is made of; before transformers 5 they are no dataclasses."""
+    if dataclasses.is_dataclass(config_cls):
+        return [field.name for field in dataclasses.fields(config_cls) if field.init]
+    return [
+        name
+        for name, parameter in inspect.signature(config_cls).parameters.items()
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
+
+
+def _children(config_cls: type, template: Any) -> list[str]:
+    """The fields that hold configurations; before transformers 5 not every class names them."""
+    named = list(getattr(config_cls, "sub_configs", None) or {})
+    if dataclasses.is_dataclass(config_cls):
+        return named
+    held = [name for name, value in vars(template).items() if hasattr(value, "to_dict")]
+    return list(dict.fromkeys([*named, *held]))
+
+
 def config_kwargs(config_cls: type, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments that make a tiny `config_cls`."""
     kwargs: dict[str, Any] = {}
     template = config_cls()
-    children = getattr(config_cls, "sub_configs", {}) or {}
-    for field in dataclasses.fields(config_cls):
-        if field.name in children or not field.init:
+    children = _children(config_cls, template)
+    for name in _fields(config_cls):
+        if name in children:
             continue
-        default = getattr(template, field.name, None)
-        tiny = _tiny_value(field.name, default)
+        default = getattr(template, name, None)
+        tiny = _tiny_value(name, default)
         if tiny is not default:
-            kwargs[field.name] = tiny
+            kwargs[name] = tiny
     heads = getattr(template, "num_heads", None)
     if isinstance(heads, (list, tuple)) and isinstance(getattr(template, "embed_dim", None), int):
         kwargs["embed_dim"] = 8 * heads[0]
     for name in children:
         child = getattr(template, name, None)
         nested = overrides.get(name, {})
-        if child is None or not dataclasses.is_dataclass(child):
+        if child is None or not hasattr(child, "to_dict"):
             continue
         if hasattr(nested, "to_dict"):
             kwargs[name] = nested
             continue
         child_cls: Any = type(child)
-        kwargs[name] = child_cls(**config_kwargs(child_cls, nested))
+        made = child_cls(**config_kwargs(child_cls, nested))
+        kwargs[name] = made if dataclasses.is_dataclass(config_cls) else made.to_dict()
     kwargs.update(
         {
             name: value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from importlib import metadata
 from typing import Any
 
 import torch
@@ -53,6 +54,18 @@ def _series(extra: int) -> Mapping[str, Any]:
         "past_observed_mask": ones(BATCH, length),
         "future_values": normal(BATCH, 6),
         "future_time_features": normal(BATCH, 6, 1),
+    }
+
+
+def _longrope() -> dict[str, Any]:
+    """Longrope, as the installed version of transformers wants it written."""
+    scaling: dict[str, Any] = {"rope_type": "longrope", "rope_theta": 10000.0}
+    if int(metadata.version("transformers").partition(".")[0]) < 5:
+        scaling = {"type": "longrope"}
+    return {
+        "rope_scaling": {**scaling, "short_factor": [1.0] * 8, "long_factor": [2.0] * 8},
+        "original_max_position_embeddings": 8,
+        "max_position_embeddings": 128,
     }
 
 
@@ -465,16 +478,7 @@ def special() -> list[Entry]:
         ),
         _model(
             "Phi3ForCausalLM",
-            {
-                "rope_scaling": {
-                    "rope_type": "longrope",
-                    "rope_theta": 10000.0,
-                    "short_factor": [1.0] * 8,
-                    "long_factor": [2.0] * 8,
-                },
-                "original_max_position_embeddings": 8,
-                "max_position_embeddings": 128,
-            },
+            _longrope,
             {},
             name="Phi3LongRope",
         ),
