@@ -10,7 +10,7 @@ TORCH := torch==2.13.0
 TEST_JOBS ?= 2
 
 .PHONY: demo test test-long test-gpu lint format clean \
-	bench-lint bench-lint-truth bench-fix-models bench-rt bench-training bench-placement bench-selection \
+	bench-lint bench-lint-truth bench-fix-models bench-fix-models-old bench-fix-models-tests bench-rt bench-training bench-placement bench-selection \
 	bench-graph-memory memcheck bench-workloads bench-report
 
 demo: $(VENV)/.ready
@@ -46,6 +46,20 @@ bench-lint-truth: .venv-truth/.ready
 bench-fix-models: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.fix_models all $(ARGS)
 
+# GraphMend's list of models, on the transformers it was run on.
+bench-fix-models-old: .venv-truth-old/.ready
+	.venv-truth-old/bin/python -m benchmarks.fix_models all --graphmend --variants safe unsafe \
+		--folder .venv-truth-old/fix_models --known none --out benchmarks/results/fix_models_4_52_4.json $(ARGS)
+
+# transformers' shared tests, on the copies that bench-fix-models made.
+bench-fix-models-tests: .venv-truth/.ready
+	.venv-truth/bin/python -m pip install -q $(PIP_FLAGS) pytest parameterized accelerate
+	.venv-truth/bin/python -m pip download -q $(PIP_FLAGS) --no-deps --no-binary :all: \
+		--no-build-isolation -d .venv-truth/source transformers==5.4.0
+	tar -xzf .venv-truth/source/transformers-5.4.0.tar.gz -C .venv-truth/source
+	.venv-truth/bin/python -m benchmarks.fix_models.own_tests \
+		--source .venv-truth/source/transformers-5.4.0 $(ARGS)
+
 # The next six use the given interpreter as it is: torch, and what benchmarks/requirements.txt names.
 bench-rt:
 	$(PYTHON) -m benchmarks.runtime $(ARGS)
@@ -73,7 +87,7 @@ bench-report:
 	$(PYTHON) -m benchmarks.workloads.report $(ARGS)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-truth build dist
+	rm -rf $(VENV) .venv-bench .venv-truth .venv-truth-old build dist
 
 # --- environments: a stamp file each, made again when pyproject.toml changes -----------------------
 
@@ -107,4 +121,10 @@ $(VENV)/.ready-long: $(VENV)/.ready-test
 	$(PYTHON) -m venv .venv-truth
 	.venv-truth/bin/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e . \
 		-r benchmarks/lint_truth/requirements.txt
+	touch $@
+
+.venv-truth-old/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-truth-old
+	.venv-truth-old/bin/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e . numpy \
+		transformers==4.52.4 torchvision==0.28.0
 	touch $@

@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.fix_models import copies
 from benchmarks.fix_models.copies import BEFORE, PACKAGE, VARIANTS
-from benchmarks.fix_models.models import NAMES
+from benchmarks.fix_models.models import GRAPHMEND, NAMES
 from benchmarks.fix_models.records import current, digest, named, own_breaks, read
 from benchmarks.fix_models.summary import MODES, left_over, rows, sums
 
@@ -227,6 +227,9 @@ def main() -> int:
     )
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS))
     parser.add_argument("--models", nargs="*", default=[], help="only these")
+    parser.add_argument(
+        "--graphmend", action="store_true", help="only GraphMend's list, for transformers 4.52.4"
+    )
     parser.add_argument("--workers", type=int, default=1, help="models at once")
     parser.add_argument("--seconds", type=float, default=180.0, help="limit for a model and mode")
     parser.add_argument(
@@ -237,6 +240,8 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, default=results / "fix_models.json")
     arguments = parser.parse_args()
+    if arguments.graphmend:
+        arguments.models = arguments.models or list(GRAPHMEND)
     for step in ("fix", "run", "report") if arguments.step == "all" else (arguments.step,):
         STEPS[step](arguments)
     return 0

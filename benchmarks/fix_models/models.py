@@ -34,3 +34,32 @@ _OTHER = """
     SwitchTransformersModel
 """
 NAMES: tuple[str, ...] = (*_FIRST.split(), *_TEXT.split(), *_OTHER.split())
+
+#: GraphMend's list (transformers 4.52.4), as far as the catalogue's models can be made there.
+GRAPHMEND: tuple[str, ...] = (
+    "T5Model",
+    "T5ForSequenceClassification",
+    "WhisperModel",
+    "BartModel",
+    "BartForSequenceClassification",
+    "MarianModel",
+    "BioGptModel",
+    "PegasusModel",
+    "BlenderbotModel",
+    "BlenderbotSmallModel",
+    "LayoutLMv3Model",
+    "Phi3LongRope",
+    "PhimoeModel",
+    "GroundingDinoModel",
+    "LongformerModel",
+    "LongformerForQuestionAnswering",
+    "ClapModel",
+    "MixtralModel",
+    "MixtralForCausalLM",
+    "SwitchTransformersModel",
+    "SwitchTransformersForConditionalGeneration",
+    "NllbMoeModel",
+    "Qwen2MoeModel",
+    "GraniteMoeModel",
+    "DbrxModel",
+)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.fix_models import causes
+from benchmarks.fix_models import causes, own_tests
 from benchmarks.fix_models.compare import difference, gap, same
 from benchmarks.fix_models.copies import count_changes
-from benchmarks.fix_models.models import NAMES
+from benchmarks.fix_models.models import GRAPHMEND, NAMES
 from benchmarks.fix_models.records import digest, named, own_breaks, read
 from benchmarks.fix_models.summary import left_over, rows, share, sums, verdict
 from benchmarks.lint_truth.catalogue_transformers import entries
@@ -195,3 +195,16 @@ def test_changed_lines(old: str, new: str, changes: list[int]) -> None:
 def test_every_model_is_in_the_catalogue_once() -> None:
     assert len(set(NAMES)) == len(NAMES)
     assert set(NAMES) <= {entry.name for entry in entries()}
+
+
+def test_a_test_that_passed_has_to_pass_again() -> None:
+    before = {"T.a": "passed", "T.b": "passed", "T.c": "failed", "T.d": "passed", "T.e": "skipped"}
+    safe = {"T.a": "passed", "T.b": "failed", "T.c": "passed", "T.d": "skipped"}
+    found = own_tests.compared({"before": before, "safe": safe, "unsafe": before})
+    assert found["passed_before"] == 3
+    assert found["no_longer_pass"] == {"safe": ["T.b", "T.d"], "unsafe": []}
+    assert found["outcomes"]["safe"] == {"passed": 2, "failed": 1, "skipped": 1}
+
+
+def test_models_of_other_lists_are_in_the_catalogue() -> None:
+    assert {*GRAPHMEND, *own_tests.MODELS} <= {entry.name for entry in entries()}
