@@ -88,24 +88,49 @@ def uses_of(plan: PatchPlan, edges: frozenset[Edge], sizes: Sizes) -> Uses:
         first[patch.block] = min(patch.node, first.get(patch.block, patch.node))
         last[patch.block] = max(patch.node, last.get(patch.block, patch.node))
     end = plan.nodes - 1
-    line = {(i, i + 1) for i in range(end)} <= {(e.source, e.target) for e in edges}
+    in_order = all(edge.source < edge.target for edge in edges)
+    beside = _beside(plan.nodes, edges) if in_order else [range(plan.nodes)] * plan.nodes
     return Uses(
         plan.nodes,
-        all(edge.source < edge.target for edge in edges),
+        in_order,
         {block: Use(size, first[block], last[block]) for block, size in sizes.arena.items()},
         [
             Use(size, first.get(Block("output", k), end), end)
             for k, size in enumerate(sizes.outputs)
         ],
         {i: Use(size, 0, last.get(Block("input", i), 0)) for i, size in sizes.dropped.items()},
-        # Nodes side by side may run at the same time, and then share no memory.
         {
-            block: Use(size, first[block], last[block]) if line else Use(size, 0, end)
+            block: Use(size, beside[first[block]].start, beside[last[block]].stop - 1)
             for block, size in sizes.scratch.items()
             if block in first
         },
         sizes.others,
     )
+
+
+def _beside(nodes: int, edges: frozenset[Edge]) -> list[range]:
+    """For each node the ones that may run at the same time, itself included: all between two nodes
+    that wait for everything before them and that everything after them waits for. Nodes are in
+    order.
+    """
+    next_one, one_before = [nodes] * nodes, [-1] * nodes
+    for source, target, _ in edges:
+        next_one[source] = min(next_one[source], target)
+        one_before[target] = max(one_before[target], source)
+    joins = [m <= i for i, m in enumerate(accumulate([0, *next_one[:-1]], max))]
+    forks = [m >= i for i, m in zip(range(nodes), _from_the_end(one_before[1:]), strict=True)]
+    found: list[range] = []
+    start = 0
+    for i, alone in enumerate(a and b for a, b in zip(joins, forks, strict=True)):
+        if alone:
+            found += [range(start, i)] * (i - start) + [range(i, i + 1)]
+            start = i + 1
+    return found + [range(start, nodes)] * (nodes - start)
+
+
+def _from_the_end(values: Sequence[int]) -> list[int]:
+    """For each place the least of the values from there on; nothing is least at the end."""
+    return list(accumulate(reversed([*values, _NEVER]), min))[::-1]
 
 
 def whole(uses: Uses) -> list[Part]:

@@ -23,7 +23,7 @@ from pygraph_rt.parameters import Block, Edge, Patch, PatchPlan
 from pygraph_rt.partition import Partition
 from pygraph_rt.report import Region
 from pygraph_rt.signature import Signature
-from pygraph_rt.staging import Part, Sizes, Uses, parts, uses_of, whole
+from pygraph_rt.staging import Part, Sizes, Use, Uses, parts, uses_of, whole
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
 MIB = 1 << 20
@@ -93,12 +93,31 @@ def test_nodes_out_of_order_are_not_cut() -> None:
 
 def test_nodes_side_by_side_share_no_scratch_memory() -> None:
     blocks = [Block("scratch", i) for i in range(3)]
-    plan = plan_of({blocks[0]: [0, 1], blocks[1]: [2]}, 3)
+    plan = plan_of({blocks[0]: [0, 1], blocks[1]: [2]}, 4)
     sizes = Sizes({}, [], {}, dict.fromkeys(blocks, 8))  # the third one is never used
-    in_line = uses_of(plan, line(3), sizes).scratch
-    assert in_line == {blocks[0]: (8, 0, 1), blocks[1]: (8, 2, 2)}
-    beside = uses_of(plan, frozenset([Edge(0, 2, b""), Edge(1, 2, b"")]), sizes).scratch
-    assert beside == {blocks[0]: (8, 0, 2), blocks[1]: (8, 0, 2)}
+
+    def uses(*edges: tuple[int, int]) -> dict[Block, Use]:
+        return uses_of(plan, frozenset(Edge(a, b, b"") for a, b in edges), sizes).scratch
+
+    assert uses((0, 1), (1, 2), (2, 3)) == {blocks[0]: (8, 0, 1), blocks[1]: (8, 2, 2)}
+    assert uses((0, 1), (0, 2), (1, 3), (2, 3)) == {blocks[0]: (8, 0, 2), blocks[1]: (8, 1, 2)}
+    assert uses((0, 2), (1, 2), (2, 3)) == {blocks[0]: (8, 0, 1), blocks[1]: (8, 2, 2)}
+    assert uses((1, 0), (1, 2), (2, 3)) == {blocks[0]: (8, 0, 3), blocks[1]: (8, 0, 3)}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 8), st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7))))
+def test_nodes_that_may_run_at_the_same_time(nodes: int, pairs: set[tuple[int, int]]) -> None:
+    edges = frozenset(Edge(a, b, b"") for a, b in pairs if a < b < nodes)
+    reaches = [[a == b for b in range(nodes)] for a in range(nodes)]
+    for b in range(nodes):
+        for a in reversed(range(b)):
+            reaches[a][b] = any(e.source == a and reaches[e.target][b] for e in edges)
+    alone = [all(reaches[min(a, b)][max(a, b)] for b in range(nodes)) for a in range(nodes)]
+    found = staging._beside(nodes, edges)
+    for a, b in itertools.product(range(nodes), repeat=2):
+        between = any(alone[min(a, b) : max(a, b) + 1])
+        assert (b in found[a]) == (a == b or not between)
 
 
 @st.composite
