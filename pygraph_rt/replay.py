@@ -195,6 +195,8 @@ class Replay:
         self._still_addresses: list[Any] = [0] * room
         self._still = still
         self._moving = [m for i, m in self._all.items() if i not in set(still)]
+        self._moving_arguments = [m.argument for m in self._moving]
+        self._known: list[int | None] = [None] * len(self._moving)
 
     def _follow_still(self, args: list[Any]) -> bool:
         """Follow inputs that had stayed put until now; those that move from here on are compared
@@ -211,10 +213,29 @@ class Replay:
             item = self._all[index]
             if self._still_addresses[index]:
                 self._moving.append(item)
+                self._moving_arguments.append(index)
+                self._known.append(address)
             self._still_addresses[index] = address
             self._addresses[item.slot] = address
-        moving = {m.argument for m in self._moving}
+        moving = set(self._moving_arguments)
         self._still = [i for i in self._still if i not in moving]
+        return True
+
+    def _follow_moving(self, now: list[Any]) -> bool:
+        """Follow the inputs that are not where they were on the last call; False, and none of it,
+        where one is aligned in another way than at capture.
+        """
+        changed = [
+            (item, address)
+            for item, address, known in zip(self._moving, now, self._known, strict=True)
+            if address != known
+        ]
+        for (_, _, align), address in changed:
+            if (address & CLASS_MASK or align != 256) and alignment_class(address) != align:
+                return False
+        for (_, slot, _), address in changed:
+            self._addresses[slot] = address
+        self._known = now
         return True
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...] | None:
@@ -246,12 +267,9 @@ class Replay:
         ):
             return None
         addresses = self._addresses
-        for index, slot, align in self._moving:
-            address = args[index].data_ptr()
-            if address != addresses[slot]:
-                if (address & CLASS_MASK or align != 256) and alignment_class(address) != align:
-                    return None
-                addresses[slot] = address
+        now: list[Any] = [args[i].data_ptr() for i in self._moving_arguments]
+        if now != self._known and not self._follow_moving(now):
+            return None
         for index, slot in self._numbers:
             addresses[slot] = args[index].item() & _ALL_BITS
         made, drawn = self._launch(args, stream)

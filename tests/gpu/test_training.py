@@ -234,8 +234,8 @@ def test_saved_tensors_that_wait_on_the_cpu() -> None:
         optimizer.zero_grad()
         return loss.detach()
 
-    # Not a transformer: its attention saves slices of one product, which come back from the CPU with
-    # other strides, and Inductor's code refuses those with or without graphs.
+    # Not a transformer: its attention saves slices of one product, which come back from the CPU
+    # with other strides, and Inductor's code refuses those with or without graphs.
     compare(CASES["recommender"], step, 12, served=0)
     assert regions("serving")
 
