@@ -403,6 +403,8 @@ class Calls(NumpyCalls):
 
     def method_on(self, base: Value, method: str, function: ast.Attribute, node: ast.Call) -> Value:
         """A method of a known value."""
+        if method in ops.HOOK_METHODS:
+            self.event("effect.module-hook", span_of(node), method)
         if base.flags & v.LOGGER:
             self.arguments(node)
             if method in _LOG_METHODS:

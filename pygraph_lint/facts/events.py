@@ -117,6 +117,8 @@ KINDS: dict[str, str] = {
     "effect.parameter-made": "nn.Parameter or a layer constructed in a region",
     "effect.context": "a with statement over torch.device(...) or torch.backends.cudnn.flags(...)",
     "effect.cached-property": "a functools.cached_property of the own class read in a region",
+    "effect.lock": "a with statement over a lock that is made elsewhere",
+    "effect.module-hook": "a hook registered on a module in a region",
     "effect.rnn": "an nn.RNN, nn.LSTM or nn.GRU called in a region",
     "effect.numpy-random": "numpy's random generator used in a region",
     "effect.buffer-rebound": "self.<buffer> = ... in a region",

@@ -25,6 +25,8 @@ _EVIDENT = {
     "host.scalar-tensor": "the number is on the host",
     "host.data-tensor": "the data is on the host",
     "effect.log": "`{subject}` is a method of a logger",
+    "effect.lock": "`{subject}` is a lock",
+    "effect.module-hook": "only a module has `.{subject}()`",
     "effect.parameter-made": "`{subject}` makes parameters",
     "effect.cached-property": "`{subject}` is a functools.cached_property, which takes a lock",
     "effect.context": "a with statement enters `{subject}`",

@@ -414,6 +414,18 @@ REGION_ENDS = frozenset(
 UNTRACED_CONTEXTS = frozenset(
     ("torch.backends.cudnn.flags", "torch.backends.mkldnn.flags", "torch.backends.mkl.verbose")
 )
+LOCKS = frozenset(
+    f"threading.{name}" for name in ("Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore")
+)
+# Methods that only modules have, and that torch.compile cannot trace.
+HOOK_METHODS = frozenset(
+    (
+        "register_forward_hook",
+        "register_forward_pre_hook",
+        "register_full_backward_hook",
+        "register_full_backward_pre_hook",
+    )
+)
 COMPILERS = frozenset(("torch.compile", "torch._dynamo.optimize", "pygraph_rt.compile"))
 GRAPHERS = frozenset(
     ("torch.cuda.make_graphed_callables", "torch.cuda.graphs.make_graphed_callables")

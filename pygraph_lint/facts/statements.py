@@ -10,7 +10,7 @@ from pygraph_lint.facts import ops
 from pygraph_lint.facts import values as v
 from pygraph_lint.facts.algebra import extend, is_symbol
 from pygraph_lint.facts.model import FunctionFacts, Root
-from pygraph_lint.facts.nodes import source_of, span_of
+from pygraph_lint.facts.nodes import dotted, source_of, span_of
 from pygraph_lint.facts.structures import Structures
 from pygraph_lint.facts.values import Value
 
@@ -266,6 +266,9 @@ class Interpreter(Structures):
                 self.event("effect.context", span_of(item.context_expr), "torch.device")
             elif value.cls in ops.UNTRACED_CONTEXTS:
                 self.event("effect.context", span_of(item.context_expr), value.cls)
+            elif value.cls in ops.LOCKS:
+                written = dotted(item.context_expr) or value.cls
+                self.event("effect.lock", span_of(item.context_expr), written)
         self.device_context += contexts
         captured = isinstance(node, ast.With) and captures_with(node, self.qualified)
         before = (set(self.events), set(self.calls))

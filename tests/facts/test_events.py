@@ -13,6 +13,7 @@ SEEN = [
     ("return x.cpu()", ["sync.copy"]),
     ("return x.to('cpu')", ["sync.copy"]),
     ("return np.asarray(x)", ["sync.numpy"]),
+    ("self.layer.register_forward_hook(print)\nreturn x", ["effect.module-hook"]),
     ("return x.reshape(np.prod(x.shape))", ["host.numpy-number"]),
     ("return x.new_zeros((2, np.sum([1, 2])))", ["host.numpy-number"]),
     ("return torch.zeros(np.max(x.shape), device=x.device)", ["host.numpy-number"]),
