@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from pathlib import Path
@@ -33,6 +34,12 @@ def parser() -> argparse.ArgumentParser:
     which.add_argument("--only-memory", action="store_true", help="memory and warm-up times alone")
     made.add_argument("--budget-seconds", type=float, default=3600.0, help="stop after this long")
     made.add_argument("--limit-seconds", type=float, default=240.0, help="for one process")
+    made.add_argument(
+        "--start-after-seconds",
+        type=float,
+        default=math.inf,
+        help="time what has compiled by then, while the rest still compiles",
+    )
     made.add_argument("--at-once", type=int, default=_at_once(), help="processes side by side")
     made.add_argument("--wave", type=int, default=12, help="workloads in a wave")
     made.add_argument("--gpu-memory-gb", type=float, default=120.0, help="for waiting timings")
@@ -95,6 +102,7 @@ def _options(options: argparse.Namespace, names: tuple[str, ...]) -> schedule.Op
         repeat=options.repeat,
         only_timing=options.only_timing,
         only_memory=options.only_memory,
+        start_after_s=options.start_after_seconds,
         budget_s=options.budget_seconds,
         limit_s=options.limit_seconds,
         at_once=options.at_once,

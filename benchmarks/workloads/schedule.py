@@ -39,6 +39,7 @@ class Options:
     repeat: bool
     only_timing: bool
     only_memory: bool
+    start_after_s: float
     budget_s: float
     limit_s: float
     at_once: int
@@ -167,7 +168,8 @@ class Session:
             child = self._start(self._task("timing", workload, names, gpu))
             if child is not None:
                 children.append(child)
-        while any(not child.ready.is_set() and not child.finished() for child in children):
+        start = time.monotonic() + self.options.start_after_s
+        while any(_compiling(child) for child in children) and time.monotonic() < start:
             time.sleep(0.05)
         for child in children:
             child.deadline = time.monotonic() + max(1.0, self.left_s())
@@ -175,24 +177,34 @@ class Session:
         for child in children:
             lanes.setdefault(child.task.gpu, []).append(child)
         threads = [
-            threading.Thread(target=self._time_in_turn, args=(lane,)) for lane in lanes.values()
+            threading.Thread(target=self._time_in_turn, args=(lane, children))
+            for lane in lanes.values()
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    def _time_in_turn(self, children: list[Child]) -> None:
-        """Times the children of one GPU, one after the other."""
-        for child in children:
+    def _time_in_turn(self, lane: list[Child], group: list[Child]) -> None:
+        """Times the children of one GPU, one after the other, as they become ready."""
+        waiting = list(lane)
+        while waiting:
+            child = next((c for c in waiting if not _compiling(c)), None)
+            if child is None:
+                time.sleep(0.05)
+                continue
+            waiting.remove(child)
+            beside = sum(_compiling(other) for other in group)
             if not child.finished():
                 child.go(min(_TIMING_LIMIT_S, max(1.0, self.left_s())))
             while not child.finished():
                 time.sleep(0.02)
-            self._timed(child)
+            self._timed(child, beside)
 
-    def _timed(self, child: Child) -> None:
+    def _timed(self, child: Child, beside: int = 0) -> None:
         outcome = child.outcome()
+        if beside:
+            outcome["compiling_beside"] = beside
         with self._adding:
             outcome = self._with_environment(outcome)
             if self._cut_short(child, outcome):
@@ -272,6 +284,10 @@ class Session:
 
     def _say(self, text: str) -> None:
         print(f"[{self.options.budget_s - self.left_s():6.1f} s] {text}", flush=True)
+
+
+def _compiling(child: Child) -> bool:
+    return not child.ready.is_set() and not child.finished()
 
 
 def about(workload: Workload) -> dict[str, Any]:
