@@ -26,6 +26,8 @@ _MOST_PARTS = 8
 # Cuts that are considered: those next to which most memory changes hands.
 _CANDIDATES = 64
 _NEVER = 1 << 62
+# torch puts what is smaller into segments of 20 MiB, where nothing larger finds room later.
+_LARGE = 10 << 20
 
 
 class Part(NamedTuple):
@@ -142,7 +144,7 @@ def parts(uses: Uses) -> list[Part]:
     """The parts to launch a graph in: as few as it takes until one more saves little memory."""
     if uses.nodes < 2 or not uses.in_order:
         return whole(uses)
-    total = sum(use.nbytes for use in uses.held()) + max(_live(uses))
+    total = sum(use.nbytes for use in (*uses.held(), *uses.scratch.values()))
     cuts = _best(uses, total, max(_LEAST, (uses.others + total) // _WORTH))
     if not cuts:
         return whole(uses)
@@ -162,12 +164,20 @@ def parts(uses: Uses) -> list[Part]:
     return found
 
 
+def _counted(nbytes: int) -> int:
+    """Memory is reserved for the most that small pieces need, and for the most that large ones do,
+    even where that is at different times. So small pieces count twice: once with the others, and
+    once for themselves.
+    """
+    return 2 * nbytes if nbytes < _LARGE else nbytes
+
+
 def _live(uses: Uses) -> list[int]:
-    """Bytes of scratch memory that each node needs there to be."""
+    """What counts of the scratch memory that each node needs there to be."""
     change = [0] * (uses.nodes + 1)
     for use in uses.scratch.values():
-        change[use.first] += use.nbytes
-        change[use.last + 1] -= use.nbytes
+        change[use.first] += _counted(use.nbytes)
+        change[use.last + 1] -= _counted(use.nbytes)
     return list(accumulate(change[:-1]))
 
 
@@ -199,15 +209,15 @@ def _best(uses: Uses, total: int, price: int) -> list[int]:
 
 
 def _loads(points: Sequence[int], uses: Uses) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """What a part from one of the points to another one has in memory; more than anything where
-    that is no part.
+    """What counts of the memory that a part from one of the points to another one has; more than
+    anything where that is no part.
     """
     edges = np.array(points)
-    held = uses.held()
+    held = [(_counted(use.nbytes), use.first, use.last) for use in uses.held()]
     load = np.zeros((len(points), len(points)), dtype=np.int64)
     if held:
-        nbytes, first, last = np.array(held, dtype=np.int64).T
-        load = ((last >= edges[:, None]) * nbytes) @ (first[:, None] < edges)
+        counted, first, last = np.array(held, dtype=np.int64).T
+        load = ((last >= edges[:, None]) * counted) @ (first[:, None] < edges)
     live = np.array(_live(uses), dtype=np.int64)
     for row, start in zip(load, points[:-1], strict=False):
         later = edges > start

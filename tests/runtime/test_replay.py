@@ -156,7 +156,7 @@ def test_a_launch_sees_every_address_of_its_call() -> None:
         results = rig.replay(args)
         assert results is not None
         assert args == []
-        pool, out = rig.held[-2:]
+        out, pool = rig.held[-2:]
         executable, stream, seen = rig.driver.launches[-1]
         assert (executable, stream) == (1000, 7)
         assert seen == rig.expected(kept, pool.data_ptr(), out.data_ptr())
@@ -220,7 +220,7 @@ def test_after_a_refused_call_nothing_stale_is_launched() -> None:
     args = rig.args()
     kept = list(args)
     rig.replay(args)
-    pool, out = rig.held[-2:]
+    out, pool = rig.held[-2:]
     assert rig.driver.launches[-1][2] == rig.expected(kept, pool.data_ptr(), out.data_ptr())
 
 
@@ -235,7 +235,7 @@ def test_running_out_of_memory_leaves_the_next_call_right() -> None:
     rig.fail_allocation = 0
     again = list(args)
     rig.replay(args)
-    pool, out = rig.held[-2:]
+    out, pool = rig.held[-2:]
     assert rig.driver.launches[-1][2] == rig.expected(again, pool.data_ptr(), out.data_ptr())
 
 
@@ -256,7 +256,7 @@ def test_an_input_that_stayed_and_then_moves_is_followed() -> None:
         rig.weight = rig.aligned()
         kept = list(args)
         rig.replay(args)
-        pool, out = rig.held[-2:]
+        out, pool = rig.held[-2:]
         assert rig.driver.launches[-1][2] == rig.expected(kept, pool.data_ptr(), out.data_ptr())
 
 
@@ -321,7 +321,7 @@ def test_threads_never_launch_each_others_addresses() -> None:
             args = [rig.weight, rig.aligned(), rig.aligned(), 5]
             kept = list(args)
             rig.replay(args)
-            pool, out = local.made
+            out, pool = local.made
             seen[me].append((kept, pool.data_ptr(), out.data_ptr()))
             rig.held += [*kept[1:3], *local.made]
 

@@ -147,6 +147,7 @@ def test_no_other_cuts_are_better_and_nothing_is_used_while_it_is_away(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staging, "_LEAST", price)
         patch.setattr(staging, "_WORTH", 1 << 40)
+        patch.setattr(staging, "_LARGE", 30)
         found = parts(uses)
     assert [n for part in found for n in part.nodes] == list(range(plan.nodes))
     assert sorted(k for part in found for k in part.made) == list(range(len(sizes.outputs)))
@@ -159,11 +160,13 @@ def test_no_other_cuts_are_better_and_nothing_is_used_while_it_is_away(
         assert used <= there - gone
         gone |= {*part.returned, *(Block("input", i) for i in part.dropped)}
 
+    def counted(found: Iterable[Use]) -> int:
+        return sum(u.nbytes * (2 if u.nbytes < 30 else 1) for u in found)
+
     def load(a: int, b: int) -> int:
-        held = sum(u.nbytes for u in uses.held() if u.first < b and u.last >= a)
         scratch = uses.scratch.values()
-        return held + max(
-            sum(u.nbytes for u in scratch if u.first <= n <= u.last) for n in range(a, b)
+        return counted(u for u in uses.held() if u.first < b and u.last >= a) + max(
+            counted(u for u in scratch if u.first <= n <= u.last) for n in range(a, b)
         )
 
     def cost(cuts: Iterable[int]) -> int:
@@ -174,10 +177,6 @@ def test_no_other_cuts_are_better_and_nothing_is_used_while_it_is_away(
         itertools.combinations(range(1, plan.nodes), k) for k in range(plan.nodes)
     )
     assert cost(part.nodes.start for part in found[1:]) == min(map(cost, all_cuts))
-    if not sizes.scratch:
-        assert peak(sizes, found) == cost(p.nodes.start for p in found[1:]) - price * (
-            len(found) - 1
-        )
 
 
 # -- on the software GPU
