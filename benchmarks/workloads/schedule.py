@@ -255,7 +255,7 @@ class Session:
             self.left_out.append(task.label)
             return None
         task.cache.mkdir(parents=True, exist_ok=True)
-        threads = max(1, (os.cpu_count() or 1) // 4)
+        threads = max(2, (os.cpu_count() or 1) // self.options.at_once)
         return Child(task, self.scratch, threads, min(self.options.limit_s, self.left_s()))
 
     def _merge_caches(self, workload: Workload) -> None:
