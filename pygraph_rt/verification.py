@@ -35,14 +35,15 @@ class Verdict(NamedTuple):
 
 
 def _clone_storage(source: torch.UntypedStorage, device: torch.device) -> torch.Tensor:
-    """A copy of a storage's bytes whose address leaves the same residue: kernels were chosen by
-    it.
+    """A copy of a storage's bytes on a device, whose address leaves the same residue: kernels were
+    chosen by it.
     """
     nbytes = source.nbytes()
     room = torch.empty(nbytes + ALIGNMENT, dtype=torch.uint8, device=device)
     start = (source.data_ptr() - room.data_ptr()) % ALIGNMENT
     copy = room[start : start + nbytes]
-    whole = torch.empty((0,), dtype=torch.uint8, device=device).set_(source, 0, (nbytes,), (1,))
+    whole = torch.empty((0,), dtype=torch.uint8, device=source.device)
+    whole.set_(source, 0, (nbytes,), (1,))
     return copy.copy_(whole)
 
 

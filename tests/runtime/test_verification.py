@@ -143,6 +143,13 @@ def test_code_that_does_not_repeat_itself_may_write_to_what_it_was_lent() -> Non
         first_call(noisy, noisy, [torch.randn(100_000)], lent, [])
 
 
+def test_copies_may_be_on_another_device() -> None:
+    a, b = torch.randn(4, 3).t(), torch.randn(2)
+    copied, same = with_copies([a, b], [0], torch.device("meta"))
+    assert (copied.device.type, copied.shape, copied.stride()) == ("meta", a.shape, a.stride())
+    assert same is b
+
+
 def test_nothing_is_held_longer_than_it_is_needed() -> None:
     """Of what a backward may overwrite, the graph finds no original, and nobody but it holds the
     copies.
