@@ -101,7 +101,7 @@ def _only_bounds(above: dict[ast.AST, ast.AST], function: Function, read: ast.Na
     parent = above.get(node)
     if isinstance(parent, ast.Subscript) and parent.value is node:
         if not isinstance(parent.slice, ast.Slice):
-            return _is_bound(above, parent)
+            return is_bound(above, parent)
         node, parent = parent, above.get(parent)
     if isinstance(parent, ast.Call):
         node, parent = parent, above.get(parent)
@@ -110,11 +110,11 @@ def _only_bounds(above: dict[ast.AST, ast.AST], function: Function, read: ast.Na
     if not any(part is read or getattr(part, "value", None) is read for part in _iterated(parent)):
         return False
     return all(
-        _is_bound(above, use) for target in _targets(parent) for use in loads(function, target.id)
+        is_bound(above, use) for target in _targets(parent) for use in loads(function, target.id)
     )
 
 
-def _is_bound(above: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
+def is_bound(above: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
     """Whether a number only ends up as a bound of a slice or of ``range``."""
     parent = above.get(node)
     while isinstance(parent, ast.BinOp) and isinstance(parent.op, (ast.Add, ast.Sub)):

@@ -87,6 +87,12 @@ _DOUBLED = "def doubled(kept):\n    return property(lambda self: kept.func(self)
 _PROPERTY = "def property(function):\n    return 7\n"
 
 
+def _halves(*body: str, result: str = "x[:count]") -> str:
+    """A helper that takes a number in a tensor, and code that calls it."""
+    helper = f"def first(x, count):\n    y = x[:«count»]\n    return {result}\n\n\n"
+    return lines(*body, head="x, n").replace("def forward", f"{helper}def forward")
+
+
 def _ones() -> tuple[torch.Tensor]:
     return (torch.ones(3),)
 
@@ -141,5 +147,27 @@ CASES = [
         "PG513",
         _kept("y = x * «self.left»", "self.size = 9", "return y * self.left"),
         _ones,
+    ),
+    # number_argument
+    Case(
+        "number_argument",
+        "bounds",
+        "PG407",
+        _halves("size = torch.IntTensor([n])", "return first(x, size[0])", result="y, count"),
+        lambda: (torch.ones(3), 2),
+    ),
+    Case(
+        "number_argument",
+        "unchanged",
+        "PG407",
+        _halves("size = torch.IntTensor([n])", "n = 1", "return first(x, size[0])"),
+        lambda: (torch.ones(3), 2),
+    ),
+    Case(
+        "number_argument",
+        "whole",
+        "PG407",
+        _halves("size = torch.IntTensor([n])", "return first(x, size[0])"),
+        lambda: (torch.ones(3), 2.5),
     ),
 ]
