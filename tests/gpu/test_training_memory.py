@@ -28,13 +28,16 @@ def test_in_as_many_parts_as_there_can_be(name: str, monkeypatch: pytest.MonkeyP
 
 
 def wide() -> nn.Sequential:
-    """Twelve layers with 16 MiB of parameters and of activations each."""
-    layers = [nn.Sequential(nn.Linear(2048, 2048), nn.ReLU()) for _ in range(12)]
+    """24 layers with 16 MiB of parameters and of activations each."""
+    layers = [nn.Sequential(nn.Linear(2048, 2048), nn.ReLU()) for _ in range(24)]
     return nn.Sequential(*layers).to(DEVICE)
 
 
 def peak(graphs: str) -> tuple[int, int]:
-    """The most memory of a training step in use, in bytes, and the launches of its backward."""
+    """The most memory that a training step takes, in bytes, and the launches of its backward."""
+    torch._dynamo.reset()
+    gc.collect()
+    before = torch.cuda.memory_allocated()
     module = wide()
     model = compiled(module, graphs)
     batch = torch.randn(2048, 2048, device=DEVICE)
@@ -52,15 +55,15 @@ def peak(graphs: str) -> tuple[int, int]:
         step()
     torch.cuda.synchronize()
     launches = [r["launches"] for r in regions("serving") if "backward" in r["name"]]
-    return torch.cuda.max_memory_allocated(), max(launches, default=0)
+    return torch.cuda.max_memory_allocated() - before, max(launches, default=0)
 
 
 def test_a_backward_needs_about_what_it_does_without_graphs() -> None:
+    """Launched as a whole it would need 1.4 times as much."""
     plain, _ = peak("never")
-    gc.collect()
     most, launches = peak("always")
     assert launches > 1
-    assert most <= 1.1 * plain, (most // MIB, plain // MIB)
+    assert most <= 1.15 * plain, (most // MIB, plain // MIB)
 
 
 class Handles:
