@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+
 from . import parameters
 from .driver import (
     EMPTY,
@@ -25,10 +28,11 @@ _MEMORY_DEVICE, _MEMORY_UNIFIED = 2, 4
 def read_graph(
     driver: Driver, graph: int, blocks: AddressMap
 ) -> tuple[list[RawNode], parameters.Capture]:
-    """A captured graph as plain data. Raises Unprovable for nodes that cannot be replayed
-    elsewhere, by name.
+    """A captured graph as plain data, each node after those that it waits for. Raises Unprovable
+    for nodes that cannot be replayed elsewhere, by name.
     """
-    handles = driver.nodes(graph)
+    found = driver.edges(graph)
+    handles = in_order(driver.nodes(graph), [(a, b) for a, b, _ in found])
     raw: list[RawNode] = []
     nodes: list[Node] = []
     for handle in handles:
@@ -36,8 +40,30 @@ def read_graph(
         raw.append(item)
         nodes.append(node)
     index = {handle: i for i, handle in enumerate(handles)}
-    edges = frozenset(Edge(index[a], index[b], data) for a, b, data in driver.edges(graph))
+    edges = frozenset(Edge(index[a], index[b], data) for a, b, data in found)
     return raw, parameters.Capture(tuple(nodes), edges, blocks)
+
+
+def in_order(nodes: Sequence[int], edges: Iterable[tuple[int, int]]) -> list[int]:
+    """Nodes so that each one comes after those that it waits for, and else as they were: the driver
+    promises no order.
+    """
+    place = {node: i for i, node in enumerate(nodes)}
+    waiting = [0] * len(nodes)
+    after: list[list[int]] = [[] for _ in nodes]
+    for source, target in edges:
+        after[place[source]].append(place[target])
+        waiting[place[target]] += 1
+    ready = [i for i, count in enumerate(waiting) if not count]
+    found = []
+    while ready:
+        i = heappop(ready)
+        found.append(nodes[i])
+        for j in after[i]:
+            waiting[j] -= 1
+            if not waiting[j]:
+                heappush(ready, j)
+    return found
 
 
 def without(

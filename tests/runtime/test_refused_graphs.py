@@ -19,16 +19,16 @@ DEVICE, HOST, UNIFIED = 2, 1, 4
 
 
 class OneNode:
-    """A driver whose graphs have one node."""
+    """A driver whose graphs have one kind of node, two of them, the later one first."""
 
     def __init__(self, kind: int, params: Any = None, memory: str | None = "device") -> None:
         self.kind, self.params, self.memory = kind, params, memory
 
     def nodes(self, graph: int) -> list[int]:
-        return [11]
+        return [12, 11]
 
     def edges(self, graph: int) -> list[tuple[int, int, bytes]]:
-        return [(11, 11, b"\7" * 8)]
+        return [(11, 12, b"\7" * 8)]
 
     def node_type(self, node: int) -> int:
         return self.kind
@@ -96,10 +96,10 @@ def test_a_node_that_cannot_be_updated_is_refused_by_name(driver: OneNode, words
 )
 def test_other_nodes_are_read_with_their_edges(driver: OneNode, kind: str, fields: int) -> None:
     raw, recorded = read(driver)
-    (node,) = recorded.nodes
+    node, _ = recorded.nodes
     assert (node.kind, len(node.fields)) == (kind, fields)
-    assert raw[0].handle == 11
-    assert recorded.edges == {Edge(0, 0, b"\7" * 8)}
+    assert [item.handle for item in raw] == [11, 12]
+    assert recorded.edges == {Edge(0, 1, b"\7" * 8)}
 
 
 class OnGpu(torch.Tensor):

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from pygraph_rt import capture, stage, staging
 from pygraph_rt.errors import DriverError
+from pygraph_rt.graph_nodes import in_order
 from pygraph_rt.options import Options
 from pygraph_rt.parameters import Block, Edge, Patch, PatchPlan
 from pygraph_rt.partition import Partition
@@ -118,6 +119,20 @@ def test_nodes_that_may_run_at_the_same_time(nodes: int, pairs: set[tuple[int, i
     for a, b in itertools.product(range(nodes), repeat=2):
         between = any(alone[min(a, b) : max(a, b) + 1])
         assert (b in found[a]) == (a == b or not between)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.permutations(range(7)), st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6))))
+def test_nodes_are_numbered_in_the_order_of_the_edges(
+    order: list[int], pairs: set[tuple[int, int]]
+) -> None:
+    edges = [(order[a] + 100, order[b] + 100) for a, b in pairs if a < b]
+    nodes = list(range(100, 107))
+    found = in_order(nodes, edges)
+    assert sorted(found) == nodes
+    assert all(found.index(a) < found.index(b) for a, b in edges)
+    if all(a < b for a, b in edges):
+        assert found == nodes
 
 
 @st.composite
