@@ -7,6 +7,7 @@ address that the captures used poisoned.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ _REPEATS = 3
 _INFINITE = float("inf")
 
 _HOST = torch.device("cpu")
+# Part of the CPU's memory that a copy may take, for a moment.
+_HOST_SHARE = 16
 
 Run = Callable[[list[Any]], Any]
 
@@ -80,6 +83,17 @@ def with_copies(
     return result
 
 
+def _few_bytes(args: Sequence[Any], written: Iterable[int]) -> bool:
+    """Whether copies of what may be written to are small beside the CPU's memory."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system says
+        return False
+    found = [args[i].untyped_storage() for i in written if isinstance(args[i], torch.Tensor)]
+    nbytes: int = sum({s.data_ptr(): s.nbytes() for s in found}.values())
+    return nbytes * _HOST_SHARE <= memory
+
+
 def same_bits(a: Any, b: Any) -> bool:
     """Whether two results are equal bit for bit, with NaN equal to itself."""
     if not isinstance(a, torch.Tensor):
@@ -120,8 +134,9 @@ def first_call(
 ) -> Verdict:
     """Run both paths and compare; `args` is emptied. `scratch` are those of `written` whose
     contents nobody reads afterwards. When there are some, one more copy of what may be written to
-    is kept in the CPU's memory, so that code which gives other results each time can be told from a
-    wrong graph. Nothing is held longer than it is needed: this is when a program needs most memory.
+    is kept, in the CPU's memory where that is large enough, so that code which gives other results
+    each time can be told from a wrong graph. Nothing is held longer than it is needed: this is when
+    a program needs most memory.
 
     `served` returns None when it would not serve the call. Raises Unprovable when results differ
     or when the graph touched memory of the captures, or what the driver raises; when the ordinary
@@ -130,7 +145,9 @@ def first_call(
     read = sorted(written - scratch)
     try:
         copies = with_copies(args, written)
-        spare = with_copies(args, written, _HOST) if scratch or not written else None
+        spare = None
+        if scratch or not written:
+            spare = with_copies(args, written, _HOST if _few_bytes(args, written) else None)
     except torch.OutOfMemoryError:
         torch.cuda.synchronize()
         outputs = served(list(args))

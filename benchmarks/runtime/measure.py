@@ -108,7 +108,17 @@ def spread(values: list[float]) -> dict[str, float]:
 
 def shown_regions() -> list[dict[str, Any]]:
     """Each region's numbers, without the paths of the machine."""
-    kept = ("name", "state", "nodes", "words", "served", "patched", "arena_bytes", "capture_ms")
+    kept = (
+        "name",
+        "state",
+        "nodes",
+        "words",
+        "served",
+        "patched",
+        "arena_bytes",
+        "launches",
+        "capture_ms",
+    )
     return [{k: r[k] for k in kept} for r in pygraph_rt.report().to_dict()["regions"]]
 
 

@@ -150,6 +150,24 @@ def test_copies_may_be_on_another_device() -> None:
     assert same is b
 
 
+@pytest.mark.parametrize("share", [1, 1 << 60])
+def test_the_spare_copy_goes_where_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, share: int
+) -> None:
+    monkeypatch.setattr(verification, "_HOST_SHARE", share)
+    asked: list[torch.device | None] = []
+    original = with_copies
+
+    def noted(args: Any, written: Any, device: torch.device | None = None) -> list[Any]:
+        asked.append(device)
+        return original(args, written, device)
+
+    monkeypatch.setattr(verification, "with_copies", noted)
+    lent = frozenset({1})
+    first_call(double, double, [torch.randn(4), torch.zeros(4)], lent, [], scratch=lent)
+    assert asked == [None, torch.device("cpu") if share == 1 else None]
+
+
 def test_nothing_is_held_longer_than_it_is_needed() -> None:
     """Of what a backward may overwrite, the graph finds no original, and nobody but it holds the
     copies.
