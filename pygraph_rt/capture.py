@@ -188,8 +188,8 @@ def _scratch(observed: Observed) -> dict[int, int]:
     return {n: s for n, s in enumerate(sizes) if s >= _OWN_PLACE and n not in returned}
 
 
-def _own(args: Sequence[Any], donated: Collection[int]) -> list[int]:
-    """The arguments among `donated` that share memory with no other argument."""
+def _own(args: Sequence[Any], released: Collection[int]) -> list[int]:
+    """The arguments among `released` that share memory with no other argument."""
     owners: dict[int, int] = {}
     for value in args:
         if isinstance(value, torch.Tensor):
@@ -197,7 +197,7 @@ def _own(args: Sequence[Any], donated: Collection[int]) -> list[int]:
             owners[storage] = owners.get(storage, 0) + 1
     return [
         i
-        for i in sorted(donated)
+        for i in sorted(released)
         if isinstance(args[i], torch.Tensor) and owners[outputs.storage_id(args[i])] == 1
     ]
 
@@ -504,12 +504,12 @@ def _build(
 
 
 def _sizes(job: _Job, chunks: dict[Block, int]) -> staging.Sizes:
-    """What a call has in memory. Only donated arguments can be let go of early: all others are
-    still held by somebody else, or returned.
+    """What a call has in memory. Arguments that somebody else holds, or that are returned, cannot be
+    let go of early.
     """
     plan = job.observed.plan
     returned = {o.index for o in plan.outputs if isinstance(o, outputs.OfInput)}
-    own = [i for i in _own(job.args, job.signature.donated) if i in job.inputs]
+    own = [i for i in _own(job.args, job.signature.released) if i in job.inputs]
     dropped = {i: job.inputs[i].untyped_storage().nbytes() for i in own if i not in returned}
     others = [t.untyped_storage() for i, t in job.inputs.items() if i not in dropped]
     held = sum({s.data_ptr(): s.nbytes() for s in others}.values())

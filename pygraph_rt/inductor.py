@@ -314,6 +314,7 @@ def wrap_partitions(
             written=_arguments(inputs, {None, *written}),
             # What one partition has done with, another one may still need.
             donated=_arguments(inputs, graph.donated) if len(maps) == 1 else frozenset(),
+            released=_arguments(inputs, {None, *graph.donated}),
             checked=_arguments(inputs, graph.tangents),
             numbers=_arguments(inputs, graph.seeds),
             scalars=_results(partition.output_index_mapping, graph.scalars),

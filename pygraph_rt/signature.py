@@ -13,7 +13,8 @@ class Signature:
     """Sets hold positions among a partition's arguments.
 
     device: index of its GPU. dynamic: shapes may differ between calls. written: may be written to.
-    donated: so may these (they are among `written`), and nobody reads them after the call. checked:
+    donated: so may these (they are among `written`), and nobody reads them after the call.
+    released: nobody else is known to hold these, so that they may be freed in the call. checked:
     nobody has compared their shape before the call. numbers: may be CPU scalars, with the seed or
     offset that a forward drew with. scalars: the same for results, by position.
     """
@@ -22,6 +23,7 @@ class Signature:
     dynamic: bool = False
     written: frozenset[int] = frozenset()
     donated: frozenset[int] = frozenset()
+    released: frozenset[int] = frozenset()
     checked: frozenset[int] = frozenset()
     numbers: frozenset[int] = frozenset()
     scalars: Mapping[int, Scalar] = field(default_factory=dict)

@@ -178,6 +178,7 @@ def test_a_backward_may_write_to_what_it_was_given_and_its_tangents_are_compared
     graph = compiled((2, 13), [[0, 1, 2, 3], [None, 3, 1]])
     (_, a), (_, b) = wrapped(graph, info=info)
     assert (a.signature.written, b.signature.written) == (frozenset({1, 2}), frozenset({0, 2}))
+    assert (a.signature.released, b.signature.released) == (frozenset({1}), frozenset({0, 2}))
     assert (a.signature.checked, b.signature.checked) == (frozenset({3}), frozenset({1}))
 
 

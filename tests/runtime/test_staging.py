@@ -240,7 +240,7 @@ class Machine:
             self.region,
             Options(**{"graphs": "always", **options}),
             self.environment,
-            Signature(0, written=donated, donated=donated),
+            Signature(0, written=donated, donated=donated, released=donated),
         )
         self.kept = self.fresh()
         self.alive: list[tuple[int, int]] = []
