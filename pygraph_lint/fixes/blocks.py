@@ -11,7 +11,7 @@ from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import Source
 
 NAME = "grouped_matmul"
-_TEXT = '''
+HELPER = '''
 def grouped_matmul(inputs, weights, sizes):
     """Multiply rows that are sorted by group by the weight of their group.
 
@@ -42,7 +42,7 @@ def use_grouped_matmul(proposal: Proposal, user: ast.AST) -> str:
     Raises Declined where the name means something else.
     """
     source = proposal.source
-    text = _TEXT.strip().replace("torch.", f"{use_torch(proposal)}.")
+    text = HELPER.strip().replace("torch.", f"{use_torch(proposal)}.")
     wanted = ast.dump(ast.parse(text).body[0])
     for node in source.tree.body:
         if isinstance(node, ast.FunctionDef) and ast.dump(node) == wanted:

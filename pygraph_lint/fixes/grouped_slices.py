@@ -54,11 +54,17 @@ def propose(proposal: Proposal) -> None:
         _only_filled(proposal, function, loop),
         "what is written to is used for more than the result",
     )
+    proposal.need(
+        "dtype",
+        _of_their_dtype(function, loop),
+        "nothing shows that what is written to has the dtype of the product",
+    )
     proposal.safe_if(
         "blocks",
         False,
-        "products of rows (vectors, as many as the sizes add up to) are rounded otherwise, and the"
-        " matrix of each block is copied",
+        "products of rows (vectors, as many as the sizes add up to) are rounded otherwise, under"
+        " autocast they keep its dtype, and the matrix of each block is copied, which makes it"
+        " slower on a CPU",
     )
     _rewrite(proposal, function, loop, sizes)
 
@@ -193,6 +199,14 @@ def _only_filled(proposal: Proposal, function: Function, loop: _Loop) -> bool:
     reads = [item for item in loads(function, loop.output) if item not in inside]
     assert loop.node.end_lineno is not None
     return all(item.lineno > loop.node.end_lineno for item in reads)
+
+
+def _of_their_dtype(function: Function, loop: _Loop) -> bool:
+    """Whether the output is made with the dtype of one of the factors."""
+    made = assigned_values(function, loop.output) or []
+    keywords = [item for call in made if isinstance(call, ast.Call) for item in call.keywords]
+    asked = [item.value for item in keywords if item.arg == "dtype"]
+    return [dotted(item) for item in asked] in ([f"{loop.rows}.dtype"], [f"{loop.weights}.dtype"])
 
 
 def _keep_on_device(

@@ -65,7 +65,8 @@ def propose(proposal: Proposal) -> None:
         "blocks",
         False,
         "products of rows (vectors, as many as the sizes add up to) are rounded otherwise, the"
-        " matrix of each block is copied, and other files get the sizes as a tensor",
+        " matrix of each block is copied, which makes it slower on a CPU, and other files get the"
+        " sizes as a tensor",
     )
     for split in splits:
         _multiply(proposal, split)

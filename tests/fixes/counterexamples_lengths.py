@@ -23,10 +23,12 @@ def _groups(result: str = "y", count: str = "weight.shape[0]") -> str:
     )
 
 
-def _slices(before: str = "first = 0", count: str = "weight.shape[0]") -> str:
+def _slices(
+    before: str = "first = 0", count: str = "weight.shape[0]", dtype: str = "rows.dtype"
+) -> str:
     """Rows sliced by offsets on the device, times a matrix for each slice."""
     return lines(
-        "y = torch.zeros(rows.shape[0], weight.shape[2])",
+        f"y = torch.zeros(rows.shape[0], weight.shape[2], dtype={dtype})",
         before,
         "ends = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])",
         f"for i in range({count}):",
@@ -111,6 +113,7 @@ CASES = [
     # grouped_slices
     Case("grouped_slices", "every-group", "PG407", _slices(count="1"), _grouped(1, 3)),
     Case("grouped_slices", "new-output", "PG407", _slices("first = y[0]"), _grouped(1, 3)),
+    Case("grouped_slices", "dtype", "PG407", _slices(dtype="torch.double"), _grouped(1, 3)),
     Case("grouped_slices", "blocks", "PG407", _slices(), _grouped(1, 2)),
     # plain_property
     Case(

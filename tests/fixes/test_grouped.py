@@ -102,7 +102,7 @@ def forward(rows, weights, sizes):
 
 
 def _helper() -> str:
-    return blocks._TEXT.lstrip()
+    return blocks.HELPER.lstrip()
 
 
 def _split_after() -> str:
