@@ -504,7 +504,7 @@ def _build(
 
 
 def _sizes(job: _Job, chunks: dict[Block, int]) -> staging.Sizes:
-    """What a call has in memory. Arguments that somebody else holds, or that are returned, cannot be
+    """What a call has in memory. Arguments that somebody else holds, or that are returned, are not
     let go of early.
     """
     plan = job.observed.plan
