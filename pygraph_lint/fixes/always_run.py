@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from pygraph_lint.fixes.conditions import joined, operands
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import dotted, loads
+from pygraph_lint.fixes.names import dotted, loads, own_nodes, stores
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.statements import line_span, one_line, shifted, written
+from pygraph_lint.fixes.unused import take_out
 
 CODES = ("PG306",)
 
@@ -55,6 +56,7 @@ def propose(proposal: Proposal) -> None:
         " and gets zero gradients instead of none",
     )
     _rewrite(proposal, skip)
+    _no_longer_ask(proposal, skip)
 
 
 def _read(proposal: Proposal) -> _Skip:
@@ -124,3 +126,22 @@ def _rewrite(proposal: Proposal, skip: _Skip) -> None:
     begin, _ = line_span(source, skip.decision, skip.decision)
     _, finish = line_span(source, skip.otherwise, skip.otherwise)
     proposal.replace(begin, finish, source.newline.join([call, *lines]))
+
+
+def _no_longer_ask(proposal: Proposal, skip: _Skip) -> None:
+    """Take out ``synced = ...`` where only the branch asked for it: the layer runs anyhow."""
+    function = proposal.function
+    assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+    test = skip.branch.test
+    others = test.values[1:] if isinstance(test, ast.BoolOp) else []
+    asked = {*ast.walk(test)}
+    for name in {item.id for item in others if isinstance(item, ast.Name)}:
+        made = [
+            node
+            for node in own_nodes(function)
+            if isinstance(node, ast.Assign) and node.targets == stores(function, name)
+        ]
+        only_here = asked.issuperset(loads(function, name))
+        if made and only_here and made[0] in function.body and proposal.source.alone(made[0]):
+            take_out(proposal, function.body, made)
+            proposal.doubts.append(f"{name} is no longer worked out")

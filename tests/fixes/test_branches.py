@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.fixes.equivalence import assert_same, breaks, module_of, run
 from tests.fixes.strategies import FEW, tensors
-from tests.fixes.support import expect, marked
+from tests.fixes.support import expect, marked, offer
 
 Forward = Callable[..., object]
 
@@ -248,6 +248,46 @@ CASES = {
         return x, out[1]
         """,
     ),
+    "always-run-in-step": _case(
+        "PG306",
+        """
+        torch.nn.functional.relu(x)
+
+        # ask the others
+        step = int(n or 0) == 7 or bool(n is None)
+
+        for layer in (torch.sin, torch.cos):
+            draw = torch.rand([])
+            skip = n is not None and draw < (0.0 * n)
+            if «not skip» or step:
+                # all in step
+                out = (
+                    layer(x),
+                    None,
+                )
+                x = out[0]
+
+            if skip:
+                out = (None, None)
+        return x, out[1]
+        """,
+        """
+        torch.nn.functional.relu(x)
+
+        for layer in (torch.sin, torch.cos):
+            draw = torch.rand([])
+            # all in step
+            out = (
+                layer(x),
+                None,
+            )
+            if n is not None:
+                x = torch.where((draw < (0.0 * n)).to(x.device), x, out[0])
+            else:
+                x = out[0]
+        return x, out[1]
+        """,
+    ),
 }
 
 
@@ -272,6 +312,16 @@ def _assert_same_but_for_aliases(old: Forward, new: Forward, x: torch.Tensor) ->
     before, after = run(old, (x, 1)), run(new, (x, 1))
     before.aliases = after.aliases = []
     assert_same(before, after)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("return x, out[1]", "return x, step"), ("# all in step", "print(step)")]
+)
+def test_what_is_asked_elsewhere_stays(old: str, new: str) -> None:
+    before = CASES["always-run-in-step"].before
+    assert old in before
+    _, changed = offer(before.replace(old, new), "PG306")
+    assert "step = int(n or 0) == 7 or bool(n is None)" in changed
 
 
 WHERE = ("else-less", "both-arms")
