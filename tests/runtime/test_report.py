@@ -30,7 +30,7 @@ def chosen() -> dict[str, Any]:
     region.choice_why = "a call takes 0.732 ms with graph and 2.760 ms with no graph (277 % more)"
     region.candidates = {"no graph": {**SPREAD, "median": 2.76, "high": 2.8}, "graph": SPREAD}
     region.moving_bytes, region.static_bytes, region.arena_bytes = 2048, 220 << 20, 12 << 20
-    region.capture_ms = 87.4
+    region.capture_ms, region.graph_bytes, region.launches = 87.4, 13 << 20, 3
     region.cuts = [
         reasons.Cut(
             "split", "aten::nonzero makes a tensor", "models/encoder.py:31", "PG401"
@@ -59,6 +59,8 @@ def test_a_reader_learns_why_a_region_runs_as_it_does() -> None:
     assert "2.5" in text.splitlines()[1]
     assert "graph, because a call takes 0.732 ms with graph and 2.760 ms" in text
     assert "2.0 KiB of inputs in place that stock CUDA graphs copy" in text
+    words = " ".join(text.split())
+    assert "12.0 MiB of memory while it runs in 3 launches; the driver keeps about 13.0" in words
     assert "pygraph-lint check models/encoder.py --select PG401" in " ".join(text.split())
     assert "runs without a graph because it takes a CPU tensor" in text
     assert "pygraph-lint check models/head.py --target cudagraph" in text
