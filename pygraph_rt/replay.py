@@ -7,9 +7,11 @@ them, and launch; nothing is copied.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from array import array
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +20,18 @@ from .arena import most_taken
 from .disposal import Handles
 from .driver import Driver
 from .errors import DriverError
-from .outputs import Allocate, Drawn, Fixed, Fresh, OfInput, OutputPlan, Undefined, direct
+from .outputs import (
+    Allocate,
+    Drawn,
+    Fixed,
+    Fresh,
+    OfInput,
+    Output,
+    OutputPlan,
+    Sizes,
+    Undefined,
+    direct,
+)
 from .parameters import Block, PatchPlan
 from .philox import OFFSET, SEED, Draw, Generator
 from .stage import Executable, Stage
@@ -89,6 +102,20 @@ def same_addresses(tensors: list[Any], addresses: list[Any], indices: list[int])
     Python).
     """
     return all(tensors[i].data_ptr() == addresses[i] for i in indices)
+
+
+def _is_view(output: Output) -> bool:
+    """Whether an output is a view that has to be made."""
+    if isinstance(output, Fresh):
+        return not output.whole
+    return isinstance(output, OfInput) and not output.same
+
+
+def _picker(places: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """What takes these places of a list, in this order."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda pool: tuple([pool[place] for place in places])
 
 
 class Replay:
@@ -168,6 +195,7 @@ class Replay:
         ]
         self._returned = [o for o in outputs.outputs if isinstance(o, Drawn)]
         self._prepare_inputs(inputs, slots)
+        self._prepare_results()
 
     def _step(
         self, stage: Stage, part: Part, chunks: Mapping[Block, int], slots: Mapping[Block, int]
@@ -340,28 +368,48 @@ class Replay:
         """Count launches and node updates from here on."""
         self.launches, self._uncounted = 0, self._uncounted + self.patched
 
+    def _prepare_results(self) -> None:
+        """Say where each output is in a list of the outputs' memory by storage number, constants,
+        views, CPU scalars and arguments.
+        """
+        outputs, storages = self._outputs.outputs, len(self._outputs.storages)
+        self._constants = [o.value for o in outputs if isinstance(o, (Fixed, Undefined))]
+        # Of memory (0) or of an argument (1): which one, and the view of it.
+        self._views: list[tuple[int, int, Sizes, Sizes, int]] = []
+        views = [o for o in outputs if _is_view(o)]
+        first_view = storages + len(self._constants)
+        first_drawn = first_view + len(views)
+        first_argument = first_drawn + len(self._returned)
+        constants, drawn = itertools.count(storages), itertools.count(first_drawn)
+        places = []
+        for spec in outputs:
+            if isinstance(spec, (Fixed, Undefined)):
+                places.append(next(constants))
+            elif isinstance(spec, Drawn):
+                places.append(next(drawn))
+            elif _is_view(spec):
+                places.append(first_view + len(self._views))
+                index = spec.storage if isinstance(spec, Fresh) else spec.index
+                kind = int(isinstance(spec, OfInput))
+                self._views.append((kind, index, spec.size, spec.stride, spec.offset))
+            else:
+                places.append(
+                    spec.storage if isinstance(spec, Fresh) else first_argument + spec.index
+                )
+        self._pick = _picker(places)
+
     def _results(
         self, args: list[Any], made: list[torch.Tensor], drawn: tuple[int, int]
     ) -> tuple[Any, ...]:
-        reinterpret = self._platform.reinterpret
-        results: list[Any] = []
-        host = self._host_numbers(drawn) if self._returned else None
-        for spec in self._outputs.outputs:
-            if type(spec) is Fresh:
-                tensor = made[spec.storage]
-                if not spec.whole:
-                    tensor = reinterpret(tensor, spec.size, spec.stride, spec.offset)
-                results.append(tensor)
-            elif type(spec) is OfInput:
-                source = args[spec.index]
-                if not spec.same:
-                    source = reinterpret(source, spec.size, spec.stride, spec.offset)
-                results.append(source)
-            elif type(spec) is Fixed or type(spec) is Undefined:
-                results.append(spec.value)
-            elif host is not None:
-                results.append(next(host))
-        return tuple(results)
+        pool = [*made, *self._constants]
+        sources = (made, args)
+        for kind, index, size, stride, offset in self._views:
+            view = self._platform.reinterpret(sources[kind][index], size, stride, offset)
+            pool.append(view)
+        if self._returned:
+            pool.extend(self._host_numbers(drawn))
+        pool.extend(args)
+        return self._pick(pool)
 
     def _host_numbers(self, drawn: tuple[int, int]) -> Iterator[torch.Tensor]:
         """The CPU scalars among the outputs, in order; they share one piece of memory."""
