@@ -48,6 +48,7 @@ from pygraph_lint.fixes import (
     tensor_branch,
     tensor_chain,
     tensor_raise,
+    tensor_step,
 )
 from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined, Proposal
@@ -91,6 +92,7 @@ REWRITES: tuple[Rewrite, ...] = tuple(
         tensor_raise,
         tensor_assert,
         item_arithmetic,
+        tensor_step,
         builtin_math,
         mask_write,
         mask_copy,

@@ -95,6 +95,14 @@ def _halves(*body: str, result: str = "x[:count]") -> str:
     return lines(*body, head="x, n").replace("def forward", f"{helper}def forward")
 
 
+def _step(*body: str, behind: str = "return x * y", other: str = "") -> str:
+    """A step that depends on a number read from a tensor."""
+    arm = [f"    {line}" for line in body]
+    test = "if n and «x.sum().item()» > 2:"
+    rest = [other] if other else []
+    return lines("y = 1", test, *arm, *rest, behind, head="x: torch.Tensor, n")
+
+
 def _ones() -> tuple[torch.Tensor]:
     return (torch.ones(3),)
 
@@ -173,4 +181,47 @@ CASES = [
         _halves("size = torch.IntTensor([n])", "return first(x, size[0])"),
         lambda: (torch.ones(3), 2.5),
     ),
+    # tensor_step
+    Case(
+        "tensor_step",
+        "pure",
+        "PG201",
+        _step("y = y + n.pop()", behind="return x * y, n"),
+        lambda: (torch.zeros(3), [1]),
+    ),
+    Case(
+        "tensor_step",
+        "bound",
+        "PG201",
+        _step("z = y + 1", behind="return x * z"),
+        lambda: (torch.ones(3), True),
+    ),
+    Case(
+        "tensor_step",
+        "selectable",
+        "PG201",
+        _step("y = y + 1", behind="return x, y"),
+        lambda: (torch.ones(3), True),
+    ),
+    Case(
+        "tensor_step",
+        "once",
+        "PG201",
+        _step("y = y + 1", "y = y * 2"),
+        lambda: (torch.ones(3), True),
+    ),
+    Case(
+        "tensor_step",
+        "alone",
+        "PG201",
+        _step("y = y + 1; z = 2", behind="return x * y"),
+    ),
+    Case(
+        "tensor_step",
+        "simple-else",
+        "PG201",
+        _step("y = y + 1", behind="return x + y * 1", other="else:\n        y = 5"),
+        lambda: (torch.zeros(3), True),
+    ),
+    Case("tensor_step", "both-arms", "PG201", _step("y = y + 1")),
 ]
