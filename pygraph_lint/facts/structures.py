@@ -18,6 +18,10 @@ class Structures(Calls):
 
     def ev_subscript(self, node: ast.Subscript) -> Value:
         base = self.ev(node.value)
+        doubtful = bool(base.needs) or base.kinds == v.UNKNOWN
+        if doubtful and isinstance(node.slice, ast.Tuple) and self.by_mask_and_slice(node.slice):
+            why = "it is indexed with a boolean tensor and a slice"
+            return self.index_tensor(v.tensor(why, device=v.ON_DEVICE), node)
         if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING)):
             return self.index_tensor(base, node)
         index = self.ev(node.slice)
@@ -26,6 +30,14 @@ class Structures(Calls):
                 base._replace(kinds=base.kinds & ~(v.SEQUENCE | v.MAPPING)), node
             )
         return self.select(base, index, node)
+
+    def by_mask_and_slice(self, node: ast.Tuple) -> bool:
+        """Whether an index is made of boolean tensors and slices: only tensors take one."""
+        slices = [isinstance(part, ast.Slice) for part in node.elts]
+        if not any(slices) or all(slices):
+            return False
+        parts = [self.ev(part) for part in node.elts if not isinstance(part, ast.Slice)]
+        return all(part.is_tensor and part.dtype == "bool" for part in parts)
 
     def select(self, base: Value, index: Value, node: ast.Subscript) -> Value:
         """An element of a container that is no tensor."""

@@ -45,6 +45,7 @@ SEEN = [
     ("return x.nonzero()", ["shape.nonzero"]),
     ("return torch.where(x > 0)", ["shape.nonzero"]),
     ("return x[x > 0]", ["shape.mask-read"]),
+    ("y = self.made(x)\nreturn y[x > 0, :]", ["shape.mask-read"]),
     ("x[x > 0] = x.sum()", ["shape.mask-write"]),
     ("return torch.unique(x)", ["shape.unique"]),
     ("return x.repeat_interleave(x.long())", ["shape.repeat-interleave"]),
@@ -69,6 +70,8 @@ def test_seen(body: str, expected: list[str]) -> None:
 
 
 NOT_SEEN = [
+    "return self.made(x)[x > 0]",
+    "return self.made(x)[x, :]",
     "if x.shape[0] > 1:\n    x = x + 1\nreturn x",
     "if x.size(0) == x.dim():\n    return x",
     "if x is None:\n    return 1",

@@ -224,4 +224,32 @@ CASES = [
         lambda: (torch.zeros(3), True),
     ),
     Case("tensor_step", "both-arms", "PG201", _step("y = y + 1")),
+    # last_masked
+    Case(
+        "last_masked",
+        "simple",
+        "PG402",
+        lines(
+            "while n and «x[m]».view(x.size(0), -1, x.size(2))[:, -1].sum() > 0:",
+            "    x = x - 1",
+            "    m = ~m",
+            "return x",
+            head="x, m, n",
+        ),
+        lambda: (torch.tensor([[[1.0], [9.0]]]), torch.tensor([[True, False]]), True),
+    ),
+    Case(
+        "last_masked",
+        "alone",
+        "PG402",
+        lines("m = ~m; y = «x[m]».view(x.size(0), -1, x.size(2))[:, -1]", "return y", head="x, m"),
+        lambda: (torch.tensor([[[1.0], [9.0]]]), torch.tensor([[True, False]])),
+    ),
+    Case(
+        "last_masked",
+        "counts",
+        "PG402",
+        lines("return «x[m]».view(x.size(0), -1, x.size(2))[:, -1]", head="x, m"),
+        lambda: (torch.ones(1, 2, 1), torch.tensor([[False, False]])),
+    ),
 ]
