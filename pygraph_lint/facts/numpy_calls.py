@@ -11,6 +11,8 @@ from pygraph_lint.facts.values import Value
 
 # From several numbers to one. (A function of a single number is worked out while tracing.)
 _REDUCTIONS = frozenset(f"numpy.{name}" for name in ("sum", "prod", "max", "min", "amax", "amin"))
+# Of two numbers: arithmetic with the result is traced, a condition on it is not.
+_DIVISORS = frozenset(("numpy.lcm", "numpy.gcd"))
 _MADE_WITH_SIZES = frozenset(f"numpy.{name}" for name in ("zeros", "ones", "empty", "full"))
 _TAKE_SIZES = frozenset(
     ("view", "reshape", "expand", "repeat", "unflatten", "new_zeros", "new_ones", "new_empty")
@@ -32,6 +34,8 @@ class NumpyCalls(TorchCalls):
                 if part.is_tensor and not (part.kinds & v.UNKNOWN):
                     self.event("sync.numpy", span_of(node), name, part)
                     return v.NUMPY_VALUE
+        if name in _DIVISORS and len(node.args) == 2:
+            self.event("host.numpy-number", span_of(node), name)
         return v.NUMPY_VALUE
 
     def sized_by(self, spelled: str, sizes: list[Value], node: ast.Call) -> None:

@@ -20,6 +20,7 @@ SEEN = [
     ("n = int(np.sum(x.shape))\nreturn x * n", ["host.numpy-number"]),
     ("for i in range(np.min(x.shape)):\n    pass", ["host.numpy-number"]),
     ("return x * np.log1p(x.size(0)).astype('int').item()", ["host.numpy-number"]),
+    ("if x.shape[0] % np.lcm(2, 3) != 0:\n    x = x + 1", ["host.numpy-number"]),
     ("return math.sqrt(x.sum())", ["sync.math"]),
     ("return max(x.sum(), x.mean())", ["sync.builtin"]),
     ("return torch.equal(x, x + 1)", ["sync.equal"]),

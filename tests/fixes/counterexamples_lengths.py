@@ -252,4 +252,18 @@ CASES = [
         lines("return «x[m]».view(x.size(0), -1, x.size(2))[:, -1]", head="x, m"),
         lambda: (torch.ones(1, 2, 1), torch.tensor([[False, False]])),
     ),
+    # host_divisor
+    Case(
+        "host_divisor",
+        "two-numbers",
+        "PG520",
+        lines("import numpy as np", "return x * int(«np.lcm(n, 4, dtype=int)»)", head="x, n"),
+    ),
+    Case(
+        "host_divisor",
+        "numbers",
+        "PG520",
+        lines("import numpy as np", "return x * float(«np.gcd(n, 4)»[0])", head="x, n"),
+        lambda: (torch.ones(2), [2, 3]),
+    ),
 ]
