@@ -250,19 +250,17 @@ class Replay:
         return True
 
     def _follow_moving(self, now: list[Any]) -> bool:
-        """Follow the inputs that are not where they were on the last call; False, and none of it,
-        where one is aligned in another way than at capture.
+        """Follow the inputs that are not where they were on the last call; False where one is
+        aligned in another way than at capture.
         """
-        changed = [
-            (item, address)
-            for item, address, known in zip(self._moving, now, self._known, strict=True)
-            if address != known
-        ]
-        for (_, _, align), address in changed:
-            if (address & CLASS_MASK or align != 256) and alignment_class(address) != align:
-                return False
-        for (_, slot, _), address in changed:
-            self._addresses[slot] = address
+        known = self._known
+        for i, address in enumerate(now):
+            if address != known[i]:
+                _, slot, align = self._moving[i]
+                if (address & CLASS_MASK or align != 256) and alignment_class(address) != align:
+                    self._known = [None] * len(known)  # some addresses are new already
+                    return False
+                self._addresses[slot] = address
         self._known = now
         return True
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 import os
 import tempfile
 
-# Kernels are tuned once and remembered in this folder; a folder that other processes tune in at the
-# same time would
-# make two compilations of one model differ. Set before torch is imported.
-os.environ.setdefault(
-    "TORCHINDUCTOR_CACHE_DIR",
-    tempfile.mkdtemp(prefix=f"pygraph-gpu-tests-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-"),
-)
+# Kernels are tuned once and remembered in a folder. Where other processes tune in it at the same
+# time, two compilations of one model may differ, so each process of pytest-xdist has its own,
+# whatever the process that started it has set. Before torch is imported.
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = (
+    "PYTEST_XDIST_WORKER" not in os.environ and os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+) or tempfile.mkdtemp(prefix=f"pygraph-gpu-tests-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-")
 
 import pytest
 import torch
