@@ -164,6 +164,11 @@ def _rewrite(proposal: Proposal, step: _Step, test: ast.Compare, statics: list[a
     header = written(proposal, source.indent(node), head) + source.newline
     header += written(proposal, inner, lines)
     opened = source.line_start(_header_end(proposal, node) + 1) - len(source.newline)
+    proposal.need(
+        "no-comments",
+        "#" not in source.text[source.line_start(node.lineno) : opened],
+        "comments beside the condition would be lost",
+    )
     proposal.replace(source.line_start(node.lineno), opened, header)
     renamed = {name: _fresh(proposal, f"chosen_{name}") for name in step.kept}
     for statement in node.body:

@@ -223,6 +223,18 @@ CASES = [
         _step("y = y + 1", behind="return x + y * 1", other="else:\n        y = 5"),
         lambda: (torch.zeros(3), True),
     ),
+    Case(
+        "tensor_step",
+        "no-comments",
+        "PG201",
+        lines(
+            "y = 1",
+            "if n and «x.sum().item()» > 2:  # why",
+            "    y = y + 1",
+            "return x * y",
+            head="x: torch.Tensor, n",
+        ),
+    ),
     Case("tensor_step", "both-arms", "PG201", _step("y = y + 1")),
     # last_masked
     Case(

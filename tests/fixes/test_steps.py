@@ -119,6 +119,7 @@ def test_no_break_is_left() -> None:
         ("count = count + 1", "fresh = count + 1"),
         ("wide = mask", "x = x + 1\n            wide = mask"),
         ("wide = mask", "wide = 0; wide = mask"),
+        ("[0]):", "[0]):  # padded"),
         ("elif more", "elif more()"),
         ("elif more", "else"),
         ("count = count + 2\n", "count = count + 2\n        else:\n            count = 0\n"),
