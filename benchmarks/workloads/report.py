@@ -212,8 +212,8 @@ def _disturbed(content: dict[str, Any]) -> list[str]:
             for name, times in runs
         ]
         table = _markdown(["workload", *(f"{name}, ms" for name in present)], body)
-        parts.append(f"## Disturbed runs\n\nIn no table or mean above: {reason}.\n\n{table}")
-    return parts
+        parts.append(f"In no table or mean above: {reason}.\n\n{table}")
+    return ["## Runs set aside", *parts] if parts else []
 
 
 def _shares(rows: list[Row]) -> str:

@@ -153,7 +153,7 @@ def test_a_disturbed_run_counts_nowhere_but_is_shown() -> None:
     content["workloads"]["good"]["timings"].append(run)
     assert summary.rows(content) == before
     text = report.document(content, "file.json", [])
-    own = text[text.index("## Disturbed runs") :].split("\n## ")[0]
+    own = text[text.index("## Runs set aside") :].split("\n## ")[0]
     assert "somebody compiled" in own
     assert "| `good` | 8.000 ±0% | 40.000 ±0% | 2.000 ±0% | 1.000 ±0% |" in own
     assert "40.000" not in text.replace(own, "")
