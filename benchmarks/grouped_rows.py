@@ -42,7 +42,6 @@ class Shape(NamedTuple):
 SHAPES = {
     "cuda": (
         Shape("granite-3.0-3b-a800m", 40, 1536, 1024, 8),
-        Shape("OLMoE-1B-7B", 64, 2048, 1024, 8),
         Shape("Aria", 64, 2560, 3328, 6),
     ),
     "cpu": (Shape("small", 8, 256, 256, 2),),
@@ -81,14 +80,17 @@ def variants(device: torch.device) -> dict[str, Function]:
 
 def inputs(shape: Shape, tokens: int, device: torch.device) -> tuple[torch.Tensor, ...]:
     """Rows sorted by expert, the experts' matrices, and how many rows each has."""
-    generator = torch.Generator().manual_seed(tokens)
-    chosen = torch.rand(tokens, shape.experts, generator=generator).topk(shape.chosen).indices
-    sizes = torch.bincount(chosen.flatten(), minlength=shape.experts)
-    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    rows = torch.randn(tokens * shape.chosen, shape.columns, generator=generator)
-    weights = torch.randn(shape.experts, shape.columns, shape.width, generator=generator)
-    weights /= shape.columns**0.5
-    return rows.to(device, dtype), weights.to(device, dtype), sizes.to(device)
+    generator = torch.Generator(device).manual_seed(tokens)
+    made = {
+        "generator": generator,
+        "device": device,
+        "dtype": torch.bfloat16 if device.type == "cuda" else torch.float32,
+    }
+    chosen = torch.rand(tokens, shape.experts, generator=generator, device=device)
+    sizes = torch.bincount(chosen.topk(shape.chosen).indices.flatten(), minlength=shape.experts)
+    rows = torch.randn(tokens * shape.chosen, shape.columns, **made)
+    weights = torch.randn(shape.experts, shape.columns, shape.width, **made)
+    return rows, weights / shape.columns**0.5, sizes
 
 
 def measure(shape: Shape, tokens: int, device: torch.device, rounds: int) -> dict[str, Any]:
