@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from difflib import get_close_matches
 from typing import Any
 
 from pygraph_lint.catalogue import Rule, load
 from pygraph_lint.errors import SettingsError
+from pygraph_lint.nearest import nearest
 from pygraph_lint.output.report import consequences_in_words
 
 _FIX = {
@@ -30,8 +30,8 @@ def rule(code: str, form: str) -> int:
     found = known.get(code.upper()) or next((r for r in known.values() if r.name == code), None)
     if found is None:
         names = [*known, *(one.name for one in known.values())]
-        near = get_close_matches(code.upper(), names, n=1) or get_close_matches(code, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else "`pygraph-lint rules` lists them"
+        near = nearest(code.upper(), names) or nearest(code, names)
+        hint = f"did you mean {near}?" if near else "`pygraph-lint rules` lists them"
         raise SettingsError(f"there is no rule {code!r}; {hint}")
     if form == "json":
         sys.stdout.write(json.dumps(_as_dict(found), indent=2) + "\n")

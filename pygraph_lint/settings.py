@@ -11,13 +11,13 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from pygraph_lint.catalogue import TARGETS, Rule
 from pygraph_lint.errors import SettingsError
+from pygraph_lint.nearest import nearest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -165,8 +165,8 @@ def read_table(table: Mapping[str, object], path: Path, text: str) -> Settings:
         where = f"{path}:{_line_of(key, text)}"
         name = KEYS.get(key)
         if name is None:
-            near = get_close_matches(key, KEYS, n=1)
-            hint = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(KEYS)}"
+            near = nearest(key, KEYS)
+            hint = f"did you mean `{near}`?" if near else f"known keys: {', '.join(KEYS)}"
             raise SettingsError(f"{where}: unknown setting `{key}`; {hint}")
         try:
             values[name] = _READERS[name](value)
@@ -321,8 +321,8 @@ class Selection:
     def _known(self, selector: str) -> None:
         if not any(self._rank(code, (selector,)) for code in self._rules):
             names = [*self._rules, *(rule.name for rule in self._rules.values())]
-            near = get_close_matches(selector, names, n=1)
-            hint = f"did you mean {near[0]}?" if near else "`pygraph-lint rules` lists them"
+            near = nearest(selector, names)
+            hint = f"did you mean {near}?" if near else "`pygraph-lint rules` lists them"
             raise UnknownRule(selector, hint)
 
     def _named(self, rule: Rule, selectors: tuple[str, ...]) -> bool:

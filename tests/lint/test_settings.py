@@ -110,7 +110,7 @@ def test_wrong_code_on_the_command_line(lint: Lint) -> None:
     lint.write({"model.py": SYNCS})
     result = lint("--select", "PG2O1", "model.py")
     assert result.code == 2
-    assert "no rule matches `PG2O1`; did you mean PG2" in result.err
+    assert "no rule matches `PG2O1`; did you mean PG201?" in result.err
 
 
 def test_per_file_ignores(lint: Lint) -> None:
