@@ -51,7 +51,7 @@ def cause(site: Record, findings: Mapping[str, list[Finding]]) -> str:
 
 def _said(finding: Finding) -> str:
     fix = finding.fix
-    if fix is None:
+    if fix is None or (fix.applicability == "declined" and not fix.reason):
         return f"{finding.code} {finding.name}: no rewrite"
     if fix.applicability == "declined":
         return f"{finding.code} {finding.name}: declined, {fix.reason}"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.fix_models import causes, own_tests
+from benchmarks.fix_models import causes, own_tests, tables
 from benchmarks.fix_models.compare import difference, gap, same
 from benchmarks.fix_models.copies import count_changes
 from benchmarks.fix_models.models import GRAPHMEND, NAMES
@@ -170,6 +170,8 @@ class TestCauses:
     def test_without_a_rewrite(self) -> None:
         known = {"f.py": [self.finding(3, 3, None)]}
         assert causes.cause(at("f.py", 3), known) == "PG301 tensor-branch: no rewrite"
+        known = {"f.py": [self.finding(3, 3, Fix("declined", "", ""))]}
+        assert causes.cause(at("f.py", 3), known) == "PG301 tensor-branch: no rewrite"
 
     def test_causes_are_summed(self) -> None:
         sites = [
@@ -208,3 +210,13 @@ def test_a_test_that_passed_has_to_pass_again() -> None:
 
 def test_models_of_other_lists_are_in_the_catalogue() -> None:
     assert {*GRAPHMEND, *own_tests.MODELS} <= {entry.name for entry in entries()}
+
+
+@pytest.mark.parametrize("prefix", tables.RESULTS)
+def test_the_document_has_the_tables_of_the_results(prefix: str) -> None:
+    text = tables.DOCUMENT.read_text("utf-8")
+    result = json.loads(tables.RESULTS[prefix].read_text("utf-8"))
+    assert f"<!-- {prefix}sums -->" in text
+    assert tables.filled(text, prefix, result) == text
+    other = {**result, "sums": {mode: {} for mode in result["sums"]}}
+    assert tables.filled(text, prefix, other) != text
