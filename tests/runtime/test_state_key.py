@@ -148,7 +148,9 @@ def test_a_region_reads_the_switches_of_its_own_library_calls(
 
 def test_a_region_that_multiplies_matrices_does_not_care_about_convolutions() -> None:
     state = state_of(generated("extern_kernels.mm(primals_1, primals_2, out=buf0)"))
-    before, convolutions, products = state(), cudnn.benchmark, matmul.allow_tf32
+    convolutions, products = cudnn.benchmark, matmul.allow_tf32
+    matmul.allow_tf32 = products  # from here on it is set under its new name, too
+    before = state()
     try:
         cudnn.benchmark = not convolutions
         assert state() == before
