@@ -220,3 +220,13 @@ def test_the_document_has_the_tables_of_the_results(prefix: str) -> None:
     assert tables.filled(text, prefix, result) == text
     other = {**result, "sums": {mode: {} for mode in result["sums"]}}
     assert tables.filled(text, prefix, other) != text
+
+
+def test_the_document_says_what_became_of_the_packages_own_tests() -> None:
+    path = tables.ROOT / "benchmarks" / "results" / "fix_models_own_tests.json"
+    result = json.loads(path.read_text("utf-8"))
+    assert result["no_longer_pass"] == {"safe": [], "unsafe": []}
+    text = tables.DOCUMENT.read_text("utf-8")
+    failed = {counts["failed"] for counts in result["outcomes"].values()}
+    assert f"{result['passed_before']} tests pass before the fixes" in text
+    assert f"{failed.pop()} fail in each" in text and not failed
