@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import itertools
+import sys
 
 from pygraph_lint.fixes.names import loads
 from pygraph_lint.fixes.proposal import Declined, Proposal
@@ -36,14 +38,40 @@ def use_module(proposal: Proposal, module: str) -> str:
         return spelled
     if proposal.names.taken(module):
         raise Declined(f"the name {module} means something else here")
+    start, text = _place_of(proposal, module)
+    proposal.replace(start, start, text)
+    return module
+
+
+def _place_of(proposal: Proposal, module: str) -> tuple[int, str]:
+    """Where to import a module of the standard library, and the text: in the order of the file's
+    other ones, or before everything else that it imports, with a line between.
+
+    Raises Declined where the file imports nothing.
+    """
     source = proposal.source
-    for node in source.tree.body:
-        future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
-        if isinstance(node, (ast.Import, ast.ImportFrom)) and not future:
-            start = source.line_start(node.lineno)
-            proposal.replace(start, start, f"import {module}{source.newline}")
-            return module
-    raise Declined("the file imports nothing")
+    found = [n for n in source.tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
+    found = [n for n in found if not isinstance(n, ast.ImportFrom) or n.module != "__future__"]
+    if not found:
+        raise Declined("the file imports nothing")
+    line = f"import {module}{source.newline}"
+    group = list(itertools.takewhile(_standard, found))
+    if not group:
+        return source.line_start(found[0].lineno), line + source.newline
+    plain = [node for node in group if isinstance(node, ast.Import)]
+    for node in plain:
+        if node.names[0].name > module:
+            return source.line_start(node.lineno), line
+    if plain and source.alone(plain[-1]):
+        return source.line_start((plain[-1].end_lineno or plain[-1].lineno) + 1), line
+    return source.line_start(group[0].lineno), line
+
+
+def _standard(node: ast.Import | ast.ImportFrom) -> bool:
+    """Whether an import is of the standard library."""
+    name = node.names[0].name if isinstance(node, ast.Import) else node.module or ""
+    level = 0 if isinstance(node, ast.Import) else node.level
+    return not level and name.split(".")[0] in sys.stdlib_module_names
 
 
 def take_import(proposal: Proposal, name: str) -> None:

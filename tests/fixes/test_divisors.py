@@ -28,6 +28,7 @@ BEFORE = """
     """
 AFTER = """
     import math
+
     import numpy as np
     import torch
 

@@ -161,3 +161,27 @@ def test_what_may_be_empty_or_come_from_elsewhere_is_unsafe(old: str, new: str) 
     before = PLAN.replace(old, new)
     after = before.replace("«np.sum(", "sum(").replace(")»", ")")
     expect(before, after, "PG520", "unsafe")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import numpy as np\n", "import math\n\nimport numpy as np\n"),
+        ("import os\nimport numpy as np\n", "import math\nimport os\nimport numpy as np\n"),
+        ("import abc\nfrom os import path\n\n", "import abc\nimport math\nfrom os import path\n\n"),
+        ("from os import path\n\n", "import math\nfrom os import path\n\n"),
+        ("from . import near\n\n", "import math\n\nfrom . import near\n\n"),
+        (
+            "from __future__ import annotations\n\nimport torch\n",
+            "from __future__ import annotations\n\nimport math\n\nimport torch\n",
+        ),
+    ],
+)
+def test_an_import_stands_where_the_file_would_have_it(before: str, after: str) -> None:
+    rest = "import numpy as np\nimport torch\n\n\ndef forward(x):\n"
+    body = "    return x.reshape(int({}))\n"
+    expect(
+        before + rest + body.format("«np.prod(x.shape)»"),
+        after + rest + body.format("math.prod(x.shape)"),
+        "PG520",
+    )

@@ -152,7 +152,7 @@ def test_flags_are_set_outside_compiled_code_only() -> None:
         """
     fix, changed = offer(before, "PG519")
     assert fix is not None and fix.applicability == "unsafe"
-    assert "import contextlib\nimport torch\n" in changed
+    assert "import contextlib\n\nimport torch\n" in changed
     old, new = module_of(marked(before)[0]).forward, module_of(changed).forward
     same = module_of(textwrap.dedent(after).lstrip("\n")).forward
     x = torch.ones(3)
