@@ -76,7 +76,7 @@ def _module(body: str, head: str = "import torch\n\n\n") -> str:
 
 def _pair(name: str) -> tuple[str, str]:
     before, after = PAIRS[name]
-    head = "import itertools\n\nimport torch\n\n\n" if "itertools" in after else "import torch\n\n\n"
+    head = ("import itertools\n\n" if "itertools" in after else "") + "import torch\n\n\n"
     return _module(before), _module(after, head)
 
 
