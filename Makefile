@@ -10,8 +10,9 @@ TORCH := torch==2.13.0
 TEST_JOBS ?= 2
 
 .PHONY: demo test test-long test-gpu lint format clean \
-	bench-lint bench-lint-truth bench-fix-models bench-fix-models-old bench-fix-models-tests bench-grouped bench-rt bench-training bench-placement bench-selection \
-	bench-graph-memory memcheck bench-workloads bench-report
+	bench-lint bench-lint-truth bench-fix-models bench-fix-models-old bench-fix-models-tests bench-grouped \
+	bench-rt bench-training bench-placement bench-selection bench-graph-memory memcheck \
+	bench-workloads bench-report
 
 demo: $(VENV)/.ready
 	$(BIN)/python fixtures/demo.py
@@ -54,6 +55,7 @@ bench-fix-models-old: .venv-truth-old/.ready
 # transformers' shared tests, on the copies that bench-fix-models made.
 bench-fix-models-tests: .venv-truth/.ready
 	.venv-truth/bin/python -m pip install -q $(PIP_FLAGS) pytest parameterized accelerate
+	.venv-truth/bin/python -m pip install -q $(PIP_FLAGS) setuptools wheel
 	.venv-truth/bin/python -m pip download -q $(PIP_FLAGS) --no-deps --no-binary :all: \
 		--no-build-isolation -d .venv-truth/source transformers==5.4.0
 	tar -xzf .venv-truth/source/transformers-5.4.0.tar.gz -C .venv-truth/source
