@@ -54,8 +54,7 @@ bench-fix-models-old: .venv-truth-old/.ready
 
 # transformers' shared tests, on the copies that bench-fix-models made.
 bench-fix-models-tests: .venv-truth/.ready
-	.venv-truth/bin/python -m pip install -q $(PIP_FLAGS) pytest parameterized accelerate
-	.venv-truth/bin/python -m pip install -q $(PIP_FLAGS) setuptools wheel
+	.venv-truth/bin/python -m pip install -q $(PIP_FLAGS) pytest parameterized accelerate setuptools wheel
 	.venv-truth/bin/python -m pip download -q $(PIP_FLAGS) --no-deps --no-binary :all: \
 		--no-build-isolation -d .venv-truth/source transformers==5.4.0
 	tar -xzf .venv-truth/source/transformers-5.4.0.tar.gz -C .venv-truth/source
