@@ -8,6 +8,7 @@ import copy
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 import torch
@@ -133,10 +134,10 @@ def test_gradient_accumulation(to_none: bool) -> None:
 
 
 def test_grad_scaler() -> None:
-    scalers: dict[int, torch.amp.GradScaler] = {}
+    scalers: WeakKeyDictionary[torch.optim.Optimizer, torch.amp.GradScaler] = WeakKeyDictionary()
 
     def step(model: Any, optimizer: torch.optim.Optimizer, batch: Any) -> torch.Tensor:
-        scaler = scalers.setdefault(id(optimizer), torch.amp.GradScaler(DEVICE, growth_interval=3))
+        scaler = scalers.setdefault(optimizer, torch.amp.GradScaler(DEVICE, growth_interval=3))
         loss = F.cross_entropy(model(*batch).flatten(0, 1).float(), batch[0].flatten())
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
