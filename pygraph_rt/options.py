@@ -31,7 +31,7 @@ class Options:
     observe: int = 1
     verify: bool = True
     variants: int = 8
-    graph_memory: float = 0.0625
+    graph_memory: float = 0.015625
     remember: bool = True
     placement: bool = True
 

@@ -64,10 +64,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Cost:
-    """Milliseconds a call, and what they are limited by: "host" or "GPU"."""
+    """Milliseconds a call, and what they are limited by: "host" or "GPU". emptied: the GPU may have
+    had nothing to do for a while, because the program paused.
+    """
 
     ms: float
     limit: str
+    emptied: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,19 +104,22 @@ def cost(block: Block) -> Cost | None:
     """
     periods = block.periods_ms
     host = sum(periods)
+    longest = _PAUSE * statistics.median(periods)
+    emptied = max(periods) > longest
     if block.gpu_ms is not None and host < _KEEPS_UP * block.gpu_ms:
-        return Cost(block.gpu_ms / len(periods), "GPU")
+        return Cost(block.gpu_ms / len(periods), "GPU", emptied)
     if block.behind and block.gpu_ms is not None:
         gpu = block.gpu_ms / len(periods)
         quick = sorted(periods)[len(periods) // 4]
-        return Cost(gpu, "GPU") if _KEEPS_UP * quick <= gpu else None
-    longest = _PAUSE * statistics.median(periods)
+        return Cost(gpu, "GPU", emptied) if _KEEPS_UP * quick <= gpu else None
     return Cost(sum(min(p, longest) for p in periods) / len(periods), "host")
 
 
 def block_calls(period_ms: float) -> int:
-    """Calls that are measured in a block: more where a period is short and timers are coarse."""
-    return _SHORT_CALLS if period_ms < _SHORT_PERIOD_MS else CALLS
+    """Calls that are measured in a block: more where a period is short and timers are coarse. 0: a
+    period is not known yet.
+    """
+    return _SHORT_CALLS if 0 < period_ms < _SHORT_PERIOD_MS else CALLS
 
 
 def order(number: int) -> int:
@@ -168,6 +174,9 @@ def _log_ratio(four: Sequence[Block], first: str) -> float | None:
     other half says nothing stands for both.
     """
     before, after = _costs(four, first, True), _costs(four, first, False)
+    full = [[c for c in costs if not c.emptied] for costs in (before, after)]
+    if any(full):
+        before, after = full
     if not before or not after:
         return None
     return math.log(statistics.fmean(c.ms for c in after) / statistics.fmean(c.ms for c in before))
@@ -253,7 +262,9 @@ def spreads(blocks: Sequence[Block]) -> dict[str, Spread]:
         known = cost(block)
         if known is not None:
             found.setdefault(block.candidate, []).append(known)
-    return {name: _spread(costs) for name, costs in found.items()}
+    full = {name: [c for c in costs if not c.emptied] for name, costs in found.items()}
+    compared = full if all(full.values()) else found
+    return {name: _spread(costs) for name, costs in compared.items()}
 
 
 def _spread(costs: Sequence[Cost]) -> Spread:

@@ -83,14 +83,14 @@ class Member(Protocol):
 class _Measurement:
     """One candidate's turn: a few calls to get going, then a block."""
 
-    def __init__(self, candidate: str, drop: int, instruments: Instruments) -> None:
+    def __init__(self, candidate: str, drop: int, calls: int, instruments: Instruments) -> None:
         self.candidate = candidate
         self._drop = drop
+        self._wanted = calls
         self._instruments = instruments
         self._last = 0
         self._periods: list[float] = []
         self._inside = 0.0
-        self._wanted = selection.CALLS
         self._start: Stamp | None = None
         self._end: Stamp | None = None
         self._last_call: Stamp | None = None
@@ -110,8 +110,6 @@ class _Measurement:
             return False
         self._periods.append((now - self._last) / 1e6)
         self._last = now
-        if len(self._periods) == 1:
-            self._wanted = selection.block_calls(self._periods[0])
         if len(self._periods) == self._wanted - 1:
             self._last_call = self._instruments.stamp()
         if len(self._periods) < self._wanted:
@@ -218,7 +216,9 @@ class Group:
         getattr(self, "_" + self.phase)(now)
 
     def _measure(self, candidate: str, drop: int) -> _Measurement:
-        return _Measurement(candidate, drop, self._instruments)
+        # As many calls for both candidates: what interrupts a block then weighs the same.
+        calls = selection.block_calls(self.period_ms)
+        return _Measurement(candidate, drop, calls, self._instruments)
 
     def _watching(self, now: int) -> None:
         self._calls += 1

@@ -17,7 +17,6 @@ import torch
 
 from benchmarks.runtime.__main__ import environment, write
 from pygraph_rt import driver
-from pygraph_rt.variants import BYTES_PER_NODE
 
 _COPIES = 8
 
@@ -86,7 +85,6 @@ def main() -> None:
     rows = [measure(name, nodes) for name in KERNELS for nodes in sizes]
     result = {
         "environment": environment(),
-        "counted_bytes_a_node": BYTES_PER_NODE,
         "measurements": rows,
     }
     write(options.out, result, None)

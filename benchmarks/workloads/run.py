@@ -48,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--round-seconds", type=float, default=timing.Plan.round_seconds)
     made.add_argument("--device", default="cuda", help="cuda or cpu")
     made.add_argument("--sources", type=Path, help="folder made by benchmarks.workloads.fixing")
+    made.add_argument("--cache", type=Path, help="keep what timings compile in this folder")
     made.add_argument("--tiny", action="store_true", help="smoke-test size")
     return made
 
@@ -97,6 +98,7 @@ def _options(options: argparse.Namespace, names: tuple[str, ...]) -> schedule.Op
         device=options.device,
         tiny=options.tiny,
         sources=options.sources,
+        cache=options.cache,
         out=options.out,
         resume=options.resume or options.repeat,
         repeat=options.repeat,

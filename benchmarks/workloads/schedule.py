@@ -34,6 +34,7 @@ class Options:
     device: str
     tiny: bool
     sources: Path | None
+    cache: Path | None
     out: Path
     resume: bool
     repeat: bool
@@ -236,7 +237,7 @@ class Session:
         self, kind: str, workload: Workload, names: tuple[str, ...], gpu: int | None = None
     ) -> Task:
         """What a child process is told; without a `gpu`, each one gets the next."""
-        cache = self.scratch / "cache" / workload.name / (names[0] if kind == "probe" else "all")
+        cache = self._cache(workload, names[0] if kind == "probe" else "all")
         arguments = ["--device", self.options.device]
         arguments += ["--rounds", str(self.options.rounds)]
         arguments += ["--round-seconds", str(self.options.round_seconds)]
@@ -249,6 +250,13 @@ class Session:
         chosen = gpu if self.options.gpus > 1 else None
         return Task(kind, workload.name, names, cache, tuple(arguments), sources, chosen)
 
+    def _cache(self, workload: Workload, part: str) -> Path:
+        """A folder for compiled code; "all" is what timings use, and may be kept. Probes start from
+        cold.
+        """
+        kept = self.options.cache if part == "all" else None
+        return (kept or self.scratch / "cache").resolve() / workload.name / part
+
     def _start(self, task: Task) -> Child | None:
         """A child, or None if the time is used up."""
         if self.left_s() < _LEAST_LEFT_S:
@@ -260,10 +268,10 @@ class Session:
 
     def _merge_caches(self, workload: Workload) -> None:
         """One compiler cache out of those the probes of this workload filled, each from cold."""
-        folder = self.scratch / "cache" / workload.name
         for name in self.options.variants:
-            if (folder / name).is_dir():
-                shutil.copytree(folder / name, folder / "all", dirs_exist_ok=True)
+            filled = self._cache(workload, name)
+            if filled.is_dir():
+                shutil.copytree(filled, self._cache(workload, "all"), dirs_exist_ok=True)
 
     def _with_environment(self, outcome: dict[str, Any]) -> dict[str, Any]:
         described = outcome.pop("environment", None)

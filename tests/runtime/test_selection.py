@@ -192,6 +192,40 @@ def test_which_clock_is_believed() -> None:
     assert (held_up.ms, held_up.limit) == (1.0, "GPU")
 
 
+# One H200, torch 2.11: sin(x) * 2 of 256 MiB, waited for every 20 calls. Calls, GPU time and the
+# longest period in milliseconds, of the blocks in the order they were measured.
+WAITED_FOR = [
+    ((15, 2.082, 1.783), (15, 2.279, 1.149), (15, 2.134, 1.991), (15, 1.945, 0.059)),
+    ((7, 1.124, 1.926), (15, 1.938, 0.048), (7, 1.131, 2.059), (15, 1.943, 0.057)),
+    ((7, 1.215, 1.952), (15, 1.936, 0.058), (15, 2.174, 2.025), (15, 1.942, 0.057)),
+    ((7, 1.236, 1.928), (15, 1.933, 0.055), (15, 2.216, 1.962), (15, 1.941, 0.059)),
+    ((7, 1.197, 1.919), (15, 1.939, 0.054), (15, 2.235, 1.983), (15, 1.940, 0.060)),
+    ((7, 1.214, 1.908), (15, 1.950, 0.070), (15, 2.246, 1.938), (15, 1.941, 0.062)),
+]
+
+
+def test_waiting_for_the_gpu_in_step_with_the_blocks_does_not_decide() -> None:
+    names = (PLAIN, GRAPH, GRAPH, PLAIN)
+    blocks = [
+        Block(name, (0.036,) * (calls - 1) + (longest,), 0.015, gpu_ms=gpu, behind=True)
+        for four in WAITED_FOR
+        for name, (calls, gpu, longest) in zip(names, four, strict=True)
+    ]
+    choices = [decide(blocks[:n]) for n in range(1, len(blocks) + 1)]
+    (choice, *_) = [c for c in choices if c is not None]
+    assert (choice.winner, choice.tie) == (PLAIN, True), choice.why
+    assert choice.costs[PLAIN].median == pytest.approx(choice.costs[GRAPH].median, rel=0.01)
+
+
+def test_a_pause_in_every_block_is_no_reason_to_leave_all_out() -> None:
+    def waited(candidate: str, ms: float) -> Block:
+        return Block(candidate, (0.1,) * 7 + (8 * ms,), 0.1, gpu_ms=8 * ms, behind=True)
+
+    choice, _ = measure(lambda i: waited(PLAIN, 1.0), lambda i: waited(GRAPH, 1.1))
+    assert choice is not None
+    assert (choice.winner, choice.tie) == (PLAIN, False)
+
+
 def test_a_pause_counts_as_five_periods() -> None:
     found = cost(Block(PLAIN, (1.0,) * 7 + (500.0,), 0.5, gpu_ms=400.0))
     assert found is not None
