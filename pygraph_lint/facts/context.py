@@ -228,6 +228,8 @@ class ModuleContext(Annotations):
                 value = self.annotated(argument.annotation, f"parameter `{argument.arg}`")
             if value.kinds & v.UNKNOWN and not value.is_tensor:
                 unknown.append(argument.arg)
+            elif value.items and all(item.kinds == v.NUMBER for item in value.items):
+                value = _numbers_or_tensors(name, argument.arg, len(value.items))
             default_node = defaults.get(argument.arg)
             if isinstance(default_node, ast.Constant):
                 if default_node.value is None:
@@ -350,6 +352,16 @@ def _told_apart(
         told.append((f"{name}@{node.lineno}" if name in seen else name, node, owner))
         seen.add(name)
     return told
+
+
+def _numbers_or_tensors(function: str, parameter: str, count: int) -> Value:
+    """A parameter annotated ``tuple[int, int]``: annotations do not keep a caller from passing 0-d
+    tensors.
+    """
+    why = f"a caller passes a tensor in `{parameter}`"
+    needs = (Need("param", function, f"{parameter}|{place}") for place in range(count))
+    items = (symbol(need, why)._replace(kinds=v.TENSOR | v.NUMBER) for need in needs)
+    return Value(v.SEQUENCE, items=tuple(items))
 
 
 def _guessed(

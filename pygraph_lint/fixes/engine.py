@@ -39,6 +39,7 @@ from pygraph_lint.fixes import (
     mask_write,
     masked_reduction,
     number_argument,
+    number_buffer,
     number_result,
     optimizer_capturable,
     plain_property,
@@ -81,6 +82,7 @@ REWRITES: tuple[Rewrite, ...] = tuple(
     for module in (
         factory_device,
         number_result,
+        number_buffer,
         scalar_tensor,
         scalar_fill,
         constant_buffer,

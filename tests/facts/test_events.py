@@ -173,6 +173,23 @@ def test_what_a_host_tensor_meets_is_noted() -> None:
     assert second.note("meets") == "x.device" and second.note("uses") is None
 
 
+def test_tensors_passed_for_annotated_numbers_are_seen() -> None:
+    source = """
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor, flag: bool):
+                return self.pad(x, (1, VALUE))
+            def pad(self, x, sizes: tuple[int, int]):
+                left, right = sizes
+                if right > 3:
+                    return x[left:]
+    """
+    for value, count in (("x.sum()", 2), ("len(x)", 0)):
+        linked, facts = project(m=source.replace("VALUE", value))
+        found = [event.kind for event in confirmed(linked, facts["m"])]
+        assert len(found) == count, found
+
+
 def test_columns_are_characters() -> None:
     source = """
         import torch

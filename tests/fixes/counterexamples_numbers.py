@@ -25,7 +25,55 @@ def _logged(call: str, head: str = _LOGGER) -> str:
     return f"{head}def forward(x):\n    «{call}»\n    return x\n"
 
 
+def _kept(*body: str, put: str = "n", behind: str = ", persistent=False") -> str:
+    """A module that keeps a number as a tensor, and a function that uses the module."""
+    forward = "\n".join(f"        {line}" for line in body)
+    return (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self, n: int):\n"
+        "        super().__init__()\n"
+        f"        held = torch.tensor({put}, dtype=torch.int64)\n"
+        f'        self.register_buffer("n", held{behind})\n\n'
+        f"    def forward(self, x):\n{forward}\n\n\n"
+        "def forward(x, n):\n    model = Model(n)\n"
+        "    return model(x), sorted(model.state_dict())\n"
+    )
+
+
+def _two() -> tuple[torch.Tensor, int]:
+    return torch.ones(5), 2
+
+
 CASES = [
+    # number_buffer
+    Case("number_buffer", "not-saved", "PG407", _kept("return x[: «self.n»]", behind=""), _two),
+    Case(
+        "number_buffer",
+        "whole",
+        "PG407",
+        _kept("return x[: «self.n»]", put="n / 2"),
+        _two,
+    ),
+    Case(
+        "number_buffer",
+        "never-set",
+        "PG407",
+        _kept("self.n = torch.ones(3)", "return x[: «self.n»]"),
+    ),
+    Case(
+        "number_buffer",
+        "not-by-name",
+        "PG407",
+        _kept('return x[: «self.n»] * getattr(self, "n").item()'),
+        _two,
+    ),
+    Case(
+        "number_buffer",
+        "number-like",
+        "PG407",
+        _kept("return x[: «self.n»] * self.n.numel()"),
+        _two,
+    ),
+    Case("number_buffer", "never", "PG407", _kept("return x[: «self.n»]")),
     # host_number
     Case(
         "host_number",
