@@ -40,6 +40,19 @@ def is_size(function: ast.AST, node: ast.expr) -> bool:
     return False
 
 
+def without_copy(node: ast.expr) -> ast.expr:
+    """``sizes`` for ``list(sizes)`` and ``tuple(sizes)``."""
+    copied = (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("list", "tuple")
+        and len(node.args) == 1
+        and not node.keywords
+        and not isinstance(node.args[0], ast.Starred)
+    )
+    return node.args[0] if copied else node  # type: ignore[attr-defined]
+
+
 def _mentions(node: ast.expr, name: str) -> bool:
     return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node))
 
@@ -72,7 +85,42 @@ class Lists:
             return all(_is_number(function, item) for item in node.elts)
         if isinstance(node, ast.Name):
             return self._name_holds(function, node.id, depth, "numbers")
-        return _is_shape(node)
+        if _is_shape(node):
+            return True
+        copied = without_copy(node)
+        if copied is not node:
+            return self.holds_numbers(function, copied, depth)
+        return isinstance(node, ast.Call) and self._gives_numbers(node, depth)
+
+    def parameter_holds_numbers(self, function: _Plain, name: str) -> bool:
+        """Whether all that this file gives for a parameter is a list or tuple of numbers."""
+        given = self._given(function, name)
+        return bool(given) and all(
+            self.holds_numbers(place, value, _DEPTH) for place, value in given or ()
+        )
+
+    def _gives_numbers(self, call: ast.Call, depth: int) -> bool:
+        """Whether the functions of this file that a call may mean return lists of numbers."""
+        last = (dotted(call.func) or "").rpartition(".")[2]
+        makers = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.FunctionDef) and node.name == last
+        ]
+        if not makers or depth == 0:
+            return False
+        if not last.startswith("_"):
+            self.others_may_call = True
+        return all(self._maker_gives_numbers(maker, depth) for maker in makers)
+
+    def _maker_gives_numbers(self, maker: ast.FunctionDef, depth: int) -> bool:
+        nodes = list(own_nodes(maker))
+        results = [node.value for node in nodes if isinstance(node, ast.Return)]
+        if not results or any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes):
+            return False
+        return all(
+            value is not None and self.holds_numbers(maker, value, depth - 1) for value in results
+        )
 
     def is_filled(self, function: ast.AST, node: ast.expr, depth: int = _DEPTH) -> bool:
         """Whether a list or tuple certainly has elements."""

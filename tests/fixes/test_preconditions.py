@@ -18,6 +18,7 @@ from tests.fixes import (
     counterexamples_lengths,
     counterexamples_more,
     counterexamples_numbers,
+    counterexamples_sizes,
 )
 from tests.fixes.counterexamples import Case
 from tests.fixes.equivalence import assert_same, module_of, run
@@ -29,6 +30,7 @@ CASES = [
     *counterexamples_capture.CASES,
     *counterexamples_numbers.CASES,
     *counterexamples_lengths.CASES,
+    *counterexamples_sizes.CASES,
 ]
 
 

@@ -1,0 +1,222 @@
+"""Preconditions of the rewrites that keep sizes out of tensors."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.fixes.counterexamples import Case, lines
+
+
+def _joined(
+    *parts: str, use: str = "x.view(«s.tolist()»)", before: str = "", head: str = "x, t"
+) -> str:
+    """A shape that is put together of parts."""
+    made = f"s = torch.cat([{', '.join(parts)}])"
+    return lines(*[before] * bool(before), made, f"return {use}", head=head)
+
+
+_SHAPE = "torch.as_tensor(x.shape, dtype=torch.long)"
+
+
+def _parameter(*between: str) -> str:
+    """A shape that is given, turned into a tensor and put together with ones."""
+    body = [
+        "def forward(x, t):",
+        "    return _view(x, x.shape)",
+        "",
+        "",
+        "def _view(x, shape):",
+        "    shape = torch.as_tensor(shape, dtype=torch.long)",
+        *(f"    {line}" for line in between),
+        "    s = torch.cat([torch.ones_like(shape, dtype=torch.long), shape])",
+        "    return x.view(«s.tolist()»)",
+    ]
+    return "\n".join(["import torch", "", "", *body]) + "\n"
+
+
+def _product(
+    data: str = "torch.tensor(list(x.shape))", use: str = "torch.zeros(n)", head: str = "x, t"
+) -> str:
+    return lines(f"n = torch.prod(«{data}»)", f"return {use}", head=head)
+
+
+def _index(
+    *before: str,
+    head: str = "",
+    made: str = "self.count = torch.as_tensor(count)",
+    call: str = "Index(3)",
+    use: str = "torch.zeros(«int(index.count)»)",
+) -> str:
+    """An object that keeps a number as a tensor."""
+    body = [
+        "import torch",
+        "",
+        "",
+        "class Index:",
+        *[f"    {head}"] * bool(head),
+        "    def __init__(self, count):",
+        *(f"        {line}" for line in before),
+        f"        {made}",
+        "",
+        "",
+        "def forward(x):",
+        f"    index = {call}",
+        f"    return {use}",
+    ]
+    return "\n".join(body) + "\n"
+
+
+CASES = [
+    # host_list
+    Case(
+        "host_list",
+        "sizes",
+        "PG203",
+        _joined(_SHAPE, use="[s, «s.tolist()»]"),
+        lambda: (torch.ones(2, 3), torch.ones(2)),
+    ),
+    Case(
+        "host_list",
+        "one-unknown",
+        "PG203",
+        _joined("t.unsqueeze(0)", "t.unsqueeze(0)"),
+        lambda: (torch.ones(2, 2), torch.tensor(2)),
+    ),
+    Case(
+        "host_list",
+        "view",
+        "PG203",
+        _joined("t.unsqueeze(0)", _SHAPE, use="x.repeat(«s.tolist()»)"),
+        lambda: (torch.ones(2, 2), torch.tensor(2)),
+    ),
+    Case(
+        "host_list",
+        "known",
+        "PG203",
+        _joined("torch.as_tensor([0], dtype=torch.long)", "t.unsqueeze(0)"),
+        lambda: (torch.ones(0, 2), torch.tensor(2)),
+    ),
+    Case(
+        "host_list",
+        "callers",
+        "PG203",
+        _parameter().replace("_view", "view_as"),
+    ),
+    Case(
+        "host_list",
+        "filled",
+        "PG203",
+        _joined("torch.as_tensor(t.shape)", _SHAPE),
+        lambda: (torch.ones(2, 2), torch.tensor(2)),
+    ),
+    Case(
+        "host_list",
+        "new-dimension",
+        "PG203",
+        _joined("t.unsqueeze(1)"),
+        lambda: (torch.ones(2, 2), torch.tensor([2, 2])),
+    ),
+    Case(
+        "host_list",
+        "once",
+        "PG203",
+        _parameter("shape = shape * 0"),
+        lambda: (torch.ones(2, 3), torch.ones(2)),
+    ),
+    Case(
+        "host_list",
+        "steady",
+        "PG203",
+        _joined(
+            "torch.ones_like(v)",
+            _SHAPE,
+            before="p = x.shape; v = torch.as_tensor(p, dtype=torch.long); p = ()",
+        ).replace("; ", "\n    "),
+        lambda: (torch.ones(2, 3), torch.ones(2)),
+    ),
+    Case(
+        "host_list",
+        "whole",
+        "PG203",
+        _joined("torch.as_tensor(x.shape, dtype=torch.float)"),
+        lambda: (torch.ones(2, 3), torch.ones(2)),
+    ),
+    # host_product
+    Case(
+        "host_product",
+        "plain",
+        "PG104",
+        _product("torch.tensor(list(x.shape), dtype=torch.float)"),
+        lambda: (torch.ones(2, 3), torch.ones(2)),
+    ),
+    Case(
+        "host_product",
+        "sizes",
+        "PG104",
+        _product("torch.tensor(t)"),
+        lambda: (torch.ones(2), [[1, 2], [3, 4]]),
+    ),
+    Case(
+        "host_product",
+        "uses",
+        "PG104",
+        _product(use="n.clone()"),
+        lambda: (torch.ones(2), torch.ones(2)),
+    ),
+    Case(
+        "host_product",
+        "number",
+        "PG104",
+        _product(use="n + n"),
+        lambda: (torch.ones(2), torch.ones(2)),
+    ),
+    # given_number
+    Case(
+        "given_number",
+        "builtin",
+        "PG202",
+        _index().replace("import torch", "import torch\nfrom seen import truncated as int"),
+    ),
+    Case(
+        "given_number",
+        "one-place",
+        "PG202",
+        _index(use="torch.zeros(«int(index.count)»)").replace(
+            "    return", "    index.count = torch.tensor(4)\n    return"
+        ),
+        lambda: (torch.ones(2),),
+    ),
+    Case(
+        "given_number",
+        "parameter",
+        "PG202",
+        _index("count = count + 1", use="torch.zeros(«int(index.count)») + index.count"),
+    ),
+    Case(
+        "given_number",
+        "slots",
+        "PG202",
+        _index(head='__slots__ = ("count",)\n'),
+        lambda: (torch.ones(2),),
+    ),
+    Case(
+        "given_number",
+        "made-here",
+        "PG202",
+        _index(call="Index(2.5)"),
+        lambda: (torch.ones(2),),
+    ),
+    Case(
+        "given_number",
+        "free",
+        "PG202",
+        _index("self.count_given = 7", use="torch.zeros(«int(index.count)») + index.count_given"),
+        lambda: (torch.ones(2),),
+    ),
+    Case(
+        "given_number",
+        "alone",
+        "PG202",
+        _index(made="self.count = torch.as_tensor(count); self.other = 1"),
+    ),
+]
