@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 import tempfile
 
-# Kernels are tuned once and remembered in a folder. Where other processes tune in it at the same
-# time, two compilations of one model may differ, so each process of pytest-xdist has its own,
-# whatever the process that started it has set. Before torch is imported.
+# What is compiled is remembered in a folder. Each process of pytest-xdist has its own, whatever the
+# process that started it has set, so that tests do not depend on their neighbours. Before torch is
+# imported.
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = (
     "PYTEST_XDIST_WORKER" not in os.environ and os.environ.get("TORCHINDUCTOR_CACHE_DIR")
 ) or tempfile.mkdtemp(prefix=f"pygraph-gpu-tests-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-")
@@ -18,6 +18,11 @@ import pytest
 import torch
 
 import pygraph_rt
+
+# Some kernels give other last bits with other block sizes, and torch tunes kernels again when
+# compiled code comes out of its cache: two compilations of one model may differ. Nothing is tuned.
+torch._inductor.config.deterministic = True
+torch._inductor.config.triton.autotune_pointwise = False
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
