@@ -66,7 +66,61 @@ def _index(
     return "\n".join(body) + "\n"
 
 
+def _turns(
+    over: str = "(x, x)",
+    each: str = "torch.split(part, «sizes.tolist()»)",
+    use: str = "return [{}]",
+    before: str = "sizes = sizes + 0",
+) -> str:
+    """A comprehension that reads sizes in each turn."""
+    made = f"{each} for part in {over}" if " for " not in each else each
+    return lines(before, *use.format(made).split("\n"), head="x, sizes")
+
+
 CASES = [
+    # one_read
+    Case(
+        "one_read",
+        "first",
+        "PG203",
+        _turns(use="return sizes.mul_(2), [{}]"),
+        lambda: (torch.ones(4), torch.tensor([1, 1])),
+    ),
+    Case(
+        "one_read",
+        "alone",
+        "PG203",
+        _turns(use="sizes = sizes * 2; y = [{}]\nreturn y"),
+        lambda: (torch.ones(4), torch.tensor([1, 1])),
+    ),
+    Case(
+        "one_read",
+        "turns",
+        "PG203",
+        _turns(over="x"),
+        lambda: ([], 2),
+    ),
+    Case(
+        "one_read",
+        "same",
+        "PG203",
+        _turns(each="torch.add(x, «sizes.tolist()»[0]) for sizes in (x, sizes)"),
+        lambda: (torch.ones(2), torch.zeros(2)),
+    ),
+    Case(
+        "one_read",
+        "unchanged",
+        "PG203",
+        _turns(each="torch.add(sizes.add_(part), «sizes.tolist()»[0])"),
+        lambda: (torch.ones(2), torch.zeros(2)),
+    ),
+    Case(
+        "one_read",
+        "free",
+        "PG203",
+        _turns(use="y = [{}]\nreturn y, sizes_list", before="sizes_list = 3"),
+        lambda: (torch.ones(2), torch.ones(2, dtype=torch.long)),
+    ),
     # host_list
     Case(
         "host_list",

@@ -390,3 +390,60 @@ def test_no_break_is_left_by_numbers() -> None:
 def test_other_numbers_stay(old: str, new: str) -> None:
     assert old in GIVEN
     decline(GIVEN.replace(old, new, 1), "PG202", "")
+
+
+TURNS = """
+    import torch
+    from torch import split
+
+
+    def forward(x, sizes):
+        lengths = sizes[1:] - sizes[:-1]
+        # parts of each
+        parts = [
+            split(tensor, «lengths.tolist()», dim=0)
+            for tensor in (x, sizes)
+        ]
+        return parts
+    """
+TURNS_AFTER = TURNS.replace(
+    "        parts =", "        lengths_list = lengths.tolist()\n        parts ="
+)
+TURNS_AFTER = TURNS_AFTER.replace("«lengths.tolist()»", "lengths_list")
+
+
+def test_a_tensor_is_copied_once_for_all_turns() -> None:
+    expect(TURNS, TURNS_AFTER, "PG203")
+
+
+@FEW
+@given(sizes=st.lists(st.integers(0, 3), max_size=4))
+def test_turns_compute_the_same(sizes: list[int]) -> None:
+    before, after = (module_of(marked(text)[0]).forward for text in (TURNS, TURNS_AFTER))
+    offsets = torch.tensor([0, *sizes]).cumsum(0)
+    for total in (sum(sizes), len(offsets)):
+        arguments = (torch.randn(total, 2, requires_grad=True), offsets)
+        seen = run(before, arguments)
+        assert_same(seen, run(after, arguments))
+        if seen.error is None:
+            assert_same(seen, run(compiled(after), arguments))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(x, sizes)\n        ]", "zip(x, sizes)\n        ]"),
+        ("(x, sizes)\n        ]", "(x,)\n        ]"),
+        ("(x, sizes)\n        ]", "(x, *sizes)\n        ]"),
+        ("(x, sizes)\n        ]", "(x, sizes.add_(1))\n        ]"),
+        ("(x, sizes)\n        ]", "(x, sizes) if len(tensor)\n        ]"),
+        ("parts = [", "parts = *["),
+        ("«lengths.tolist()», dim=0", "«lengths.tolist()», dim=print(0)"),
+        ("«lengths.tolist()», dim=0", "«lengths.tolist()», **{}"),
+        ("split(tensor", "torch.relu_(tensor"),
+        ("split(tensor", "(lambda *_, dim: _)(tensor"),
+    ],
+)
+def test_other_turns_stay(old: str, new: str) -> None:
+    assert old in TURNS
+    decline(TURNS.replace(old, new, 1).replace("= *[", "= 0, [", 1), "PG203", "")
