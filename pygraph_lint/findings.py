@@ -32,6 +32,7 @@ class Fix:
     ``applicability`` is ``safe``, ``unsafe`` or ``declined``; ``message`` says what it does,
     ``reason`` why it is unsafe or was declined (empty when safe). A declined fix has no edits.
     ``bolder`` is an unsafe one that does more, to be made instead where unsafe ones are wanted.
+    ``remains`` says that the finding stays, for something that is then done less often.
     """
 
     applicability: str
@@ -39,6 +40,7 @@ class Fix:
     reason: str = ""
     edits: tuple[Edit, ...] = ()
     bolder: Fix | None = None
+    remains: bool = False
 
 
 @dataclass(frozen=True, slots=True)

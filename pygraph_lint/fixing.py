@@ -153,13 +153,16 @@ def _with_newline(fix: Fix, newline: str) -> Fix:
 
 
 def _helped(path: Path, before: Iterable[Finding], after: Iterable[Finding], made: Made) -> bool:
-    """Whether the file still parses and has, for each fix made, a finding less of its rule."""
+    """Whether the file still parses and has, for each fix made that promises so, a finding less of
+    its rule, and none more for the others.
+    """
     name = str(path)
     now = Counter(finding.code for finding in after if finding.filename == name)
     if any(now[code] for code in ALWAYS):
         return False
     then = Counter(finding.code for finding in before if finding.filename == name)
-    wanted = Counter(finding.code for finding, _ in made)
+    wanted = Counter({finding.code: 0 for finding, _ in made})
+    wanted.update(finding.code for finding, fix in made if not fix.remains)
     return all(now[code] <= then[code] - count for code, count in wanted.items())
 
 

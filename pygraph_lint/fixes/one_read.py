@@ -26,6 +26,7 @@ def propose(proposal: Proposal) -> None:
     if turns is None or read is None:
         raise Declined("")
     proposal.message = "Copy the tensor to the host once, not in each turn"
+    proposal.remains = True
     direct = isinstance(statement, (ast.Assign, ast.Return)) and statement.value is turns
     proposal.need("first", direct, "other code may run before the comprehension does")
     proposal.need("alone", proposal.source.alone(statement), "the line holds more than this")

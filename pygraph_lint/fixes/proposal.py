@@ -45,6 +45,7 @@ class Proposal:
     path: list[ast.AST]
     without: frozenset[str] = frozenset()
     message: str = ""
+    remains: bool = False
     doubts: list[str] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
 
@@ -106,7 +107,8 @@ class Proposal:
         changes = _wrapped(self.source, sorted(self.changes))
         edits = tuple(self._edit(change) for change in changes)
         reason = "; ".join(self.doubts)
-        return Fix("unsafe" if self.doubts else "safe", self.message, reason, edits)
+        applicability = "unsafe" if self.doubts else "safe"
+        return Fix(applicability, self.message, reason, edits, remains=self.remains)
 
     def _edit(self, change: Change) -> Edit:
         start, end, content = shrink(self.source.text, change)

@@ -41,10 +41,14 @@ def _offers(text: str, findings: Sequence[Finding], **kwargs: object) -> tuple[F
             "idle": line + "  # looked at",
             "torn": line.replace("()", "(", 1),
             "none": line,
+            "less": line.replace("less", "none"),
+            "more": "\n".join([line, line]).replace("more", "none"),
         }[line.strip()[:4]]
         edit = Edit(new, Location(row, 1), Location(row, len(line) + 1))
         safety = "declined" if line.strip().startswith("none") else "safe"
-        fixes.append(Fix(safety, f"rewrite the line of {line.strip()[:5]}", edits=(edit,)))
+        stays = line.strip().startswith(("less", "more"))
+        message = f"rewrite the line of {line.strip()[:5]}"
+        fixes.append(Fix(safety, message, edits=(edit,), remains=stays))
     return tuple(fixes)
 
 
@@ -77,6 +81,16 @@ def test_only_what_helps_is_kept(lint: Lint, words: tuple[str, ...]) -> None:
             )
     assert lint.read("model.py") == expected
     assert len(result.lines) == sum(word != "good" for word in words)
+
+
+@pytest.mark.parametrize("words", [("less",), ("less", "good"), ("more", "less", "idle")])
+def test_a_finding_may_stay_where_the_fix_says_so(lint: Lint, words: tuple[str, ...]) -> None:
+    """But there must not be more of them."""
+    lint.write({"model.py": _source(*words)})
+    lint("--fix", "model.py")
+    expected = _source(*words).replace("less", "none")
+    expected = expected.replace("good1 = x.amax().item()", "good1 = x.amax()")
+    assert lint.read("model.py") == expected
 
 
 def test_one_file_does_not_hold_up_another(lint: Lint) -> None:
