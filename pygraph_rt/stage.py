@@ -5,6 +5,7 @@ many of them hold addresses that no longer change.
 from __future__ import annotations
 
 import contextlib
+import time
 from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +20,9 @@ from .templates import NodeTemplates
 _FIRST_WINDOW = 2
 _WINDOW_GROWTH = 4
 _WORTH_SETTLING = 4
+# What a node at an address of its own saves in each launch, and what instantiating one costs until
+# that has been measured (H200, driver 580).
+_SAVED_S, _INSTANTIATED_S = 0.33e-6, 50e-6
 
 
 class Executable(NamedTuple):
@@ -37,7 +41,8 @@ class Stage:
 
     An executable made at the addresses of the capture runs each kernel about a third of a
     microsecond slower than one made at the addresses in use (H200, driver 580), so it is made
-    again, in windows of launches that grow, so that this happens a few times at most.
+    again after its second launch. Later it is looked at in windows of launches that grow, and made
+    again when as many launches as there were would save what that costs.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class Stage:
         self._loose: set[int] = set()
         self._window_start = 0
         self._window = _FIRST_WINDOW
+        self._cost_s = len(nodes) * _INSTANTIATED_S
         self.settle_at = _FIRST_WINDOW
 
     def describe(self, code: int) -> str:
@@ -77,14 +83,17 @@ class Stage:
         """Make a new executable if that is worth it; for the launch that `settle_at` asked for."""
         touched = self.submission.touched_since(self._window_start)
         rested = self._loose - touched
-        if launches == _FIRST_WINDOW:
+        first = launches == _FIRST_WINDOW
+        if first:
             rested = touched  # the first executable was made at addresses of the capture
         self._loose |= touched
         self._window_start = self.submission.mark()
         self._window *= _WINDOW_GROWTH
         self.settle_at = launches + self._window
-        if len(rested) < _WORTH_SETTLING:
+        pays = len(rested) * _SAVED_S * launches > self._cost_s
+        if len(rested) < _WORTH_SETTLING or not (first or pays):
             return
+        started = time.perf_counter()
         try:
             for node in self._loose:
                 self._templates.store(node, self._driver)
@@ -97,6 +106,7 @@ class Stage:
         self.submission.bind(executable)
         with contextlib.suppress(DriverError):  # it also reports errors of earlier launches
             self._driver.destroy_exec(old)  # the driver frees it after its last launch
+        self._cost_s = time.perf_counter() - started
 
     def detach(self, keep: Any) -> Handles:
         """Take the handles out, so that no call can launch them again; `keep` is what their kernels

@@ -281,6 +281,26 @@ def test_nodes_that_came_to_rest_get_a_new_executable_with_the_same_addresses(
     assert ("destroy_exec", 1000) in rig.driver.log
 
 
+@pytest.mark.parametrize(("saved", "made"), [(0.0, 1), (1.0, 2)])
+def test_nodes_that_come_to_rest_later_get_a_new_executable_where_that_pays(
+    saved: float, made: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "_WORTH_SETTLING", 1)
+    monkeypatch.setattr(stage, "_SAVED_S", saved)
+    rig = Rig()
+    out = torch.empty(4, 4)
+    pools = [torch.empty(4096, dtype=torch.uint8) for _ in range(5)]
+    turns = iter(pools)
+    pool = pools[-1]
+    rig.replay._allocate = lambda size, stride, dtype: (
+        next(turns, pool) if dtype is torch.uint8 else out
+    )
+    first, second = rig.aligned(), rig.aligned()
+    for _ in range(120):
+        assert rig.replay(rig.args(first, second)) is not None
+    assert len([entry for entry in rig.driver.log if entry[0] == "instantiate"]) == made
+
+
 def test_a_new_executable_that_cannot_be_made_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
