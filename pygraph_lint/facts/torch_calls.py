@@ -28,6 +28,8 @@ class TorchCalls(Factories):
             return constant(True)
         if name in ops.FOLDED_FALSE:
             return constant(False)
+        if name in ops.REGION_ENDS:  # What is named here is not part of the region.
+            return v.UNKNOWN_VALUE
         if name in ops.PARAMETERS:
             self.arguments(node)
             self.event("effect.parameter-made", span_of(node), name)

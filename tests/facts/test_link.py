@@ -160,6 +160,18 @@ def test_disable_ends_a_region() -> None:
     assert events(m=source) == {"m": []}
 
 
+def test_a_call_through_disable_ends_a_region() -> None:
+    source = """
+        import torch
+        def log(x):
+            print(x)
+        class M(torch.nn.Module):
+            def forward(self, x):
+                torch.compiler.disable(log)(x)
+    """
+    assert events(m=source) == {"m": []}
+
+
 def test_predicates_of_the_project_are_asked() -> None:
     tools = """
         import torch

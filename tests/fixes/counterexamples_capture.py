@@ -24,7 +24,56 @@ def _setup(*methods: str) -> str:
     return _SETUP.format(methods="\n".join(f"    {line}" for line in methods))
 
 
+_ONCE = """import threading
+import torch
+
+LOCK = threading.Lock()
+
+
+class State:
+    done = False
+
+
+def forward(x, state=None):
+    state = state or State()
+    {call}
+    return x, {shown}
+
+
+def prepare(state):
+    if state.done:
+        return
+    with «LOCK»:
+        {body}
+"""
+
+
+def _once(
+    body: str = "state.done = True", call: str = "prepare(state)", shown: str = "state.done"
+) -> str:
+    """A function that is to act once."""
+    return _ONCE.format(call=call, shown=shown, body=body.replace("\n", "\n        "))
+
+
 CASES = [
+    # setup_once
+    Case(
+        "setup_once",
+        "nothing-back",
+        "PG513",
+        _once("state.done = True\nreturn 3", "y = prepare(state)", "y"),
+        lambda: (torch.ones(2),),
+    ),
+    Case("setup_once", "set", "PG513", _once("state.count = 1")),
+    Case("setup_once", "host-only", "PG513", _once("state.done = torch.ones(2)")),
+    Case(
+        "setup_once",
+        "free",
+        "PG513",
+        _once() + "\n\ndef _prepare(state):\n    state.done = 3\n",
+        lambda: (torch.ones(2),),
+    ),
+    Case("setup_once", "torch-there", "PG513", _once().replace("import torch\n", "")),
     # host_setup
     Case(
         "host_setup",
