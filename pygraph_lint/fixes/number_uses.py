@@ -10,7 +10,11 @@ from pygraph_lint.fixes.source import FUNCTIONS
 
 _BUILTINS = frozenset(("max", "min", "abs", "int", "float", "range"))
 # Functions of torch that take numbers there: the place of the argument, and its name.
-_TAKE_NUMBERS = {"torch.nn.functional.pad": (1, "pad")}
+_TAKE_NUMBERS = {
+    "torch.nn.functional.pad": (1, "pad"),
+    "torch.nn.functional.interpolate": (1, "size"),
+    "torch.full": (0, "size"),
+}
 _FACTORIES = frozenset(
     f"torch.{name}" for name in ("arange", "zeros", "ones", "empty", "rand", "randn")
 )
@@ -43,11 +47,10 @@ class Uses:
             return parent.test is node
         if isinstance(parent, ast.Compare):
             return self._compared(parent, kinds)
-        if isinstance(parent, ast.keyword):
-            return self._handed(parent, self._above[parent], kinds)
         if isinstance(parent, (ast.Tuple, ast.List)):
-            call = self._above[parent]
-            return isinstance(call, ast.Call) and self._handed(parent, call, kinds)
+            node, parent = parent, self._above[parent]
+        if isinstance(parent, ast.keyword):
+            node, parent = parent, self._above[parent]
         return isinstance(parent, ast.Call) and self._handed(node, parent, kinds)
 
     def _compared(self, node: ast.Compare, kinds: Kinds) -> bool:

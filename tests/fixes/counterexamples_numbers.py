@@ -44,6 +44,44 @@ def _two() -> tuple[torch.Tensor, int]:
 
 
 CASES = [
+    # host_rows
+    Case(
+        "host_rows",
+        "only-rows",
+        "PG407",
+        lines(
+            "for n, m in rows:",
+            "    x = x + «torch.arange(n)»[m:].sum() * rows.sum()",
+            "    rows.fill_(1)",
+            "return x",
+            head="x, rows: torch.Tensor",
+        ),
+        lambda: (torch.zeros(3), torch.tensor([[4, 1], [5, 2]])),
+    ),
+    Case(
+        "host_rows",
+        "sizes",
+        "PG407",
+        lines(
+            "for n, m in rows:",
+            "    x = x + torch.stack([«torch.arange(n)».sum(), m])",
+            "return x",
+            head="x, rows: torch.Tensor",
+        ),
+        lambda: (torch.zeros(2), torch.tensor([[4, 1]])),
+    ),
+    Case(
+        "host_rows",
+        "never",
+        "PG407",
+        lines(
+            "for n, m in rows:",
+            "    x = x + «torch.arange(n * m)».sum()",
+            "return x",
+            head="x, rows: torch.Tensor",
+        ),
+        lambda: (torch.zeros(2), torch.tensor([[16, 17]], dtype=torch.uint8)),
+    ),
     # number_buffer
     Case("number_buffer", "not-saved", "PG407", _kept("return x[: «self.n»]", behind=""), _two),
     Case(
