@@ -107,12 +107,65 @@ def _ones() -> tuple[torch.Tensor]:
     return (torch.ones(3),)
 
 
+def _halving_rows() -> tuple[torch.Tensor, ...]:
+    return torch.ones(4, 4), torch.tensor([[4, 3], [3, 2]])
+
+
+def _looping(*body: str) -> str:
+    """A row read in every turn of a loop."""
+    return lines(
+        "other = n.view(-1)",
+        "for i in range(2):",
+        *(f"    {line}" for line in body),
+        "    x = x[:h, :w]",
+        "return x",
+        head="x, n: torch.Tensor",
+    )
+
+
 def _grouped(*sizes: int) -> Callable[[], tuple[torch.Tensor, ...]]:
     """Four rows, two matrices, and sizes."""
     return lambda: (torch.ones(4, 3), torch.ones(2, 3, 2), torch.tensor(sizes))
 
 
 CASES = [
+    # row_list
+    Case(
+        "row_list",
+        "looked-at",
+        "PG203",
+        lines(
+            "def grow(sizes):",
+            "    sizes[0] += 1",
+            "    return sizes[0]",
+            "for i in range(2):",
+            "    x = x * grow(«n[i].tolist()») * grow(«n[i].tolist()»)",
+            "return x",
+            head="x, n: torch.Tensor",
+        ),
+        _halving_rows,
+    ),
+    Case(
+        "row_list",
+        "same",
+        "PG203",
+        _looping("n = other.view(2, 2) - 1", "h, w = «n[i].tolist()»"),
+        _halving_rows,
+    ),
+    Case(
+        "row_list",
+        "only-rows",
+        "PG203",
+        _looping("n.add_(-1)", "h, w = «n[i].tolist()»"),
+        _halving_rows,
+    ),
+    Case(
+        "row_list",
+        "unchanged",
+        "PG203",
+        _looping("other.add_(-1)", "h, w = «n[i].tolist()»"),
+        _halving_rows,
+    ),
     # grouped_split
     Case("grouped_split", "passed-on", "PG203", _groups("y, sizes[0]"), _grouped(1, 3)),
     Case("grouped_split", "every-group", "PG203", _groups(count="1"), _grouped(1, 3)),
