@@ -14,6 +14,8 @@ from benchmarks.workloads.summary import Row
 
 _ROOT = Path(__file__).parents[2]
 _BEST = 5
+# A mode waits for the host when its calls take so much of the time to return.
+_HOST = 0.95
 _HINDERED = {"CPU scalars", "CPU tensors", "large copies", "mutated buffers", "mutated inputs"}
 _VARIANTS = ("eager", "default", "reduce-overhead", "pygraph")
 
@@ -22,6 +24,7 @@ def table(content: dict[str, Any]) -> str:
     """A plain table for a terminal: milliseconds a call and what failed."""
     rows = summary.rows(content)
     present = _present(rows)
+    present += sorted({name for row in rows for name in row.timed} - set(present))
     lines = [f"{'workload':44s}" + "".join(f"{name:>17s}" for name in present)]
     for row in rows:
         cells = "".join(f"{_time(row, name):>17s}" for name in present)
@@ -40,6 +43,7 @@ def document(content: dict[str, Any], source: str, drawn: Sequence[str]) -> str:
         "## Means\n\n" + _means(rows),
         *_standing(rows),
         *_parts(rows),
+        *_again(rows),
         *_disturbed(content),
         "## Where the time goes\n\n" + _shares(rows),
         "## What the compiler did\n\n" + _compiler(rows),
@@ -124,25 +128,50 @@ def _means(rows: list[Row]) -> str:
 
 def _parts(rows: list[Row]) -> list[str]:
     """What pygraph loses without each of its parts, where that was measured."""
-    switched = sorted({n for row in rows for n in row.timed if n.startswith("pygraph-")})
+    switched = sorted({n for row in rows for n in row.parts if n.startswith("pygraph-")})
+    names = ("default", "reduce-overhead", "pygraph", *switched, "max-autotune")
     body = [
-        [f"`{row.name}`", *(_time(row, n) for n in ("reduce-overhead", "pygraph"))]
-        + [f"{_time(row, n)} ({_times(row.ratio(n, 'pygraph'))})" for n in switched]
-        + [_time(row, "max-autotune")]
+        [f"`{row.name}`", *(_shown(row.parts[n]) if n in row.parts else "-" for n in names)]
         for row in rows
-        if any(name in row.timed for name in switched)
+        if row.parts
     ]
     if not body:
         return []
-    header = ["workload", "reduce-overhead, ms", "pygraph, ms"]
-    header += [f"{name}, ms (pygraph over it)" for name in switched]
     note = (
-        "One part switched off at a time: `pygraph-always` uses a graph wherever one is possible, "
-        "without measuring; `pygraph-unplaced` leaves CPU values where they are. CUDA graphs "
-        "without passing pointers are what reduce-overhead is.\n\n"
+        "One part switched off at a time, in runs of their own: `pygraph-always` uses a graph "
+        "wherever one is possible, without measuring; `pygraph-unplaced` leaves CPU values where "
+        "they are. CUDA graphs without passing pointers are what reduce-overhead is.\n\n"
     )
-    table = _markdown([*header, "max-autotune, ms"], body)
-    return ["## What each part contributes\n\n" + note + table]
+    table = _markdown(["workload", *(f"{name}, ms" for name in names)], body)
+    remarks = [f"- `{row.name}`: {row.remark}" for row in rows if row.parts and row.remark]
+    return ["## What each part contributes\n\n" + "\n".join([note + table, "", *remarks])]
+
+
+def _again(rows: list[Row]) -> list[str]:
+    """The first and the last run of each workload that ran more than once."""
+    names = ("eager", "default", "reduce-overhead")
+    body = []
+    for row in rows:
+        runs = [run for run in row.runs if all(name in run for name in names)]
+        if len(runs) < 2:
+            continue
+        first, last = runs[0], runs[-1]
+        ratios = [run["default"].ms / run["reduce-overhead"].ms for run in (first, last)]
+        cells = [f"{ratio:.3f}x" for ratio in ratios]
+        cells.append(f"{100 * (ratios[1] / ratios[0] - 1):+.1f} %")
+        cells += [f"{last[name].ms / first[name].ms:.2f}" for name in names]
+        cells += ["host" if last[n].host_ms > _HOST * last[n].ms else "GPU" for n in names[1:]]
+        body.append([f"`{row.name}`", *cells])
+    if not body:
+        return []
+    header = ["workload", "reduce-overhead over default, first run", "last run", "change"]
+    header += [f"{name}, last / first" for name in names]
+    header += [f"{name} waits for" for name in names[1:]]
+    note = (
+        "Where a mode waits for the host, its time is that of the machine's CPU, and eager's moves "
+        "with it: a ratio to a mode that waits for the GPU then moves too.\n\n"
+    )
+    return ["## Run again\n\n" + note + _markdown(header, body)]
 
 
 def _mean(values: list[float]) -> str:
@@ -163,13 +192,22 @@ def _standing(rows: list[Row]) -> list[str]:
         f"{len(known) - len(lost)} of {len(known)} workloads are at least as fast as under the "
         f"better stock mode; the lowest ratio is {lowest[0]:.3f}x (`{lowest[1].name}`). *Host* is "
         "the time until the last call of a round has returned, *busy* the GPU's own work, *copied* "
-        "what reduce-overhead copies a call.\n\n"
+        "what reduce-overhead copies a call."
     )
-    parts = ["## Against the better stock mode\n\n" + note]
+    if open_rows := [f"`{row.name}`" for _, row in known if _undecided(row)]:
+        note += (
+            f" In {', '.join(open_rows)} pygraph was still comparing some regions while it was "
+            "timed: their calls ran with and without graph in turn."
+        )
+    parts = ["## Against the better stock mode\n\n" + note + "\n\n"]
     for title, part in (("Below it", lost), ("The best", best)):
         if part:
             parts.append(f"### {title}\n\n{_standing_table(part)}")
     return parts
+
+
+def _undecided(row: Row) -> bool:
+    return any(region["state"] == "deciding" for region in row.regions)
 
 
 def _standing_table(rows: list[Row]) -> str:
@@ -329,9 +367,9 @@ def _about(rows: list[Row]) -> str:
 
 
 def _present(rows: list[Row]) -> list[str]:
-    """Variants that were tried, the usual ones first."""
+    """Which of the usual variants were tried."""
     tried = {name for row in rows for name in (*row.timed, *row.failures)}
-    return [name for name in _VARIANTS if name in tried] + sorted(tried - set(_VARIANTS))
+    return [name for name in _VARIANTS if name in tried]
 
 
 def _time(row: Row, name: str) -> str:

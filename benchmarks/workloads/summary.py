@@ -8,6 +8,7 @@ import statistics
 from typing import Any
 
 _LARGE_COPY_BYTES = 1 << 20
+_USUAL = {"eager", "default", "reduce-overhead", "pygraph"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Timed:
 @dataclasses.dataclass(frozen=True)
 class Row:
     """One workload. ``failures`` says in words why a variant has no time, or that its answer is
-    wrong.
+    wrong. ``parts`` are the times of the last run in which variants had a part switched off, with
+    the ``remark`` that was put into it by hand; ``runs`` those of all runs that count, in order.
     """
 
     name: str
@@ -35,7 +37,9 @@ class Row:
     errors: dict[str, dict[str, Any]]
     failures: dict[str, str]
     regions: list[dict[str, Any]]
-    runs: int
+    parts: dict[str, Timed]
+    remark: str
+    runs: list[dict[str, Timed]]
     repeat_change: float | None
 
     def ratio(self, slow: str, fast: str) -> float | None:
@@ -102,21 +106,32 @@ def rows(content: dict[str, Any]) -> list[Row]:
 
 def _row(name: str, part: dict[str, Any]) -> Row:
     runs = [run for run in part["timings"] if run.get("timed") and not run.get("disturbed")]
-    runs.sort(key=lambda run: len(run["timed"]))
-    best = runs[-1] if runs else {}
-    timed = {variant: _timed(figures) for variant, figures in best.get("timed", {}).items()}
+    best = max(reversed(runs), key=_completeness, default={})
+    partial = [run for run in runs if set(run["timed"]) - _USUAL]
     return Row(
         name=name,
         about=part["about"],
-        timed=timed,
+        timed=_times(best),
         profiles=best.get("profiles", {}),
         probes=part["probes"],
         errors=best.get("checked", {}),
         failures=_failures(part, best),
         regions=best.get("regions", []),
-        runs=len(runs),
+        parts=_times(partial[-1]) if partial else {},
+        remark=partial[-1].get("remark", "") if partial else "",
+        runs=[_times(run) for run in runs],
         repeat_change=_repeat_change(runs),
     )
+
+
+def _completeness(run: dict[str, Any]) -> tuple[int, int]:
+    """The run with the most of the usual variants is shown, and of such, one without others."""
+    timed = set(run["timed"])
+    return len(timed & _USUAL), -len(timed - _USUAL)
+
+
+def _times(run: dict[str, Any]) -> dict[str, Timed]:
+    return {variant: _timed(figures) for variant, figures in run.get("timed", {}).items()}
 
 
 def _timed(figures: dict[str, Any]) -> Timed:

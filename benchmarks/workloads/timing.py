@@ -104,22 +104,49 @@ def time_rounds(prepared: Prepared, plan: Plan, note: Note) -> dict[str, Any]:
     """Milliseconds a call for each variant and round, as lists in the order of the rounds.
 
     ``ms`` is from the first call to the end of all device work, ``host_ms`` until the last call
-    returned. The order of variants turns by one from round to round. Inputs are new on every call
-    until the pool of ``input_sets`` is used up.
+    returned. The order of variants turns by one from round to round; each order comes once before
+    any counts, because variants share torch's cache of device memory, which has to grow until it
+    holds what each of them needs after each other. ``device_allocations`` and ``device_frees`` are
+    those of the rounds that count: there should be none. Inputs are new on every call until the
+    pool of ``input_sets`` is used up.
     """
     counts = {live.variant.name: _calls(live, prepared.batches, plan) for live in prepared.live}
     result: dict[str, Any] = {
-        name: {"calls_a_round": count, "ms": [], "host_ms": []} for name, count in counts.items()
+        name: {"calls_a_round": count, "ms": [], "host_ms": [], **_no_allocations(prepared)}
+        for name, count in counts.items()
     }
-    for turn in range(plan.rounds):
-        shift = turn % max(1, len(prepared.live))
+    orders = len(prepared.live)
+    for turn in range(-orders, plan.rounds):
+        shift = turn % max(1, orders)
         for live in prepared.live[shift:] + prepared.live[:shift]:
             name = live.variant.name
             note(f"timing {name}")
+            before = _allocations(live.device)
             total, host = _round(live, prepared.batches, counts[name])
+            if turn < 0:
+                continue
             result[name]["ms"].append(total)
             result[name]["host_ms"].append(host)
+            for key, value in _allocations(live.device).items():
+                result[name][key] += value - before[key]
     return result
+
+
+_COUNTED = {"device_allocations": "num_device_alloc", "device_frees": "num_device_free"}
+
+
+def _allocations(device: torch.device) -> dict[str, int]:
+    """Memory that torch has taken from the driver and given back so far, in pieces; nothing on the
+    CPU.
+    """
+    if device.type != "cuda":
+        return {}
+    known = torch.cuda.memory_stats(device)
+    return {name: known.get(key, 0) for name, key in _COUNTED.items()}
+
+
+def _no_allocations(prepared: Prepared) -> dict[str, int]:
+    return dict.fromkeys(_allocations(prepared.live[0].device), 0)
 
 
 def _round(live: running.Running, batches: list[Batch], calls: int) -> tuple[float, float]:

@@ -111,8 +111,26 @@ def test_a_second_run_gives_the_change_of_the_ratio() -> None:
     second["timed"]["reduce-overhead"] = _timed(2.1, 2.1, 2.1)
     content["workloads"]["good"]["timings"].append(second)
     row = summary.rows(content)[0]
-    assert row.runs == 2
+    assert len(row.runs) == 2
     assert row.repeat_change == pytest.approx(0.05)
+    text = report.document(content, "results.json", [])
+    again = text[text.index("## Run again") :].split("\n## ")[0]
+    assert "| `good` | 2.000x | 1.905x | -4.8 % | 1.00 | 1.00 | 1.05 | host | host |" in again
+
+
+def test_a_run_with_parts_switched_off_is_shown_apart() -> None:
+    content = _content()
+    timings = content["workloads"]["good"]["timings"]
+    usual = timings[0]["timed"]
+    usual["pygraph"] = _timed(1, 1, 1)
+    apart = {**usual, "pygraph": _timed(1.5, 1.5, 1.5), "pygraph-always": _timed(5, 5, 5)}
+    timings.append({**timings[0], "timed": apart})
+    row = summary.rows(content)[0]
+    assert row.timed["pygraph"].ms == 1
+    assert row.parts["pygraph"].ms == 1.5
+    text = report.document(content, "file.json", [])
+    part = text[text.index("## What each part contributes") :].split("\n## ")[0]
+    assert "| `good` | 4.000 ±0% | 2.000 ±0% | 1.500 ±0% | 5.000 ±0% | - |" in part
 
 
 def test_the_document_names_what_failed_and_what_did_not_run() -> None:
@@ -129,7 +147,6 @@ def test_losses_and_gains_are_told_apart_with_where_their_time_goes() -> None:
     good = content["workloads"]["good"]
     good["about"]["traits"] = ["large copies"]
     good["timings"][0]["timed"]["pygraph"] = _timed(2.5, 2.5, 2.5)
-    good["timings"][0]["timed"]["pygraph-always"] = _timed(5, 5, 5)
     good["timings"][0]["regions"] = [
         {"state": "serving", "reason": ""},
         {"state": "ordinary", "reason": "it is a | reason"},
@@ -140,7 +157,6 @@ def test_losses_and_gains_are_told_apart_with_where_their_time_goes() -> None:
     assert "0.80x | 1024.0 MiB | 1 serving, 1 ordinary; it is a / reason |" in below
     assert "### The best" not in text
     assert "of those with copies, mutation or CPU tensors | 0.800x (1 workloads)" in text
-    assert "5.000 ±0% (2.00x)" in text[text.index("## What each part contributes") :]
 
 
 def test_a_disturbed_run_counts_nowhere_but_is_shown() -> None:
