@@ -17,6 +17,7 @@ from typing import NamedTuple
 from pygraph_lint.fixes.imports import use_module
 from pygraph_lint.fixes.names import own_nodes, parents
 from pygraph_lint.fixes.number_kinds import NUMBERS, OTHER, ROUNDED, WHOLE, Kinds, View, joined
+from pygraph_lint.fixes.number_setters import may_go, only_for, written_out
 from pygraph_lint.fixes.number_uses import Uses
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import FUNCTIONS
@@ -363,15 +364,51 @@ class _Held:
             first, last = source.span(call.args[1])
             proposal.replace(start, first, f"self.{name} = ")
             proposal.replace(last, end, "")
+        gone = self._take_branches()
         for statement, target, value in self._setters:
+            if statement in gone:
+                continue
             start, end = source.span(statement)
             first, last = source.span(value)
             proposal.replace(start, first, f"{source.segment(target)} = ")
             proposal.replace(last, end, "")
-        for wrap in self._wraps:
+        for wrap in self._wraps - gone:
             self._unwrap(wrap, wrap.args[0])
         for scope in self._scopes:
             self._in_python(scope)
+
+    def _take_branches(self) -> set[ast.AST]:
+        """Take out branches that only fill the buffers with what the constructor put there;
+        returns all that goes.
+        """
+        source = self._proposal.source
+        again: set[ast.stmt] = {
+            statement for statement, *values in self._setters if self._same(*values)
+        }
+        name = self._owner.name
+        bases = {name, *map(ast.unparse, self._owner.bases), "nn.Module", "object"}
+        gone: set[ast.AST] = set()
+        for branch in {self._above[statement] for statement in again}:
+            function = self._function(branch)
+            if not isinstance(branch, ast.If) or function is None:
+                continue
+            if only_for(branch, again, function) and may_go(branch, self._above, name, bases):
+                last = branch.body[-1].end_lineno or branch.lineno
+                start, end = source.line_start(branch.lineno), source.line_start(last + 1)
+                self._proposal.replace(start, end, "")
+                gone |= {node for part in branch.body for node in ast.walk(part)}
+        return gone
+
+    def _same(self, target: ast.expr, value: ast.expr) -> bool:
+        """Whether a value that a buffer is filled with is the one that the constructor gave it."""
+        scopes = {scope.function: scope for scope in self._scopes}
+        inside = self._function(value)
+        made = self.buffers.get(target.attr) if isinstance(target, ast.Attribute) else None
+        if inside is None or made is None or not isinstance(target, ast.Attribute):
+            return False
+        first = written_out(scopes[self._constructor].after, made.args[1], "self")
+        second = written_out(scopes[inside].after, value, ast.unparse(target.value))
+        return first is not None and first == second
 
     def _unwrap(self, outer: ast.AST, inner: ast.expr) -> None:
         """Leave of a call only its argument."""

@@ -75,7 +75,7 @@ class Kinds:
         assert isinstance(self._function, FUNCTIONS)
         own = set(own_nodes(self._function))
         return any(
-            read not in own or (self._binding(read) is None and self.of(read) == OTHER)
+            read not in own or (self.binding(read) is None and self.of(read) == OTHER)
             for read in loads(self._function, name)
         )
 
@@ -142,12 +142,12 @@ class Kinds:
         return {int: WHOLE, float: REAL}.get(type(node.value), OTHER)
 
     def _name(self, node: ast.Name) -> str | None:
-        bound = self._binding(node)
+        bound = self.binding(node)
         if isinstance(bound, ast.expr):
             return self.of(bound)
         return self._locals.get(node.id, OTHER) if bound is None else self._parameters[node.id]
 
-    def _binding(self, node: ast.Name) -> ast.expr | ast.arg | None:
+    def binding(self, node: ast.Name) -> ast.expr | ast.arg | None:
         """The value, or the parameter, that a read certainly sees; None if it may see several."""
         child: ast.AST = node
         while child is not self._function:

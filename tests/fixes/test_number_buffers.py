@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.fixes.equivalence import assert_same, breaks, compiled, module_of, run
 from tests.fixes.strategies import FEW
-from tests.fixes.support import decline, expect, marked
+from tests.fixes.support import decline, expect, marked, offer
 
 BEFORE = """
     import torch
@@ -176,6 +176,73 @@ def test_functions_that_fill_the_buffers_set_the_numbers() -> None:
     model.total = model.size = 0
     module.reset(model)
     assert (model.size, model.stride, model.total) == (4, 2, 2)
+
+
+BRANCHES = """
+
+    def reset(self, module):
+        if isinstance(module, nn.Linear):
+            module.bias.zero_()
+        elif isinstance(module, Padded):
+            # as in the constructor
+            dilation = module.conv.dilation[0]
+            size = (module.conv.kernel_size[0] - 1) * dilation + 1
+            stride = torch.tensor(module.conv.stride[0])
+            init.constant_(module.size, size)
+            init.copy_(module.stride, stride)
+            init.copy_(module.total, size - stride)
+        elif isinstance(module, (nn.Conv1d, nn.Conv2d)):
+            module.reset()
+    """
+
+
+def _reset(old: str = "", new: str = "") -> tuple[str, str]:
+    """A function that fills the buffers as the constructor does, or nearly so, before and after."""
+    head = textwrap.dedent(BEFORE).replace(
+        "from torch import nn", "from torch import nn\nfrom torch.nn import init"
+    )
+    head = head.replace("((size - 1)", "((self.conv.kernel_size[0] - 1)")
+    given = textwrap.dedent(BRANCHES)
+    assert old in given
+    text = head + given.replace(old, new) if old else head + given
+    _, changed = offer(text, "PG206")
+    assert "self.total = size - stride" in changed
+    return text, changed[changed.index("def reset") :]
+
+
+def test_a_branch_that_fills_them_as_the_constructor_does_goes() -> None:
+    given = textwrap.dedent(BRANCHES).lstrip("\n")
+    start = given.index("    elif isinstance(module, Padded)")
+    end = given.index("    elif isinstance(module, (nn")
+    assert _reset()[1] == given[:start] + given[end:]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("dilation + 1\n", "dilation\n"),
+        ("module.conv.kernel_size", "self.conv.kernel_size"),
+        ("module.conv.stride[0]", "module.conv.stride[-1]"),
+        ("size - stride)", "stride - size)"),
+        (
+            "    elif isinstance(module, (nn",
+            "    else:\n        pass\n    if isinstance(module, (nn",
+        ),
+        ("(nn.Conv1d, nn.Conv2d)", "(nn.Conv1d, nn.Module)"),
+        ("isinstance(module, (nn.Conv1d, nn.Conv2d))", "hasattr(module, 'reset')"),
+        ("isinstance(module, (nn.Conv1d", "isinstance(self, (nn.Conv1d"),
+        ("isinstance(module, Padded)", "isinstance(module, (Padded, nn.Conv3d))"),
+        ("isinstance(module, Padded)", "isinstance(module, Padded) and self.fresh"),
+        ("    elif isinstance(module, Padded)", "    if isinstance(module, Padded)"),
+        ("        # as", "        module.conv.reset()\n        # as"),
+        ("module.reset()", "module.reset()\n    print(dilation)"),
+    ],
+)
+def test_other_branches_set_the_numbers(old: str, new: str) -> None:
+    changed = _reset(old, new)[1]
+    assert "        module.total = " in changed
+    assert "init.co" not in changed
+    assert "torch.tensor" not in changed
 
 
 LISTED = """
