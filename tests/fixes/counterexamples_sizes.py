@@ -77,7 +77,97 @@ def _turns(
     return lines(before, *use.format(made).split("\n"), head="x, sizes")
 
 
+def _positions(
+    *,
+    made: str = "torch.arange(count, device=x.device)",
+    use: str = "«torch.arange(pos[0], pos[-1] + 1)»",
+    head: str = "self, pos",
+    call: str = "self.between(pos)",
+    more: str = "",
+    before: str = "",
+) -> str:
+    """Positions whose ends bound a range, and a function that shows it."""
+    body = [
+        "import torch",
+        "",
+        "",
+        "class Model:",
+        "    def ranges(self, x, count: int):",
+        *[f"        {before}"] * bool(before),
+        f"        pos = {made}",
+        f"        return {call}",
+        "",
+        f"    def between({head}):",
+        f"        return {use}",
+        *[f"    {line}" for line in more.split("\n")] * bool(more),
+        "",
+        "",
+        "def forward(x, count):",
+        "    return Model().ranges(x, count)",
+    ]
+    return "\n".join(body) + "\n"
+
+
 CASES = [
+    # host_positions
+    Case(
+        "host_positions",
+        "dtype",
+        "PG407",
+        _positions(made="torch.arange(count, device=x.device).to(x.dtype)"),
+        lambda: (torch.ones(2), 3),
+    ),
+    Case(
+        "host_positions",
+        "callers",
+        "PG407",
+        _positions(),
+    ),
+    Case(
+        "host_positions",
+        "apart",
+        "PG407",
+        _positions(call="self.between(torch.cat([pos, torch.cat([pos, pos])]))"),
+    ),
+    Case(
+        "host_positions",
+        "list",
+        "PG407",
+        _positions().replace("import torch", "import torch\nfrom seen import numbers as list"),
+    ),
+    Case(
+        "host_positions",
+        "steady",
+        "PG407",
+        _positions(
+            made="torch.arange(count, device=device)",
+            before="device = x.device",
+            use="«torch.arange(pos[0], pos[-1] + 1, device=pos.device)»",
+        ).replace(
+            "        return self", "        device = torch.device('meta')\n        return self"
+        ),
+        lambda: (torch.ones(2), 3),
+    ),
+    Case(
+        "host_positions",
+        "room",
+        "PG407",
+        _positions(
+            head="self, pos, device=0",
+            use="«torch.arange(pos[0], pos[-1] + 1, device=pos.device)», device",
+        ),
+    ),
+    Case(
+        "host_positions",
+        "known-device",
+        "PG407",
+        _positions(
+            use="self.among(pos)",
+            more="\ndef among(self, pos):"
+            "\n    return «torch.arange(pos[0], pos[-1] + 1, device=pos.device)»",
+        ),
+        lambda: (torch.ones(2), 3),
+    ),
     # one_read
     Case(
         "one_read",
