@@ -1,7 +1,8 @@
 """What the rewrites of rows grouped by expert cost and gain: a product per expert, against blocks.
 
-The loop splits rows by sizes that it reads from the device and multiplies each part; the blocks are
-what ``grouped_split`` and ``grouped_slices`` write into a file. Times are medians over rounds in
+The loop splits rows by sizes that it reads from the device and multiplies each part; the others are
+what ``grouped_split`` and ``grouped_slices`` write into a file: torch's kernel for groups where it
+can be used, and blocks of one length where it can't. Times are medians over rounds in
 which every variant takes its turn; each is the wall time of several calls that the device has
 finished. ``spread`` is the distance between the quartiles.
 
@@ -55,26 +56,27 @@ def loop(rows: torch.Tensor, weights: torch.Tensor, sizes: torch.Tensor) -> torc
     return torch.cat([torch.matmul(parts[i], weights[i]) for i in range(weights.size(0))], dim=0)
 
 
-def blocks() -> Function:
-    """The function that the rewrites write into a file."""
+def written(kernel: bool) -> Function:
+    """The function that the rewrites write into a file; `kernel`: it may use torch's."""
     module: dict[str, Any] = {"torch": torch}
-    exec(compile(HELPER, "grouped_matmul.py", "exec"), module)
+    text = HELPER if kernel else HELPER.replace('"grouped_mm"', '"none"')
+    exec(compile(text, f"grouped_matmul_{kernel}.py", "exec"), module)
     function: Function = module["grouped_matmul"]
     return function
 
 
 def variants(device: torch.device) -> dict[str, Function]:
     """What takes turns, by name."""
-    grouped = blocks()
     found: dict[str, Function] = {
         "loop": loop,
         "loop, compiled": torch.compile(loop, dynamic=False),
-        "blocks": grouped,
-        "blocks, compiled": torch.compile(grouped, dynamic=False),
     }
-    if device.type == "cuda":
-        compiled = torch.compile(blocks(), dynamic=False, mode="reduce-overhead")
-        found["blocks, CUDA graph"] = compiled
+    for name, kernel in (("blocks", False), ("kernel", True)):
+        found[name] = written(kernel)
+        found[f"{name}, compiled"] = torch.compile(written(kernel), dynamic=False)
+        if device.type == "cuda":
+            graphed = torch.compile(written(kernel), dynamic=False, mode="reduce-overhead")
+            found[f"{name}, CUDA graph"] = graphed
     return found
 
 

@@ -1,5 +1,5 @@
-"""A helper function written into a file: rows of several groups times a matrix for each group, in
-blocks whose number and length follow from shapes alone.
+"""A helper function written into a file: rows of several groups times a matrix for each group, by
+torch's kernel for that or in blocks whose number and length follow from shapes alone.
 """
 
 from __future__ import annotations
@@ -15,15 +15,23 @@ HELPER = '''
 def grouped_matmul(inputs, weights, sizes):
     """Multiply rows that are sorted by group by the weight of their group.
 
-    The rows are laid out in blocks of one length, each of one group and all together at
-    most twice as long as the input, so that no size depends on how many rows a group has.
+    Where torch's own kernel can't, the rows are laid out in blocks of one length, each of one
+    group and all together at most twice as long as the input, so that no size depends on how
+    many rows a group has.
     """
     rows, groups = inputs.size(0), weights.size(0)
+    sizes = sizes.to(inputs.device)
+    row_ends = sizes.cumsum(0)
+    learns = torch.is_grad_enabled() and (inputs.requires_grad or weights.requires_grad)
+    aligned = inputs.size(1) % 8 == weights.size(2) % 8 == 0
+    if inputs.dtype == weights.dtype == torch.bfloat16 and aligned and not learns:
+        if hasattr(torch.nn.functional, "grouped_mm"):
+            ends = row_ends.to(torch.int32)
+            return torch.nn.functional.grouped_mm(inputs.contiguous(), weights, offs=ends)
     length = max(rows // groups, 1)
     count = min(rows // length + groups, rows)
-    sizes = sizes.to(inputs.device)
     blocks = (sizes + length - 1) // length
-    row_ends, block_ends = sizes.cumsum(0), blocks.cumsum(0)
+    block_ends = blocks.cumsum(0)
     row = torch.arange(rows, device=inputs.device)
     group = torch.searchsorted(row_ends, row, right=True)
     place = row + ((block_ends - blocks) * length - (row_ends - sizes))[group]

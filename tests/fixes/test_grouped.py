@@ -190,6 +190,54 @@ def test_slices_compute_the_same(dtype: torch.dtype, sizes: list[int], columns: 
     assert_same(seen, run(new, (rows, weights, torch.tensor(sizes))))
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@FEW
+@given(sizes=st.lists(st.integers(0, 7), min_size=1, max_size=6), seed=st.integers(0, 9))
+def test_torchs_kernel_computes_the_same(transposed: bool, sizes: list[int], seed: int) -> None:
+    torch.manual_seed(seed)
+    helper = module_of(f"import torch\n\n\n{_helper()}").grouped_matmul
+    weights = torch.randn(len(sizes), 16, 8, dtype=torch.bfloat16)
+    if transposed:
+        weights = weights.transpose(1, 2).contiguous().transpose(1, 2)
+    arguments = (torch.randn(sum(sizes), 16, dtype=torch.bfloat16), weights, torch.tensor(sizes))
+    used: list[int] = []
+    kernel = torch.nn.functional.grouped_mm
+
+    def counted(*given: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+        used.append(1)
+        return kernel(*given, offs=offs)
+
+    loop = run(module_of(marked(SLICES)[0]).forward, arguments)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.nn.functional, "grouped_mm", counted)
+        assert_same(loop, run(helper, arguments))
+    assert used
+    assert_same(loop, run(compiled(helper), arguments))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "columns", "learns"),
+    [
+        (torch.float32, 16, False),
+        (torch.bfloat16, 15, False),
+        (torch.bfloat16, 16, True),
+    ],
+)
+def test_torchs_kernel_is_used_only_where_it_can_be(
+    dtype: torch.dtype, columns: int, learns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*given: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+        raise AssertionError
+
+    monkeypatch.setattr(torch.nn.functional, "grouped_mm", never)
+    helper = module_of(f"import torch\n\n\n{_helper()}").grouped_matmul
+    rows = torch.randn(5, columns, dtype=dtype, requires_grad=learns)
+    assert helper(rows, torch.randn(2, columns, 8, dtype=dtype), torch.tensor([2, 3])).shape == (
+        5,
+        8,
+    )
+
+
 def test_no_break_is_left() -> None:
     choice = torch.tensor([3, 1, 1, 0, 3, 3])
     arguments = (torch.ones(6, 5), choice, torch.ones(4, 3, 5))
