@@ -65,6 +65,8 @@ def _bars(figures: dict[str, dict[str, float | None]], title: str, path: Path) -
             position = place + 0.4 - (index + 0.5) * height
             if variant in figures[workload]:
                 _bar(axes, position, height, variant, figures[workload][variant])
+            elif figures[workload]:
+                _note(axes, position, f"{variant} not run")
     axes.axvline(1.0, color="#444444", linewidth=1)
     axes.set_xscale("log", base=2)
     axes.set_yticks(range(len(order)), order, fontsize=8)
@@ -92,12 +94,16 @@ def _bars(figures: dict[str, dict[str, float | None]], title: str, path: Path) -
 
 def _bar(axes: Any, position: float, height: float, variant: str, value: float | None) -> None:
     if value is None:
-        axes.text(1.02, position, f"{variant} failed", fontsize=6.5, va="center", color="#888888")
+        _note(axes, position, f"{variant} failed")
         return
     axes.barh(position, value - 1, height, left=1, color=_COLOURS[variant])
     aligned = {"ha": "left"} if value >= 1 else {"ha": "right"}
     edge = value * (1.01 if value >= 1 else 0.99)
     axes.text(edge, position, f"{value:.2f}", fontsize=6.5, va="center", **aligned)
+
+
+def _note(axes: Any, position: float, text: str) -> None:
+    axes.text(1.02, position, text, fontsize=6.5, va="center", color="#888888")
 
 
 def _ticks(axes: Any, values: list[float]) -> None:
