@@ -11,14 +11,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from pygraph_lint.fixes.names import loads, own_nodes, parents, stores
-from pygraph_lint.fixes.number_kinds import Kinds, View
-from pygraph_lint.fixes.number_uses import Uses
+from pygraph_lint.fixes.names import stores
 from pygraph_lint.fixes.proposal import Declined, Proposal
+from pygraph_lint.fixes.size_uses import Sizes
 from pygraph_lint.fixes.tensors import shown_in
 
 CODES = ("PG407",)
-_EXACT = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 
 
 def propose(proposal: Proposal) -> None:
@@ -28,7 +26,6 @@ def propose(proposal: Proposal) -> None:
     function = proposal.function
     if loop is None or not isinstance(function, ast.FunctionDef) or loop.iter in proposal.path:
         raise Declined
-    above = parents(proposal.source.tree)
     used = {node.id for node in ast.walk(proposal.path[-1]) if isinstance(node, ast.Name)}
     rows = [
         (names, source)
@@ -37,8 +34,7 @@ def propose(proposal: Proposal) -> None:
     ]
     if not rows:
         raise Declined
-    kinds = Kinds(View(proposal.file_names, True, lambda _: False), _path(above, function))
-    sizes = _Sizes(above, function, kinds, Uses(proposal.source.tree, above))
+    sizes = Sizes(proposal, function)
     for names, source in rows:
         inside = [node for part in (*loop.body, *loop.orelse) for node in ast.walk(part)]
         again = any(isinstance(node, ast.Name) and node.id == source.id for node in inside)
@@ -52,14 +48,6 @@ def propose(proposal: Proposal) -> None:
         "what is looped over has to be a tensor, and sums and products of its numbers no longer"
         " wrap in its dtype",
     )
-
-
-def _path(above: dict[ast.AST, ast.AST], node: ast.AST) -> list[ast.AST]:
-    """The way from the module to a node."""
-    path = [node]
-    while path[0] in above:
-        path.insert(0, above[path[0]])
-    return path
 
 
 def _rows(proposal: Proposal, loop: ast.For) -> Iterator[tuple[list[str], ast.Name]]:
@@ -112,45 +100,3 @@ def _is_tensor(proposal: Proposal, function: ast.FunctionDef, source: ast.Name) 
     )
     single = len(stores(function, source.id)) == 1
     return single and (indexed or source.id in passed or shown_in(function, source.id))
-
-
-class _Sizes:
-    """Looks at what a function does with names that hold sizes."""
-
-    def __init__(
-        self,
-        above: dict[ast.AST, ast.AST],
-        function: ast.FunctionDef,
-        kinds: Kinds,
-        uses: Uses,
-    ) -> None:
-        self._above = above
-        self._function = function
-        self._kinds = kinds
-        self._uses = uses
-        self._seen: set[str] = set()
-
-    def only(self, name: str) -> bool:
-        """Whether a name is bound once, and everything computed from it is a size or a bound."""
-        if name in self._seen:
-            return True
-        self._seen.add(name)
-        if len(stores(self._function, name)) != 1:
-            return False
-        return all(self._is_size(read) for read in loads(self._function, name))
-
-    def _is_size(self, node: ast.AST) -> bool:
-        parent = self._above[node]
-        if isinstance(parent, ast.BinOp):
-            return isinstance(parent.op, _EXACT) and self._is_size(parent)
-        if isinstance(parent, ast.UnaryOp):
-            return isinstance(parent.op, ast.USub) and self._is_size(parent)
-        if isinstance(parent, ast.Assign):
-            target = parent.targets[0]
-            if len(parent.targets) > 1 or not isinstance(target, ast.Name):
-                return False
-            return self.only(target.id)
-        if isinstance(parent, ast.IfExp):
-            return False
-        own = node in own_nodes(self._function)
-        return own and self._uses.fits(node, self._kinds, set())

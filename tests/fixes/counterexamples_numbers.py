@@ -39,6 +39,12 @@ def _kept(*body: str, put: str = "n", behind: str = ", persistent=False") -> str
     )
 
 
+def _listed(*body: str, before: str = "pass") -> str:
+    """A list that is made a tensor, and gives the size of a slice."""
+    made = ["if isinstance(n, list):", "    n = torch.tensor(n, dtype=torch.long)"]
+    return lines(before, *made, *body, head="x, n")
+
+
 def _two() -> tuple[torch.Tensor, int]:
     return torch.ones(5), 2
 
@@ -81,6 +87,28 @@ CASES = [
             head="x, rows: torch.Tensor",
         ),
         lambda: (torch.zeros(2), torch.tensor([[16, 17]], dtype=torch.uint8)),
+    ),
+    # kept_list
+    Case(
+        "kept_list",
+        "parameter",
+        "PG407",
+        _listed("return x[: «n[0]»]", before="n = [1.5]"),
+        lambda: (torch.ones(5), [3]),
+    ),
+    Case(
+        "kept_list",
+        "sizes",
+        "PG407",
+        _listed("return x[: «n[0]»] * n"),
+        lambda: (torch.ones(5), [3]),
+    ),
+    Case(
+        "kept_list",
+        "whole",
+        "PG407",
+        _listed("return x[: «n[0]»]"),
+        lambda: (torch.ones(5), [2.5]),
     ),
     # number_buffer
     Case("number_buffer", "not-saved", "PG407", _kept("return x[: «self.n»]", behind=""), _two),
