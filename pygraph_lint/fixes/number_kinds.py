@@ -61,6 +61,7 @@ class Kinds:
         self._parameters: dict[str, str | None] = {
             item.arg: _of_parameter(self._function, item) for item in parameters(self._function)
         }
+        self._unsteady = _unsteady(self._function)
         self._locals = self._of_locals(self._function)
 
     def of(self, node: ast.expr | None) -> str | None:
@@ -152,17 +153,15 @@ class Kinds:
         child: ast.AST = node
         while child is not self._function:
             parent = self._above[child]
+            inner = isinstance(parent, FUNCTIONS) and parent is not self._function
+            if inner or node.id in self._unsteady or _again(parent, node.id):
+                return None
             for block in ("body", "orelse", "finalbody"):
                 statements = getattr(parent, block, None)
                 if isinstance(statements, list) and child in statements:
                     for before in reversed(statements[: statements.index(child)]):
                         if binds(before, node.id):
                             return _plain_value(before, node.id)
-            again = isinstance(parent, (ast.For, ast.AsyncFor, ast.While, ast.Try))
-            if (again and binds(parent, node.id)) or isinstance(parent, ast.comprehension):
-                return None
-            if isinstance(parent, FUNCTIONS) and parent is not self._function:
-                return None
             child = parent
         found = (item for item in parameters(self._function) if item.arg == node.id)  # type: ignore[arg-type]
         return next(found, None)
@@ -245,6 +244,32 @@ def _of_parameter(function: Function, parameter: ast.arg) -> str:
     if kind in ("int", "float"):
         return WHOLE if kind == "int" else REAL
     return TENSOR if shown_in(function, parameter.arg) else OTHER
+
+
+def _again(parent: ast.AST, name: str) -> bool:
+    """Whether a name may have another value in a part of a statement than in front of it: in
+    another turn, behind a statement that raised, in a comprehension of its own.
+    """
+    if isinstance(parent, (ast.For, ast.AsyncFor, ast.While, ast.Try)):
+        return binds(parent, name)
+    turns = getattr(parent, "generators", [])
+    return any(binds(turn, name) for turn in turns)
+
+
+def _unsteady(function: Function) -> set[str]:
+    """Names that something else binds than assignments, loops and parameters."""
+    found: set[str] = set()
+    for node in own_nodes(function):
+        if isinstance(node, ast.NamedExpr):
+            found.add(node.target.id)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            found.update(node.names)
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            parts = ast.walk(node.optional_vars)
+            found.update(part.id for part in parts if isinstance(part, ast.Name))
+        elif isinstance(node, (ast.MatchAs, ast.MatchStar, ast.ExceptHandler)) and node.name:
+            found.add(node.name)
+    return found
 
 
 def _plain_value(statement: ast.stmt, name: str) -> ast.expr | None:

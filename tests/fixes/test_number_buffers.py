@@ -301,6 +301,23 @@ def _changed(old: str, new: str) -> str:
             "y = self.pad",
             "n = []\n        n.append(self.size)\n        return n\n        y = self.pad",
         ),
+        (
+            "y = self.pad",
+            "n = self.size\n        o = [x[:n] + n for n in given]\n        y = self.pad",
+        ),
+        (
+            "y = self.pad",
+            "n = self.size\n        with given as n:\n            x = n * x\n        y = self.pad",
+        ),
+        (
+            "y = self.pad",
+            "n = self.size\n        if n := given:\n            x = x * n\n        y = self.pad",
+        ),
+        ("y = self.pad", "n = self.size\n        o = lambda: n\n        y = self.pad"),
+        (
+            "y = self.pad",
+            "n = self.size\n        for _ in x:\n            o = n + 2\n            n = x\n        y = self.pad",
+        ),
         ("y = self.pad", "n = max(self.size, given)\n        y = n * self.pad"),
         ("paddings: tuple[int, int]", "paddings"),
         ("paddings: tuple[int, int]", "paddings: tuple[int, torch.Tensor]"),
