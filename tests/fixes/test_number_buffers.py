@@ -140,6 +140,29 @@ def test_long_inputs_are_counted_exactly() -> None:
     assert before.extra(x) != after.extra(x)
 
 
+def test_several_roundings_need_one_import() -> None:
+    more = """
+        def whole(self, x) -> torch.Tensor:
+            return torch.floor(x.shape[0] / self.stride).long() - torch.trunc(self.size / 2).long()
+
+        def up(self, x):
+            return x[: self.whole(x)]
+    """
+    _, changed = offer(
+        textwrap.dedent(BEFORE) + textwrap.indent(textwrap.dedent(more), "    "), "PG206"
+    )
+    assert changed.count("import math") == 1
+    assert "def whole(self, x) -> int:" in changed
+    assert "return math.floor(x.shape[0] / self.stride) - math.trunc(self.size / 2)\n" in changed
+
+
+def test_classes_that_are_derived_in_a_circle() -> None:
+    circle = (
+        "\n\nclass A(B):\n    def f(self):\n        return self.total\n\n\nclass B(A):\n    pass\n"
+    )
+    expect(textwrap.dedent(BEFORE) + circle, AFTER + circle, "PG206", "unsafe")
+
+
 SETTER = """
     from torch.nn import init
 
@@ -316,7 +339,7 @@ def _changed(old: str, new: str) -> str:
         ("y = self.pad", "n = self.size\n        o = lambda: n\n        y = self.pad"),
         (
             "y = self.pad",
-            "n = self.size\n        for _ in x:\n            o = n + 2\n            n = x\n        y = self.pad",
+            "n = self.size\n        for n in x:\n            x = n * x\n        y = self.pad",
         ),
         ("y = self.pad", "n = max(self.size, given)\n        y = n * self.pad"),
         ("paddings: tuple[int, int]", "paddings"),
