@@ -88,6 +88,50 @@ CASES = [
         ),
         lambda: (torch.zeros(2), torch.tensor([[16, 17]], dtype=torch.uint8)),
     ),
+    # elements_list
+    Case(
+        "elements_list",
+        "own-line",
+        "PG201",
+        lines(
+            "n = n + 1; k = «n[0].item()» * n[1].item()",
+            "return x * k",
+            head="x, n: torch.Tensor",
+        ),
+        lambda: (torch.ones(2), torch.tensor([2, 3])),
+    ),
+    Case(
+        "elements_list",
+        "only-elements",
+        "PG201",
+        lines(
+            "k = [«n[0].item()», n.add_(1), n[1].item()]",
+            "return x.repeat(k[0], k[2])",
+            head="x, n: torch.Tensor",
+        ),
+        lambda: (torch.ones(2), torch.tensor([2, 3])),
+    ),
+    Case(
+        "elements_list",
+        "always",
+        "PG201",
+        lines(
+            "k = «n[0].item()» * (n[1].item() if len(x) > 1 else 1)",
+            "return x * k",
+            head="x, n: torch.Tensor",
+        ),
+    ),
+    Case(
+        "elements_list",
+        "one-dimension",
+        "PG201",
+        lines(
+            "k = [«n[0].item()», n[1].item()]",
+            "return x.repeat(*k)",
+            head="x, n: torch.Tensor",
+        ),
+        lambda: (torch.ones(2), torch.tensor([[2], [3]])),
+    ),
     # kept_list
     Case(
         "kept_list",
