@@ -12,7 +12,7 @@ TEST_JOBS ?= 2
 .PHONY: demo test test-long test-gpu lint format clean \
 	bench-lint bench-lint-truth bench-fix-models bench-fix-models-old bench-fix-models-tests bench-grouped \
 	bench-rt bench-training bench-placement bench-selection bench-graph-memory memcheck \
-	bench-workloads bench-report
+	bench-workloads bench-breaks bench-report
 
 demo: $(VENV)/.ready
 	$(BIN)/python fixtures/demo.py
@@ -86,6 +86,10 @@ memcheck:
 
 bench-workloads:
 	$(PYTHON) -m benchmarks.workloads $(ARGS)
+
+# Needs the linter too; FOLDER=... is where it works.
+bench-breaks:
+	$(PYTHON) -m benchmarks.workloads.breaks --folder $(FOLDER) $(ARGS)
 
 bench-report:
 	$(PYTHON) -m benchmarks.workloads.report $(ARGS)

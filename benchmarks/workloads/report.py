@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from benchmarks.workloads import pictures, results, summary
 from benchmarks.workloads.summary import Row
 
 _ROOT = Path(__file__).parents[2]
+BREAKS = _ROOT / "benchmarks" / "results" / "workloads_breaks.json"
 _BEST = 5
 # A mode waits for the host when its calls take so much of the time to return.
 _HOST = 0.95
@@ -33,8 +35,13 @@ def table(content: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def document(content: dict[str, Any], source: str, drawn: Sequence[str]) -> str:
-    """The whole of ``docs/benchmarks.md``."""
+def document(
+    content: dict[str, Any],
+    source: str,
+    drawn: Sequence[str],
+    broken: dict[str, Any] | None = None,
+) -> str:
+    """The whole of ``docs/benchmarks.md``; ``broken`` is what :mod:`breaks` measured."""
     rows = [row for row in summary.rows(content) if row.timed or row.failures]
     parts = [
         _introduction(content, source),
@@ -43,6 +50,7 @@ def document(content: dict[str, Any], source: str, drawn: Sequence[str]) -> str:
         "## Means\n\n" + _means(rows),
         *_standing(rows),
         *_parts(rows),
+        *(_breaks(broken) if broken else ()),
         *_again(rows),
         *_disturbed(content),
         "## Where the time goes\n\n" + _shares(rows),
@@ -145,6 +153,32 @@ def _parts(rows: list[Row]) -> list[str]:
     table = _markdown(["workload", *(f"{name}, ms" for name in names)], body)
     remarks = [f"- `{row.name}`: {row.remark}" for row in rows if row.parts and row.remark]
     return ["## What each part contributes\n\n" + "\n".join([note + table, "", *remarks])]
+
+
+def _breaks(broken: dict[str, Any]) -> list[str]:
+    """Graph breaks before and after the linter's fixes."""
+    copies = ("before", "safe", "unsafe")
+    rows = {
+        name: row
+        for name, row in broken["workloads"].items()
+        if any(row[copy]["graph_breaks"] or "error" in row[copy] for copy in copies)
+    }
+    body = []
+    for name, row in rows.items():
+        cells = [str(row[c].get("error") or row[c]["graph_breaks"]) for c in copies]
+        left = ", ".join(row["unsafe"].get("reasons", []))
+        body.append([f"`{name}`", *cells, left])
+    versions = {**broken["environment"]["packages"], **broken["sources"]["safe"]["versions"]}
+    named = ", ".join(
+        f"{n} {versions[n]}" for n in ("torch", *broken["sources"]["safe"]["versions"])
+    )
+    note = (
+        f"Counted by Dynamo on a CPU at tiny size ({named}), from "
+        "`benchmarks/results/workloads_breaks.json` (`make bench-breaks`). Of "
+        f"{len(broken['workloads'])} rows, the others have none.\n\n"
+    )
+    header = ["workload", "as it is", "safe fixes", "unsafe fixes", "what is left"]
+    return ["## Graph breaks before and after fixing\n\n" + note + _markdown(header, body)]
 
 
 def _again(rows: list[Row]) -> list[str]:
@@ -431,11 +465,12 @@ def main(arguments: list[str] | None = None) -> int:
     if options.table:
         print(table(content))
         return 0
+    broken = json.loads(BREAKS.read_text()) if BREAKS.exists() else None
     drawn = pictures.draw(summary.rows(content), options.document.parent / "img")
     source = options.results.resolve()
     shown = source.relative_to(_ROOT) if source.is_relative_to(_ROOT) else source.name
     options.document.parent.mkdir(parents=True, exist_ok=True)
-    options.document.write_text(document(content, str(shown), drawn))
+    options.document.write_text(document(content, str(shown), drawn, broken))
     print(f"wrote {options.document}" + (f" and {', '.join(drawn)}" if drawn else ""))
     if not drawn:
         print("no pictures: matplotlib is not installed")

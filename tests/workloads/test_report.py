@@ -159,6 +159,30 @@ def test_losses_and_gains_are_told_apart_with_where_their_time_goes() -> None:
     assert "of those with copies, mutation or CPU tensors | 0.800x (1 workloads)" in text
 
 
+def test_breaks_before_and_after_fixing() -> None:
+    def copy(breaks: int, *reasons: str) -> dict[str, Any]:
+        return {"graphs": breaks + 1, "graph_breaks": breaks, "reasons": list(reasons)}
+
+    raw = {"graphs": None, "graph_breaks": None, "error": "it raised"}
+    versions = {"versions": {"timm": "1.0"}, "files": 3}
+    broken = {
+        "environment": {"packages": {"torch": "2.13.0", "timm": "1.0", "triton": None}},
+        "sources": {"safe": versions, "unsafe": versions},
+        "workloads": {
+            "good": {name: copy(0) for name in ("before", "safe", "unsafe")},
+            "bad": {"before": copy(5, "a"), "safe": copy(2, "a"), "unsafe": copy(1, "a", "b")},
+            "raises": {"before": copy(0), "safe": copy(0), "unsafe": raw},
+        },
+    }
+    text = report.document(_content(), "file.json", [], broken)
+    part = text[text.index("## Graph breaks before and after") :].split("\n## ")[0]
+    assert "(torch 2.13.0, timm 1.0)" in part
+    assert "| `bad` | 5 | 2 | 1 | a, b |" in part
+    assert "| `raises` | 0 | 0 | it raised |  |" in part
+    assert "`good`" not in part
+    assert "Of 3 rows, the others have none." in part
+
+
 def test_a_disturbed_run_counts_nowhere_but_is_shown() -> None:
     content = _content()
     before = summary.rows(content)
@@ -180,7 +204,9 @@ def test_the_committed_document_is_made_from_the_committed_results() -> None:
     content = results.load(ROOT / "benchmarks" / "results" / "workloads.json")
     drawn = re.findall(r"!\[(.*?)\]", document)
     assert set(drawn) <= {pictures.SPEED, pictures.MEMORY}
-    assert report.document(content, "benchmarks/results/workloads.json", drawn) == document
+    broken = json.loads(report.BREAKS.read_text())
+    made = report.document(content, "benchmarks/results/workloads.json", drawn, broken)
+    assert made == document
     assert all((ROOT / "docs" / "img" / name).exists() for name in drawn)
 
 
