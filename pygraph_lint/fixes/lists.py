@@ -7,6 +7,8 @@ to what it returns.
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
+from typing import NamedTuple
 
 from pygraph_lint.fixes.names import assigned_values, dotted, own_nodes, parameters, parents, stores
 from pygraph_lint.fixes.source import FUNCTIONS
@@ -102,11 +104,7 @@ class Lists:
     def _gives_numbers(self, call: ast.Call, depth: int) -> bool:
         """Whether the functions of this file that a call may mean return lists of numbers."""
         last = (dotted(call.func) or "").rpartition(".")[2]
-        makers = [
-            node
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.FunctionDef) and node.name == last
-        ]
+        makers = _index(self.tree).functions.get(last, [])
         if not makers or depth == 0:
             return False
         if not last.startswith("_"):
@@ -200,11 +198,7 @@ class Lists:
         """One of the values that a private function of this file returns."""
         name = dotted(call.func) if isinstance(call, ast.Call) else None
         last = (name or "").rpartition(".")[2]
-        makers = [
-            node
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.FunctionDef) and node.name == last
-        ]
+        makers = _index(self.tree).functions.get(last, [])
         found: list[tuple[ast.AST, ast.expr]] = []
         for maker in makers:
             for node in own_nodes(maker):
@@ -219,10 +213,7 @@ class Lists:
         """Where a function is called, with the function around; None where it is only named."""
         above = parents(self.tree)
         found: list[tuple[ast.AST, ast.Call | None]] = []
-        for node in ast.walk(self.tree):
-            named = isinstance(node, ast.Attribute) and node.attr == name
-            if not named and not (isinstance(node, ast.Name) and node.id == name):
-                continue
+        for node in _index(self.tree).named.get(name, ()):
             parent = above.get(node)
             call = parent if isinstance(parent, ast.Call) and parent.func is node else None
             caller: ast.AST = node
@@ -230,6 +221,25 @@ class Lists:
                 caller = above[caller]
             found.append((caller, call))
         return found
+
+
+class _Index(NamedTuple):
+    """The functions of a file by their names, and where names and attributes are written."""
+
+    functions: dict[str, list[ast.FunctionDef]]
+    named: dict[str, list[ast.expr]]
+
+
+@lru_cache(maxsize=2)
+def _index(tree: ast.Module) -> _Index:
+    index = _Index({}, {})
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            index.functions.setdefault(node.name, []).append(node)
+        elif isinstance(node, (ast.Attribute, ast.Name)):
+            name = node.attr if isinstance(node, ast.Attribute) else node.id
+            index.named.setdefault(name, []).append(node)
+    return index
 
 
 def _is_none(node: ast.expr) -> bool:
