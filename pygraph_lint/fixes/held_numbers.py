@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
-from pygraph_lint.fixes.names import own_nodes, parents
+from pygraph_lint.fixes.names import FileNames, own_nodes, parents
 from pygraph_lint.fixes.number_kinds import NUMBERS, OTHER, WHOLE, Kinds, View, joined
 from pygraph_lint.fixes.number_uses import Uses
-from pygraph_lint.fixes.proposal import Proposal
-from pygraph_lint.fixes.source import FUNCTIONS
+from pygraph_lint.fixes.source import FUNCTIONS, Source
 
 _SETTERS = frozenset(("copy_", "constant_", "fill_"))
 
@@ -56,11 +56,15 @@ class HeldNumbers:
     """
 
     def __init__(
-        self, proposal: Proposal, owner: ast.ClassDef, constructor: ast.FunctionDef
+        self,
+        source: Source,
+        file_names: FileNames,
+        owner: ast.ClassDef,
+        constructor: ast.FunctionDef,
     ) -> None:
-        self._proposal = proposal
+        self._file_names = file_names
         self.owner = owner
-        self._tree = proposal.source.tree
+        self._tree = source.tree
         self.above = parents(self._tree)
         self.wraps: set[ast.Call] = set()
         self.buffers: dict[str, ast.Call] = {}
@@ -75,7 +79,7 @@ class HeldNumbers:
             self._settle()
             self._uses = Uses(self._tree, self.above)
             self.converted = {scope.function: scope.converted() for scope in self.scopes}
-            self._misused = sorted(self._find_misused(), key=proposal.source.span)
+            self._misused = sorted(self._find_misused(), key=source.span)
 
     # -- what is kept
 
@@ -168,7 +172,7 @@ class HeldNumbers:
         path: list[ast.AST] = [function]
         while path[0] in self.above:
             path.insert(0, self.above[path[0]])
-        names = self._proposal.file_names
+        names = self._file_names
         views = (
             View(names, after, self._held, wraps, self.returned[after]) for after in (False, True)
         )
@@ -308,6 +312,14 @@ class HeldNumbers:
             if not called or node not in inside or ast.unparse(node.value) != "self":
                 return False
         return True
+
+
+@lru_cache(maxsize=4)
+def held_numbers(
+    source: Source, file_names: FileNames, owner: ast.ClassDef, constructor: ast.FunctionDef
+) -> HeldNumbers:
+    """What a class keeps: looked at once for all findings in it."""
+    return HeldNumbers(source, file_names, owner, constructor)
 
 
 def _computed(scope: Scope) -> Iterator[str]:

@@ -12,7 +12,13 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.fixes.held_numbers import HeldNumbers, Scope, converts, registrations
+from pygraph_lint.fixes.held_numbers import (
+    HeldNumbers,
+    Scope,
+    converts,
+    held_numbers,
+    registrations,
+)
 from pygraph_lint.fixes.imports import use_module
 from pygraph_lint.fixes.number_kinds import ROUNDED, WHOLE
 from pygraph_lint.fixes.number_setters import may_go, only_for, written_out
@@ -33,9 +39,9 @@ def propose(proposal: Proposal) -> None:
         ),
         None,
     )
-    if owner is None or constructor is None or not any(registrations(constructor)):
+    if owner is None or constructor is None or not _may_hold(constructor):
         raise Declined
-    held = HeldNumbers(proposal, owner, constructor)
+    held = held_numbers(proposal.source, proposal.file_names, owner, constructor)
     if not held.buffers or not held.concerns(proposal.path[-1], proposal.function):
         raise Declined
     saved = [name for name, call in held.buffers.items() if not _unsaved(call)]
@@ -52,6 +58,17 @@ def propose(proposal: Proposal) -> None:
         " and a division rounds in double precision, not in single",
     )
     _rewrite(proposal, held)
+
+
+def _may_hold(constructor: ast.FunctionDef) -> bool:
+    """Whether a constructor registers buffers, and calls something named ``tensor``: a quick look,
+    since most classes do not.
+    """
+    return any(registrations(constructor)) and any(
+        isinstance(node, ast.Call)
+        and getattr(node.func, "attr", getattr(node.func, "id", "")) == "tensor"
+        for node in ast.walk(constructor)
+    )
 
 
 def _unsaved(call: ast.Call) -> bool:
