@@ -55,7 +55,7 @@ class GraphInfo(NamedTuple):
     """What is known of a whole graph: name and source for the report, inputs that it may write to
     although they are no mutation (a backward reuses saved activations), gradients that come from
     outside, seeds and offsets of attention among its inputs and outputs, what was done about CPU
-    values, and operations that split it.
+    values, operations that split it, and whether a backward belongs to it.
     """
 
     name: str
@@ -66,6 +66,7 @@ class GraphInfo(NamedTuple):
     cuts: tuple[Cut, ...] = ()
     seeds: frozenset[int] = frozenset()
     scalars: Mapping[int, Scalar] = MappingProxyType({})
+    forward: bool = False
 
 
 def torch_version() -> tuple[int, int]:
@@ -252,7 +253,7 @@ def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
     if kwargs.get("is_inference"):
         return GraphInfo(name, source)
     if not kwargs.get("is_backward"):
-        return GraphInfo(f"{name} forward", source, scalars=_scalars(graph))
+        return GraphInfo(f"{name} forward", source, scalars=_scalars(graph), forward=True)
     from torch._inductor.utils import get_donated_idxs
 
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
@@ -311,6 +312,7 @@ def wrap_partitions(
         signature = Signature(
             device=devices[0],
             dynamic=dynamic,
+            forward=graph.forward,
             written=_arguments(inputs, {None, *written}),
             # What one partition has done with, another one may still need.
             donated=_arguments(inputs, graph.donated) if len(maps) == 1 else frozenset(),

@@ -66,6 +66,7 @@ class Partition:
         signature: Signature,
     ) -> None:
         self._signature = signature
+        self.forward = signature.forward
         self._function = function
         self.region = region
         self._options = options

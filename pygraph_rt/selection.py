@@ -279,6 +279,32 @@ def _spread(costs: Sequence[Cost]) -> Spread:
     )
 
 
+# Calls that are left out because the program still compiles then, the fewest that tell, the most
+# that are waited for, and the longest turn that is looked for.
+_COMPILING, _FEWEST_SEEN, _MOST_SEEN, _LONGEST_TURN = 4, 8, 128, 40
+
+
+def turn(runs: Sequence[int], forward_only: bool = False) -> int | None:
+    """How many calls of a loop's first region make one turn of the loop; None: not clear yet.
+
+    runs: how many of the loop's regions ran from each of these calls to the next one. It is the
+    same number again and again, unless a step calls a compiled layer several times and all its
+    backward calls come after the last of these. forward_only: backward regions are to be expected
+    and have not run.
+    """
+    if len(runs) >= _MOST_SEEN:
+        forward_only = False
+    seen = list(runs[_COMPILING:])
+    for n in range(1, _LONGEST_TURN + 1):
+        needed = max(_FEWEST_SEEN, 3 * n)
+        if len(seen) < needed or forward_only:
+            break
+        tail = seen[-needed:]
+        if max(seen) in tail and tail[n:] == tail[:-n]:
+            return n
+    return 1 if len(runs) >= _MOST_SEEN else None
+
+
 # A capture runs the region's code twice and compares it with a third run; the rest of its cost is
 # fixed. 25 to 131 ms were measured for regions of 200 to 500 kernels (2 to 4 ms of host time).
 _FIXED_MS, _TIMES, _MOST_CALLS, _FEWEST_CALLS = 10.0, 10.0, 128, 16

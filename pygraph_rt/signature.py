@@ -12,15 +12,17 @@ from .outputs import Scalar
 class Signature:
     """Sets hold positions among a partition's arguments.
 
-    device: index of its GPU. dynamic: shapes may differ between calls. written: may be written to.
-    donated: so may these (they are among `written`), and nobody reads them after the call.
-    released: nobody else is known to hold these, so that they may be freed in the call. checked:
-    nobody has compared their shape before the call. numbers: may be CPU scalars, with the seed or
-    offset that a forward drew with. scalars: the same for results, by position.
+    device: index of its GPU. dynamic: shapes may differ between calls. forward: whether a backward
+    belongs to it. written: may be written to. donated: so may these (they are among `written`), and
+    nobody reads them after the call. released: nobody else is known to hold these, so that they may
+    be freed in the call. checked: nobody has compared their shape before the call. numbers: may be
+    CPU scalars, with the seed or offset that a forward drew with. scalars: the same for results, by
+    position.
     """
 
     device: int
     dynamic: bool = False
+    forward: bool = False
     written: frozenset[int] = frozenset()
     donated: frozenset[int] = frozenset()
     released: frozenset[int] = frozenset()

@@ -33,7 +33,7 @@ _FOREIGN_CALLS = 64
 # So many calls a block's result is waited for before the other candidate gets its turn: the result
 # may be that it gets none.
 _PATIENCE = 64
-_KEPT_TIMES = 64
+_KEPT_TIMES, _KEPT_RUNS = 64, 256
 _FIRST_LOOK, _LOOK_GROWTH, _LOOKS = 1024, 4, 3
 
 
@@ -59,10 +59,11 @@ class Instruments:
 
 
 class Member(Protocol):
-    """What a group asks of a partition."""
+    """What a group asks of a partition. forward: whether a backward belongs to it."""
 
     region: Region
     key: str
+    forward: bool
 
     def __call__(self, args: list[Any], watched: bool = True) -> Any:
         """Run it."""
@@ -157,6 +158,12 @@ class Group:
         self._inside_total = 0.0
         self._cycles = 0
         self._capturing_since = 0
+        # Calls of the leader that make one turn of the loop: one each, until that is known.
+        self._turn_calls = 1
+        self._since = 0
+        self._ran = 0
+        self._runs: deque[int] = deque(maxlen=_KEPT_RUNS)
+        self._times: deque[int] = deque(maxlen=_KEPT_TIMES)
         self._now = self._measure(PLAIN, _DROPPED)
         self._pending: deque[_Measurement] = deque()
         self._blocks: list[Block] = []
@@ -198,6 +205,7 @@ class Group:
 
     def ran(self, member: Member, inside_ms: float) -> None:
         """Add one call's host time."""
+        self._ran += 1
         self._inside_total += inside_ms
         self._now.ran(inside_ms)
         if self.phase in ("watching", "comparing"):
@@ -213,6 +221,10 @@ class Group:
             self.thread = thread
         self._foreign = 0
         self.last_tick = now
+        self._since += 1
+        if self._since < self._turn_calls:
+            return
+        self._since = 0
         getattr(self, "_" + self.phase)(now)
 
     def _measure(self, candidate: str, drop: int) -> _Measurement:
@@ -224,7 +236,11 @@ class Group:
         self._calls += 1
         if self._calls == 1:
             self._inside_total = 0.0
+            self._ran = 0
             return
+        self._runs.append(self._ran)
+        self._ran = 0
+        self._times.append(now)
         if self._now.entered(now):
             self._pending.append(self._now)
             self._now = self._measure(PLAIN, 0)
@@ -234,13 +250,22 @@ class Group:
             self.period_ms = statistics.median(self._blocks[0].periods_ms)
         calls = self._calls - 1
         if self._blocks and selection.worth_capturing(calls, self._inside_total):
-            if not self._selector.take(self, now):
+            turn = selection.turn(list(self._runs), self._forward_only())
+            if turn is None or not self._selector.take(self, now):
                 return
+            if turn > 1:
+                self._turn_calls = turn
+                self.period_ms = (now - self._times[-1 - turn]) / 1e6
             self._pending.clear()
             self.phase = "capturing"
             self._cycles, self._capturing_since = 0, now
             self._watch(may_capture=True)
             self._use(self._with_graphs(GRAPH))
+
+    def _forward_only(self) -> bool:
+        """Whether some graph's backward is still to come."""
+        found = [[m.forward for m in entry.members()] for entry in self.entries]
+        return any(forward and all(forward) for forward in found)
 
     def _capturing(self, now: int) -> None:
         self._cycles += 1
@@ -421,6 +446,9 @@ class Group:
         self._rivals = (PLAIN, GRAPH)
         self._blocks, self._inside, self._turn = [], {}, 0
         self._inside_total, self._some, self._earlier = 0.0, frozenset(), None
+        self._turn_calls, self._ran = 1, 0
+        self._runs.clear()
+        self._times.clear()
         self._pending.clear()
         self._now = self._measure(PLAIN, _DROPPED)
         self._watch(may_capture=False)

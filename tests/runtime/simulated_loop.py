@@ -82,6 +82,7 @@ class Part:
         graph_gpu: float = 0.98,
         capture_ms: float = 50.0,
         refused: bool = False,
+        forward: bool = False,
         name: str = "graph 0/0 partition 1 of 1",
     ) -> None:
         self.machine = machine
@@ -90,6 +91,7 @@ class Part:
         self.refused = refused
         self.region = Region(name)
         self.key = name
+        self.forward = forward
         self.graphs = self.captured = False
         self.captures = 0
         self.may_capture = True

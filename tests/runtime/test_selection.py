@@ -281,6 +281,41 @@ def test_a_graph_that_is_a_fifth_slower_is_never_kept(ms: float, factor: float, 
     assert choice.winner == PLAIN
 
 
+def layered(layers: int, steps: int, each: int = 1) -> list[int]:
+    """Runs between calls of a compiled layer's first region, in steps that go back through all."""
+    return ([each] * (layers - 1) + [each + each * layers]) * steps
+
+
+@pytest.mark.parametrize("layers", [1, 2, 8, 12, 40])
+@pytest.mark.parametrize("each", [1, 4])
+@pytest.mark.parametrize("missed", [0, 3])
+def test_one_turn_is_a_whole_step(layers: int, each: int, missed: int) -> None:
+    runs = layered(layers, 60, each)[missed:]
+    # The first backward comes in the last gap of the first step.
+    found = [selection.turn(runs[:n], n < layers - missed) for n in range(len(runs))]
+    first = next(n for n, turn in enumerate(found) if turn is not None)
+    assert set(found[first:]) == {layers}
+    assert first <= 8 + max(8, 4 * layers)
+
+
+def test_the_first_step_is_no_turn() -> None:
+    runs = [1] * 30  # of 32 layers; whether a backward follows is known of each graph
+    assert selection.turn(runs) == 1
+    assert selection.turn(runs, forward_only=True) is None
+    assert selection.turn([1] * 200, forward_only=True) == 1  # none came
+
+
+def test_odd_counts_while_the_program_compiles_do_not_matter() -> None:
+    assert selection.turn([1, 5, 2, 0] + [2] * 8) == 1
+
+
+def test_without_any_turn_each_call_is_one() -> None:
+    source = random.Random(0)
+    runs = [source.randrange(1, 9) for _ in range(200)]
+    assert selection.turn(runs[:100]) is None
+    assert selection.turn(runs) == 1
+
+
 def test_capturing_waits_for_its_price() -> None:
     assert not selection.worth_capturing(15, 1e4)
     assert selection.worth_capturing(16, 16 * 2.5)

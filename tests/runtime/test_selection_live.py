@@ -103,6 +103,30 @@ def test_forward_and_backward_of_one_graph_belong_together() -> None:
     assert (forward.choice, backward.choice) == (GRAPH, GRAPH)
 
 
+@pytest.mark.parametrize("layers", [1, 8, 12])
+@pytest.mark.parametrize(("slower", "choice"), [(1.0, GRAPH), (9.0, PLAIN)])
+def test_a_layer_called_many_times_is_judged_by_the_whole_step(
+    layers: int, slower: float, choice: str
+) -> None:
+    """All backward calls come after the last forward: that graphs make these slower on the GPU is
+    seen in no period between two forward calls.
+    """
+    machine = Machine(0.1)
+    forward = Part(machine, name="f", forward=True, **{**HOST_BOUND, "kernels": 100})
+    backward = Part(machine, name="b", **{**HOST_BOUND, "graph_gpu": slower})
+    compiled = entry(selector(machine), forward)
+    for step in range(320):
+        for _ in range(layers):
+            machine.spend(30.0)
+            forward([])
+        if step == 0:
+            compiled.add(backward)
+        for _ in range(layers):
+            backward([])
+        machine.synchronize()
+    assert (forward.choice, backward.choice) == (choice, choice), forward.region.choice_why
+
+
 def test_a_partition_that_costs_host_time_loses_its_graph_and_the_other_keeps_it() -> None:
     machine = Machine(0.05)
     large = Part(machine, name="large", **HOST_BOUND)
