@@ -250,7 +250,7 @@ class Group:
             self.period_ms = statistics.median(self._blocks[0].periods_ms)
         calls = self._calls - 1
         if self._blocks and selection.worth_capturing(calls, self._inside_total):
-            turn = selection.turn(list(self._runs), self._forward_only())
+            turn = self._calls_of_a_turn()
             if turn is None or not self._selector.take(self, now):
                 return
             if turn > 1:
@@ -262,10 +262,13 @@ class Group:
             self._watch(may_capture=True)
             self._use(self._with_graphs(GRAPH))
 
-    def _forward_only(self) -> bool:
-        """Whether some graph's backward is still to come."""
+    def _calls_of_a_turn(self) -> int | None:
+        """How many calls of the leader make one turn of the loop; None: not clear yet."""
         found = [[m.forward for m in entry.members()] for entry in self.entries]
-        return any(forward and all(forward) for forward in found)
+        if not any(any(forward) for forward in found):
+            return 1  # without a backward, all that a call leads to has run by the next one
+        forward_only = any(forward and all(forward) for forward in found)
+        return selection.turn(list(self._runs), forward_only)
 
     def _capturing(self, now: int) -> None:
         self._cycles += 1
