@@ -15,7 +15,7 @@ from benchmarks.workloads.variants import Variant
 Note = Callable[[str], None]
 SETTLING_BLOCK = 64
 SETTLING_CALLS = 640
-SETTLING_S = 20.0
+SETTLING_S = 30.0
 
 
 def measure(
