@@ -41,6 +41,7 @@ def propose(proposal: Proposal) -> None:
     if read is None or not isinstance(function, ast.FunctionDef):
         raise Declined("")
     statement = _made(function, read.id)
+    pieces = _joined(proposal, statement.value)
     body = _block(function, statement)
     proposal.message = "Put the list of sizes together in Python"
     above = parents(function)
@@ -48,7 +49,7 @@ def propose(proposal: Proposal) -> None:
     taken = all(name in _TAKES_SIZES for use in uses for name in use.takers)
     proposal.need("sizes", taken, f"{read.id} is used for more than the sizes of tensors")
     parts = _Parts(proposal, function, body, statement)
-    texts = [parts.text(part) for part in _joined(proposal, statement.value)]
+    texts = [parts.text(part) for part in pieces]
     if None in texts:
         proposal.need("one-unknown", texts.count(None) == 1, "the device knows more than one size")
         views = all(name in _VIEWS for use in uses for name in use.takers)
@@ -75,7 +76,7 @@ def _made(function: ast.FunctionDef, name: str) -> ast.Assign:
     for node in own_nodes(function):
         if isinstance(node, ast.Assign) and node.targets == bindings:
             return node
-    raise Declined(f"{name} is not made in one place")
+    raise Declined("")
 
 
 def _block(function: ast.FunctionDef, statement: ast.stmt) -> list[ast.stmt]:
@@ -92,7 +93,7 @@ def _joined(proposal: Proposal, call: ast.expr) -> list[ast.expr]:
         parts = call.args[0]
         if rest in ([], *_FIRST) and isinstance(parts, (ast.List, ast.Tuple)):
             return parts.elts
-    raise Declined("it is not put together by torch.cat")
+    raise Declined("")
 
 
 def _use(function: ast.FunctionDef, above: dict[ast.AST, ast.AST], read: ast.Name) -> _Use:
