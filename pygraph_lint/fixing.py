@@ -38,9 +38,12 @@ def mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
 
     ``unsafe`` says whether unsafe rewrites are wanted too; None: as each file's settings say. Where
     the rewrites of a file do not all help, half as many are tried the next time, down to single
-    ones: a single one that does not help is not tried again.
+    ones: a single one that does not help is not tried again. Only files that changed are looked at
+    again in each round, and all of them when nothing is left to do: what one file says may matter
+    in another.
     """
     mended = Mended(runner.check(files))
+    complete = True
     refused: Refused = set()
     at_once: dict[Path, int] = {}
     for _ in range(ROUNDS):
@@ -48,12 +51,17 @@ def mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
             path: wanted[: at_once.get(path, len(wanted))]
             for path, wanted in _plan(runner, mended.findings, unsafe, refused).items()
         }
-        if not plan:
+        if not plan and complete:
             break
+        if not plan:
+            mended.findings = runner.check(files)
+            complete = True
+            continue
+        complete = False
         tried = {path: _rewritten(runner.source(path), wanted) for path, wanted in plan.items()}
         old = {path: runner.content(path) for path in plan}
         runner.replace_content({path: data for path, (data, made) in tried.items() if made})
-        found = runner.check(files)
+        found = _looked_at(runner, mended.findings, list(plan))
         failed = [
             path
             for path, (_, made) in tried.items()
@@ -74,14 +82,23 @@ def mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
                 mended.applied += made
         if failed:
             runner.replace_content({path: old[path] for path in failed})
-            found = runner.check(files)
+            found = _looked_at(runner, found, failed)
         mended.findings = found
+    if not complete:
+        mended.findings = runner.check(files)
     laid_out = {path: new for path in mended.after if (new := _laid_out(runner, mended, path))}
     if laid_out:
         mended.after |= laid_out
         runner.replace_content(laid_out)
         mended.findings = runner.check(files)
     return mended
+
+
+def _looked_at(runner: Runner, known: Iterable[Finding], changed: Sequence[Path]) -> list[Finding]:
+    """The findings, with those of the changed files made anew."""
+    names = {str(path) for path in changed}
+    kept = [finding for finding in known if finding.filename not in names]
+    return sorted([*kept, *runner.check(changed)], key=lambda finding: finding.sort_key)
 
 
 def _laid_out(runner: Runner, mended: Mended, path: Path) -> bytes | None:

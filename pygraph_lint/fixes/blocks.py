@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.names import all_nodes
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import Source
 
@@ -55,8 +56,8 @@ def use_grouped_matmul(proposal: Proposal, user: ast.AST) -> str:
     for node in source.tree.body:
         if isinstance(node, ast.FunctionDef) and ast.dump(node) == wanted:
             return NAME
-    used = (node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name))
-    named = (getattr(node, "name", "") for node in ast.walk(source.tree))
+    used = (node.id for node in all_nodes(source.tree) if isinstance(node, ast.Name))
+    named = (getattr(node, "name", "") for node in all_nodes(source.tree))
     if NAME in {*used, *named} or proposal.names.taken(NAME):
         raise Declined(f"the name {NAME} means something else here")
     text = text.replace("    ", source.indent_unit) + "\n\n\n"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from pygraph_lint.fixes.names import dotted, own_nodes, parameters, parents, stores
+from pygraph_lint.fixes.names import all_nodes, dotted, own_nodes, parameters, parents, stores
 from pygraph_lint.fixes.proposal import Declined, Proposal
 
 CODES = ("PG201", "PG202")
@@ -101,7 +101,7 @@ def _kept(proposal: Proposal, attribute: str) -> _Kept:
 def _reads(tree: ast.AST, attribute: str) -> list[ast.Attribute]:
     return [
         node
-        for node in ast.walk(tree)
+        for node in all_nodes(tree)
         if isinstance(node, ast.Attribute) and node.attr == attribute
     ]
 
@@ -155,7 +155,7 @@ def _arguments(tree: ast.Module, kept: _Kept) -> list[ast.expr]:
     names = [item.arg for item in parameters(kept.maker)][1:]
     made = [
         node
-        for node in ast.walk(tree)
+        for node in all_nodes(tree)
         if isinstance(node, ast.Call) and dotted(node.func) == kept.owner.name
     ]
     for owner in tree.body:

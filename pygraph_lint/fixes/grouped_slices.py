@@ -17,7 +17,15 @@ import copy
 from typing import NamedTuple
 
 from pygraph_lint.fixes.blocks import use_grouped_matmul
-from pygraph_lint.fixes.names import assigned_values, dotted, loads, parameters, parents, stores
+from pygraph_lint.fixes.names import (
+    all_nodes,
+    assigned_values,
+    dotted,
+    loads,
+    parameters,
+    parents,
+    stores,
+)
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import Function
 from pygraph_lint.fixes.statements import line_span, one_line, written
@@ -217,7 +225,7 @@ def _keep_on_device(
     if sizes not in names or parents(proposal.source.tree).get(function) is not proposal.path[0]:
         return
     place = names.index(sizes)
-    for call in ast.walk(proposal.source.tree):
+    for call in all_nodes(proposal.source.tree):
         if not isinstance(call, ast.Call) or dotted(call.func) != function.name:
             continue
         given = call.args[place] if len(call.args) > place else None

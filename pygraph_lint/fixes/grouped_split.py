@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pygraph_lint.fixes.blocks import use_grouped_matmul
-from pygraph_lint.fixes.names import dotted, loads, parameters, parents, pure
+from pygraph_lint.fixes.names import all_nodes, dotted, loads, parameters, parents, pure
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import FUNCTIONS
 from pygraph_lint.fixes.statements import line_span, written
@@ -76,7 +76,7 @@ def propose(proposal: Proposal) -> None:
 
 def _splits(proposal: Proposal, name: str) -> Iterator[Split]:
     """The functions of the file that take sizes of that name and split rows by them."""
-    for function in ast.walk(proposal.source.tree):
+    for function in all_nodes(proposal.source.tree):
         if not isinstance(function, ast.FunctionDef):
             continue
         if name in {item.arg for item in parameters(function)} or function is proposal.function:
@@ -181,7 +181,7 @@ def _only_passed_on(
         for split in splits
         if split.function is not proposal.function
     }
-    for node in ast.walk(proposal.source.tree):
+    for node in all_nodes(proposal.source.tree):
         if isinstance(node, ast.Attribute) and node.attr == name:
             return False
         if not isinstance(node, ast.Name) or node.id != name or isinstance(node.ctx, ast.Store):
@@ -250,12 +250,12 @@ def _calls_of(tree: ast.Module, owner: str) -> Iterator[ast.Call]:
     """The calls in a file of attributes that hold an instance of one of its classes."""
     holders = {
         dotted(node.targets[0])
-        for node in ast.walk(tree)
+        for node in all_nodes(tree)
         if isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Call)
         and dotted(node.value.func) == owner
     }
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Call) and dotted(node.func) in holders - {None}:
             yield node
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from pygraph_lint.fixes.names import FileNames, own_nodes, parents
+from pygraph_lint.fixes.names import FileNames, all_nodes, own_nodes, parents
 from pygraph_lint.fixes.number_kinds import NUMBERS, OTHER, WHOLE, Kinds, View, joined
 from pygraph_lint.fixes.number_uses import Uses
 from pygraph_lint.fixes.source import FUNCTIONS, Source
@@ -116,7 +116,7 @@ class HeldNumbers:
 
     def _find_setters(self) -> Iterator[tuple[ast.Expr, ast.expr, ast.expr]]:
         """Statements like ``init.copy_(module.stride, value)``: they become assignments."""
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             call = node.value if isinstance(node, ast.Expr) else None
             if not isinstance(node, ast.Expr) or not isinstance(call, ast.Call) or call.keywords:
                 continue
@@ -200,7 +200,7 @@ class HeldNumbers:
     def _reads(self) -> list[ast.Attribute]:
         return [
             node
-            for node in ast.walk(self._tree)
+            for node in all_nodes(self._tree)
             if isinstance(node, ast.Attribute)
             and isinstance(node.ctx, ast.Load)
             and self._held(node)
@@ -237,7 +237,7 @@ class HeldNumbers:
             and not isinstance(node.ctx, ast.Load)
             and self._held(node)
             and (node not in numbers or node.attr in self.buffers)
-            for node in ast.walk(self._tree)
+            for node in all_nodes(self._tree)
         )
 
     def by_name(self) -> bool:
@@ -245,7 +245,7 @@ class HeldNumbers:
         known = {call.args[0] for call in self.buffers.values()}
         return any(
             isinstance(node, ast.Constant) and node.value in self._names and node not in known
-            for node in ast.walk(self._tree)
+            for node in all_nodes(self._tree)
         )
 
     def misused(self) -> str | None:
@@ -300,7 +300,7 @@ class HeldNumbers:
     def _only_called(self, function: ast.FunctionDef) -> bool:
         """Whether a method is only called on ``self`` in its class."""
         inside = set(ast.walk(self.owner))
-        for node in ast.walk(self._tree):
+        for node in all_nodes(self._tree):
             quoted = isinstance(node, ast.Constant) and node.value == function.name
             reached = isinstance(node, ast.Attribute) and node.attr == function.name
             if quoted:

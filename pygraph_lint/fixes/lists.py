@@ -10,7 +10,15 @@ import ast
 from functools import lru_cache
 from typing import NamedTuple
 
-from pygraph_lint.fixes.names import assigned_values, dotted, own_nodes, parameters, parents, stores
+from pygraph_lint.fixes.names import (
+    all_nodes,
+    assigned_values,
+    dotted,
+    own_nodes,
+    parameters,
+    parents,
+    stores,
+)
 from pygraph_lint.fixes.source import FUNCTIONS
 
 _DEPTH = 6
@@ -233,7 +241,7 @@ class _Index(NamedTuple):
 @lru_cache(maxsize=2)
 def _index(tree: ast.Module) -> _Index:
     index = _Index({}, {})
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.FunctionDef):
             index.functions.setdefault(node.name, []).append(node)
         elif isinstance(node, (ast.Attribute, ast.Name)):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import loads
+from pygraph_lint.fixes.names import all_nodes, loads
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import FUNCTIONS
 
@@ -61,7 +61,7 @@ def _made(proposal: Proposal, logger: str) -> ast.Assign:
     tree = proposal.source.tree
     bindings = [
         node
-        for node in ast.walk(tree)
+        for node in all_nodes(tree)
         if (isinstance(node, ast.Name) and node.id == logger and not isinstance(node.ctx, ast.Load))
         or (isinstance(node, ast.arg) and node.arg == logger)
         or (isinstance(node, ast.alias) and (node.asname or node.name) == logger)
@@ -110,7 +110,7 @@ def _is_used(proposal: Proposal, name: str) -> bool:
         or bool(loads(tree, name))
         or any(
             isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name
-            for node in ast.walk(tree)
+            for node in all_nodes(tree)
         )
     )
 

@@ -20,14 +20,23 @@ def dotted(node: ast.expr) -> str | None:
     return ".".join([node.id, *reversed(parts)])
 
 
-def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+@lru_cache(maxsize=512)
+def own_nodes(function: ast.AST) -> tuple[ast.AST, ...]:
     """The nodes of a function's body, without those of functions and classes defined in it."""
+    found: list[ast.AST] = []
     stack: list[ast.AST] = list(reversed(list(ast.iter_child_nodes(function))))
     while stack:
         node = stack.pop()
-        yield node
+        found.append(node)
         if not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             stack.extend(reversed(list(ast.iter_child_nodes(node))))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def all_nodes(root: ast.AST) -> tuple[ast.AST, ...]:
+    """``root`` and all nodes below it, kept because many rewrites ask for the same ones."""
+    return tuple(ast.walk(root))
 
 
 def _import_bindings(statement: ast.AST) -> Iterator[tuple[str, str]]:
@@ -156,7 +165,7 @@ def loads(function: ast.AST, name: str) -> list[ast.Name]:
     """Nodes of a function (and of functions inside it) that read a name."""
     return [
         node
-        for node in ast.walk(function)
+        for node in all_nodes(function)
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
 
@@ -164,7 +173,7 @@ def loads(function: ast.AST, name: str) -> list[ast.Name]:
 @lru_cache(maxsize=4)
 def parents(root: ast.AST) -> dict[ast.AST, ast.AST]:
     """Each node's parent, below ``root``."""
-    return {child: node for node in ast.walk(root) for child in ast.iter_child_nodes(node)}
+    return {child: node for node in all_nodes(root) for child in ast.iter_child_nodes(node)}
 
 
 def pure(node: ast.expr) -> bool:

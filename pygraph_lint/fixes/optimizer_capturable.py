@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.fixes.names import dotted
+from pygraph_lint.fixes.names import all_nodes, dotted
 from pygraph_lint.fixes.pieces import with_keywords
 from pygraph_lint.fixes.proposal import Declined, Proposal
 
@@ -26,7 +26,7 @@ def propose(proposal: Proposal) -> None:
         raise Declined("the optimizer that is stepped has no name")
     made = [
         node.value
-        for node in ast.walk(proposal.source.tree)
+        for node in all_nodes(proposal.source.tree)
         if isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Call)
         and any(dotted(target) == name for target in node.targets)

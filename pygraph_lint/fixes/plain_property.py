@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.imports import take_import
-from pygraph_lint.fixes.names import loads
+from pygraph_lint.fixes.names import all_nodes, loads
 from pygraph_lint.fixes.proposal import Declined, Proposal
 
 CODES = ("PG513",)
@@ -68,11 +68,11 @@ def _set(proposal: Proposal, name: str) -> bool:
     """
     owners = [
         owner
-        for owner in ast.walk(proposal.source.tree)
+        for owner in all_nodes(proposal.source.tree)
         if isinstance(owner, ast.ClassDef)
         and (owner in proposal.path or any(getattr(it, "name", "") == name for it in owner.body))
     ]
-    for node in ast.walk(proposal.source.tree):
+    for node in all_nodes(proposal.source.tree):
         if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
             continue
         if node.attr != name:

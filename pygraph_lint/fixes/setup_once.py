@@ -19,7 +19,7 @@ import ast
 from typing import NamedTuple
 
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import dotted, loads, own_nodes
+from pygraph_lint.fixes.names import all_nodes, dotted, loads, own_nodes
 from pygraph_lint.fixes.proposal import Declined, Proposal
 
 CODES = ("PG513", "PG521")
@@ -52,7 +52,7 @@ def propose(proposal: Proposal) -> None:
     proposal.need("host-only", host, "it also computes with torch")
     name = f"_{function.name}"
     tree = proposal.source.tree
-    used = loads(tree, name) or any(getattr(node, "name", "") == name for node in ast.walk(tree))
+    used = loads(tree, name) or any(getattr(node, "name", "") == name for node in all_nodes(tree))
     free = not used and not proposal.names.taken(name)
     proposal.need("free", free, f"the name {name} is used for something else")
     _write(proposal, once, name, everything)
