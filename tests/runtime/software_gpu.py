@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import itertools
 import struct
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -103,21 +104,37 @@ class Generator:
         return struct.pack(LAYOUTS[32 if self.new else 24], *values)
 
 
+class _Capture(threading.local):
+    """A thread's capture. Other threads' work goes on beside it, as in CUDA's thread-local mode."""
+
+    recording: list[tuple[str, list[bytes]]] | None = None
+    pool: Any = None
+
+
 class SoftwareGpu(FakeDriver):
     """Driver, allocator and stream of a machine with one GPU of CPU memory."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.recording: list[tuple[str, list[bytes]]] | None = None
+        self._capture = _Capture()
         self.graphs: dict[int, list[int]] = {}
         self.graph_nodes: dict[int, tuple[str, list[bytes]]] = {}
         self.copied: dict[tuple[int, int], int] = {}
         self.executables: dict[int, list[int]] = {}
         self.memory: list[Any] = []
         self.segments: list[dict[str, Any]] = []
-        self.pool: Pool | None = None
         self.generator = Generator()
         self.stray_pointer: torch.Tensor | None = None
+
+    @property
+    def recording(self) -> list[tuple[str, list[bytes]]] | None:
+        """What this thread has recorded; None while it captures nothing."""
+        return self._capture.recording
+
+    @property
+    def pool(self) -> Pool | None:
+        """Where this thread's capture takes memory from."""
+        return self._capture.pool
 
     # what generated code calls --------------------------------------------------------------
 
@@ -150,12 +167,13 @@ class SoftwareGpu(FakeDriver):
     # graphs ---------------------------------------------------------------------------------
 
     def record(self, run: Callable[[], Any], pool: Any) -> Graph:
-        self.recording, self.pool = [], pool
+        recording: list[tuple[str, list[bytes]]] = []
+        self._capture.recording, self._capture.pool = recording, pool
         self.generator.begin_capture()
         try:
             run()
             made = []
-            for name, recorded in self.recording:
+            for name, recorded in recording:
                 node = self.handle()
                 fields = list(recorded)
                 if self.stray_pointer is not None:
@@ -164,7 +182,7 @@ class SoftwareGpu(FakeDriver):
                 self.sizes[node] = [len(f) for f in fields]
                 made.append(node)
         finally:
-            self.recording = self.pool = None
+            self._capture.recording = self._capture.pool = None
         graph = self.handle()
         self.graphs[graph] = made
         return Graph(self, graph)
