@@ -24,6 +24,13 @@ def marked(text: str) -> tuple[str, list[tuple[int, int]]]:
     return text, spans
 
 
+def edited(text: str, old: str, new: str) -> str:
+    """The source with something in it, which has to be there, written otherwise."""
+    text = textwrap.dedent(text)
+    assert old in text
+    return text.replace(old, new, 1)
+
+
 def finding(text: str, span: tuple[int, int], code: str, kind: str = "", **notes: str) -> Finding:
     """A finding at a place of a text, as the checks would report it."""
     start, end = (_location(text, offset) for offset in span)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pytest
 import torch
 
@@ -12,7 +10,7 @@ from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import Source
 from tests.fixes.equivalence import assert_same, breaks, module_of, run
-from tests.fixes.support import decline, expect, finding, marked
+from tests.fixes.support import decline, edited, expect, finding, marked
 
 BEFORE = """
     import torch
@@ -54,12 +52,6 @@ def test_they_compute_the_same_with_fewer_breaks(shape: list[int]) -> None:
         assert breaks(after, arguments) < breaks(before, arguments)
 
 
-def _changed(old: str, new: str) -> str:
-    text = textwrap.dedent(BEFORE)
-    assert old in text
-    return text.replace(old, new, 1)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
@@ -74,7 +66,7 @@ def _changed(old: str, new: str) -> str:
     ],
 )
 def test_what_is_not_only_copied_stays(old: str, new: str, reason: str) -> None:
-    text = _changed(old, new)
+    text = edited(BEFORE, old, new)
     decline(text, "PG201", "")
     plain, (span,) = marked(text)
     source = Source(plain)
@@ -95,4 +87,4 @@ def test_what_is_not_only_copied_stays(old: str, new: str, reason: str) -> None:
     ],
 )
 def test_other_statements_stay(old: str, new: str) -> None:
-    decline(_changed(old, new), "PG201", "")
+    decline(edited(BEFORE, old, new), "PG201", "")

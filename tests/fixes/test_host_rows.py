@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pytest
 import torch
 from hypothesis import given
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.fixes.equivalence import assert_same, breaks, compiled, module_of, run
 from tests.fixes.strategies import FEW
-from tests.fixes.support import decline, expect, marked
+from tests.fixes.support import decline, edited, expect, marked
 
 PLAIN = """
     import torch
@@ -93,12 +91,6 @@ def test_compiled_as_eager_with_fewer_breaks() -> None:
     assert breaks(after, arguments) < breaks(before, arguments)
 
 
-def _changed(old: str, new: str) -> str:
-    text = textwrap.dedent(PLAIN)
-    assert old in text
-    return text.replace(old, new, 1)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
@@ -117,7 +109,7 @@ def _changed(old: str, new: str) -> str:
     ],
 )
 def test_rows_that_are_used_otherwise_stay(old: str, new: str, reason: str) -> None:
-    decline(_changed(old, new), "PG407", reason)
+    decline(edited(PLAIN, old, new), "PG407", reason)
 
 
 @pytest.mark.parametrize(
@@ -134,4 +126,4 @@ def test_rows_that_are_used_otherwise_stay(old: str, new: str, reason: str) -> N
     ],
 )
 def test_other_loops_are_not_meant(old: str, new: str) -> None:
-    decline(_changed(old, new), "PG407", "")
+    decline(edited(PLAIN, old, new), "PG407", "")

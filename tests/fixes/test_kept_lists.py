@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pytest
 import torch
 
 from tests.fixes.equivalence import assert_same, breaks, compiled, module_of, run
-from tests.fixes.support import decline, expect, marked
+from tests.fixes.support import decline, edited, expect, marked
 
 BEFORE = """
     import torch
@@ -58,12 +56,6 @@ def test_no_break_is_left() -> None:
     assert breaks(after, arguments) == 0
 
 
-def _changed(old: str, new: str) -> str:
-    text = textwrap.dedent(BEFORE)
-    assert old in text
-    return text.replace(old, new, 1)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
@@ -80,7 +72,7 @@ def _changed(old: str, new: str) -> str:
     ],
 )
 def test_lists_that_are_used_otherwise_become_tensors(old: str, new: str, reason: str) -> None:
-    decline(_changed(old, new), "PG407", reason)
+    decline(edited(BEFORE, old, new), "PG407", reason)
 
 
 @pytest.mark.parametrize(
@@ -96,4 +88,4 @@ def test_lists_that_are_used_otherwise_become_tensors(old: str, new: str, reason
     ],
 )
 def test_other_statements_stay(old: str, new: str) -> None:
-    decline(_changed(old, new), "PG407", "")
+    decline(edited(BEFORE, old, new), "PG407", "")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.fixes.equivalence import assert_same, breaks, compiled, module_of, run
 from tests.fixes.strategies import FEW
-from tests.fixes.support import decline, expect, marked, offer
+from tests.fixes.support import decline, edited, expect, marked, offer
 
 BEFORE = """
     import torch
@@ -293,12 +293,6 @@ def test_numbers_may_be_collected_for_a_parameter_of_numbers() -> None:
     )
 
 
-def _changed(old: str, new: str) -> str:
-    text = textwrap.dedent(BEFORE)
-    assert old in text
-    return text.replace(old, new, 1)
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -355,7 +349,7 @@ def _changed(old: str, new: str) -> str:
     ],
 )
 def test_numbers_that_may_be_wanted_as_tensors_stay(old: str, new: str) -> None:
-    decline(_changed(old, new), "PG206", "may be wanted as a tensor")
+    decline(edited(BEFORE, old, new), "PG206", "may be wanted as a tensor")
 
 
 @pytest.mark.parametrize(
@@ -373,7 +367,7 @@ def test_numbers_that_may_be_wanted_as_tensors_stay(old: str, new: str) -> None:
     ],
 )
 def test_other_buffers_stay(old: str, new: str, reason: str) -> None:
-    decline(_changed(old, new), "PG206", reason)
+    decline(edited(BEFORE, old, new), "PG206", reason)
 
 
 @pytest.mark.parametrize(
@@ -384,7 +378,7 @@ def test_other_buffers_stay(old: str, new: str, reason: str) -> None:
     ],
 )
 def test_other_findings_are_not_meant(old: str, new: str) -> None:
-    before = _changed(old, new).replace("self.register", "x.register")
+    before = edited(BEFORE, old, new).replace("self.register", "x.register")
     decline(before, "PG407", "")
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pytest
 import torch
 
 from tests.fixes.equivalence import assert_same, module_of, run
-from tests.fixes.support import decline, expect, marked, offer
+from tests.fixes.support import decline, edited, expect, marked, offer
 
 BEFORE = """
     import torch
@@ -36,7 +34,9 @@ def test_the_rows_are_copied_at_once() -> None:
 
 
 def test_rows_that_are_added_to_a_list() -> None:
-    before = _changed("end, _ = «ends[i].tolist()»  # the end", "k.extend(«ends[i].tolist()»)")
+    before = edited(
+        BEFORE, "end, _ = «ends[i].tolist()»  # the end", "k.extend(«ends[i].tolist()»)"
+    )
     _, changed = offer(before, "PG203")
     assert "k.extend(ends_list[i])" in changed
 
@@ -57,12 +57,6 @@ def test_they_compute_the_same_with_fewer_waits(monkeypatch: pytest.MonkeyPatch)
     assert (count, len(waits) - count) == (1, 2)
 
 
-def _changed(old: str, new: str) -> str:
-    text = textwrap.dedent(BEFORE)
-    assert old in text
-    return text.replace(old, new, 1)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
@@ -75,7 +69,7 @@ def _changed(old: str, new: str) -> str:
     ],
 )
 def test_what_may_change_stays(old: str, new: str, reason: str) -> None:
-    decline(_changed(old, new), "PG203", reason)
+    decline(edited(BEFORE, old, new), "PG203", reason)
 
 
 @pytest.mark.parametrize(
@@ -89,4 +83,4 @@ def test_what_may_change_stays(old: str, new: str, reason: str) -> None:
     ],
 )
 def test_other_loops_stay(old: str, new: str) -> None:
-    decline(_changed(old, new), "PG203", "")
+    decline(edited(BEFORE, old, new), "PG203", "")

@@ -105,3 +105,19 @@ def test_diff_shows_only_what_helps(lint: Lint) -> None:
     shown = lint("--diff", "model.py").out
     assert "+        good1 = x.amax()\n" in shown
     assert "looked at" not in shown
+
+
+def test_what_a_fix_means_in_another_file_is_seen(lint: Lint) -> None:
+    """A function that now returns a tensor makes a branch elsewhere one on a tensor."""
+    function = "def largest(x: torch.Tensor):\n    good0 = x.amax().item()\n    return good0\n"
+    branch = "        none0 = x if largest(x) > 0 else -x\n        return none0\n"
+    lint.write(
+        {
+            "number.py": f"import torch\n\n\n{function}",
+            "user.py": f"from number import largest\n{HEAD}{branch}",
+        }
+    )
+    assert not any("user.py" in line for line in lint(".").lines)
+    result = lint("--fix", ".")
+    assert ".item()" not in lint.read("number.py")
+    assert any("user.py" in line and "PG301" in line for line in result.lines), result.out
