@@ -210,5 +210,4 @@ def _comments(proposal: Proposal, skip: _Skip) -> list[str]:
 
 def _fresh(proposal: Proposal) -> str:
     """A name that means nothing here yet."""
-    names = ("output", "layer_output", *(f"layer_output_{number}" for number in range(2, 99)))
-    return next(name for name in names if not proposal.names.taken(name))
+    return proposal.names.free("layer_output") if proposal.names.taken("output") else "output"

@@ -18,16 +18,16 @@ def grouped_matmul(inputs, weights, sizes):
 
     Where torch's own kernel can't, the rows are laid out in blocks of one length, each of one
     group and all together at most twice as long as the input, so that no size depends on how
-    many rows a group has.
+    many rows a group has. Products of groups without a weight, the last ones, mean nothing.
     """
-    rows, groups = inputs.size(0), weights.size(0)
+    rows, groups, last = inputs.size(0), sizes.size(0), weights.size(0) - 1
     sizes = sizes.to(inputs.device)
     row_ends = sizes.cumsum(0)
     learns = torch.is_grad_enabled() and (inputs.requires_grad or weights.requires_grad)
     aligned = inputs.size(1) % 8 == weights.size(2) % 8 == 0
     if inputs.dtype == weights.dtype == torch.bfloat16 and aligned and not learns:
         if hasattr(torch.nn.functional, "grouped_mm"):
-            ends = row_ends.to(torch.int32)
+            ends = row_ends[: last + 1].to(torch.int32)
             return torch.nn.functional.grouped_mm(inputs.contiguous(), weights, offs=ends)
     length = max(rows // groups, 1)
     count = min(rows // length + groups, rows)
@@ -37,7 +37,7 @@ def grouped_matmul(inputs, weights, sizes):
     group = torch.searchsorted(row_ends, row, right=True)
     place = row + ((block_ends - blocks) * length - (row_ends - sizes))[group]
     block = torch.arange(count, device=inputs.device)
-    owner = torch.searchsorted(block_ends, block, right=True).clamp(max=groups - 1)
+    owner = torch.searchsorted(block_ends, block, right=True).clamp(max=last)
     padded = inputs.new_zeros(count * length, inputs.size(1)).index_copy(0, place, inputs)
     products = torch.bmm(padded.view(count, length, inputs.size(1)), weights[owner])
     return products.flatten(0, 1)[place]

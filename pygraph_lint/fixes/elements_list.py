@@ -12,7 +12,6 @@ import ast
 
 from pygraph_lint.fixes.names import loads, parents
 from pygraph_lint.fixes.proposal import Declined, Proposal
-from pygraph_lint.fixes.row_list import fresh_list
 from pygraph_lint.fixes.statements import written
 from pygraph_lint.fixes.tensors import shown_in
 
@@ -42,7 +41,7 @@ def propose(proposal: Proposal) -> None:
     proposal.safe_if(
         "one-dimension", False, f"{held} has to have one dimension, and all of it is copied"
     )
-    name = fresh_list(proposal, held)
+    name = proposal.names.free(f"{held}_list")
     source = proposal.source
     line = written(proposal, source.indent(statement), [f"{name} = {held}.tolist()"])
     start = source.line_start(statement.lineno)

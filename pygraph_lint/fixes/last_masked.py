@@ -54,7 +54,7 @@ def propose(proposal: Proposal) -> None:
         " does a mask that has not two dimensions",
     )
     torch = use_torch(proposal)
-    last = _fresh(proposal)
+    last = proposal.names.free("last")
     line = f"{last} = {mask}.size(1) - 1 - {mask}.flip(1).int().argmax(1)"
     source = proposal.source
     start = source.line_start(statement.lineno)
@@ -93,9 +93,3 @@ def _rows(function: ast.AST, name: str, shaped: ast.Call) -> str | None:
                 first.add(ast.unparse(target.elts[0]))
                 last.add(ast.unparse(target.elts[2]))
     return sizes[0] if sizes[0] in first and sizes[2] in last else None
-
-
-def _fresh(proposal: Proposal) -> str:
-    """A name that means nothing here yet."""
-    names = ("last", *(f"last_{number}" for number in range(2, 99)))
-    return next(name for name in names if not proposal.names.taken(name))

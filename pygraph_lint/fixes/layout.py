@@ -29,9 +29,9 @@ def wrap(line: str, width: int, unit: str = "    ") -> list[str]:
         return [line]
     if not pairs:
         return _in_parentheses(line, indent, width, unit)
-    pair = pairs[-1]
+    pair = _breaking(line, pairs, width, indent + unit)
     tail = line[pair.close :]
-    if len(tail.rstrip(",:")) > 1:
+    if pair is pairs[-1] and len(tail.rstrip(",:")) > 1:
         return _in_parentheses(line, indent, width, unit)
     head, body = line[: pair.open + 1], line[pair.open + 1 : pair.close].strip()
     if not body:
@@ -45,6 +45,19 @@ def wrap(line: str, width: int, unit: str = "    ") -> list[str]:
         comma = "," if index < len(parts) - 1 or _takes_comma(line, pair) else ""
         lines += wrap(f"{indent}{unit}{part}{comma}", width, unit)
     return [*lines, indent + tail]
+
+
+def _breaking(line: str, pairs: list[_Pair], width: int, margin: str) -> _Pair:
+    """The last pair of brackets, or the one before it where what is in front does not fit:
+    ``long(...)`` in ``long(...).short(...)``.
+    """
+    last = pairs[-1]
+    if last.open < width or len(pairs) < 2:
+        return last
+    other = pairs[-2]
+    inside = len(margin) + other.close - other.open - 1
+    chained = line[other.close + 1 : other.close + 2] == "."
+    return other if chained and other.open < width and inside <= width else last
 
 
 def _in_parentheses(line: str, indent: str, width: int, unit: str) -> list[str]:

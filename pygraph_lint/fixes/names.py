@@ -147,6 +147,11 @@ class Names:
         """Whether a name already means something here."""
         return name in self._hidden or name in self._imported
 
+    def free(self, name: str) -> str:
+        """The name, or with a number behind it, as something that means nothing here yet."""
+        names = (name, *(f"{name}_{number}" for number in range(2, 99)))
+        return next(each for each in names if not self.taken(each))
+
 
 def stores(function: ast.AST, name: str) -> list[ast.AST]:
     """Nodes of a function that bind a name (parameters included), in source order."""

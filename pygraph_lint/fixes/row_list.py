@@ -49,7 +49,7 @@ def propose(proposal: Proposal) -> None:
         " no turn, too",
     )
     proposal.remains = True
-    name = fresh_list(proposal, held.id)
+    name = proposal.names.free(f"{held.id}_list")
     source = proposal.source
     line = written(proposal, source.indent(loop), [f"{name} = {held.id}.tolist()"])
     start = source.line_start(loop.lineno)
@@ -85,9 +85,3 @@ def _is_row(above: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
     """Whether a tensor is indexed there, and not written to."""
     parent = above[node]
     return isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Load)
-
-
-def fresh_list(proposal: Proposal, name: str) -> str:
-    """A free name for the list that is made of a tensor."""
-    names = (f"{name}_list", *(f"{name}_list_{number}" for number in range(2, 99)))
-    return next(each for each in names if not proposal.names.taken(each))

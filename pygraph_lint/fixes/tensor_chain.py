@@ -102,7 +102,7 @@ def _rewrite(
 ) -> None:
     source = proposal.source
     indent = source.indent(node)
-    chosen = _fresh(proposal)
+    chosen = proposal.names.free("chosen")
     lines = [written(proposal, indent, [f"{chosen} = {condition}"])]
     chain = len(others) > 1
     last = node.body[-1]
@@ -140,12 +140,3 @@ def _between(proposal: Proposal, last: ast.stmt, first: ast.stmt) -> list[str]:
     rows = range(last.end_lineno + 1, first.lineno)
     lines = (proposal.source.line(row).strip() for row in rows)
     return [line for line in lines if line.startswith("#")]
-
-
-def _fresh(proposal: Proposal) -> str:
-    """A name that means nothing here yet."""
-    return next(
-        name
-        for name in ("chosen", *(f"chosen_{number}" for number in range(2, 99)))
-        if not proposal.names.taken(name)
-    )

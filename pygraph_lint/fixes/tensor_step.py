@@ -158,7 +158,7 @@ def _rewrite(proposal: Proposal, step: _Step, test: ast.Compare, statics: list[a
     start, end = source.span(test)
     low, high = source.span(read)
     text = source.text[start:low] + source.segment(tensor) + source.text[high:end]
-    chosen = _fresh(proposal, "chosen")
+    chosen = proposal.names.free("chosen")
     head = [f"if {one_line(joined(source, statics, node.test))}:"]
     lines = [f"{chosen} = {one_line(text)}"]
     header = written(proposal, source.indent(node), head) + source.newline
@@ -170,7 +170,7 @@ def _rewrite(proposal: Proposal, step: _Step, test: ast.Compare, statics: list[a
         "comments beside the condition would be lost",
     )
     proposal.replace(source.line_start(node.lineno), opened, header)
-    renamed = {name: _fresh(proposal, f"chosen_{name}") for name in step.kept}
+    renamed = {name: proposal.names.free(f"chosen_{name}") for name in step.kept}
     for statement in node.body:
         for used in ast.walk(statement):
             if isinstance(used, ast.Name) and used.id in renamed:
@@ -203,9 +203,3 @@ def _instead(proposal: Proposal, other: ast.If) -> str:
     start, end = line_span(source, other, other)
     text = source.text[start:end].replace("elif", "if", 1)
     return shifted(text, add=source.indent_unit)
-
-
-def _fresh(proposal: Proposal, name: str) -> str:
-    """A name that means nothing here yet."""
-    names = (name, *(f"{name}_{number}" for number in range(2, 99)))
-    return next(item for item in names if not proposal.names.taken(item))

@@ -15,6 +15,7 @@ import pygraph_lint.fixes
 from tests.fixes import (
     counterexamples,
     counterexamples_capture,
+    counterexamples_groups,
     counterexamples_lengths,
     counterexamples_more,
     counterexamples_numbers,
@@ -31,6 +32,7 @@ CASES = [
     *counterexamples_numbers.CASES,
     *counterexamples_lengths.CASES,
     *counterexamples_sizes.CASES,
+    *counterexamples_groups.CASES,
 ]
 
 
