@@ -163,7 +163,8 @@ def compile_step(module: ModuleType, seen: Seen) -> None:
     except torch._dynamo.exc.TorchDynamoException as error:
         seen.compile_error = seen.fullgraph_error = text_of(error)
         return
-    seen.break_lines, seen.fullgraph_error = list(observed.break_lines), observed.error[:200]
+    seen.break_lines = [*observed.break_lines, *observed.calling_lines]
+    seen.fullgraph_error = observed.error[:200]
 
 
 def healthy() -> bool:

@@ -126,9 +126,21 @@ class Calls(NumpyCalls):
         """A call of a function or class that the project may define."""
         tail = name.rpartition(".")[2]
         self.record_call("function", name, "", node, positional, named)
+        if isinstance(node.func, ast.Name) and not node.args and not node.keywords:
+            self.asks(name, node)
         if name in self.context.class_nodes or (tail[:1].isupper() and not tail.isupper()):
             return Value(v.INSTANCE, cls=name)
         return symbol(Need("return", name, ""), f"{short(name)}() returns a tensor")
+
+    def asks(self, name: str, node: ast.Call) -> None:
+        """A call without arguments: of a function that keeps its answer, perhaps."""
+        keeps = Need("keeps", name, "")
+        for kind, needs in (
+            ("effect.asked-call", (keeps, Need("asked", name, self.context.module))),
+            ("effect.cached-call", (keeps,)),
+        ):
+            about = Value(v.OTHER, needs=needs, why=f"{short(name)} is cached, and ends the graph")
+            self.event(kind, span_of(node), f"{short(name)}()", about)
 
     def pass_on(
         self, function: Value, node: ast.Call, positional: list[Value], named: dict[str, Value]

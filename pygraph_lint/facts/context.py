@@ -11,6 +11,7 @@ from pygraph_lint.facts import ops
 from pygraph_lint.facts import values as v
 from pygraph_lint.facts.algebra import symbol
 from pygraph_lint.facts.annotations import Annotations
+from pygraph_lint.facts.answers import asked_on_import, keeps_answer, last_import
 from pygraph_lint.facts.events import Need
 from pygraph_lint.facts.model import ClassFacts, FunctionFacts, ModuleFacts, Root, Sinks
 from pygraph_lint.facts.names import FunctionNode, Names, imports_of, module_statements
@@ -58,6 +59,8 @@ class ModuleContext(Annotations):
         if has_roots:
             self.interpret_module()
         self.facts.groups = self.groups
+        self.facts.asked = tuple(asked_on_import(self.tree, self.names))
+        self.facts.last_import = last_import(self.tree)
 
     def collect(
         self, body: list[ast.stmt], prefix: str, owner: str
@@ -170,6 +173,7 @@ class ModuleContext(Annotations):
         bound = bool(owner) and "staticmethod" not in marks
         facts = FunctionFacts(name, owner, node.lineno, _parameter_names(node, bound))
         self.decorators(node, facts)
+        facts.keeps_answer = not owner and keeps_answer(node, self.names)
         env = dict(closure or {})
         self_name = ""
         ordered = [*node.args.posonlyargs, *node.args.args]

@@ -26,8 +26,9 @@ class Need(NamedTuple):
     ``kind`` is ``param`` (a parameter is a tensor at some call in a region), ``return`` (a
     project function returns a tensor), ``attr`` (an attribute of a class holds a tensor),
     ``host`` (what a function returns lives on the host), ``module`` (a class is an nn.Module),
-    ``true`` / ``false`` (a predicate can give that); ``owner`` is the qualified name of the
-    function or class, ``name`` the parameter or attribute (empty for ``return``).
+    ``true`` / ``false`` (a predicate can give that), ``keeps`` (a cached function ends the graph),
+    ``asked`` (importing a module calls it); ``owner`` is the qualified name of the function or
+    class, ``name`` the parameter, the attribute or the module (empty for ``return``).
     """
 
     kind: str
@@ -117,6 +118,8 @@ KINDS: dict[str, str] = {
     "effect.parameter-made": "nn.Parameter or a layer constructed in a region",
     "effect.context": "a with statement over torch.device(...) or torch.backends.cudnn.flags(...)",
     "effect.cached-property": "a functools.cached_property of the own class read in a region",
+    "effect.cached-call": "a cached function without parameters called, in which the graph ends",
+    "effect.asked-call": "the same, of one that importing the file calls anyway",
     "effect.lock": "a with statement over a lock that is made elsewhere",
     "effect.module-hook": "a hook registered on a module in a region",
     "effect.rnn": "an nn.RNN, nn.LSTM or nn.GRU called in a region",

@@ -10,6 +10,7 @@ import warnings
 
 from pygraph_lint.errors import SourceError
 from pygraph_lint.facts import capture
+from pygraph_lint.facts.answers import forgotten
 from pygraph_lint.facts.context import ModuleContext
 from pygraph_lint.facts.events import Event, Span
 from pygraph_lint.facts.model import ModuleFacts, Sinks
@@ -29,6 +30,8 @@ def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -
         tree = parse(text)
         context = ModuleContext(tree, path, module, is_package, sinks)
         context.fill("compile" in text or "graph" in text)
+        if "cache_clear" in text:
+            context.facts.forgotten = tuple(forgotten(tree, context.names))
         if capture.mentioned(text):
             context.facts.capture_events = _capture_events(tree, context)
     except (RecursionError, MemoryError):

@@ -8,7 +8,7 @@ import sys
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 
-from pygraph_lint.facts import ops
+from pygraph_lint.facts import answers, ops
 from pygraph_lint.facts import values as v
 from pygraph_lint.facts.events import Need
 from pygraph_lint.facts.model import Call, ClassFacts, FunctionFacts, ModuleFacts
@@ -336,6 +336,10 @@ class Project:
             return self._is_module.get(self.symbol(need.owner) or "", False)
         if need.kind == "host":
             return any(self._returns_from_host(target) for target in self._returning(need.owner))
+        if need.kind == "keeps":
+            return answers.ends_graph(self, need)
+        if need.kind == "asked":
+            return answers.asked_first(self, need)
         first, *steps = need.name.split("|")
         if need.kind == "param":
             return self._parameter_holds(need.owner, first, steps)

@@ -52,6 +52,7 @@ class FunctionFacts:
     returns: Value | None = None
     ends_region: bool = False
     decorators: tuple[str, ...] = ()
+    keeps_answer: bool = False  # cached, and without parameters
 
 
 @dataclass(slots=True)
@@ -86,6 +87,9 @@ class ModuleFacts:
     instances: dict[str, str] = field(
         default_factory=dict
     )  # module-level objects: qualified name to class
+    asked: tuple[str, ...] = ()  # what each import of the file calls without arguments
+    last_import: int = 0  # line
+    forgotten: tuple[str, ...] = ()  # functions whose cache the file clears
 
 
 @dataclass(frozen=True, slots=True)

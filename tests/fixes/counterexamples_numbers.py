@@ -49,6 +49,15 @@ def _two() -> tuple[torch.Tensor, int]:
     return torch.ones(5), 2
 
 
+_ASKED = "effect.asked-call"
+
+
+def _asking(more: str = "", head: str = "x") -> str:
+    """A function that asks another one, which needs no arguments."""
+    imports = f"import torch\nfrom os import getpid\n{more}"
+    return lines("return x * «getpid()»", head=head).replace("import torch\n", imports)
+
+
 CASES = [
     # host_rows
     Case(
@@ -248,5 +257,23 @@ CASES = [
         "free",
         "PG502",
         _logged('logger.warning_once("text")') + "\n\ndef _warning_once(x):\n    return x\n",
+    ),
+    # kept_answer
+    Case("kept_answer", "asked", "PG522", _asking(), kind="effect.cached-call"),
+    Case(
+        "kept_answer",
+        "in-function",
+        "PG522",
+        "from os import getpid\n\nif «getpid()»:\n    import torch\n",
+        kind=_ASKED,
+    ),
+    Case("kept_answer", "free", "PG522", _asking("_GETPID = 3\n"), kind=_ASKED),
+    Case("kept_answer", "seen", "PG522", _asking(head="x, _GETPID"), kind=_ASKED),
+    Case(
+        "kept_answer",
+        "own-line",
+        "PG522",
+        _asking().replace("getpid\n", "getpid; import os\n", 1).replace("import os", "y = 3"),
+        kind=_ASKED,
     ),
 ]

@@ -21,6 +21,9 @@ from tests.rules.examples import arguments, program
 _PLACE = re.compile(r"in user code at (.+):(\d+)")
 _FRAME = re.compile(r'File "(.+)", line (\d+), in ')
 
+#: Rules about a call: the graph ends in the function that is called.
+_CALLING = frozenset({"PG522"})
+
 
 class CountingBackend:
     """Runs graphs as they are and counts them."""
@@ -36,11 +39,18 @@ class CountingBackend:
 
 @dataclass(frozen=True)
 class Observed:
-    """``break_lines`` are 1-based lines of the example; ``error`` is fullgraph's, or empty."""
+    """``break_lines`` are 1-based lines of the example, ``calling_lines`` those that led there;
+    ``error`` is fullgraph's, or empty.
+    """
 
     break_lines: tuple[int, ...]
+    calling_lines: tuple[int, ...]
     graphs: int
     error: str
+
+    def lines_of(self, code: str) -> tuple[int, ...]:
+        """Where the graph ends as a rule reports it: at a line, or in what the line calls."""
+        return self.calling_lines if code in _CALLING else self.break_lines
 
 
 class _Breaks(logging.Handler):
@@ -48,6 +58,7 @@ class _Breaks(logging.Handler):
         super().__init__(logging.DEBUG)
         self.path = path
         self.lines: list[int] = []
+        self.calling: list[int] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Note the innermost line of the example's own file that the report names."""
@@ -58,12 +69,13 @@ class _Breaks(logging.Handler):
         place = _PLACE.search(text)
         if rows:
             self.lines.append(rows[-1])
+            self.calling += rows[:-1]
         elif place is not None and place[1] == self.path:
             self.lines.append(int(place[2]))
 
 
 @contextmanager
-def _graph_breaks(path: str) -> Iterator[list[int]]:
+def _graph_breaks(path: str) -> Iterator[_Breaks]:
     handler = _Breaks(path)
     names = ("torch._dynamo.symbolic_convert", "torch._dynamo.convert_frame")
     loggers = [logging.getLogger(f"{name}.__graph_breaks") for name in names]
@@ -73,7 +85,7 @@ def _graph_breaks(path: str) -> Iterator[list[int]]:
         logger.handlers[:] = [handler]
         logger.propagate = False
     try:
-        yield handler.lines
+        yield handler
     finally:
         for logger, handlers, propagate in kept:
             logger.handlers[:] = handlers
@@ -89,12 +101,13 @@ def observe(module: ModuleType, device: str = "cpu") -> Observed:
         program(module, device)(*arguments(module, device))
         torch._dynamo.reset()
         backend = CountingBackend()
-        with _graph_breaks(path) as lines:
+        with _graph_breaks(path) as seen:
             torch.compile(program(module, device), backend=backend)(*arguments(module, device))
         torch._dynamo.reset()
         error = _fullgraph_error(module, device)
         torch._dynamo.reset()
-    return Observed(tuple(sorted(set(lines))), backend.graphs, error)
+    lines, calling = tuple(sorted(set(seen.lines))), tuple(sorted(set(seen.calling)))
+    return Observed(lines, calling, backend.graphs, error)
 
 
 def _fullgraph_error(module: ModuleType, device: str) -> str:

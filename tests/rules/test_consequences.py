@@ -36,7 +36,7 @@ def test_bad_example(example: examples.Example, tmp_path: Path) -> None:
         assert seen.break_lines == ()
     else:
         own = {row for row, codes in example.marks.items() if example.code in codes}
-        assert own <= set(seen.break_lines)
+        assert own <= set(seen.lines_of(example.code))
     if example.claims["compile"] == "skipped":
         assert seen.graphs == 0
     assert bool(seen.error) == (example.claims["fullgraph"] == "error"), seen.error
