@@ -32,7 +32,7 @@ from .outputs import (
     Undefined,
     direct,
 )
-from .parameters import Block, PatchPlan
+from .parameters import Block, Patch, PatchPlan
 from .philox import OFFSET, SEED, Draw, Generator
 from .stage import Executable, Stage
 from .staging import Part
@@ -57,16 +57,22 @@ class MovingInput(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A `Part` with its stage: (place among the addresses, size) of segments to take; (number,
-    place, size, strides, dtype) of outputs to make; arguments to drop and places of segments to
-    let go of afterwards.
+    """A `Part` with its stage: (size, strides, dtype) of the memory to take, `outputs` of which are
+    outputs and the rest segments, and its `places` among the addresses; arguments to drop and
+    places of segments to let go of afterwards.
     """
 
     stage: Stage
-    chunks: Sequence[tuple[int, tuple[int]]]
-    fresh: Sequence[tuple[int, int | None, Any, Any, torch.dtype]]
+    memory: Sequence[tuple[Sizes, Sizes, torch.dtype]]
+    outputs: int
+    places: slice
     dropped: Sequence[int]
     returned: Sequence[int]
+
+
+def _in_order(parts: Sequence[Part]) -> list[list[Block]]:
+    """What each part takes, outputs first: what stays leaves fewer gaps when it comes first."""
+    return [[*(Block("output", k) for k in part.made), *part.taken] for part in parts]
 
 
 class Platform:
@@ -175,7 +181,9 @@ class Replay:
         self.arguments = len(inputs) + len(scalars)
         self.launches = 0
         self.closed = False
-        groups = plan.by_block()
+        taken = _in_order(parts)
+        groups: dict[Block, tuple[Patch, ...]] = dict.fromkeys(itertools.chain(*taken), ())
+        groups.update(plan.by_block())
         self._addresses = array("Q", [0] * len(groups))
         self._stages = [
             Stage(driver, e, p.nodes, groups, self._addresses, platform.native)
@@ -185,8 +193,8 @@ class Replay:
         self._uncounted = 0
         slots = {block: slot for slot, block in enumerate(groups)}
         self._steps = [
-            self._step(stage, part, chunks, slots)
-            for stage, part in zip(self._stages, parts, strict=True)
+            self._step(stage, part, blocks, chunks, slots)
+            for stage, part, blocks in zip(self._stages, parts, taken, strict=True)
         ]
         self._draw = draw
         self._random = (slots.get(SEED), slots.get(OFFSET))
@@ -195,16 +203,26 @@ class Replay:
         ]
         self._returned = [o for o in outputs.outputs if isinstance(o, Drawn)]
         self._prepare_inputs(inputs, slots)
-        self._prepare_results()
+        self._prepare_results([k for part in parts for k in part.made])
 
     def _step(
-        self, stage: Stage, part: Part, chunks: Mapping[Block, int], slots: Mapping[Block, int]
+        self,
+        stage: Stage,
+        part: Part,
+        taken: Sequence[Block],
+        chunks: Mapping[Block, int],
+        slots: Mapping[Block, int],
     ) -> _Step:
-        made = [(k, self._outputs.storages[k]) for k in part.made]
+        made = [self._outputs.storages[k] for k in part.made]
+        first = slots[taken[0]] if taken else 0
         return _Step(
             stage,
-            [(slots[block], (chunks[block],)) for block in part.taken],
-            [(k, slots.get(Block("output", k)), s.size, s.stride, s.dtype) for k, s in made],
+            [
+                *((s.size, s.stride, s.dtype) for s in made),
+                *(((chunks[block],), (1,), torch.uint8) for block in part.taken),
+            ],
+            len(made),
+            slice(first, first + len(taken)),
             part.dropped,
             [slots[block] for block in part.returned],
         )
@@ -307,23 +325,19 @@ class Replay:
         return results
 
     def _launch(self, args: list[Any], stream: int) -> tuple[list[Any], tuple[int, int]]:
-        """Take memory, and launch: (outputs' memory by storage number, (seed, offset))."""
+        """Take memory, and launch: (outputs' memory in the order of making, (seed, offset))."""
         addresses, allocate = self._addresses, self._allocate
         # Held until what uses it is queued: from then on the memory may be reused in stream order.
         arena: dict[int, torch.Tensor] = {}
-        made: list[Any] = [None] * len(self._outputs.storages)
+        made: list[Any] = []
         drawn: tuple[int, int] | None = None
         begun = False
         try:
-            for stage, chunks, fresh, dropped, returned in self._steps:
-                # What stays comes first: then there are fewer gaps between it later.
-                for number, place, shape, stride, dtype in fresh:
-                    made[number] = tensor = allocate(shape, stride, dtype)
-                    if place is not None:
-                        addresses[place] = tensor.data_ptr()
-                for slot, size in chunks:
-                    arena[slot] = allocate(size, (1,), torch.uint8)
-                    addresses[slot] = arena[slot].data_ptr()
+            for stage, memory, outputs, places, dropped, returned in self._steps:
+                new = [*itertools.starmap(allocate, memory)]
+                addresses[places] = array("Q", [tensor.data_ptr() for tensor in new])
+                made += new[:outputs]
+                arena.update(enumerate(new[outputs:], places.start + outputs))
                 if drawn is None:
                     drawn = self._take(addresses) if self._draw is not None else (0, 0)
                 if code := stage.launch(stream):
@@ -331,6 +345,7 @@ class Replay:
                 begun = True
                 for index in dropped:
                     args[index] = None
+                del new
                 for slot in returned:
                     del arena[slot]
         except (DriverError, torch.OutOfMemoryError):
@@ -366,11 +381,12 @@ class Replay:
         """Count launches and node updates from here on."""
         self.launches, self._uncounted = 0, self._uncounted + self.patched
 
-    def _prepare_results(self) -> None:
-        """Say where each output is in a list of the outputs' memory by storage number, constants,
-        views, CPU scalars and arguments.
+    def _prepare_results(self, order: Sequence[int]) -> None:
+        """Say where each output is in a list of the outputs' memory in the `order` of making,
+        constants, views, CPU scalars and arguments.
         """
         outputs, storages = self._outputs.outputs, len(self._outputs.storages)
+        made = {number: place for place, number in enumerate(order)}
         self._constants = [o.value for o in outputs if isinstance(o, (Fixed, Undefined))]
         # Of memory (0) or of an argument (1): which one, and the view of it.
         self._views: list[tuple[int, int, Sizes, Sizes, int]] = []
@@ -387,12 +403,12 @@ class Replay:
                 places.append(next(drawn))
             elif _is_view(spec):
                 places.append(first_view + len(self._views))
-                index = spec.storage if isinstance(spec, Fresh) else spec.index
+                index = made[spec.storage] if isinstance(spec, Fresh) else spec.index
                 kind = int(isinstance(spec, OfInput))
                 self._views.append((kind, index, spec.size, spec.stride, spec.offset))
             else:
                 places.append(
-                    spec.storage if isinstance(spec, Fresh) else first_argument + spec.index
+                    made[spec.storage] if isinstance(spec, Fresh) else first_argument + spec.index
                 )
         self._pick = _picker(places)
 
