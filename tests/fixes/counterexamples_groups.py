@@ -1,4 +1,4 @@
-"""Preconditions of the rewrite of loops over groups of rows."""
+"""Preconditions of the rewrites of loops over groups of rows, and of what branches register."""
 
 from __future__ import annotations
 
@@ -67,6 +67,43 @@ forward = Experts()
 """
 
 
+def _registered(*body: str, other: str = "pass", result: str = "self.freq") -> str:
+    """A branch that registers a buffer."""
+    arm = "\n".join(f"            {line}" for line in body)
+    return f"""import torch
+
+
+def moved(x):
+    return x.add_(1)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("freq", torch.zeros(3))
+        self.register_buffer("last", torch.zeros(3))
+
+    def forward(self, x):
+        y = x * 0
+        if «x.sum() > 2»:
+{arm}
+        else:
+            {other}
+        return {result}
+
+
+forward = Model()
+""".replace("        else:\n            pass\n", "")
+
+
+def _low() -> tuple[torch.Tensor]:
+    return (torch.zeros(3),)
+
+
+def _high() -> tuple[torch.Tensor]:
+    return (torch.ones(3),)
+
+
 CASES = [
     # grouped_experts
     Case("grouped_experts", "index-once", "PG401", _loop(above="index = index.flip(0)"), _inputs),
@@ -104,5 +141,57 @@ CASES = [
             "        return output", "        return self.layer(output, weight[0])"
         ),
         _inputs,
+    ),
+    # state_branch
+    Case(
+        "state_branch",
+        "locals",
+        "PG301",
+        _registered("y = x + 2", 'self.register_buffer("freq", y)', result="y"),
+        _low,
+    ),
+    Case(
+        "state_branch",
+        "apart",
+        "PG301",
+        _registered(
+            "z = x * 2",
+            'self.register_buffer("freq", z)',
+            other="z = x * 3\n            self.register_buffer('freq', z)",
+        ).replace("'freq'", '"freq"'),
+        _high,
+    ),
+    Case(
+        "state_branch",
+        "once",
+        "PG301",
+        _registered(
+            "z = x * 2",
+            'self.register_buffer("freq", z)',
+            "z = x * 3",
+            'self.register_buffer("last", z)',
+        ),
+        _high,
+    ),
+    Case(
+        "state_branch",
+        "set-once",
+        "PG301",
+        _registered("self.last = x", "z = self.last * 2", 'self.register_buffer("freq", z)'),
+        _high,
+    ),
+    Case(
+        "state_branch",
+        "both-arms",
+        "PG301",
+        _registered('self.register_buffer("freq", x.long())'),
+        _high,
+    ),
+    Case(
+        "state_branch",
+        "called",
+        "PG301",
+        _registered("z = moved(x)", 'self.register_buffer("freq", z)'),
+        _low,
     ),
 ]
