@@ -97,10 +97,11 @@ class Partition:
             return self._watcher.call(self, args)
         replay = self._active
         if replay is not None:
+            if replay.integers:
+                # Shapes that take turns need not be looked up by all that makes a key.
+                replay = self._by_integers.get(replay.pick_integers(args), replay)
             try:
                 results = replay(args)
-                if results is None and replay.integers:
-                    results = self._other_shape(args, replay)
             except (DriverError, torch.OutOfMemoryError) as error:
                 return self._after_failure(error, args, replay)
             if results is not None:
@@ -109,19 +110,6 @@ class Partition:
             self.region.ordinary += 1
             return self._function(args)
         return self._unserved(args)
-
-    def _other_shape(self, args: list[Any], active: Replay) -> Any:
-        """Results of the graph for these integers, or None; shapes that take turns need not be
-        looked up by all that makes a key.
-        """
-        integers = tuple([a for a in args if not isinstance(a, torch.Tensor)])
-        other = self._by_integers.get(integers)
-        if other is None or other is active:
-            return None
-        results = other(args)
-        if results is not None:
-            self._active = other
-        return results
 
     # -- the slow path
 
@@ -174,7 +162,7 @@ class Partition:
             return self._ordinary(args, "declined")
         variant = self._variants.find(key)
         if variant.replay is not None:
-            self._active = variant.replay
+            self._active = self._by_integers[variant.replay.integers] = variant.replay
             try:
                 results = variant.replay(args)
             except (DriverError, torch.OutOfMemoryError) as error:
@@ -424,7 +412,7 @@ class Partition:
 
     @property
     def replay(self) -> Replay | None:
-        """The graph that the last served call used, if any."""
+        """A graph in use, if there is any."""
         return self._active
 
     def close(self) -> None:

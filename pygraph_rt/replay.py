@@ -133,8 +133,8 @@ class Replay:
     refuses, and OutOfMemoryError; after the former the graph must not be used again. When `args`
     is empty then, a part of the work was already launched (see staging.py). `only_stream`, when
     set, is the one stream that the graph may be launched on. `integers` are the values of the
-    arguments that are no tensors, `arguments` how many there are in all; `closed`: the graph's
-    handles are gone.
+    arguments that are no tensors, which `pick_integers` takes out of a call's; `arguments` how many
+    there are in all; `closed`: the graph's handles are gone.
     """
 
     def __init__(
@@ -166,6 +166,7 @@ class Replay:
         self._outputs = outputs = direct(outputs)
         self._scalars = list(scalars)
         self.integers = tuple(value for _, value in scalars)
+        self.pick_integers = _picker([index for index, _ in scalars])
         self._allocate = allocate
         self._shapes = list(shapes)
         self._device = device
