@@ -127,6 +127,7 @@ class Reporter:
                 consequences=dict(rule.consequences),
                 preview=rule.status == "preview",
                 event=event,
+                own=self.project.own.get(facts.module, frozenset()),
             )
 
 

@@ -61,7 +61,9 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem at one place. ``consequences`` is the rule's (see ``catalogue.Rule``)."""
+    """One problem at one place. ``consequences`` is the rule's (see ``catalogue.Rule``); ``own``
+    are the functions and classes of the file that no other file can mean.
+    """
 
     code: str
     name: str
@@ -75,6 +77,7 @@ class Finding:
     preview: bool = False
     event: Event | None = field(default=None, compare=False)
     fix: Fix | None = field(default=None, compare=False)
+    own: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     @property
     def sort_key(self) -> tuple[str, int, int, str]:

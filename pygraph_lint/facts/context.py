@@ -13,6 +13,7 @@ from pygraph_lint.facts.algebra import symbol
 from pygraph_lint.facts.annotations import Annotations
 from pygraph_lint.facts.answers import asked_on_import, keeps_answer, last_import
 from pygraph_lint.facts.events import Need
+from pygraph_lint.facts.exports import exported
 from pygraph_lint.facts.model import ClassFacts, FunctionFacts, ModuleFacts, Root, Sinks
 from pygraph_lint.facts.names import FunctionNode, Names, imports_of, module_statements
 from pygraph_lint.facts.parameters import assigned_names, used_as_tensors
@@ -61,6 +62,7 @@ class ModuleContext(Annotations):
         self.facts.groups = self.groups
         self.facts.asked = tuple(asked_on_import(self.tree, self.names))
         self.facts.last_import = last_import(self.tree)
+        self.facts.exported = exported(self.tree)
 
     def collect(
         self, body: list[ast.stmt], prefix: str, owner: str
@@ -291,7 +293,10 @@ class ModuleContext(Annotations):
 
     def imports(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
         """What an import statement inside a function binds."""
-        return imports_of(node, self.module, self.is_package)
+        for name, target in imports_of(node, self.module, self.is_package):
+            if name != "*":
+                self.facts.inner_imports.add(target)
+            yield name, target
 
     # -- classes
 

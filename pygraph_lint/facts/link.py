@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pygraph_lint.facts import answers, ops
 from pygraph_lint.facts import values as v
 from pygraph_lint.facts.events import Need
+from pygraph_lint.facts.exports import own_names
 from pygraph_lint.facts.model import Call, ClassFacts, FunctionFacts, ModuleFacts
 from pygraph_lint.facts.nodes import short
 from pygraph_lint.facts.values import Value
@@ -35,7 +36,8 @@ class Project:
     """Answers questions that need more than one file.
 
     ``region(function)`` says whether and why a function runs in a compiled or captured region;
-    ``confirmed(need)`` whether something that one file assumes holds in another.
+    ``confirmed(need)`` whether something that one file assumes holds in another; ``own`` has, by
+    module, the functions and classes that no other file can mean.
     """
 
     def __init__(self, modules: Iterable[ModuleFacts]) -> None:
@@ -73,6 +75,7 @@ class Project:
         self._captured: set[str] = set()
         self._callers: dict[str, list[Call]] = defaultdict(list)
         self._spread()
+        self.own = own_names(self.modules.values())
 
     # -- names
 

@@ -90,6 +90,8 @@ class ModuleFacts:
     asked: tuple[str, ...] = ()  # what each import of the file calls without arguments
     last_import: int = 0  # line
     forgotten: tuple[str, ...] = ()  # functions whose cache the file clears
+    exported: tuple[str, ...] | None = None  # __all__, where it is written out
+    inner_imports: set[str] = field(default_factory=set)  # what its functions import
 
 
 @dataclass(frozen=True, slots=True)

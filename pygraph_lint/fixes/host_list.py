@@ -153,7 +153,7 @@ class _Parts:
         body: list[ast.stmt],
         statement: ast.Assign,
     ) -> None:
-        self.lists = Lists(proposal.source.tree)
+        self.lists = Lists(proposal.source.tree, proposal.finding.own)
         self._proposal = proposal
         self._function = function
         self._before = body[: body.index(statement)]

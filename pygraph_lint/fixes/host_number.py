@@ -40,7 +40,7 @@ def _reduced(proposal: Proposal, call: ast.Call) -> None:
     name = (proposal.names.callee(call) or "").rpartition(".")[2]
     plain = len(call.args) == 1 and not call.keywords
     proposal.need("plain", plain, "numpy is asked for more than the one number")
-    lists = Lists(proposal.source.tree)
+    lists = Lists(proposal.source.tree, proposal.finding.own)
     numbers = lists.holds_numbers(proposal.function, call.args[0])
     proposal.need("numbers", numbers, "it is not proven to be a list of single numbers")
     number = _is_converted(proposal, call) or name not in ("sum", "prod")

@@ -80,11 +80,12 @@ class Lists:
     """What is known about the lists of a file.
 
     ``others_may_call`` says whether a parameter of a public function was followed: other files may
-    give it something else.
+    give it something else. ``own`` are the file's functions and classes that no other file means.
     """
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.Module, own: frozenset[str] = frozenset()) -> None:
         self.tree = tree
+        self.own = own
         self.others_may_call = False
 
     def holds_numbers(self, function: ast.AST, node: ast.expr, depth: int = _DEPTH) -> bool:
@@ -115,7 +116,7 @@ class Lists:
         makers = _index(self.tree).functions.get(last, [])
         if not makers or depth == 0:
             return False
-        if not last.startswith("_"):
+        if not all(map(self._is_own, makers)):
             self.others_may_call = True
         return all(self._maker_gives_numbers(maker, depth) for maker in makers)
 
@@ -171,7 +172,7 @@ class Lists:
 
     def _given(self, function: _Plain, name: str) -> list[tuple[ast.AST, ast.expr]] | None:
         """What a function is given for a parameter in this file."""
-        if not function.name.startswith("_"):
+        if not self._is_own(function):
             self.others_may_call = True
         names = [item.arg for item in parameters(function)]
         given: list[tuple[ast.AST, ast.expr]] = []
@@ -216,6 +217,16 @@ class Lists:
                     return None
                 found.append((maker, node.value.elts[position]))
         return found if last.startswith("_") else None
+
+    def _is_own(self, function: _Plain) -> bool:
+        """Whether only this file calls a function: by its name, or by the name it stands in."""
+        if function.name.startswith("_"):
+            return True
+        above = parents(self.tree)
+        outer: ast.AST = function
+        while not isinstance(above.get(outer), (ast.Module, type(None))):
+            outer = above[outer]
+        return getattr(outer, "name", "") in self.own
 
     def _calls(self, name: str) -> list[tuple[ast.AST, ast.Call | None]]:
         """Where a function is called, with the function around; None where it is only named."""

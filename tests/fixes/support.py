@@ -31,7 +31,14 @@ def edited(text: str, old: str, new: str) -> str:
     return text.replace(old, new, 1)
 
 
-def finding(text: str, span: tuple[int, int], code: str, kind: str = "", **notes: str) -> Finding:
+def finding(
+    text: str,
+    span: tuple[int, int],
+    code: str,
+    kind: str = "",
+    own: frozenset[str] = frozenset(),
+    **notes: str,
+) -> Finding:
     """A finding at a place of a text, as the checks would report it."""
     start, end = (_location(text, offset) for offset in span)
     event = Event(
@@ -40,7 +47,7 @@ def finding(text: str, span: tuple[int, int], code: str, kind: str = "", **notes
         subject="",
         notes=tuple(notes.items()),
     )
-    return Finding(code, "", "", "model.py", start, end, event=event)
+    return Finding(code, "", "", "model.py", start, end, event=event, own=own)
 
 
 def _location(text: str, offset: int) -> Location:
@@ -49,11 +56,16 @@ def _location(text: str, offset: int) -> Location:
 
 
 def offer(
-    text: str, code: str, kind: str = "", without: frozenset[str] = frozenset(), **notes: str
+    text: str,
+    code: str,
+    kind: str = "",
+    without: frozenset[str] = frozenset(),
+    own: frozenset[str] = frozenset(),
+    **notes: str,
 ) -> tuple[Fix | None, str]:
     """The fix offered for the marked place, and the text with it applied (unsafe ones too)."""
     plain, spans = marked(text)
-    findings = [finding(plain, span, code, kind, **notes) for span in spans]
+    findings = [finding(plain, span, code, kind, own, **notes) for span in spans]
     found = fix_text(plain, findings, without=without)
     fixes = [fix if fix is None or fix.bolder is None else fix.bolder for fix in found]
     usable = [fix for fix in fixes if fix is not None and fix.applicability != "declined"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.fixes.equivalence import assert_same, breaks, compiled, module_of, run
 from tests.fixes.strategies import FEW
-from tests.fixes.support import decline, expect, marked
+from tests.fixes.support import decline, expect, marked, offer
 
 HEAD = "import math\nimport numpy as np\nimport torch\n\n\n"
 
@@ -185,3 +185,12 @@ def test_an_import_stands_where_the_file_would_have_it(before: str, after: str) 
         after + rest + body.format("math.prod(x.shape)"),
         "PG520",
     )
+
+
+def test_a_public_method_of_a_class_that_is_the_files_own_is_followed_too() -> None:
+    public = PLAN.replace("_rows", "rows_of")
+    for own, safety in ((frozenset({"Model"}), "safe"), (frozenset({"forward"}), "unsafe")):
+        fix, changed = offer(public, "PG520", own=own)
+        assert fix is not None
+        assert fix.applicability == safety
+        assert "sum(counts[: last + 1])), dtype" in changed
