@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,6 +10,7 @@ from pygraph_lint.catalogue import Rule
 from pygraph_lint.facts.events import Event
 from pygraph_lint.facts.link import Project
 from pygraph_lint.facts.model import ModuleFacts, Sinks
+from pygraph_lint.facts.nodes import short
 from pygraph_lint.findings import Finding, Location, Region
 
 
@@ -90,6 +91,7 @@ class Reporter:
             if region is None or (self.options.regions == "compiled" and not region.certain):
                 continue
             self.add(found, facts, function.events, region)
+            self.add(found, facts, self.leaving(function.name), region)
         self.add(found, facts, facts.capture_events, None)
         places = {key[1:] for key in found if not key[0].startswith("PG6")}
         for key, finding in list(found.items()):
@@ -97,6 +99,12 @@ class Reporter:
             if doubled and key[1:] in places:
                 del found[key]
         return sorted(found.values(), key=lambda finding: finding.sort_key)
+
+    def leaving(self, function: str) -> Iterator[Event]:
+        """The calls in a function that leave the region on purpose."""
+        for call, target in self.project.left_by.get(function, ()):
+            why = (f"{short(target)} is under torch.compiler.disable",)
+            yield Event("effect.disabled-call", call.span, short(target), evidence=why)
 
     def add(
         self,

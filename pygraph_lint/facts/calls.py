@@ -43,6 +43,8 @@ class Calls(NumpyCalls):
 
     def ev_call(self, node: ast.Call) -> Value:
         function = node.func
+        if isinstance(function, ast.Call) and self.qualified(function.func) in ops.DISABLERS:
+            self.event("effect.disabled-call", span_of(node), source_of(function))
         name = self.qualified(function)
         if name is not None:
             value = self.call_named(name, node)

@@ -236,6 +236,8 @@ class ModuleContext(Annotations):
                 unknown.append(argument.arg)
             elif value.items and all(item.kinds == v.NUMBER for item in value.items):
                 value = _numbers_or_tensors(name, argument.arg, len(value.items))
+            elif value == v.NUMBER_VALUE and argument.arg not in defaults:
+                value = _number_or_tensor(name, argument.arg)
             default_node = defaults.get(argument.arg)
             if isinstance(default_node, ast.Constant):
                 if default_node.value is None:
@@ -278,6 +280,7 @@ class ModuleContext(Annotations):
                 )
             elif name in ops.REGION_ENDS:
                 facts.ends_region = True
+                facts.disabled = name in ops.DISABLERS
             elif not name.startswith(("torch.", "functools.", "typing.")):
                 names.append(name)
         facts.decorators = tuple(names)
@@ -371,6 +374,12 @@ def _numbers_or_tensors(function: str, parameter: str, count: int) -> Value:
     needs = (Need("param", function, f"{parameter}|{place}") for place in range(count))
     items = (symbol(need, why)._replace(kinds=v.TENSOR | v.NUMBER) for need in needs)
     return Value(v.SEQUENCE, items=tuple(items))
+
+
+def _number_or_tensor(function: str, parameter: str) -> Value:
+    """A parameter annotated ``int``: a number, unless it is asked for a size."""
+    why = f"a caller passes a tensor as `{parameter}`"
+    return v.NUMBER_VALUE._replace(needs=(Need("given", function, parameter),), why=why)
 
 
 def _guessed(

@@ -23,12 +23,13 @@ class Span(NamedTuple):
 class Need(NamedTuple):
     """Something another function or file has to confirm before the event counts.
 
-    ``kind`` is ``param`` (a parameter is a tensor at some call in a region), ``return`` (a
-    project function returns a tensor), ``attr`` (an attribute of a class holds a tensor),
-    ``host`` (what a function returns lives on the host), ``module`` (a class is an nn.Module),
-    ``true`` / ``false`` (a predicate can give that), ``keeps`` (a cached function ends the graph),
-    ``asked`` (importing a module calls it); ``owner`` is the qualified name of the function or
-    class, ``name`` the parameter, the attribute or the module (empty for ``return``).
+    ``kind`` is ``param`` (a parameter is a tensor at some call in a region), ``given`` (it is
+    nothing but a tensor at some call), ``return`` (a project function returns a tensor), ``attr``
+    (an attribute of a class holds a tensor), ``host`` (what a function returns lives on the host),
+    ``module`` (a class is an nn.Module), ``true`` / ``false`` (a predicate can give that),
+    ``keeps`` (a cached function ends the graph), ``asked`` (importing a module calls it); ``owner``
+    is the qualified name of the function or class, ``name`` the parameter, the attribute or the
+    module (empty for ``return``).
     """
 
     kind: str
@@ -120,6 +121,7 @@ KINDS: dict[str, str] = {
     "effect.cached-property": "a functools.cached_property of the own class read in a region",
     "effect.cached-call": "a cached function without parameters called, in which the graph ends",
     "effect.asked-call": "the same, of one that importing the file calls anyway",
+    "effect.disabled-call": "a function that torch.compiler.disable keeps out of the region called",
     "effect.lock": "a with statement over a lock that is made elsewhere",
     "effect.module-hook": "a hook registered on a module in a region",
     "effect.rnn": "an nn.RNN, nn.LSTM or nn.GRU called in a region",

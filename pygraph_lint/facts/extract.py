@@ -78,13 +78,16 @@ def _to_characters(facts: ModuleFacts, text: str) -> None:
         data = encoded.get(line)
         return offset if data is None else len(data[:offset].decode("utf-8", "ignore"))
 
-    def convert(event: Event) -> Event:
-        span = event.span
+    def place(span: Span) -> Span:
         if span.line not in encoded and span.end_line not in encoded:
-            return event
+            return span
         start, end = column(span.line, span.column), column(span.end_line, span.end_column)
-        return event._replace(span=Span(span.line, start, span.end_line, end))
+        return Span(span.line, start, span.end_line, end)
+
+    def convert(event: Event) -> Event:
+        return event._replace(span=place(event.span))
 
     for function in facts.functions.values():
         function.events = [convert(event) for event in function.events]
+        function.calls = [call._replace(span=place(call.span)) for call in function.calls]
     facts.capture_events = [convert(event) for event in facts.capture_events]

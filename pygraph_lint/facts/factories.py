@@ -108,7 +108,8 @@ class Factories(Expressions):
         """A size given as a tensor has to be read on the host."""
         for value in sizes:
             for part in (value, *(value.items or ())):
-                if part.is_tensor and (part.needs or not part.kinds & v.UNKNOWN):
+                said = part.kinds == v.NUMBER and part.needs and part.const is None
+                if said or (part.is_tensor and (part.needs or not part.kinds & v.UNKNOWN)):
                     self.event("shape.from-value", span_of(node), spelled, part)
                     return
 

@@ -108,8 +108,8 @@ class Frame:
         """Record an edge of the call graph."""
         if self.quiet:
             return
-        line, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
-        key = (how, target, name, line, column)
+        span = span_of(node)
+        key = (how, target, name, span.line, span.column)
         arguments = tuple(as_argument(value) for value in positional or ())
         while arguments and arguments[-1] is None:
             arguments = arguments[:-1]
@@ -118,7 +118,7 @@ class Frame:
             for key_, value in (named or {}).items()
             if (kept := as_argument(value)) is not None
         )
-        self.calls[key] = Call(how, target, name, line, arguments, keywords, self.guards)
+        self.calls[key] = Call(how, target, name, span, arguments, keywords, self.guards)
 
     def qualified(self, node: ast.expr) -> str | None:
         """The qualified name of a dotted expression whose root is no local of this function."""

@@ -37,7 +37,8 @@ class Project:
 
     ``region(function)`` says whether and why a function runs in a compiled or captured region;
     ``confirmed(need)`` whether something that one file assumes holds in another; ``own`` has, by
-    module, the functions and classes that no other file can mean.
+    module, the functions and classes that no other file can mean, and ``left_by`` the calls of each
+    function in a region to those that are kept out of compiled code.
     """
 
     def __init__(self, modules: Iterable[ModuleFacts]) -> None:
@@ -74,6 +75,7 @@ class Project:
         self._parents: dict[str, tuple[str, str, bool]] = {}
         self._captured: set[str] = set()
         self._callers: dict[str, list[Call]] = defaultdict(list)
+        self.left_by: dict[str, list[tuple[Call, str]]] = defaultdict(list)
         self._spread()
         self.own = own_names(self.modules.values())
 
@@ -236,10 +238,14 @@ class Project:
                 for target in self.targets(call):
                     if call.needs and not self._possible(call.needs):
                         continue
+                    if call.how != "mention" and self.functions[target].disabled:
+                        self.left_by[name].append((call, target))
                     self._callers[target].append(call)
                     if target not in self._parents:
                         verb = "names" if call.how == "mention" else "calls"
-                        queue.append((target, name, f"{verb} {short(target)}, line {call.line}"))
+                        queue.append(
+                            (target, name, f"{verb} {short(target)}, line {call.span.line}")
+                        )
 
     def _possible(self, needs: tuple[Need, ...]) -> bool:
         return all(self.confirmed(need) for need in needs if need.kind in ("true", "false"))
@@ -344,8 +350,8 @@ class Project:
         if need.kind == "asked":
             return answers.asked_first(self, need)
         first, *steps = need.name.split("|")
-        if need.kind == "param":
-            return self._parameter_holds(need.owner, first, steps)
+        if need.kind in ("param", "given"):
+            return self._parameter_holds(need.owner, first, steps, need.kind == "given")
         if need.kind == "return":
             steps = [step for step in [first, *steps] if step]
             return any(self._returns_hold(target, steps) for target in self._returning(need.owner))
@@ -380,7 +386,7 @@ class Project:
         const = facts.returns.const
         return const is None or bool(const) == outcome
 
-    def _parameter_holds(self, owner: str, name: str, steps: list[str]) -> bool:
+    def _parameter_holds(self, owner: str, name: str, steps: list[str], only: bool) -> bool:
         facts = self.functions.get(owner)
         if facts is None or name not in facts.parameters:
             return False
@@ -389,7 +395,9 @@ class Project:
             value = dict(call.named).get(name)
             if value is None and index < len(call.positional):
                 value = call.positional[index]
-            if value is not None and self._holds(value, steps):
+            if value is None or (only and value.kinds != v.TENSOR):
+                continue
+            if self._holds(value, steps):
                 return True
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pygraph_lint.facts.events import Event, Need
+from pygraph_lint.facts.events import Event, Need, Span
 from pygraph_lint.facts.values import Value
 
 
@@ -22,7 +22,7 @@ class Call(NamedTuple):
     how: str
     target: str
     name: str
-    line: int
+    span: Span
     positional: tuple[Value | None, ...]
     named: tuple[tuple[str, Value], ...]
     needs: tuple[Need, ...]
@@ -51,6 +51,7 @@ class FunctionFacts:
     calls: list[Call] = field(default_factory=list)
     returns: Value | None = None
     ends_region: bool = False
+    disabled: bool = False  # torch.compiler.disable keeps it out of compiled code
     decorators: tuple[str, ...] = ()
     keeps_answer: bool = False  # cached, and without parameters
 

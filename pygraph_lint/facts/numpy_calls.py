@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.facts import values as v
-from pygraph_lint.facts.nodes import span_of
+from pygraph_lint.facts.nodes import source_of, span_of
 from pygraph_lint.facts.torch_calls import TorchCalls
 from pygraph_lint.facts.values import Value
 
@@ -57,6 +57,8 @@ class NumpyCalls(TorchCalls):
     def needs_number(self, node: ast.expr) -> None:
         """The value of ``node``, or of each of a tuple's elements, is needed while tracing."""
         for part in node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]:
+            if isinstance(part, ast.Subscript) and not isinstance(part.slice, ast.Slice):
+                self.numpy_element(part)
             if not isinstance(part, ast.Call):
                 continue
             name = self.qualified(part.func)
@@ -65,6 +67,11 @@ class NumpyCalls(TorchCalls):
             read = self.events.get(("sync.numpy", place.line, place.column))
             if name in _REDUCTIONS and several and (read is None or read.needs):
                 self.event("host.numpy-number", place, name)
+
+    def numpy_element(self, node: ast.Subscript) -> None:
+        """An element of an array that numpy made of Python numbers."""
+        if self.ev_quiet(node).kinds == v.NUMPY:
+            self.event("host.numpy-number", span_of(node), source_of(node))
 
     def numpy_item(self, holder: ast.expr, node: ast.Call) -> None:
         """``.item()`` of what numpy made: a conversion in between hides the value."""

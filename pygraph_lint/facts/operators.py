@@ -52,6 +52,11 @@ class Operators(Conditions):
             and (right.needs or not right.is_tensor)
         ):
             return Value(v.SEQUENCE, item=v.element(left))
+        if (
+            v.NUMPY in (left.kinds, right.kinds)
+            and (left if right.kinds == v.NUMPY else right).needs
+        ):
+            return v.NUMPY_VALUE
         if kinds & v.TENSOR:
             if (left.kinds | right.kinds) & v.SEQUENCE and operator is ast.Add:
                 return v.SEQUENCE_VALUE

@@ -392,10 +392,10 @@ TENSOR_TYPES: dict[str, str] = {
     "torch.nn.parameter.Parameter": "float",
 }
 # Wrappers that end or bar a region.
+DISABLERS = ("torch.compiler.disable", "torch._dynamo.disable")
 REGION_ENDS = frozenset(
     (
-        "torch.compiler.disable",
-        "torch._dynamo.disable",
+        *DISABLERS,
         "torch.compiler.allow_in_graph",
         "torch._dynamo.allow_in_graph",
         "torch.library.custom_op",

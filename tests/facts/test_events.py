@@ -20,6 +20,8 @@ SEEN = [
     ("n = int(np.sum(x.shape))\nreturn x * n", ["host.numpy-number"]),
     ("for i in range(np.min(x.shape)):\n    pass", ["host.numpy-number"]),
     ("return x * np.log1p(x.size(0)).astype('int').item()", ["host.numpy-number"]),
+    ("for i in range((np.array(x.shape) // 2)[0]):\n    pass", ["host.numpy-number"]),
+    ("n = np.arange(4)\nreturn x.view(n[3], -1)", ["host.numpy-number"]),
     ("if x.shape[0] % np.lcm(2, 3) != 0:\n    x = x + 1", ["host.numpy-number"]),
     ("return math.sqrt(x.sum())", ["sync.math"]),
     ("return max(x.sum(), x.mean())", ["sync.builtin"]),

@@ -169,7 +169,36 @@ def test_a_call_through_disable_ends_a_region() -> None:
             def forward(self, x):
                 torch.compiler.disable(log)(x)
     """
-    assert events(m=source) == {"m": []}
+    assert events(m=source) == {"m": ["effect.disabled-call"]}
+
+
+def test_calls_that_leave_a_region_are_known() -> None:
+    tools = """
+        import torch
+        @torch.compiler.disable
+        def log(x):
+            return x
+        @torch.compiler.allow_in_graph
+        def keep(x):
+            return x
+    """
+    model = """
+        import torch
+        from tools import log, keep
+        class M(torch.nn.Module):
+            def forward(self, x):
+                return keep(log(x)) + self.own(x)
+            @torch.compiler.disable(recursive=False)
+            def own(self, x):
+                return log(x)
+    """
+    linked, _ = project(tools=tools, model=model)
+    left = {
+        name: [(target, call.span.line) for call, target in calls]
+        for name, calls in linked.left_by.items()
+        if calls
+    }
+    assert left == {"model.M.forward": [("tools.log", 6), ("model.M.own", 6)]}
 
 
 def test_predicates_of_the_project_are_asked() -> None:
@@ -256,3 +285,35 @@ def test_a_name_defined_twice_is_looked_at_twice() -> None:
                 print("b")
     """
     assert events(m=source) == {"m": ["call", "call"]}
+
+
+SIZED = """
+    import torch
+    class Positions(torch.nn.Module):
+        def forward(self, count: int, start: int = 0):
+            return torch.arange(start, count, device="cuda")
+"""
+
+
+def test_a_parameter_annotated_as_a_number_may_get_a_tensor() -> None:
+    """Only where a call gives nothing else: what may be a number often is one."""
+    model = """
+        import torch
+        from positions import Positions
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.positions = Positions()
+            def forward(self, x: torch.Tensor, more):
+                return self.positions({})
+    """
+    for given, seen in (
+        ("x.max()", ["shape.from-value"]),
+        ("count=x.max() + 1", ["shape.from-value"]),
+        ("5, x.max()", []),
+        ("x.shape[0]", []),
+        ("more", []),
+        ("x.max() if more else 3", []),
+    ):
+        found = events(positions=SIZED, model=model.format(given))
+        assert found["positions"] == seen, given
