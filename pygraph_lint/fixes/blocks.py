@@ -44,9 +44,9 @@ def grouped_matmul(inputs, weights, sizes):
 '''
 
 
-def use_grouped_matmul(proposal: Proposal, user: ast.AST) -> str:
-    """The helper's name; it is written in front of the definition that holds ``user`` unless the
-    file has it.
+def use_grouped_matmul(proposal: Proposal) -> str:
+    """The helper's name; it is written in front of the file's first definition, where other fixes
+    of the same pass share it, unless the file has it.
 
     Raises Declined where the name means something else.
     """
@@ -61,18 +61,18 @@ def use_grouped_matmul(proposal: Proposal, user: ast.AST) -> str:
     if NAME in {*used, *named} or proposal.names.taken(NAME):
         raise Declined(f"the name {NAME} means something else here")
     text = text.replace("    ", source.indent_unit) + "\n\n\n"
-    start = source.line_start(_first_line(source, user))
+    start = source.line_start(_first_line(source))
     proposal.replace(start, start, text.replace("\n", source.newline))
     return NAME
 
 
-def _first_line(source: Source, user: ast.AST) -> int:
-    """The line on which the module-level definition around a node begins, comments included."""
-    for node in source.tree.body:
-        if any(inner is user for inner in ast.walk(node)):
-            decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-            line = min([node.lineno, *(item.lineno for item in decorators)])
-            while line > 1 and source.line(line - 1).startswith("#"):
-                line -= 1
-            return line
-    raise Declined("the code is not part of the module")
+def _first_line(source: Source) -> int:
+    """The line on which the module's first definition begins, comments included."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    first = next((node for node in source.tree.body if isinstance(node, kinds)), None)
+    if first is None:
+        raise Declined("the module defines nothing")
+    line = min([first.lineno, *(item.lineno for item in first.decorator_list)])
+    while line > 1 and source.line(line - 1).startswith("#"):
+        line -= 1
+    return line

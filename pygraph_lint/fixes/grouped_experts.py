@@ -75,7 +75,7 @@ def propose(proposal: Proposal) -> None:
         " row goes to get zero gradients, activations that are looked up are taken to be"
         " elementwise, and modules that get the group's matrices get the sizes as well",
     )
-    turns.write(function)
+    turns.write()
 
 
 def _over(statement: ast.stmt, name: str) -> bool:
@@ -176,11 +176,10 @@ class _Loop:
         self._added(last)
         self._keep(last)
 
-    def write(self, function: ast.FunctionDef) -> None:
+    def write(self) -> None:
         """Put the statements in place of the loop."""
         proposal, source = self.proposal, self.proposal.source
-        inner = [method for method, _ in self.rows.inner]
-        use_grouped_matmul(proposal, min([function, *inner], key=lambda item: item.lineno))
+        use_grouped_matmul(proposal)
         index = self.groups.choices
         lines = [f"{self.sizes} = {self.groups.total}"]
         lines.append(f"{self.order} = {index}.flatten().argsort(stable=True)")

@@ -81,7 +81,7 @@ def _rewrite(
     proposal: Proposal, function: ast.FunctionDef | ast.AsyncFunctionDef, loop: _Loop, sizes: str
 ) -> None:
     source = proposal.source
-    helper = use_grouped_matmul(proposal, function)
+    helper = use_grouped_matmul(proposal)
     line = f"{loop.output} = {helper}({loop.rows}, {loop.weights}, {sizes})"
     start, end = line_span(source, loop.node, loop.node)
     proposal.replace(start, end, written(proposal, source.indent(loop.node), [line]))

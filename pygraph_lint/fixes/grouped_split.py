@@ -292,7 +292,7 @@ def _multiply(proposal: Proposal, split: Split) -> None:
     result = _assigned(last)
     assert result is not None
     weights = source.segment(split.weights) + (".transpose(1, 2)" if split.transposed else "")
-    helper = use_grouped_matmul(proposal, split.function)
+    helper = use_grouped_matmul(proposal)
     line = f"{result[0]} = {helper}({source.segment(split.rows)}, {weights}, {split.sizes.id})"
     start, end = line_span(source, first, last)
     proposal.replace(start, end, written(proposal, source.indent(first), [line]))

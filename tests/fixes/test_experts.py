@@ -332,3 +332,10 @@ def test_other_branches_stay(old: str, new: str, reason: str) -> None:
 )
 def test_other_modules_stay(old: str, new: str, reason: str) -> None:
     decline(edited(HELD, old, new), "PG401", reason)
+
+
+def test_two_loops_share_the_helper() -> None:
+    again = PLAIN.split("\n\n\n", 1)[1].replace("class Experts", "class Others")
+    after = _after(PLAIN, PLAIN_LOOP)
+    other = after[after.index("class Experts") :].replace("class Experts", "class Others")
+    expect(f"{PLAIN}\n\n{again}", f"{after}\n\n{other}", "PG401", "unsafe")
