@@ -171,15 +171,16 @@ def _with_newline(fix: Fix, newline: str) -> Fix:
 
 def _helped(path: Path, before: Iterable[Finding], after: Iterable[Finding], made: Made) -> bool:
     """Whether the file still parses and has, for each fix made that promises so, a finding less of
-    its rule, and none more for the others.
+    its rule, and for the others no more than they say.
     """
     name = str(path)
     now = Counter(finding.code for finding in after if finding.filename == name)
     if any(now[code] for code in ALWAYS):
         return False
     then = Counter(finding.code for finding in before if finding.filename == name)
-    wanted = Counter({finding.code: 0 for finding, _ in made})
-    wanted.update(finding.code for finding, fix in made if not fix.remains)
+    wanted = dict.fromkeys((finding.code for finding, _ in made), 0)
+    for finding, fix in made:
+        wanted[finding.code] += (not fix.remains) - fix.adds
     return all(now[code] <= then[code] - count for code, count in wanted.items())
 
 

@@ -46,6 +46,7 @@ class Proposal:
     without: frozenset[str] = frozenset()
     message: str = ""
     remains: bool = False
+    adds: int = 0
     doubts: list[str] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
 
@@ -108,7 +109,7 @@ class Proposal:
         edits = tuple(self._edit(change) for change in changes)
         reason = "; ".join(self.doubts)
         applicability = "unsafe" if self.doubts else "safe"
-        return Fix(applicability, self.message, reason, edits, remains=self.remains)
+        return Fix(applicability, self.message, reason, edits, remains=self.remains, adds=self.adds)
 
     def _edit(self, change: Change) -> Edit:
         start, end, content = shrink(self.source.text, change)

@@ -104,6 +104,52 @@ def _high() -> tuple[torch.Tensor]:
     return (torch.ones(3),)
 
 
+def _layers(
+    inner: str = "pass", outer: str = "pass", turn: str = "pass", read: str = "True"
+) -> str:
+    """Layers that read sizes."""
+    return f"""import torch
+
+
+class Inner(torch.nn.Module):
+    def forward(self, x, sizes, **kwargs):
+        {inner}
+        if {read}:
+            parts = «sizes.tolist()»
+            x = torch.cat([part.cumsum(0) for part in x.split(parts)])
+        return x
+
+
+class Outer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x, sizes, **kwargs):
+        {outer}
+        return self.inner(x, sizes, **kwargs)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([Outer() for _ in range(2)])
+
+    def forward(self, x, sizes):
+        for layer in self.layers:
+            x = layer(x, sizes)
+            {turn}
+        return x
+
+
+forward = Model()
+"""
+
+
+def _sizes() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.ones(4), torch.tensor([1, 3])
+
+
 CASES = [
     # grouped_experts
     Case("grouped_experts", "index-once", "PG401", _loop(above="index = index.flip(0)"), _inputs),
@@ -193,5 +239,16 @@ CASES = [
         "PG301",
         _registered("z = moved(x)", 'self.register_buffer("freq", z)'),
         _low,
+    ),
+    # caller_sizes
+    Case("caller_sizes", "unchanged", "PG203", _layers(inner="sizes = sizes.flip(0)"), _sizes),
+    Case("caller_sizes", "passed-on", "PG203", _layers(outer="sizes = sizes.flip(0)"), _sizes),
+    Case("caller_sizes", "same", "PG203", _layers(turn="sizes = sizes.flip(0)"), _sizes),
+    Case(
+        "caller_sizes",
+        "early",
+        "PG203",
+        _layers(read="sizes is not None"),
+        lambda: (torch.ones(4), None),
     ),
 ]
