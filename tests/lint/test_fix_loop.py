@@ -43,12 +43,14 @@ def _offers(text: str, findings: Sequence[Finding], **kwargs: object) -> tuple[F
             "none": line,
             "less": line.replace("less", "none"),
             "more": "\n".join([line, line]).replace("more", "none"),
+            "adds": "\n".join([line, line]).replace("adds", "none"),
         }[line.strip()[:4]]
         edit = Edit(new, Location(row, 1), Location(row, len(line) + 1))
         safety = "declined" if line.strip().startswith("none") else "safe"
-        stays = line.strip().startswith(("less", "more"))
+        stays = line.strip().startswith(("less", "more", "adds"))
         message = f"rewrite the line of {line.strip()[:5]}"
-        fixes.append(Fix(safety, message, edits=(edit,), remains=stays))
+        adds = 1 if line.strip().startswith("adds") else 0
+        fixes.append(Fix(safety, message, edits=(edit,), remains=stays, adds=adds))
     return tuple(fixes)
 
 
@@ -91,6 +93,14 @@ def test_a_finding_may_stay_where_the_fix_says_so(lint: Lint, words: tuple[str, 
     expected = _source(*words).replace("less", "none")
     expected = expected.replace("good1 = x.amax().item()", "good1 = x.amax()")
     assert lint.read("model.py") == expected
+
+
+def test_findings_may_be_added_where_the_fix_says_so(lint: Lint) -> None:
+    lint.write({"model.py": _source("adds", "good")})
+    lint("--fix", "model.py")
+    text = lint.read("model.py")
+    assert text.count("none0") == 2
+    assert "good1 = x.amax()\n" in text
 
 
 def test_one_file_does_not_hold_up_another(lint: Lint) -> None:
