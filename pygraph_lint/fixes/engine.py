@@ -66,6 +66,7 @@ from pygraph_lint.fixes import (
     tensor_chain,
     tensor_raise,
     tensor_step,
+    unique_count,
 )
 from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined, Proposal
@@ -118,6 +119,7 @@ REWRITES: tuple[Rewrite, ...] = tuple(
         mask_copy,
         masked_reduction,
         last_masked,
+        unique_count,
         host_random,
         kept_list,
         host_rows,

@@ -1,4 +1,4 @@
-"""Preconditions of the rewrites of loops over groups of rows, and of what branches register."""
+"""Preconditions of rewrites: groups of rows, what branches register, sizes of layers, values."""
 
 from __future__ import annotations
 
@@ -250,5 +250,29 @@ CASES = [
         "PG203",
         _layers(read="sizes is not None"),
         lambda: (torch.ones(4), None),
+    ),
+    # unique_count
+    Case(
+        "unique_count",
+        "all-values",
+        "PG403",
+        lines(
+            "if «len(torch.unique(x, dim=0))» > 1:",
+            "    x = x + 1",
+            "return x",
+        ),
+        lambda: (torch.tensor([[1, 2], [1, 2]]),),
+    ),
+    Case(
+        "unique_count",
+        "not-elif",
+        "PG403",
+        lines(
+            "if x is None:",
+            "    x = torch.zeros(1)",
+            "elif «len(torch.unique(x))» > 1:",
+            "    x = x + 1",
+            "return x",
+        ),
     ),
 ]
