@@ -20,12 +20,14 @@ import torch
 # Addresses below this have a small upper half, as two neighbouring 32-bit numbers may have it.
 LOW = 4096 << 32
 # Padding in a parameter structure holds whatever was on the stack: the upper half of a host
-# pointer beside a small number is an address just above a multiple of 4 GiB.
+# pointer beside a small number is an address just above a multiple of 4 GiB, and beside a float
+# like 0.1, whose last bits are not zero, one that is aligned to nothing.
 _SMALL = 1 << 24
+_POINTER_ALIGNMENT = 4
 _LOWER_HALF = (1 << 32) - 1
 _BLOCK_ALIGNMENT = 256
 _ROUND_FLOAT = 1 << 16
-# Lower halves that are a float of a few digits: 2^-20 to 2^20, either sign, no low bits.
+# Lower halves that are a float of 2^-20 to 2^20, either sign; one of a few digits has no low bits.
 _FLOAT_SIGN, _FLOAT_LEAST, _FLOAT_MOST, _FLOAT_DIGITS = 1 << 31, 0x35800000, 0x49800000, 1 << 20
 
 
@@ -75,7 +77,8 @@ class Neighbours:
             return None
         if kind != "device":
             return f"{kind} memory"
-        if word >= LOW and word & _LOWER_HALF >= _SMALL:
+        half = word & _LOWER_HALF
+        if word >= LOW and half >= _SMALL and not (word % _POINTER_ALIGNMENT and _float(half)):
             return "device memory"
         if _containing(self._segments, word) is None:
             self.library = True
@@ -92,12 +95,17 @@ class Neighbours:
     def _number(self, word: int) -> bool:
         """Whether the start of a block is taken for a small number beside a round float."""
         half = word & _LOWER_HALF
-        plausible = _FLOAT_LEAST <= half & ~_FLOAT_SIGN <= _FLOAT_MOST and not half % _FLOAT_DIGITS
-        return word < LOW and plausible and word in self._parameters
+        round_float = _float(half) and not half % _FLOAT_DIGITS
+        return word < LOW and round_float and word in self._parameters
 
     @cached_property
     def _parameters(self) -> Collection[int]:
         return self._find_parameters()
+
+
+def _float(half: int) -> bool:
+    """Whether half a word is a float as programs use them."""
+    return _FLOAT_LEAST <= half & ~_FLOAT_SIGN <= _FLOAT_MOST
 
 
 def _live_blocks(snapshot: Sequence[dict[str, Any]]) -> list[tuple[int, int]]:

@@ -29,7 +29,8 @@ def ask(word: int, kind: str | None = "device") -> tuple[str | None, bool]:
     ("word", "expected"),
     [
         (HIGH, "device memory"),
-        (HIGH + 12345, "device memory"),
+        (HIGH + 12344, "device memory"),
+        (0x7E00_1234_5601, "device memory"),  # no float that programs use
         (HIGH + BLOCK + 64, "device memory"),
         (0x7E00_1234_5600, "device memory"),
         (HIGH + 2 * BLOCK + (1 << 24), "device memory"),
@@ -108,6 +109,18 @@ def test_half_an_address_that_falls_into_memory_in_use(number: int, expected: st
     segment = {"address": HALF - 512, "total_size": 1 << 26, "blocks": blocks}
     neighbours = Neighbours([segment], lambda address: "device")
     assert (neighbours.owner(HALF + number), neighbours.library) == (expected, False)
+
+
+@pytest.mark.parametrize("half", [0x3DCC_CCCD, 0x3E99_999A, 0xBDCC_CCCD])
+def test_a_fraction_beside_half_an_address_is_a_number(half: int) -> None:
+    # Seen in an attention's backward: a dropout of 0.1, then padding, in memory of the test's.
+    word = 0x7FCF_0000_0000 + half
+    blocks = [{"size": 1 << 30, "state": "active_allocated"}]
+    segment = {"address": word - (1 << 29) - 1, "total_size": 1 << 30, "blocks": blocks}
+    inside = Neighbours([segment], lambda address: "device")
+    assert (inside.owner(word), inside.library) == (None, False)
+    assert inside.owner(word & ~3) == "device memory"
+    assert ask(word) == (None, True)  # nothing of torch's is there
 
 
 def test_a_low_word_in_memory_of_a_library_is_noted() -> None:
