@@ -3,7 +3,8 @@ when it is read.
 
 @cached_property -> @property
 
-Unsafe: the value follows attributes that change, and can no longer be set.
+Safe where only this file can mean the class, and sets what the number is made of in constructors
+alone. Elsewhere the value follows attributes that change, and can no longer be set.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.imports import take_import
-from pygraph_lint.fixes.names import all_nodes, loads
+from pygraph_lint.fixes.names import all_nodes, dotted, loads, own_nodes
 from pygraph_lint.fixes.proposal import Declined, Proposal
 
 CODES = ("PG513",)
@@ -25,7 +26,7 @@ def propose(proposal: Proposal) -> None:
         raise Declined
     proposal.message = "Compute the number when it is read: a cached property takes a lock"
     found = [
-        (item, decorator)
+        (owner, item, decorator)
         for owner in proposal.source.tree.body
         if isinstance(owner, ast.ClassDef)
         for item in owner.body
@@ -35,18 +36,46 @@ def propose(proposal: Proposal) -> None:
     ]
     if len(found) != 1:
         raise Declined("not one cached property of that name in the file")
-    function, decorator = found[0]
+    owner, function, decorator = found[0]
     proposal.need("only-decorator", len(function.decorator_list) == 1, "it has other decorators")
     cheap = all(map(_arithmetic, function.body))
     proposal.need("arithmetic", cheap, "more than arithmetic on attributes is kept")
     proposal.need("never-set", not _set(proposal, read.attr), "the value is also set or deleted")
     proposal.need("property", not proposal.names.taken("property"), "property is another name here")
+    steady = owner.name in proposal.finding.own and _is_steady(proposal, function)
     proposal.safe_if(
-        "kept", False, "the value follows attributes that change, and can no longer be set"
+        "kept", steady, "the value follows attributes that change, and can no longer be set"
     )
     proposal.replace_node(decorator, "property")
     if isinstance(decorator, ast.Name) and len(loads(proposal.source.tree, decorator.id)) == 1:
         take_import(proposal, decorator.id)
+
+
+def _is_steady(proposal: Proposal, function: ast.FunctionDef) -> bool:
+    """Whether all that a property reads is its own locals, and attributes of its object that the
+    file sets alone where objects are made, each its own.
+    """
+    inside = [node for statement in function.body for node in ast.walk(statement)]
+    names = [node for node in inside if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    bound.add(function.args.args[0].arg if function.args.args else "")
+    if any(node.id not in bound for node in names):
+        return False
+    read = {node.attr for node in inside if isinstance(node, ast.Attribute)}
+    made = {
+        node
+        for maker in all_nodes(proposal.source.tree)
+        if isinstance(maker, ast.FunctionDef) and maker.name == "__init__" and maker.args.args
+        for node in own_nodes(maker)
+        if isinstance(node, ast.Attribute) and dotted(node.value) == maker.args.args[0].arg
+    }
+    return all(
+        node in made
+        for node in all_nodes(proposal.source.tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in read
+        and not isinstance(node.ctx, ast.Load)
+    )
 
 
 def _arithmetic(statement: ast.stmt) -> bool:

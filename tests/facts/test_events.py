@@ -72,6 +72,11 @@ def test_seen(body: str, expected: list[str]) -> None:
     assert forward(body) == expected
 
 
+def test_an_array_of_what_is_not_known_is_an_array() -> None:
+    body = "ends = np.array(plan) // size\nfor i in range(ends[0]):\n    x = x + i\nreturn x"
+    assert forward(body, "x: torch.Tensor, plan, size") == ["host.numpy-number"]
+
+
 NOT_SEEN = [
     "return self.made(x)[x > 0]",
     "return self.made(x)[x, :]",

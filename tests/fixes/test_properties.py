@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 
 import pytest
 import torch
 from torch._dynamo.utils import counters
 
 from tests.fixes.equivalence import assert_same, module_of, run
-from tests.fixes.support import decline, expect, marked
+from tests.fixes.support import decline, expect, marked, offer
 
 MODEL = """
     import math
@@ -110,3 +111,44 @@ def test_no_break_is_left_and_results_are_the_same() -> None:
 def test_other_properties_stay(old: str, new: str) -> None:
     assert old in MODEL
     decline(MODEL.replace(old, new, 1), "PG513", "")
+
+
+OWN = frozenset({"Model"})
+MADE = """
+        def __init__(self, *sizes):
+            super().__init__(*sizes)
+            self.stride = (1,)
+
+        def forward"""
+
+
+def test_what_constructors_alone_set_does_not_change() -> None:
+    fix, changed = offer(MODEL, "PG513", own=OWN)
+    assert fix is not None
+    assert (fix.applicability, changed) == ("safe", textwrap.dedent(AFTER).lstrip("\n"))
+    made, _ = offer(MODEL.replace("\n        def forward", MADE), "PG513", own=OWN)
+    assert made is not None
+    assert made.applicability == "safe"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("x = torch", "self.stride = (2,)\n            x = torch"),
+        ("self.left = model.left", "model.stride = (2,)"),
+        ("self.left = model.left", "self.left = model.left\n\n    Model.dilation = (1,)"),
+        ("if size > 1", "if LIMIT > 1"),
+    ],
+)
+def test_what_may_change_is_unsafe_to_follow(old: str, new: str) -> None:
+    text = MODEL.replace(old, new)
+    assert text != MODEL
+    fix, _ = offer(text, "PG513", own=OWN)
+    assert fix is not None
+    assert fix.applicability == "unsafe"
+
+
+def test_other_files_may_set_what_a_class_of_theirs_reads() -> None:
+    fix, _ = offer(MODEL, "PG513", own=frozenset({"Other"}))
+    assert fix is not None
+    assert fix.applicability == "unsafe"
