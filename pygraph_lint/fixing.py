@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pygraph_lint import parallel
 from pygraph_lint.errors import SourceError
 from pygraph_lint.findings import Edit, Finding, Fix, Location
 from pygraph_lint.fixes.engine import apply
@@ -42,6 +43,12 @@ def mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
     again in each round, and all of them when nothing is left to do: what one file says may matter
     in another.
     """
+    # The collector would look at the facts of all files in every round, and find nothing to free.
+    with parallel.without_collecting():
+        return _mend(runner, files, unsafe)
+
+
+def _mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
     mended = Mended(runner.check(files))
     complete = True
     refused: Refused = set()

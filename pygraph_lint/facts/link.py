@@ -52,6 +52,10 @@ class Project:
             self.classes.update(module.classes)
             self.groups.update(module.groups)
             self.instances.update(module.instances)
+        self._stars = {
+            name: [star for key, star in module.bindings.items() if key[0] == "*"]
+            for name, module in self.modules.items()
+        }
         self._symbols: dict[str, str | None] = {}
         self._lineages: dict[str, tuple[str, ...]] = {}
         self._confirmed: dict[Need, bool] = {}
@@ -113,8 +117,8 @@ class Project:
                 found = self.symbol(".".join([target, *rest]))
                 if found is not None:
                     return found
-            for key, star in module.bindings.items():
-                if key.startswith("*") and star in self.modules and star != module.module:
+            for star in self._stars[module.module]:
+                if star in self.modules and star != module.module:
                     found = self.symbol(".".join([star, first, *rest]))
                     if found is not None:
                         return found

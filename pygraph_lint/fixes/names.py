@@ -20,23 +20,38 @@ def dotted(node: ast.expr) -> str | None:
     return ".".join([node.id, *reversed(parts)])
 
 
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below a node, as ``ast.iter_child_nodes`` gives them, in half the time."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            found.append(value)
+        elif isinstance(value, list):
+            found += [item for item in value if isinstance(item, ast.AST)]
+    return found
+
+
 @lru_cache(maxsize=512)
 def own_nodes(function: ast.AST) -> tuple[ast.AST, ...]:
     """The nodes of a function's body, without those of functions and classes defined in it."""
     found: list[ast.AST] = []
-    stack: list[ast.AST] = list(reversed(list(ast.iter_child_nodes(function))))
+    stack = children(function)[::-1]
     while stack:
         node = stack.pop()
         found.append(node)
         if not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+            stack += reversed(children(node))
     return tuple(found)
 
 
 @lru_cache(maxsize=64)
 def all_nodes(root: ast.AST) -> tuple[ast.AST, ...]:
     """``root`` and all nodes below it, kept because many rewrites ask for the same ones."""
-    return tuple(ast.walk(root))
+    found = [root]
+    for node in found:  # grows while it is walked
+        found += children(node)
+    return tuple(found)
 
 
 def _import_bindings(statement: ast.AST) -> Iterator[tuple[str, str]]:
@@ -178,7 +193,7 @@ def loads(function: ast.AST, name: str) -> list[ast.Name]:
 @lru_cache(maxsize=4)
 def parents(root: ast.AST) -> dict[ast.AST, ast.AST]:
     """Each node's parent, below ``root``."""
-    return {child: node for node in all_nodes(root) for child in ast.iter_child_nodes(node)}
+    return {child: node for node in all_nodes(root) for child in children(node)}
 
 
 def pure(node: ast.expr) -> bool:
