@@ -33,7 +33,7 @@ class Fix:
     ``reason`` why it is unsafe or was declined (empty when safe). A declined fix has no edits.
     ``bolder`` is an unsafe one that does more, to be made instead where unsafe ones are wanted.
     ``remains`` says that the finding stays, for something that is then done less often; ``adds``
-    counts the new findings of its rule, where that is done now.
+    has the code of each finding that is new, where that is done now.
     """
 
     applicability: str
@@ -42,7 +42,7 @@ class Fix:
     edits: tuple[Edit, ...] = ()
     bolder: Fix | None = None
     remains: bool = False
-    adds: int = 0
+    adds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,7 +187,9 @@ def _helped(path: Path, before: Iterable[Finding], after: Iterable[Finding], mad
     then = Counter(finding.code for finding in before if finding.filename == name)
     wanted = dict.fromkeys((finding.code for finding, _ in made), 0)
     for finding, fix in made:
-        wanted[finding.code] += (not fix.remains) - fix.adds
+        wanted[finding.code] += not fix.remains
+        for code in wanted.keys() & set(fix.adds):
+            wanted[code] -= fix.adds.count(code)
     return all(now[code] <= then[code] - count for code, count in wanted.items())
 
 

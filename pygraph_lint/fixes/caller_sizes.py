@@ -59,7 +59,7 @@ def propose(proposal: Proposal) -> None:
     if owner is None or read.method not in owner.body:
         raise Declined
     proposal.message = "Copy the sizes to the host once, where the layers are called"
-    proposal.remains, proposal.adds = True, 1
+    proposal.remains, proposal.adds = True, ("PG203",)
     inner = _user(proposal, owner, read.method, read.given)
     loop = _loop(inner)
     outer = inner

@@ -21,6 +21,7 @@ CODES = ("PG201",)
 def propose(proposal: Proposal) -> None:
     """Copy the tensor before the statement."""
     proposal.message = "Copy the elements to the host at once"
+    proposal.adds = ("PG203",)
     function = proposal.function
     held = _element(proposal.path[-1])
     if held is None or function is None:

@@ -42,6 +42,7 @@ def propose(proposal: Proposal) -> None:
         misused = next((name for name in names if not sizes.only(name)), None)
         proposal.need("sizes", misused is None, f"{misused} is used for more than sizes")
         proposal.replace_node(source, f"{source.id}.tolist()")
+    proposal.adds = ("PG203",) * len(rows)
     proposal.safe_if(
         "never",
         False,

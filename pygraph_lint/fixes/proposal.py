@@ -46,7 +46,7 @@ class Proposal:
     without: frozenset[str] = frozenset()
     message: str = ""
     remains: bool = False
-    adds: int = 0
+    adds: tuple[str, ...] = ()
     doubts: list[str] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
 

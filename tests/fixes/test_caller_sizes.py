@@ -125,7 +125,7 @@ CASES = {"nested": (NESTED, NESTED_AFTER), "direct": (DIRECT, DIRECT_AFTER)}
 @pytest.mark.parametrize("name", CASES)
 def test_the_caller_copies(name: str) -> None:
     fix = expect(*CASES[name], "PG203", "unsafe")
-    assert fix.remains and fix.adds == 1
+    assert fix.remains and fix.adds == ("PG203",)
     assert "in front of the layers" in fix.reason
 
 

@@ -49,7 +49,7 @@ def _offers(text: str, findings: Sequence[Finding], **kwargs: object) -> tuple[F
         safety = "declined" if line.strip().startswith("none") else "safe"
         stays = line.strip().startswith(("less", "more", "adds"))
         message = f"rewrite the line of {line.strip()[:5]}"
-        adds = 1 if line.strip().startswith("adds") else 0
+        adds = (finding.code,) if line.strip().startswith("adds") else ()
         fixes.append(Fix(safety, message, edits=(edit,), remains=stays, adds=adds))
     return tuple(fixes)
 
