@@ -326,3 +326,20 @@ def test_what_else_is_read_stays() -> None:
     )
     call = "    output = grouped_matmul"
     expect(before, after.replace(call, f"{kept}{call}", 1), "PG407", "unsafe")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@FEW
+@given(sizes=st.lists(st.integers(0, 7), min_size=2, max_size=6), without=st.integers(1, 5))
+def test_the_last_groups_may_have_no_weight(
+    dtype: torch.dtype, sizes: list[int], without: int
+) -> None:
+    helper = module_of(f"import torch\n\n\n{_helper()}").grouped_matmul
+    count = max(len(sizes) - without, 1)
+    rows = torch.randint(1, 5, (sum(sizes), 16)).to(dtype)
+    weights = torch.randint(1, 5, (len(sizes), 16, 8)).to(dtype)
+    given_all = helper(rows, weights, torch.tensor(sizes))
+    given_some = helper(rows, weights[:count], torch.tensor(sizes))
+    known = sum(sizes[:count])
+    assert given_some.shape == given_all.shape
+    assert torch.equal(given_some[:known], given_all[:known])
