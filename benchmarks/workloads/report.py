@@ -249,6 +249,7 @@ def _standing(rows: list[Row]) -> list[str]:
     for title, part in (("Below it", lost), ("The best", best)):
         if part:
             parts.append(f"### {title}\n\n{_standing_table(part)}")
+            parts += _host_time(part)
     return parts
 
 
@@ -267,6 +268,25 @@ def _standing_table(rows: list[Row]) -> str:
         cells = [f"`{row.name}`", stock, *_anatomy(row, stock), *_anatomy(row, "pygraph")]
         body.append([*cells, _times(row.over_better_stock()), _bytes(copied), _regions(row)])
     return _markdown(header, body)
+
+
+def _host_time(rows: list[Row]) -> list[str]:
+    """The host's time by layer, of the rows that have it."""
+    layers = ["compiled graphs", "regions", "input copies", "memory and launch", "outputs"]
+    body = []
+    for row in rows:
+        for name in (row.better_stock(), "pygraph"):
+            host = row.profiles.get(name or "", {}).get("host")
+            if host:
+                cells = [f"{host[key]['us']:.0f}" if key in host else "-" for key in layers]
+                body.append([f"`{row.name}`", str(name), *cells])
+    if not body:
+        return []
+    note = (
+        "The host's time by layer, microseconds a call. Compiled graphs contain their regions, and "
+        "those the rest; *memory* is pygraph's, which takes new memory for each output.\n\n"
+    )
+    return [note + _markdown(["workload", "mode", *layers], body)]
 
 
 def _anatomy(row: Row, name: str) -> list[str]:

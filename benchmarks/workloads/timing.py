@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.workloads import accuracy, gpu_profile, probe, running
+from benchmarks.workloads import accuracy, gpu_profile, host_profile, probe, running
 from benchmarks.workloads.base import Batch, Workload
 from benchmarks.workloads.variants import Variant
 
@@ -174,14 +174,18 @@ def _calls(live: running.Running, batches: list[Batch], plan: Plan) -> int:
 
 
 def profiles(prepared: Prepared, note: Note) -> dict[str, Any]:
-    """GPU profiles of the variants, empty on the CPU."""
+    """Profiles of the variants: the GPU's work, and the host's time by layer (``host``); empty on
+    the CPU.
+    """
     found: dict[str, Any] = {}
     for live in prepared.live:
         if live.device.type != "cuda":
             break
         note(f"profiling {live.variant.name}")
         calls = max(3, live.workload.distinct_shapes)
-        found[live.variant.name] = gpu_profile.measure(live, prepared.batches, calls)
+        profile = gpu_profile.measure(live, prepared.batches, calls)
+        profile["host"] = host_profile.measure(live, prepared.batches)
+        found[live.variant.name] = profile
     return found
 
 

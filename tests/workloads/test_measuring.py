@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +18,7 @@ from benchmarks.workloads import (
     catalogue,
     decisions,
     gpu_profile,
+    host_profile,
     jobs,
     observe,
     probe,
@@ -154,6 +159,69 @@ def test_profile_summary_counts_overlap_once() -> None:
     assert found["device_to_device_bytes"] == 4
     assert found["host_to_device_bytes"] == 2
     assert found["device_to_host_bytes"] == 0
+
+
+class Work:
+    """Stands in for a function of the compiler's."""
+
+    def inner(self) -> None:
+        time.sleep(0.002)
+
+    def outer(self) -> None:
+        self.inner()
+        self.inner()
+
+
+class Calls:
+    """What host_profile asks of a running variant."""
+
+    device = CPU
+    case = SimpleNamespace(calls_per_reset=4)
+
+    def __init__(self, fails: bool = False) -> None:
+        self.calls, self.resets, self._fails = 0, 0, fails
+
+    def reset(self) -> None:
+        self.resets += 1
+
+    def call(self, batch: Any) -> None:
+        self.calls += 1
+        Work().outer()
+        if self._fails and self.calls > 1:
+            raise RuntimeError("broken")
+
+
+def work_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = [host_profile.Layer(n, __name__, "Work", n) for n in ("outer", "inner")]
+    layers += [host_profile.Layer("gone", __name__, "Work", "gone")]
+    layers += [host_profile.Layer("unloaded", "no.such.module", "Work", "inner")]
+    monkeypatch.setattr(host_profile, "LAYERS", layers)
+
+
+def test_host_time_by_layer_is_per_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    work_layers(monkeypatch)
+    live: Any = Calls()
+    before = Work.inner
+    found = host_profile.measure(live, [None])
+    assert (live.calls, live.resets) == (4, 1)  # one to begin with, and no more than may follow
+    assert {name: layer["times"] for name, layer in found.items()} == {"outer": 1, "inner": 2}
+    assert 4000 <= found["inner"]["us"] <= found["outer"]["us"]
+    assert Work.inner is before
+
+
+def test_host_layers_are_taken_off_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    work_layers(monkeypatch)
+    before = Work.inner
+    live: Any = Calls(fails=True)
+    with pytest.raises(RuntimeError, match="broken"):
+        host_profile.measure(live, [None])
+    assert Work.inner is before
+
+
+@pytest.mark.parametrize("layer", host_profile.LAYERS, ids=lambda layer: layer.function)
+def test_host_layers_exist(layer: host_profile.Layer) -> None:
+    owner = getattr(importlib.import_module(layer.module), layer.owner)
+    assert callable(getattr(owner, layer.function))
 
 
 def test_errors_are_relative_and_never_hide_a_nan() -> None:

@@ -159,6 +159,19 @@ def test_losses_and_gains_are_told_apart_with_where_their_time_goes() -> None:
     assert "of those with copies, mutation or CPU tensors | 0.800x (1 workloads)" in text
 
 
+def test_a_loss_shows_where_the_hosts_time_goes() -> None:
+    content = _content()
+    timing = content["workloads"]["good"]["timings"][0]
+    timing["timed"]["pygraph"] = _timed(2.5, 2.5, 2.5)
+    assert "by layer" not in report.document(content, "file.json", [])
+    layers = {"compiled graphs": {"us": 310.4, "times": 2.0}, "outputs": {"us": 7.0, "times": 2.0}}
+    timing["profiles"]["pygraph"] = {**timing["profiles"]["default"], "host": layers}
+    text = report.document(content, "file.json", [])
+    below = text[text.index("### Below it") :].split("\n## ")[0]
+    assert "| `good` | pygraph | 310 | - | - | - | 7 |" in below
+    assert "| `good` | reduce-overhead |" not in below.split("by layer")[1]
+
+
 def test_breaks_before_and_after_fixing() -> None:
     def copy(breaks: int, *reasons: str) -> dict[str, Any]:
         return {"graphs": breaks + 1, "graph_breaks": breaks, "reasons": list(reasons)}
