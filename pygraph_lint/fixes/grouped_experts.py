@@ -31,7 +31,14 @@ from pygraph_lint.fixes.blocks import use_grouped_matmul
 from pygraph_lint.fixes.flow import used_outside
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.layout import wrap
-from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, parameters, parents, stores
+from pygraph_lint.fixes.names import (
+    assigned_values,
+    loads,
+    own_nodes,
+    parameters,
+    parents,
+    stores,
+)
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.row_wise import Kind, RowWise
 from pygraph_lint.fixes.statements import line_span, shifted, written
@@ -63,6 +70,8 @@ def propose(proposal: Proposal) -> None:
         raise Declined
     once = len(stores(function, groups.choices)) == 1
     proposal.need("index-once", once, f"{groups.choices} is another one when the loop runs")
+    changed = any(_written(function, name) for name in (groups.mask, groups.choices))
+    proposal.need("unchanged", not changed, "rows are taken out of groups, or put into others")
     turns = _Loop(proposal, loop, groups)
     turns.follow()
     kept = any(used_outside(function, name, loop) for name in turns.bound)
@@ -76,6 +85,22 @@ def propose(proposal: Proposal) -> None:
         " elementwise, and modules that get the group's matrices get the sizes as well",
     )
     turns.write()
+
+
+def _written(function: ast.FunctionDef, name: str) -> bool:
+    """Whether a tensor may be written to: by index, or by a method."""
+    for node in own_nodes(function):
+        held: ast.AST = node
+        while isinstance(held, (ast.Subscript, ast.Attribute)):
+            held = held.value
+        if not isinstance(held, ast.Name) or held.id != name or held is node:
+            continue
+        if not isinstance(getattr(node, "ctx", None), ast.Load):
+            return True
+        method = node.attr if isinstance(node, ast.Attribute) else ""
+        if method.endswith("_") and not method.endswith("__"):
+            return True
+    return False
 
 
 def _over(statement: ast.stmt, name: str) -> bool:
@@ -154,7 +179,9 @@ class _Loop:
 
     def __init__(self, proposal: Proposal, loop: ast.For, groups: _Groups) -> None:
         assert isinstance(loop.target, ast.Name)
+        assert proposal.function is not None
         self.proposal, self.loop, self.groups = proposal, loop, groups
+        self.function = proposal.function
         self.sizes, self.order = proposal.names.free("sizes"), proposal.names.free("order")
         self.bound = _stored(loop)
         self.rows = RowWise(proposal, {loop.target.id: Kind.ROW}, self.bound, self.sizes)
@@ -339,8 +366,10 @@ class _Loop:
         self.rows.rows(call.args[2])
         above = parents(self.proposal.source.tree)
         reads = [node for node in loads(self.loop, output.id) if not _asks_dtype(above[node])]
-        alone = len(reads) == 1
-        self.proposal.need("only-added", alone, f"turns read {output.id}")
+        made = assigned_values(self.function, output.id) or []
+        names = {self.proposal.names.callee(value) for value in made}
+        alone = len(reads) == 1 and len(made) == 1 and names <= {"torch.zeros", "torch.zeros_like"}
+        self.proposal.need("only-added", alone, f"turns may read {output.id}")
 
     def _keep(self, statement: ast.stmt) -> None:
         """A statement of the turn, and the comments above it, as a statement of the function."""

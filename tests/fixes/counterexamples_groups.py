@@ -153,6 +153,7 @@ def _sizes() -> tuple[torch.Tensor, torch.Tensor]:
 CASES = [
     # grouped_experts
     Case("grouped_experts", "index-once", "PG401", _loop(above="index = index.flip(0)"), _inputs),
+    Case("grouped_experts", "unchanged", "PG401", _loop(above="mask[0] = 0"), _inputs),
     Case("grouped_experts", "inside", "PG401", _loop(result="output, y"), _inputs),
     Case(
         "grouped_experts",

@@ -295,6 +295,8 @@ def test_no_break_is_left(name: str) -> None:
         ("output.index_add_(0, token", "output.index_add_(1, token", "adding its rows"),
         ("output.index_add_(0, token", "output.index_copy_(0, token", "adding its rows"),
         ("output.index_add_(0, token", "output.index_add_(0, choice", "adding its rows"),
+        ("torch.zeros_like(x)", "x", "turns may read output"),
+        ("mask = mask.permute", "index.clamp_(0)\n            mask = mask.permute", "taken out"),
         ("import torch\n", "import torch\n\ngrouped_matmul = None\n", "means something else"),
     ],
 )
