@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pygraph_lint.facts.events import Need
-from pygraph_lint.facts.model import FunctionFacts
-from pygraph_lint.facts.names import FunctionNode, Names, module_statements
+from pygraph_lint.facts.model import FunctionFacts, ModuleFacts
+from pygraph_lint.facts.names import FunctionNode, Names, imports_of, module_statements
 
 if TYPE_CHECKING:
     from pygraph_lint.facts.link import Project
@@ -38,9 +38,9 @@ def keeps_answer(node: FunctionNode, names: Names) -> bool:
     return False
 
 
-def asked_on_import(tree: ast.Module, names: Names) -> Iterator[str]:
-    """Qualified names of what every import of a module calls without arguments."""
-    for statement in tree.body:
+def asked_on_import(body: list[ast.stmt], names: Names) -> Iterator[str]:
+    """Qualified names of what statements of a module always call, without arguments."""
+    for statement in body:
         node: ast.expr | None = None
         if isinstance(statement, ast.If):
             node = statement.test
@@ -62,6 +62,34 @@ def _first_evaluated(node: ast.expr | None) -> ast.expr | None:
             node = node.operand
         else:
             return node
+
+
+def head(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The block of imports that a module begins with, those under a condition included."""
+    count = 0
+    for statement in body:
+        docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not docstring and not _only_imports([statement]):
+            break
+        count += 1
+    return body[:count]
+
+
+def _only_imports(body: list[ast.stmt]) -> bool:
+    return all(
+        isinstance(node, (ast.Import, ast.ImportFrom))
+        or (isinstance(node, ast.If) and _only_imports([*node.body, *node.orelse]))
+        for node in body
+    )
+
+
+def loaded_by(body: list[ast.stmt], module: str, is_package: bool) -> Iterator[str]:
+    """Names whose modules are run by the imports among these statements."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (name for _, name in imports_of(node, module, is_package))
 
 
 def last_import(tree: ast.Module) -> int:
@@ -105,18 +133,38 @@ def _is_ending(project: Project, facts: FunctionFacts) -> Iterator[bool]:
 
 
 def asked_first(project: Project, need: Need) -> bool:
-    """Whether importing the module ``need.name`` calls the function ``need.owner`` anyway, and
-    may call it as soon as it has its name.
+    """Whether the function ``need.owner`` has been called when the imports of the file
+    ``need.name`` are done: by them, or by a file that they run.
     """
     target, facts = _answering(project, need.owner)
     home = project.modules.get(target.rpartition(".")[0])
-    if facts is None or home is None or home.last_import > facts.line:
+    start = project.modules.get(need.name)
+    if facts is None or home is None or start is None or home.last_import > facts.line:
         return False
-    run = {name for module in (need.name, home.module) for name in _with_packages(module)}
-    loaded = [project.modules[name] for name in run if name in project.modules]
-    asked = any(project.symbol(name) == target for module in loaded for name in module.asked)
+    asked = [*start.asked_above, *(name for run in _run(project, start) for name in run.asked)]
     cleared = (name for module in project.modules.values() for name in module.forgotten)
-    return asked and all(project.symbol(name) != target for name in cleared)
+    return any(project.symbol(name) == target for name in asked) and all(
+        project.symbol(name) != target for name in cleared
+    )
+
+
+def _run(project: Project, start: ModuleFacts) -> Iterator[ModuleFacts]:
+    """The files that are run before the imports of ``start`` are done. Not those that import it:
+    they, and the packages around it, may be half run.
+    """
+    around = set(_with_packages(start.module))
+    seen: set[str] = set()
+    front = [start]
+    while front:
+        here = front.pop()
+        for name in here.loads:
+            for part in _with_packages(name):
+                module = project.modules.get(part)
+                if module is None or part in seen or part in around:
+                    continue
+                seen.add(part)
+                front.append(module)
+                yield module
 
 
 def _answering(project: Project, name: str) -> tuple[str, FunctionFacts | None]:
@@ -126,6 +174,6 @@ def _answering(project: Project, name: str) -> tuple[str, FunctionFacts | None]:
 
 
 def _with_packages(module: str) -> Iterator[str]:
-    """A module and the packages around it, whose ``__init__`` is run first."""
+    """A module and the packages around it."""
     parts = module.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))

@@ -11,7 +11,13 @@ from pygraph_lint.facts import ops
 from pygraph_lint.facts import values as v
 from pygraph_lint.facts.algebra import symbol
 from pygraph_lint.facts.annotations import Annotations
-from pygraph_lint.facts.answers import asked_on_import, keeps_answer, last_import
+from pygraph_lint.facts.answers import (
+    asked_on_import,
+    head,
+    keeps_answer,
+    last_import,
+    loaded_by,
+)
 from pygraph_lint.facts.events import Need
 from pygraph_lint.facts.exports import exported
 from pygraph_lint.facts.model import ClassFacts, FunctionFacts, ModuleFacts, Root, Sinks
@@ -60,7 +66,10 @@ class ModuleContext(Annotations):
         if has_roots:
             self.interpret_module()
         self.facts.groups = self.groups
-        self.facts.asked = tuple(asked_on_import(self.tree, self.names))
+        above = head(self.tree.body)
+        self.facts.asked = tuple(asked_on_import(self.tree.body, self.names))
+        self.facts.asked_above = tuple(asked_on_import(above, self.names))
+        self.facts.loads = tuple(loaded_by(above, self.module, self.is_package))
         self.facts.last_import = last_import(self.tree)
         self.facts.exported = exported(self.tree)
 

@@ -88,7 +88,9 @@ class ModuleFacts:
     instances: dict[str, str] = field(
         default_factory=dict
     )  # module-level objects: qualified name to class
-    asked: tuple[str, ...] = ()  # what each import of the file calls without arguments
+    asked: tuple[str, ...] = ()  # what each run of the file calls without arguments
+    asked_above: tuple[str, ...] = ()  # the same, of the imports it begins with
+    loads: tuple[str, ...] = ()  # what these import
     last_import: int = 0  # line
     forgotten: tuple[str, ...] = ()  # functions whose cache the file clears
     exported: tuple[str, ...] | None = None  # __all__, where it is written out

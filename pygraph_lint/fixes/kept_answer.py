@@ -2,8 +2,8 @@
 
 if available(): -> if _AVAILABLE:, with _AVAILABLE = available() below the imports
 
-Safe: the cache gives the same object in every call, and importing the package calls the function
-anyway. torch.compile looks through the cache and traces the function in each call; a name of the
+Safe: the cache gives the same object in every call, and the imports above have called the function
+already. torch.compile looks through the cache and traces the function in each call; a name of the
 module is a constant to it.
 """
 
@@ -28,7 +28,7 @@ def propose(proposal: Proposal) -> None:
     asked = proposal.finding.event is not None and proposal.finding.event.kind.endswith(
         "asked-call"
     )
-    proposal.need("asked", asked, "nothing proves that importing the package calls it anyway")
+    proposal.need("asked", asked, "nothing proves that the imports above have called it already")
     inside = any(isinstance(node, FUNCTIONS) for node in proposal.path)
     proposal.need("in-function", inside, "the code runs when the module is imported")
     imports = _binding(proposal.source.tree, name)

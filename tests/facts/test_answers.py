@@ -58,24 +58,46 @@ def test_every_cache_counts(cache: str) -> None:
     assert kinds(TOOLS.replace("functools.lru_cache", cache)) == ["effect.cached-call"]
 
 
-@pytest.mark.parametrize(
-    "package",
-    [
-        "if not available():\n    raise ImportError",
-        "if available() and other:\n    import torch",
-        "READY = available()",
-        "available()",
-    ],
-)
-def test_a_call_on_every_import_is_seen(package: str) -> None:
-    both = ["effect.asked-call", "effect.cached-call"]
-    assert kinds(pkg=IMPORTED + package) == both
-    assert kinds(model=MODEL + "\n    " + package.replace("\n", "\n    ")) == both
-    assert kinds(other=IMPORTED + package) == ["effect.cached-call"]
+ASKS = [
+    "if not available():\n    raise ImportError",
+    "if available() and other:\n    import torch",
+    "READY = available()",
+    "available()",
+]
+SEEN = ["effect.asked-call", "effect.cached-call"]
+
+
+@pytest.mark.parametrize("asks", ASKS)
+def test_a_file_that_the_imports_run_may_ask(asks: str) -> None:
+    other = MODEL.replace("import torch\n", "import torch, other\n", 1)
+    assert kinds(model=other, other=IMPORTED + asks) == SEEN
+    assert kinds(other=IMPORTED + asks) == ["effect.cached-call"]
+    late = MODEL + "\n    import other\n"
+    assert kinds(model=late, other=IMPORTED + asks) == ["effect.cached-call"]
+
+
+def test_imports_are_followed_through_other_files() -> None:
+    model = MODEL.replace("import torch\n", "import torch\n    from first.part import x\n", 1)
+    asks = IMPORTED + "available()"
+    assert kinds(model=model, first="import second", second=asks) == SEEN
+    assert kinds(model=model, first__part="import second", second=asks) == SEEN
+    assert kinds(model=model, first__other=asks) == ["effect.cached-call"]
+
+
+def test_packages_around_the_file_may_be_half_run() -> None:
+    """What they do before they ask may matter to the answer."""
+    assert kinds(pkg=IMPORTED + "available()") == ["effect.cached-call"]
+
+
+def test_the_imports_of_the_file_itself_may_ask() -> None:
+    block = "available\n    if available():\n        import math\n"
+    assert kinds(model=MODEL.replace("available\n", block, 1)) == SEEN
+    between = "available\n    LIMIT = 3\n    if available():\n        import math\n"
+    assert kinds(model=MODEL.replace("available\n", between, 1)) == ["effect.cached-call"]
 
 
 @pytest.mark.parametrize(
-    "package",
+    "asks",
     [
         "if other and available():\n    import torch",
         "if other:\n    available()",
@@ -84,16 +106,22 @@ def test_a_call_on_every_import_is_seen(package: str) -> None:
         "READY = available",
     ],
 )
-def test_a_call_on_some_imports_is_no_proof(package: str) -> None:
-    assert kinds(pkg=IMPORTED + package) == ["effect.cached-call"]
+def test_a_call_on_some_imports_is_no_proof(asks: str) -> None:
+    other = MODEL.replace("import torch\n", "import torch, other\n", 1)
+    assert kinds(model=other, other=IMPORTED + asks) == ["effect.cached-call"]
+
+
+OTHER = MODEL.replace("import torch\n", "import torch, other\n", 1)
 
 
 def test_an_import_behind_the_function_may_ask_too_early() -> None:
     """Its file may be half run when the function is called."""
     late = TOOLS + "\n    import pkg.more\n"
-    assert kinds(late, pkg=IMPORTED + "available()") == ["effect.cached-call"]
+    assert kinds(late, OTHER, other=IMPORTED + "available()") == ["effect.cached-call"]
 
 
 def test_a_cache_that_is_cleared_gives_other_answers() -> None:
     clears = IMPORTED + "def again():\n    available.cache_clear()\n"
-    assert kinds(pkg=IMPORTED + "available()", other=clears) == ["effect.cached-call"]
+    asks = IMPORTED + "available()"
+    assert kinds(model=OTHER, other=asks) == SEEN
+    assert kinds(model=OTHER, other=asks, more=clears) == ["effect.cached-call"]
