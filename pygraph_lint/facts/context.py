@@ -22,7 +22,7 @@ from pygraph_lint.facts.events import Need
 from pygraph_lint.facts.exports import exported
 from pygraph_lint.facts.model import ClassFacts, FunctionFacts, ModuleFacts, Root, Sinks
 from pygraph_lint.facts.names import FunctionNode, Names, imports_of, module_statements
-from pygraph_lint.facts.parameters import assigned_names, used_as_tensors
+from pygraph_lint.facts.parameters import assigned_names, used_as_arrays, used_as_tensors
 from pygraph_lint.facts.statements import Interpreter
 from pygraph_lint.facts.values import Value
 
@@ -192,7 +192,7 @@ class ModuleContext(Annotations):
             self_name = ordered[0].arg
             env[self_name] = Value(v.INSTANCE, cls=owner)
             ordered = ordered[1:]
-        self.parameters(name, node, ordered, owner, self_name, env)
+        self.parameters(facts, node, ordered, owner, self_name, env)
         interpreter = Interpreter(self, facts, env)
         interpreter.self_name = "" if "classmethod" in marks else self_name
         interpreter.locals = set(env) | assigned_names(node)
@@ -218,7 +218,7 @@ class ModuleContext(Annotations):
 
     def parameters(
         self,
-        name: str,
+        facts: FunctionFacts,
         node: FunctionNode,
         ordered: list[ast.arg],
         owner: str,
@@ -244,9 +244,9 @@ class ModuleContext(Annotations):
             if value.kinds & v.UNKNOWN and not value.is_tensor:
                 unknown.append(argument.arg)
             elif value.items and all(item.kinds == v.NUMBER for item in value.items):
-                value = _numbers_or_tensors(name, argument.arg, len(value.items))
+                value = _numbers_or_tensors(facts.name, argument.arg, len(value.items))
             elif value == v.NUMBER_VALUE and argument.arg not in defaults:
-                value = _number_or_tensor(name, argument.arg)
+                value = _number_or_tensor(facts.name, argument.arg)
             default_node = defaults.get(argument.arg)
             if isinstance(default_node, ast.Constant):
                 if default_node.value is None:
@@ -258,8 +258,11 @@ class ModuleContext(Annotations):
             used = used_as_tensors(node, set(unknown), self_name, self.layer_names(owner))
             for parameter in unknown:
                 env[parameter] = _guessed(
-                    name, parameter, used, defaults.get(parameter), env[parameter]
+                    facts.name, parameter, used, defaults.get(parameter), env[parameter]
                 )
+            open_ones = {p for p in unknown if p not in used and p not in defaults}
+            if open_ones:
+                facts.arrays = used_as_arrays(node, open_ones)
         if arguments.vararg is not None:
             item = self.annotated(arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
             env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)

@@ -403,7 +403,12 @@ class Project:
                 continue
             if self._holds(value, steps):
                 return True
-        return False
+        # Nothing else is said of an argument of compiled code that has an array's methods.
+        return not (steps or only) and name in facts.arrays and self._entered(owner)
+
+    def _entered(self, function: str) -> bool:
+        """Whether a region begins with this function."""
+        return self._parents.get(function, ("none",))[0] == ""
 
     def _returning(self, owner: str) -> list[str]:
         if owner.startswith("super:"):

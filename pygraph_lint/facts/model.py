@@ -54,6 +54,7 @@ class FunctionFacts:
     disabled: bool = False  # torch.compiler.disable keeps it out of compiled code
     decorators: tuple[str, ...] = ()
     keeps_answer: bool = False  # cached, and without parameters
+    arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called
 
 
 @dataclass(slots=True)

@@ -294,6 +294,13 @@ TENSOR_ONLY_METHODS = frozenset(
     """.split()
 )
 TENSOR_ONLY_ATTRIBUTES = frozenset(("shape", "is_cuda", "ndim", "requires_grad", "grad_fn", "mT"))
+# Methods that arrays have: an argument of compiled code on which one is called is a tensor.
+ARRAY_METHODS = frozenset(
+    """
+        sum mean std var prod max min any all argmax argmin norm abs exp log sqrt square pow isnan
+        isinf isfinite nonzero eq ne gt lt ge le
+    """.split()
+)
 # Methods that read values: on a value nobody knows they still are evidence inside a module's
 # forward.
 READING_METHODS = frozenset(("item", "tolist", "cpu", "numpy"))

@@ -56,6 +56,21 @@ def used_as_tensors(
     return evidence
 
 
+def used_as_arrays(function: ast.AST, names: set[str]) -> tuple[str, ...]:
+    """Parameters on which the function calls a method that arrays have."""
+    found: set[str] = set()
+    for node in ast.walk(function):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id in names
+            and node.func.attr in ops.ARRAY_METHODS
+        ):
+            found.add(node.func.value.id)
+    return tuple(sorted(found))
+
+
 def assigned_names(function: ast.AST) -> set[str]:
     """Names that a function binds itself: they hide the module's."""
     found: set[str] = set()
