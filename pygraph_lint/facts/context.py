@@ -256,13 +256,13 @@ class ModuleContext(Annotations):
             env[argument.arg] = value
         if unknown:
             used = used_as_tensors(node, set(unknown), self_name, self.layer_names(owner))
+            open_ones = {p for p in unknown if p not in used and p not in defaults}
+            arrays = used_as_arrays(node, open_ones) if open_ones else {}
+            facts.arrays = tuple(arrays)
             for parameter in unknown:
                 env[parameter] = _guessed(
-                    facts.name, parameter, used, defaults.get(parameter), env[parameter]
+                    facts.name, parameter, used, arrays, defaults.get(parameter), env[parameter]
                 )
-            open_ones = {p for p in unknown if p not in used and p not in defaults}
-            if open_ones:
-                facts.arrays = used_as_arrays(node, open_ones)
         if arguments.vararg is not None:
             item = self.annotated(arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
             env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)
@@ -395,7 +395,12 @@ def _number_or_tensor(function: str, parameter: str) -> Value:
 
 
 def _guessed(
-    function: str, parameter: str, used: dict[str, str], default: ast.expr | None, declared: Value
+    function: str,
+    parameter: str,
+    used: dict[str, str],
+    arrays: dict[str, str],
+    default: ast.expr | None,
+    declared: Value,
 ) -> Value:
     """The value of a parameter that no annotation explains."""
     optional = declared.kinds & v.NONE
@@ -406,7 +411,8 @@ def _guessed(
         return Value(v.TEXT if isinstance(default.value, str) else v.NUMBER)
     if why is None:
         need = Need("param", function, parameter)
-        return symbol(need, f"a caller passes a tensor as `{parameter}`", optional)
+        why = arrays.get(parameter, f"a caller passes a tensor as `{parameter}`")
+        return symbol(need, why, optional)
     return declared
 
 

@@ -56,9 +56,9 @@ def used_as_tensors(
     return evidence
 
 
-def used_as_arrays(function: ast.AST, names: set[str]) -> tuple[str, ...]:
-    """Parameters on which the function calls a method that arrays have."""
-    found: set[str] = set()
+def used_as_arrays(function: ast.AST, names: set[str]) -> dict[str, str]:
+    """Parameters on which the function calls a method that arrays have: a sentence each."""
+    found: dict[str, str] = {}
     for node in ast.walk(function):
         if (
             isinstance(node, ast.Call)
@@ -67,8 +67,9 @@ def used_as_arrays(function: ast.AST, names: set[str]) -> tuple[str, ...]:
             and node.func.value.id in names
             and node.func.attr in ops.ARRAY_METHODS
         ):
-            found.add(node.func.value.id)
-    return tuple(sorted(found))
+            name, method = node.func.value.id, node.func.attr
+            found.setdefault(name, f"`{name}` is used as a tensor: {name}.{method}()")
+    return found
 
 
 def assigned_names(function: ast.AST) -> set[str]:

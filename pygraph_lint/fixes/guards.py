@@ -19,6 +19,9 @@ def guard(proposal: Proposal, statement: ast.stmt, reason: str) -> None:
     source = proposal.source
     inside = any(isinstance(node, FUNCTIONS) for node in proposal.path)
     proposal.need("in-function", inside, "the code runs when the module is imported")
+    region = proposal.finding.region
+    compiled = region is None or not region.captured
+    proposal.need("compiled", compiled, "nothing is compiling in a capture made by hand")
     proposal.need("alone", source.alone(statement), "the line holds more than this statement")
     proposal.safe_if("guard", False, reason)
     parent = proposal.parent(statement)

@@ -28,6 +28,8 @@ def propose(proposal: Proposal) -> None:
     if probability is None:
         raise Declined("not a comparison of a draw of torch.rand with a probability")
     proposal.need("pure", pure(probability), "the probability is computed by a call")
+    open_one = not isinstance(probability, ast.Constant)
+    proposal.need("open", open_one, "the probability is a number that is written out")
     proposal.need(
         "truth", _only_truth(proposal, statement), "the comparison's result is used as a value"
     )

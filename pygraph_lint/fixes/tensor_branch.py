@@ -118,7 +118,10 @@ def _boolean(proposal: Proposal, node: ast.expr) -> str:
 
 
 def _tensor(proposal: Proposal, node: ast.expr) -> bool:
-    """Whether an operand is a tensor: it reduces one, or calls torch."""
+    """Whether an operand is a tensor: a known one is compared, one is reduced, or torch called."""
+    sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node]
+    if any(visibly_tensor(proposal, side, _known(proposal)) for side in sides):
+        return True
     return any(
         isinstance(inner, ast.Call)
         and (

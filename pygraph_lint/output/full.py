@@ -68,7 +68,7 @@ def _notes(finding: Finding, report: Report) -> list[str]:
         notes.append(f"mend (--fix --unsafe-fixes): {fix.message}")
         notes.append(f"unsafe because: {fix.reason}")
     elif fix is not None:
-        notes.append(f"mend: no rewrite here, {fix.reason}")
+        notes.append("mend: no rewrite here" + (f", {fix.reason}" if fix.reason else ""))
     if finding.code in report.rules:
         notes.append(f"more: pygraph-lint rule {finding.code}")
     return [f"  = {note}" for note in notes]

@@ -20,6 +20,7 @@ class Case(NamedTuple):
     arguments: Callable[[], tuple[Any, ...]] | None = None
     kind: str = ""
     notes: dict[str, str] = {}
+    captured: bool = False
 
 
 def lines(*body: str, head: str = "x") -> str:
@@ -275,6 +276,12 @@ CASES = [
     ),
     Case(
         "random_skip",
+        "open",
+        "PG306",
+        lines("draw = torch.rand([])", "if «draw < 0.5»:", "    return 1", "return 0"),
+    ),
+    Case(
+        "random_skip",
         "drawn",
         "PG306",
         lines("if «torch.rand([]) < p»:", "    return 1", "return x + torch.rand(3)", head="x, p"),
@@ -297,6 +304,7 @@ CASES = [
     Case("guard_logging", "statement", "PG501", lines("y = «print(x)»", "return y")),
     Case("guard_logging", "only-says", "PG502", lines("«x.append(1)»", "return x")),
     Case("guards", "in-function", "PG501", "import torch\n«print(1)»\n"),
+    Case("guards", "compiled", "PG501", lines("«print(x)»", "return x"), captured=True),
     Case("guards", "alone", "PG501", lines("x = 1; «print(x)»", "return x")),
     Case("guards", "guard", "PG501", lines("«print(x)»", "return x")),
     # the other guards

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 from pygraph_lint.facts.events import Event, Span
-from pygraph_lint.findings import Finding, Fix, Location
+from pygraph_lint.findings import Finding, Fix, Location, Region
 from pygraph_lint.fixes.engine import apply, fix_text
 
 OPEN, CLOSE = "«", "»"
@@ -61,11 +62,14 @@ def offer(
     kind: str = "",
     without: frozenset[str] = frozenset(),
     own: frozenset[str] = frozenset(),
+    region: Region | None = None,
     **notes: str,
 ) -> tuple[Fix | None, str]:
     """The fix offered for the marked place, and the text with it applied (unsafe ones too)."""
     plain, spans = marked(text)
-    findings = [finding(plain, span, code, kind, own, **notes) for span in spans]
+    findings = [
+        replace(finding(plain, span, code, kind, own, **notes), region=region) for span in spans
+    ]
     found = fix_text(plain, findings, without=without)
     fixes = [fix if fix is None or fix.bolder is None else fix.bolder for fix in found]
     usable = [fix for fix in fixes if fix is not None and fix.applicability != "declined"]

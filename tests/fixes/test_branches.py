@@ -51,6 +51,21 @@ CASES = {
         """,
         tensors="x",
     ),
+    "a-name": _case(
+        "PG301",
+        """
+        total = x.sum()
+        if «total > 0»:
+            total = total * 2
+        return total
+        """,
+        """
+        total = x.sum()
+        total = torch.where(total > 0, total * 2, total)
+        return total
+        """,
+        tensors="total",
+    ),
     "both-arms": _case(
         "PG301",
         """

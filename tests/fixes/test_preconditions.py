@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pygraph_lint.fixes
+from pygraph_lint.findings import Region
 from tests.fixes import (
     counterexamples,
     counterexamples_capture,
@@ -38,10 +39,10 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rewrite}-{case.precondition}")
 def test_precondition_is_needed(case: Case) -> None:
-    fix, _ = offer(case.source, case.code, case.kind, **case.notes)
-    loose, changed = offer(
-        case.source, case.code, case.kind, frozenset({case.precondition}), **case.notes
-    )
+    region = Region("f", ("f",), True, captured=True) if case.captured else None
+    fix, _ = offer(case.source, case.code, case.kind, region=region, **case.notes)
+    without = frozenset({case.precondition})
+    loose, changed = offer(case.source, case.code, case.kind, without, region=region, **case.notes)
     assert fix is not None
     assert loose is not None
     assert loose != fix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,8 @@ def test_full_says_why_a_fix_is_unsafe_or_declined(tmp_path: Path) -> None:
     assert "mend (--fix --unsafe-fixes): drop it\n" in text
     assert "unsafe because: the text is lost\n" in text
     assert "mend: no rewrite here, x may be a list\n" in render("full", _report(path, fix=declined))
+    silent = replace(declined, reason="")
+    assert "mend: no rewrite here\n" in render("full", _report(path, fix=silent))
 
 
 def test_json_has_ruffs_keys_and_ours(tmp_path: Path) -> None:
