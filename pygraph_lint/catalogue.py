@@ -32,8 +32,9 @@ CONSEQUENCES: dict[str, tuple[str, ...]] = {
 class Rule:
     """One rule page.
 
-    ``events`` are kinds of ``facts.events.KINDS``; ``calls`` and ``methods`` list qualified
-    callables (``random.random``; a trailing ``.*`` takes a whole namespace) and tensor methods.
+    ``captured`` is the message where a graph is captured by hand and nothing is traced. ``events``
+    are kinds of ``facts.events.KINDS``; ``calls`` and ``methods`` list qualified callables
+    (``random.random``; a trailing ``.*`` takes a whole namespace) and tensor methods.
     ``consequences`` has the keys of ``CONSEQUENCES``: what happens under plain torch.compile,
     under ``fullgraph=True``, in a CUDA graph, and whether the host waits for the device.
     ``status`` is ``default`` or ``preview``. ``fix`` is ``none``, ``safe``, ``unsafe`` or
@@ -44,6 +45,7 @@ class Rule:
     code: str
     name: str
     message: str
+    captured: str
     events: tuple[str, ...]
     calls: tuple[str, ...]
     methods: tuple[str, ...]
@@ -103,6 +105,7 @@ def parse(text: str, where: str) -> Rule:
             code=data["code"],
             name=data["name"],
             message=data["message"],
+            captured=data.get("captured", data["message"]),
             events=tuple(data.get("events", ())),
             calls=tuple(data.get("calls", ())),
             methods=tuple(data.get("methods", ())),

@@ -118,7 +118,8 @@ class Reporter:
             rule = self.rule_of(event)
             if rule is None:
                 continue
-            if region is not None and region.captured and not _matters_in_capture(rule):
+            by_hand = region is not None and region.captured
+            if by_hand and not _matters_in_capture(rule):
                 continue
             key = (rule.code, event.span.line, event.span.column)
             if key in found or not all(self.project.confirmed(need) for need in event.needs):
@@ -126,13 +127,13 @@ class Reporter:
             found[key] = Finding(
                 code=rule.code,
                 name=rule.name,
-                message=rule.message.format(subject=event.subject),
+                message=(rule.captured if by_hand else rule.message).format(subject=event.subject),
                 filename=facts.path,
                 location=Location(event.span.line, event.span.column + 1),
                 end_location=Location(event.span.end_line, event.span.end_column + 1),
                 region=region,
                 evidence=event.evidence,
-                consequences=dict(rule.consequences),
+                consequences=_untraced(rule) if by_hand else dict(rule.consequences),
                 preview=rule.status == "preview",
                 event=event,
                 own=self.project.own.get(facts.module, frozenset()),
@@ -142,6 +143,11 @@ class Reporter:
 def _matters_in_capture(rule: Rule) -> bool:
     """Whether a rule has a consequence where a graph is captured without tracing."""
     return rule.consequences["cudagraph"] != "ok" or rule.consequences["sync"] == "yes"
+
+
+def _untraced(rule: Rule) -> dict[str, str]:
+    """A rule's consequences where nothing is traced."""
+    return {**rule.consequences, "compile": "ok", "fullgraph": "ok"}
 
 
 def check_module(

@@ -214,3 +214,29 @@ def test_no_command_imports_torch_or_libcst_to_check(lint: Lint) -> None:
         check=True,
     )
     assert done.stdout.decode().splitlines()[-1] == "[]"
+
+
+def test_what_a_capture_by_hand_makes_of_a_print_is_said(lint: Lint) -> None:
+    captured = """
+import torch
+
+def run(x: torch.Tensor, g: torch.cuda.CUDAGraph) -> torch.Tensor:
+    with torch.cuda.graph(g):
+        y = x.relu()
+        print("captured")
+    return y
+"""
+    compiled = captured.replace("def run", "@torch.compile\ndef run")
+    compiled = compiled.replace("with torch.cuda.graph(g):", "if True:")
+    lint.write({"captured.py": captured, "compiled.py": compiled})
+    by_hand, traced = sorted(
+        lint("--output-format", "json").json(), key=lambda found: found["filename"]
+    )
+    assert by_hand["message"] == "`print` runs at the capture only: no replay repeats it"
+    assert by_hand["consequences"]["cudagraph"] == "stale"
+    assert (by_hand["consequences"]["compile"], by_hand["consequences"]["fullgraph"]) == (
+        "ok",
+        "ok",
+    )
+    assert traced["message"] == "`print` inside the region ends the graph"
+    assert traced["consequences"]["compile"] == "break"
