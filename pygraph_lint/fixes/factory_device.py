@@ -1,6 +1,7 @@
 """A tensor is made where it is wanted.
 
 torch.zeros(n).to(x.device) -> torch.zeros(n, device=x.device)
+torch.ones(n, n).tril().bool().to(x.device) -> torch.ones(n, n, device=x.device).tril().bool()
 
 The values must not depend on the device that computes them: constants and integer ranges only,
 never random numbers; a range of floats may differ in its last bit between devices.
@@ -9,6 +10,7 @@ never random numbers; a range of floats may differ in its last bit between devic
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from pygraph_lint.fixes.factories import (
     FACTORIES,
@@ -30,26 +32,87 @@ def propose(proposal: Proposal) -> None:
     call = proposal.around(ast.Call)
     if call is None:
         raise Declined("the finding is not a call")
-    if proposal.finding.code == "PG101":
-        _moved(proposal, _outer_move(proposal, call))
+    move = _outer_move(proposal, call)
+    if proposal.finding.code == "PG101" or (move is not None and move is not call):
+        _moved(proposal, move)
     else:
         _meeting(proposal, call)
 
 
-def _outer_move(proposal: Proposal, call: ast.Call) -> ast.Call:
-    """The call of ``.to`` or ``.cuda``, when the finding points into it."""
+def _outer_move(proposal: Proposal, call: ast.Call) -> ast.Call | None:
+    """The call of ``.to`` or ``.cuda`` that the finding points into."""
     for node in reversed(proposal.path):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        if node.func.attr in ("to", "cuda") and isinstance(node.func.value, ast.Call):
+        if node.func.attr not in ("to", "cuda"):
+            continue
+        origin = _origin(proposal, node.func.value)
+        if origin is not None and (proposal.finding.code == "PG101" or origin is call):
             return node
-    return call
+    return None
 
 
-def _moved(proposal: Proposal, move: ast.Call) -> None:
-    inner = move.func.value if isinstance(move.func, ast.Attribute) else None
-    if not isinstance(inner, ast.Call) or not isinstance(move.func, ast.Attribute):
-        raise Declined("the factory is not moved in the same expression")
+# What gives the same on every device, in memory laid out in the same way after a copy.
+_KEEPING = {
+    *("tril", "triu", "unsqueeze", "squeeze", "view", "reshape", "flatten", "permute", "transpose"),
+    *("t", "flip", "roll", "repeat", "contiguous", "logical_not"),
+    *("bool", "short", "int", "long", "half", "bfloat16", "float", "double"),
+}
+
+
+# Their keywords that take numbers.
+_NUMBERED = {"diagonal", "dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "shifts"}
+
+
+def _origin(proposal: Proposal, node: ast.expr) -> ast.Call | None:
+    """The first call of a chain that only changes shape or dtype, or blanks out triangles."""
+    while True:
+        if isinstance(node, ast.Subscript):
+            if not _only_adds_dimensions(node.slice):
+                return None
+            node = node.value
+            continue
+        if not isinstance(node, ast.Call):
+            return None
+        name = proposal.names.callee(node) or ""
+        if name in FACTORIES:
+            return node
+        if name.startswith("torch.") and name[6:] in _KEEPING and node.args:
+            call, given, node = node, node.args[1:], node.args[0]
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING and not name:
+            call, given, node = node, node.args, node.func.value
+        else:
+            return node if name.startswith("torch.") else None
+        if not (_numbers(given) and all(item.arg in _NUMBERED for item in call.keywords)):
+            return None
+        if not _numbers([item.value for item in call.keywords]):
+            return None
+
+
+def _numbers(values: Sequence[ast.expr]) -> bool:
+    """Whether arguments are written out and computed by no call."""
+    parts = [
+        part
+        for value in values
+        for part in (value.elts if isinstance(value, (ast.Tuple, ast.List)) else [value])
+    ]
+    return all(pure(part) for part in parts)
+
+
+def _only_adds_dimensions(index: ast.expr) -> bool:
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return all(
+        (isinstance(part, ast.Constant) and part.value in (None, Ellipsis))
+        or (isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None)
+        for part in parts
+    )
+
+
+def _moved(proposal: Proposal, move: ast.Call | None) -> None:
+    if move is None or not isinstance(move.func, ast.Attribute):
+        raise Declined("what is moved is not a factory's tensor in another shape or dtype")
+    inner = _origin(proposal, move.func.value)
+    assert inner is not None
     name = _factory(proposal, inner)
     proposal.message = f"Make the tensor on its device: {name}(..., device=...)"
     proposal.need("starred", not starred(move), "the arguments of the move are not all written out")
@@ -59,7 +122,10 @@ def _moved(proposal: Proposal, move: ast.Call) -> None:
         device, kept = _to(proposal, move)
     _conditions(proposal, inner, name)
     changed = with_keywords(proposal.source.segment(inner), {"device": device})
-    proposal.replace_node(move, changed + kept)
+    source = proposal.source
+    (start, end), (first, last) = source.span(inner), source.span(move.func.value)
+    text = source.text[first:start] + changed + source.text[end:last]
+    proposal.replace_node(move, text + kept)
 
 
 def _cuda(proposal: Proposal, move: ast.Call) -> str:

@@ -44,6 +44,76 @@ def test_factory_is_made_on_its_device(before: str, after: str) -> None:
     expect(f"{HEAD}    return {before}\n", f"{HEAD}    return {after}\n", "PG101")
 
 
+# (before, after) the move; what stands between the marks is the finding, of this code.
+CHAINS = [
+    ("PG101", "«torch.arange(n).unsqueeze(0).to(x.device)»", "{arange}.unsqueeze(0)"),
+    ("PG101", "«torch.ones(n, n).tril().bool().to(x.device)»", "{ones}.tril().bool()"),
+    (
+        "PG101",
+        "«torch.ones(n, n).view(1, n, n).to(x.device, dtype)»",
+        "{ones}.view(1, n, n).to(dtype)",
+    ),
+    ("PG102", "«torch.arange(n)»[None, :].to(x.device)", "{arange}[None, :]"),
+    ("PG102", "«torch.arange(n)»[..., None].t().to(x.device)", "{arange}[..., None].t()"),
+    (
+        "PG102",
+        "torch.triu(«torch.ones(n, n)», diagonal=1).bool().to(x.device)",
+        "torch.triu({ones}, diagonal=1).bool()",
+    ),
+    ("PG102", "torch.tril(«torch.ones(n, n)»).to(device=device)", "torch.tril({there})"),
+    (
+        "PG102",
+        "torch.flip(«torch.arange(n)», (0,)).half().to(x.device)",
+        "torch.flip({arange}, (0,)).half()",
+    ),
+    ("PG101", "«torch.arange(n).repeat(2, 1).to(x.device)»", "{arange}.repeat(2, 1)"),
+    ("PG101", "«torch.ones(n, n).permute(1, 0).to(x.device)»", "{ones}.permute(1, 0)"),
+]
+PLACED = {
+    "arange": "torch.arange(n, device=x.device)",
+    "ones": "torch.ones(n, n, device=x.device)",
+    "there": "torch.ones(n, n, device=device)",
+}
+
+
+@pytest.mark.parametrize(("code", "before", "after"), CHAINS)
+def test_a_factory_whose_shape_changes_before_the_move(code: str, before: str, after: str) -> None:
+    after = after.format(**PLACED)
+    expect(f"{HEAD}    return {before}\n", f"{HEAD}    return {after}\n", code)
+    old, new = (
+        module_of(f"{HEAD}    return {text}\n").forward
+        for text in (before.replace("«", "").replace("»", ""), after)
+    )
+    x, meta = torch.zeros(5, 3), torch.zeros(5, 3, device="meta")
+    args = (x, x.device, torch.float16)
+    assert_same(run(old, args), run(new, args))
+    # A copy to another device may lay memory out anew.
+    moved, made = (f(meta, meta.device, torch.float16) for f in (old, new))
+    assert (moved.shape, moved.stride(), moved.dtype) == (made.shape, made.stride(), made.dtype)
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        ("PG101", "«torch.arange(n).expand(2, -1).to(x.device)»"),  # the copy has memory of its own
+        ("PG102", "«torch.arange(n)»[::2].to(x.device)"),  # the copy is contiguous
+        ("PG102", "«torch.arange(n)»[other].to(x.device)"),
+        ("PG101", "«torch.arange(n).add(other).to(x.device)»"),
+        ("PG101", "«torch.arange(n).float().sin().to(x.device)»"),  # may round otherwise
+        ("PG101", "«torch.arange(n).view(next(other)).to(x.device)»"),
+        ("PG102", "torch.cat([«torch.arange(n)», other]).to(x.device)"),
+        ("PG102", "torch.tril(«torch.ones(n, n)», out=other).to(x.device)"),
+        ("PG102", "torch.tril(«torch.ones(n, n)», diagonal=next(other)).to(x.device)"),
+        ("PG102", "(«torch.arange(n)» + other).to(x.device)"),
+    ],
+)
+def test_a_factory_that_is_worked_on_before_the_move_stays(code: str, body: str) -> None:
+    text = f"{HEAD}    return {body}\n"
+    fix, changed = offer(text, code)
+    assert fix is None or fix.applicability == "declined"
+    assert changed == marked(text)[0]
+
+
 def test_layout_and_comments_stay() -> None:
     expect(
         """
