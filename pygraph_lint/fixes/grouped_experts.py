@@ -367,6 +367,9 @@ class _Loop:
         above = parents(self.proposal.source.tree)
         reads = [node for node in loads(self.loop, output.id) if not _asks_dtype(above[node])]
         made = assigned_values(self.function, output.id) or []
+        body = self.function.body
+        if isinstance(body, list) and self.loop in body:  # what is done with it later is not asked
+            made = [value for value in made if value.lineno <= (self.loop.end_lineno or 0)]
         names = {self.proposal.names.callee(value) for value in made}
         alone = len(reads) == 1 and len(made) == 1 and names <= {"torch.zeros", "torch.zeros_like"}
         self.proposal.need("only-added", alone, f"turns may read {output.id}")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pygraph_lint.fixes import blocks
 from tests.fixes.equivalence import assert_same, breaks, compiled, module_of, run
 from tests.fixes.strategies import FEW
-from tests.fixes.support import decline, edited, expect, marked
+from tests.fixes.support import decline, edited, expect, marked, offer
 
 PLAIN = """
 import torch
@@ -334,6 +334,18 @@ def test_other_branches_stay(old: str, new: str, reason: str) -> None:
 )
 def test_other_modules_stay(old: str, new: str, reason: str) -> None:
     decline(edited(HELD, old, new), "PG401", reason)
+
+
+def test_the_output_may_be_called_something_else_afterwards() -> None:
+    changed = edited(
+        PLAIN, "        return output\n", "        output = output * 2\n        return output\n"
+    )
+    fix, text = offer(changed, "PG401")
+    assert fix is not None
+    assert fix.applicability == "unsafe", fix.reason
+    assert "for expert in hit" not in text
+    inside = edited(PLAIN, "            # the rows\n", "            output = output * 2\n")
+    decline(inside, "PG401", "")
 
 
 def test_two_loops_share_the_helper() -> None:
