@@ -38,9 +38,9 @@ def propose(proposal: Proposal) -> None:
     condition = condition_of(proposal, tensors)
     proposal.safe_if("both-arms", False, BOTH_ARMS)
     if isinstance(node.body[-1], ast.Return):
-        _returns(proposal, node, condition, statics)
+        returns(proposal, node, condition, statics)
     else:
-        _assigns(proposal, node, condition, statics)
+        assigns(proposal, node, condition, statics)
 
 
 def within(proposal: Proposal, test: ast.expr) -> bool:
@@ -139,7 +139,8 @@ def _known(proposal: Proposal) -> set[str]:
     return set(filter(None, (proposal.note("tensors") or "").split(",")))
 
 
-def _assigns(proposal: Proposal, node: ast.If, condition: str, statics: list[ast.expr]) -> None:
+def assigns(proposal: Proposal, node: ast.If, condition: str, statics: list[ast.expr]) -> None:
+    """Select each name that an arm assigns; what needs no tensor's value stays an ``if``."""
     first, second = _arm(proposal, node.body), _arm(proposal, node.orelse)
     same = not node.orelse or list(first) == list(second)
     proposal.need("same-names", same, "the arms do not assign the same names in the same order")
@@ -214,7 +215,8 @@ def _tested_tensors(test: ast.expr) -> set[str]:
     return found - {"torch"}
 
 
-def _returns(proposal: Proposal, node: ast.If, condition: str, statics: list[ast.expr]) -> None:
+def returns(proposal: Proposal, node: ast.If, condition: str, statics: list[ast.expr]) -> None:
+    """Select what is returned."""
     last = node.orelse or _behind(proposal, node)
     single = len(node.body) == 1 and len(last) == 1 and not statics
     proposal.need("single-return", single, "more than a return depends on the condition")

@@ -49,8 +49,10 @@ def propose(proposal: Proposal) -> None:
     if not statics:
         raise Declined("the branch depends on nothing but the tensor")
     step = _step(proposal, node, function)
+    found = compared_item(test)
+    assert found is not None
     harmless = all(pure_expression(proposal, item.value) for item in step.assigned.values())
-    harmless = harmless and pure_expression(proposal, _without_item(test)[0])
+    harmless = harmless and pure_expression(proposal, found[0])
     proposal.need("pure", harmless, "the branch calls what is not known")
     before = all(_bound_before(function, node, name) for name in step.kept)
     proposal.need("bound", before, "a name is only bound in the branch")
@@ -68,11 +70,21 @@ def _tested(proposal: Proposal, node: ast.If) -> ast.Compare | None:
     place = proposal.source.at(proposal.finding.location)
     for part in operands(node.test):
         start, end = proposal.source.span(part)
-        if start <= place < end and isinstance(part, ast.Compare) and len(part.ops) == 1:
-            reads = [side for side in (part.left, *part.comparators) if _is_item(side)]
-            if len(reads) == 1 and isinstance(part.ops[0], _COMPARED):
-                return part
+        if start <= place < end and isinstance(part, ast.Compare) and compared_item(part):
+            return part
     return None
+
+
+def compared_item(test: ast.expr) -> tuple[ast.expr, ast.Call] | None:
+    """``t`` and ``t.item()`` of one comparison ``t.item() < number``."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return None
+    reads = [side for side in (test.left, *test.comparators) if _is_item(side)]
+    if len(reads) != 1 or not isinstance(test.ops[0], _COMPARED):
+        return None
+    read = reads[0]
+    assert isinstance(read, ast.Call) and isinstance(read.func, ast.Attribute)
+    return read.func.value, read
 
 
 def _is_item(node: ast.expr) -> bool:
@@ -82,15 +94,6 @@ def _is_item(node: ast.expr) -> bool:
         and node.func.attr == "item"
         and not node.args
     )
-
-
-def _without_item(test: ast.Compare) -> tuple[ast.expr, ast.Call]:
-    """What is read, and the call that reads it."""
-    for side in (test.left, *test.comparators):
-        if _is_item(side):
-            assert isinstance(side, ast.Call) and isinstance(side.func, ast.Attribute)
-            return side.func.value, side
-    raise Declined
 
 
 def _step(proposal: Proposal, node: ast.If, function: ast.FunctionDef) -> _Step:
@@ -154,7 +157,9 @@ def _rewrite(proposal: Proposal, step: _Step, test: ast.Compare, statics: list[a
     torch = use_torch(proposal)
     first, last = node.body[0], node.body[-1]
     inner = source.indent(first)
-    tensor, read = _without_item(test)
+    found = compared_item(test)
+    assert found is not None
+    tensor, read = found
     start, end = source.span(test)
     low, high = source.span(read)
     text = source.text[start:low] + source.segment(tensor) + source.text[high:end]

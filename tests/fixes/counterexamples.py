@@ -357,6 +357,25 @@ CASES = [
         "PG301",
         lines("if False:", "    pass", f"elif {_TEST}:", "    x = x * 2", "return x"),
     ),
+    Case("item_branch", "alone", "PG201", lines("if «x.sum().item()» > 0: x = x * 2", "return x")),
+    Case(
+        "item_branch",
+        "pure",
+        "PG201",
+        lines(
+            "if «x.pop().sum().item()» > 0:",
+            "    return torch.relu(y)",
+            "return torch.abs(y)",
+            head="x, y",
+        ),
+    ),
+    Case(
+        "item_branch",
+        "selected",
+        "PG201",
+        lines("if «x.max().item()» > 0.1:", "    x = x * 2", "return x"),
+        lambda: (torch.tensor([0.1]),),
+    ),
     Case("tensor_branch", "alone", "PG301", lines(f"if {_TEST}: x = x * 2", "return x")),
     Case(
         "tensor_branch",

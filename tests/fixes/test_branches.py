@@ -51,6 +51,29 @@ CASES = {
         """,
         tensors="x",
     ),
+    "an-item": _case(
+        "PG201",
+        """
+        if «x.max().item()» > 2:
+            x = x * 2
+        return x
+        """,
+        """
+        x = torch.where(x.max() > 2, x * 2, x)
+        return x
+        """,
+    ),
+    "an-item-returned": _case(
+        "PG201",
+        """
+        if 2 >= «x.max().item()»:
+            return x * 2
+        return x + 1
+        """,
+        """
+        return torch.where(2 >= x.max(), x * 2, x + 1)
+        """,
+    ),
     "a-name": _case(
         "PG301",
         """
