@@ -34,9 +34,9 @@ def propose(proposal: Proposal) -> None:
     dtype = keywords.get("dtype")
     fixed = dtype is None or (proposal.names.qualified(dtype) or "").startswith("torch.")
     proposal.need("fixed-dtype", fixed, "the dtype is not the same in every call")
-    owner, constructor = _constructor(proposal)
-    proposal.need("module", _is_module(proposal, owner), "the class is not certainly a module")
-    behind = _super_call(constructor)
+    owner, constructor = constructor_of(proposal)
+    proposal.need("module", is_module(proposal, owner), "the class is not certainly a module")
+    behind = super_call(constructor)
     joined = joins_others(proposal, call)
     proposal.need("joined", joined, "the tensor may be changed, or is used outside arithmetic")
     proposal.safe_if(
@@ -64,7 +64,7 @@ def _constant(node: ast.expr) -> bool:
     return False
 
 
-def _constructor(proposal: Proposal) -> tuple[ast.ClassDef, ast.FunctionDef]:
+def constructor_of(proposal: Proposal) -> tuple[ast.ClassDef, ast.FunctionDef]:
     """The class around the finding, and its ``__init__``."""
     owner = proposal.around(ast.ClassDef)
     method = proposal.function
@@ -79,11 +79,11 @@ def _constructor(proposal: Proposal) -> tuple[ast.ClassDef, ast.FunctionDef]:
     raise Declined("the class has no constructor of its own")
 
 
-def _is_module(proposal: Proposal, owner: ast.ClassDef) -> bool:
+def is_module(proposal: Proposal, owner: ast.ClassDef) -> bool:
     return any(proposal.names.qualified(base) == "torch.nn.Module" for base in owner.bases)
 
 
-def _super_call(constructor: ast.FunctionDef) -> ast.stmt:
+def super_call(constructor: ast.FunctionDef) -> ast.stmt:
     """The statement ``super().__init__()``, whatever its arguments."""
     for statement in constructor.body:
         call = statement.value if isinstance(statement, ast.Expr) else None

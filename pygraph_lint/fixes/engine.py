@@ -11,6 +11,7 @@ from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes import (
     always_layer,
     always_run,
+    attribute_buffer,
     autocast_cache,
     backend_flags,
     builtin_math,
@@ -101,6 +102,7 @@ REWRITES: tuple[Rewrite, ...] = tuple(
         number_buffer,
         scalar_tensor,
         scalar_fill,
+        attribute_buffer,
         constant_buffer,
         finite_guard,
         always_run,

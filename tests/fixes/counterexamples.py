@@ -31,6 +31,16 @@ def lines(*body: str, head: str = "x") -> str:
     )
 
 
+MODULE = "class C(torch.nn.Module):"
+
+
+def _held(head: str, *constructor: str) -> str:
+    """A class with this constructor, whose method reads an attribute."""
+    body = "\n".join(f"        {line}" for line in constructor)
+    method = "    def forward(self, x):\n        return x * «self.m»\n"
+    return f"import torch\n\n{head}\n    def __init__(self):\n{body}\n\n{method}"
+
+
 def _skip(*behind: str) -> str:
     """A layer dropped at random, and what stands behind it."""
     return lines(
@@ -265,6 +275,17 @@ CASES = [
         "PG307",
         lines(HALF, "    x = torch.clamp(x, -5, 5)", "return x"),
         _half,
+    ),
+    # attribute_buffer
+    *(
+        Case("attribute_buffer", name, "PG105", _held(*lines_of))
+        for name, *lines_of in (
+            ("module", "class C(Base):", "super().__init__()", "self.m = torch.ones(3)"),
+            ("ready", MODULE, "self.m = torch.ones(3)", "super().__init__()"),
+            ("tensor", MODULE, "super().__init__()", "self.m = make()"),
+            ("alone", MODULE, "super().__init__()", "self.n = 1; self.m = torch.ones(3)"),
+            ("follows", MODULE, "super().__init__()", "self.m = torch.ones(3)"),
+        )
     ),
     # random_skip
     Case(
