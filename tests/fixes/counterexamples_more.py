@@ -44,7 +44,58 @@ def _constant(call: str) -> str:
 _CHAIN = ("if «x.sum() > 0»:", "    x = x * 2")
 
 
+MODULE = "class C(torch.nn.Module):"
+
+
+def _held(head: str, *constructor: str) -> str:
+    """A class with this constructor, whose method reads an attribute."""
+    body = "\n".join(f"        {line}" for line in constructor)
+    method = "    def forward(self, x):\n        return x * «self.m»\n"
+    return f"import torch\n\n{head}\n    def __init__(self):\n{body}\n\n{method}"
+
+
 CASES = [
+    # guard_logging
+    Case("guard_logging", "statement", "PG501", lines("y = «print(x)»", "return y")),
+    Case("guard_logging", "only-says", "PG502", lines("«x.append(1)»", "return x")),
+    Case("guards", "in-function", "PG501", "import torch\n«print(1)»\n"),
+    Case("guards", "compiled", "PG501", lines("«print(x)»", "return x"), captured=True),
+    Case("guards", "alone", "PG501", lines("x = 1; «print(x)»", "return x")),
+    Case("guards", "guard", "PG501", lines("«print(x)»", "return x")),
+    # the other guards
+    Case("guard_effect", "statement", "PG508", lines("return «x.requires_grad_()»")),
+    Case("guard_check", "only-checks", "PG402", lines("return check(«x[x > 0]»)")),
+    # attribute_buffer
+    *(
+        Case("attribute_buffer", name, "PG105", _held(*lines_of))
+        for name, *lines_of in (
+            ("module", "class C(Base):", "super().__init__()", "self.m = torch.ones(3)"),
+            ("ready", MODULE, "self.m = torch.ones(3)", "super().__init__()"),
+            ("tensor", MODULE, "super().__init__()", "self.m = make()"),
+            ("alone", MODULE, "super().__init__()", "self.n = 1; self.m = torch.ones(3)"),
+            ("follows", MODULE, "super().__init__()", "self.m = torch.ones(3)"),
+        )
+    ),
+    # item_branch
+    Case("item_branch", "alone", "PG201", lines("if «x.sum().item()» > 0: x = x * 2", "return x")),
+    Case(
+        "item_branch",
+        "pure",
+        "PG201",
+        lines(
+            "if «x.pop().sum().item()» > 0:",
+            "    return torch.relu(y)",
+            "return torch.abs(y)",
+            head="x, y",
+        ),
+    ),
+    Case(
+        "item_branch",
+        "selected",
+        "PG201",
+        lines("if «x.max().item()» > 0.1:", "    x = x * 2", "return x"),
+        lambda: (torch.tensor([0.1]),),
+    ),
     # mask_write
     Case(
         "mask_write",
