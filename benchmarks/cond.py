@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any
 import torch
 import torch._dynamo
 
+from benchmarks.clock import seconds_a_call, spread
 from benchmarks.workloads.environment import describe
 
 Tensor = torch.Tensor
@@ -63,19 +63,19 @@ def times(size: int, device: torch.device, rounds: int) -> dict[str, Any]:
         for compiler, model in (("eager", module), ("compiled", torch.compile(module))):
             waits[f"{written}, {compiler}, forward"] = lambda model=model: _forward(model, x)
             waits[f"{written}, {compiler}, training"] = lambda model=model: _train(model, x)
-    first = {name: _timed(call, device, 1) for name, call in waits.items()}
+    first = {name: seconds_a_call(call, device, 1) for name, call in waits.items()}
     taken: dict[str, list[float]] = {name: [] for name in waits}
     for call in waits.values():
         call()
     for _ in range(rounds):
         for name, call in waits.items():
-            taken[name].append(_timed(call, device, CALLS))
+            taken[name].append(seconds_a_call(call, device, CALLS))
     return {
         "size": size,
         "ways": {
             name: {
                 "us": round(statistics.median(those) * 1e6, 1),
-                "spread_us": round(_spread(those) * 1e6, 1),
+                "spread_us": round(spread(those) * 1e6, 1),
                 "first_ms": round(first[name] * 1e3, 1),
             }
             for name, those in taken.items()
@@ -90,25 +90,6 @@ def _forward(model: Callable[[Tensor], Tensor], x: Tensor) -> None:
 
 def _train(model: Callable[[Tensor], Tensor], x: Tensor) -> None:
     model(x).sum().backward()
-
-
-def _timed(call: Call, device: torch.device, calls: int) -> float:
-    _wait(device)
-    start = time.perf_counter()
-    for _ in range(calls):
-        call()
-    _wait(device)
-    return (time.perf_counter() - start) / calls
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-
-
-def _spread(seconds: list[float]) -> float:
-    quarters = statistics.quantiles(seconds, n=4)
-    return quarters[2] - quarters[0]
 
 
 def _choose(x: Tensor, one: Call, two: Call) -> Any:

@@ -14,14 +14,15 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 import torch._dynamo
 
+from benchmarks.clock import seconds_a_call, spread
 from benchmarks.workloads.environment import describe
 from pygraph_lint.fixes.blocks import HELPER
 
@@ -110,39 +111,20 @@ def measure(shape: Shape, tokens: int, device: torch.device, rounds: int) -> dic
             differs[name] = float((result - expected).abs().max())
         for _ in range(rounds):
             for name, function in takes_turns.items():
-                seconds[name].append(_timed(function, arguments, device))
+                call = partial(function, *arguments)
+                seconds[name].append(seconds_a_call(call, device, CALLS))
     return {
         "shape": shape._asdict(),
         "tokens": tokens,
         "variants": {
             name: {
                 "us": round(statistics.median(those) * 1e6, 1),
-                "spread_us": round(_spread(those) * 1e6, 1),
+                "spread_us": round(spread(those) * 1e6, 1),
                 "differs": differs[name],
             }
             for name, those in seconds.items()
         },
     }
-
-
-def _timed(function: Function, arguments: tuple[torch.Tensor, ...], device: torch.device) -> float:
-    """Seconds per call."""
-    _wait(device)
-    start = time.perf_counter()
-    for _ in range(CALLS):
-        function(*arguments)
-    _wait(device)
-    return (time.perf_counter() - start) / CALLS
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-
-
-def _spread(seconds: list[float]) -> float:
-    quarters = statistics.quantiles(seconds, n=4)
-    return quarters[2] - quarters[0]
 
 
 def main() -> None:

@@ -69,16 +69,17 @@ def head(body: list[ast.stmt]) -> list[ast.stmt]:
     count = 0
     for statement in body:
         docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-        if not docstring and not _only_imports([statement]):
+        if not docstring and not only_imports([statement]):
             break
         count += 1
     return body[:count]
 
 
-def _only_imports(body: list[ast.stmt]) -> bool:
+def only_imports(body: list[ast.stmt]) -> bool:
+    """Whether statements import and do nothing else, conditions included."""
     return all(
         isinstance(node, (ast.Import, ast.ImportFrom))
-        or (isinstance(node, ast.If) and _only_imports([*node.body, *node.orelse]))
+        or (isinstance(node, ast.If) and only_imports([*node.body, *node.orelse]))
         for node in body
     )
 

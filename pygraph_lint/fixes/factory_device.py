@@ -64,8 +64,15 @@ _KEEPING = {
 _NUMBERED = {"diagonal", "dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "shifts"}
 
 
+# Whole numbers from these fit every dtype; a float that does not fit an integer becomes one number
+# on the host and another one on a GPU.
+_INTEGERS = {"short", "int", "long"}
+_SMALL = {"torch.zeros", "torch.ones", "torch.eye", "torch.arange"}
+
+
 def _origin(proposal: Proposal, node: ast.expr) -> ast.Call | None:
     """The first call of a chain that only changes shape or dtype, or blanks out triangles."""
+    small_only = False
     while True:
         if isinstance(node, ast.Subscript):
             if not _only_adds_dimensions(node.slice):
@@ -76,13 +83,14 @@ def _origin(proposal: Proposal, node: ast.expr) -> ast.Call | None:
             return None
         name = proposal.names.callee(node) or ""
         if name in FACTORIES:
-            return node
+            return node if name in _SMALL or not small_only else None
         if name.startswith("torch.") and name[6:] in _KEEPING and node.args:
             call, given, node = node, node.args[1:], node.args[0]
         elif isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING and not name:
             call, given, node = node, node.args, node.func.value
         else:
             return node if name.startswith("torch.") else None
+        small_only |= isinstance(call.func, ast.Attribute) and call.func.attr in _INTEGERS
         if not (_numbers(given) and all(item.arg in _NUMBERED for item in call.keywords)):
             return None
         if not _numbers([item.value for item in call.keywords]):

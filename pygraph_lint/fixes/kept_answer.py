@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.facts.answers import only_imports
 from pygraph_lint.fixes.names import all_nodes
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import FUNCTIONS, Source
@@ -116,19 +117,10 @@ def _end_of_imports(body: list[ast.stmt], imports: ast.stmt) -> ast.stmt:
     """The last statement of the block of imports that ``imports`` stands in."""
     last = imports
     for node in body[body.index(imports) + 1 :]:
-        if not _only_imports([node]):
+        if not only_imports([node]):
             break
         last = node
     return last
-
-
-def _only_imports(body: list[ast.stmt]) -> bool:
-    """Whether statements import and do nothing else, conditions included."""
-    return all(
-        isinstance(node, (ast.Import, ast.ImportFrom))
-        or (isinstance(node, ast.If) and _only_imports([*node.body, *node.orelse]))
-        for node in body
-    )
 
 
 def _empty_lines(source: Source, first: int) -> int:

@@ -66,6 +66,7 @@ CHAINS = [
         "torch.flip(«torch.arange(n)», (0,)).half().to(x.device)",
         "torch.flip({arange}, (0,)).half()",
     ),
+    ("PG101", "«torch.ones(n, n).tril().long().to(x.device)»", "{ones}.tril().long()"),
     ("PG101", "«torch.arange(n).repeat(2, 1).to(x.device)»", "{arange}.repeat(2, 1)"),
     ("PG101", "«torch.ones(n, n).permute(1, 0).to(x.device)»", "{ones}.permute(1, 0)"),
 ]
@@ -99,6 +100,7 @@ def test_a_factory_whose_shape_changes_before_the_move(code: str, before: str, a
         ("PG102", "«torch.arange(n)»[::2].to(x.device)"),  # the copy is contiguous
         ("PG102", "«torch.arange(n)»[other].to(x.device)"),
         ("PG101", "«torch.arange(n).add(other).to(x.device)»"),
+        ("PG101", "«torch.full((n,), 1e10).int().to(x.device)»"),  # does not fit
         ("PG101", "«torch.arange(n).float().sin().to(x.device)»"),  # may round otherwise
         ("PG101", "«torch.arange(n).view(next(other)).to(x.device)»"),
         ("PG102", "torch.cat([«torch.arange(n)», other]).to(x.device)"),
