@@ -16,12 +16,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
 
 from .outputs import Scalar
+from .passage import Passage, Passed, Whole, finds, read_passage, splice
 from .placement import Placement, host_only, place
 from .placement_ops import STAY, TO_GPU
 from .reasons import Cut, splits
@@ -300,6 +301,8 @@ def wrap_partitions(
     dynamic = any(_is_dynamic(value) for value in example_inputs)
     static = (getattr(compiled, "fx_kwargs", None) or {}).get("static_input_idxs") or ()
     moving = set(range(len(example_inputs))) - set(static)
+    runner: Any = getattr(apply, "__self__", None)
+    passage = _passage(compiled, runner, len(example_inputs))
     wrappers = []
     for i, partition in enumerate(maps):
         region = Region(f"{graph.name} partition {i + 1} of {len(maps)}", graph.source)
@@ -309,6 +312,9 @@ def wrap_partitions(
         region.moving = _arguments(inputs, moving)
         if len(maps) > 1:
             region.cuts = [cut.to_dict() for cut in graph.cuts]
+        scalars = graph.scalars
+        if passage is None:
+            scalars = _results(partition.output_index_mapping, graph.scalars)
         signature = Signature(
             device=devices[0],
             dynamic=dynamic,
@@ -319,11 +325,29 @@ def wrap_partitions(
             released=_arguments(inputs, {None, *graph.donated}),
             checked=_arguments(inputs, graph.tangents),
             numbers=_arguments(inputs, graph.seeds),
-            scalars=_results(partition.output_index_mapping, graph.scalars),
+            scalars=scalars,
         )
         info = PartitionInfo(region, signature)
         wrappers.append(_wrapper(wrap, info))
-    apply(wrappers)
+    if passage is None:
+        apply(wrappers)
+        return
+    region = wrappers[0](Passed(runner.partitions[0], passage, reinterpret()))
+    whole = Whole(region, passage.taken)
+    compiled.current_callable = splice(compiled.current_callable, runner.call, whole)
+
+
+def _passage(compiled: Any, runner: Any, inputs: int) -> Passage | None:
+    """What the runner of a graph with one partition does around it, if it only passes things on and
+    something else can be called in its place.
+    """
+    maps, call = compiled.partition_maps, getattr(runner, "call", None)
+    functions: Sequence[Any] = getattr(runner, "partitions", ())
+    if len(maps) != 1 or len(functions) != 1 or not isinstance(functions[0], FunctionType):
+        return None
+    if not finds(getattr(compiled, "current_callable", None), call):
+        return None
+    return read_passage(call, inputs, len(maps[0].output_index_mapping))
 
 
 def _wrapper(wrap: WrapPartition, info: PartitionInfo) -> Callable[..., Any]:

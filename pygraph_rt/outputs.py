@@ -18,6 +18,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .errors import Unprovable
+from .passage import Passed
 from .placeholders import extent
 
 ALLOCATE = "empty_strided_cuda"
@@ -112,6 +113,8 @@ class OutputPlan:
 
 def with_allocator(function: Callable[..., Any], allocate: Allocate) -> Callable[..., Any]:
     """The same code over a copy of its module's namespace in which buffers come from `allocate`."""
+    if isinstance(function, Passed):
+        return function.over(with_allocator(function.generated, allocate))
     if not isinstance(function, types.FunctionType):
         raise Unprovable(
             "its generated code is not a Python function (cpp_wrapper?); switch that option off to "

@@ -11,7 +11,6 @@ import itertools
 import threading
 from array import array
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -33,6 +32,7 @@ from .outputs import (
     direct,
 )
 from .parameters import Block, Patch, PatchPlan
+from .passage import picker
 from .philox import OFFSET, SEED, Draw, Generator
 from .stage import Executable, Stage
 from .staging import Part
@@ -117,13 +117,6 @@ def _is_view(output: Output) -> bool:
     return isinstance(output, OfInput) and not output.same
 
 
-def _picker(places: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
-    """What takes these places of a list, in this order."""
-    if len(places) > 1:
-        return itemgetter(*places)
-    return lambda pool: tuple([pool[place] for place in places])
-
-
 class Replay:
     """One captured graph, ready to be launched with other addresses.
 
@@ -166,7 +159,7 @@ class Replay:
         self._outputs = outputs = direct(outputs)
         self._scalars = list(scalars)
         self.integers = tuple(value for _, value in scalars)
-        self.pick_integers = _picker([index for index, _ in scalars])
+        self.pick_integers = picker([index for index, _ in scalars])
         self._allocate = allocate
         self._shapes = list(shapes)
         self._device = device
@@ -411,7 +404,7 @@ class Replay:
                 places.append(
                     made[spec.storage] if isinstance(spec, Fresh) else first_argument + spec.index
                 )
-        self._pick = _picker(places)
+        self._pick = picker(places)
 
     def _results(
         self, args: list[Any], made: list[torch.Tensor], drawn: tuple[int, int]

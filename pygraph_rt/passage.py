@@ -1,0 +1,189 @@
+"""What generated code does around its only partition, where that is no more than passing on.
+
+Inductor's `Runner.call` takes a graph's inputs apart, calls the partition and makes the views that
+the graph returns. Where it does nothing else, the partition and the call are one region: the views
+need not be made on each served call, because the memory behind them can have their shape at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from types import SimpleNamespace
+from typing import Any, Literal
+
+Sizes = tuple[int, ...]
+Source = Literal["result", "argument", "value"]
+
+# All that such a call may name; anything else could do something.
+_NAMES = {"clear", "partitions", "reinterpret_tensor"}
+
+
+@dataclass(frozen=True)
+class Returned:
+    """An output of the graph: the partition's result number `index`, its argument number `index`,
+    or a `value`; `view` is (size, strides, offset) in elements, where it is a view of that.
+    """
+
+    source: Source
+    index: int = 0
+    view: tuple[Sizes, Sizes, int] | None = None
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Passage:
+    """`taken` are the graph's inputs that the partition is given, in its order; `returned` the
+    graph's outputs.
+    """
+
+    taken: tuple[int, ...]
+    returned: tuple[Returned, ...]
+
+
+@dataclass(frozen=True)
+class _Token:
+    """Stands in for a tensor or a number."""
+
+    source: Source
+    index: int
+
+
+@dataclass(frozen=True)
+class _View:
+    token: _Token
+    view: tuple[Sizes, Sizes, int]
+
+
+def read_passage(call: Any, inputs: int, results: int) -> Passage | None:
+    """What `call(args)` of a runner with one partition does with its `inputs` and the partition's
+    `results`; None where it does more than pass them on.
+
+    It is run once with stand-ins, on which nothing can be computed.
+    """
+    function = getattr(call, "__func__", None)
+    if not isinstance(function, types.FunctionType) or function.__closure__:
+        return None
+    if not set(function.__code__.co_names) <= _NAMES:
+        return None
+    given: list[Any] = []
+
+    def partition(args: list[Any]) -> tuple[_Token, ...]:
+        given.append(list(args))
+        args.clear()
+        return tuple(_Token("result", i) for i in range(results))
+
+    code = types.FunctionType(function.__code__, {"reinterpret_tensor": _reinterpret})
+    args: list[Any] = [_Token("argument", i) for i in range(inputs)]
+    try:
+        outputs = code(SimpleNamespace(partitions=[partition]), args)
+    except Exception:  # whatever it does, it is not passing on
+        return None
+    if len(given) != 1 or not all(isinstance(v, _Token) for v in given[0]):
+        return None
+    taken = tuple(value.index for value in given[0])
+    returned = [_returned(value, taken) for value in outputs]
+    found = [value for value in returned if value is not None]
+    return Passage(taken, tuple(found)) if len(found) == len(returned) else None
+
+
+def _reinterpret(token: Any, size: Any, stride: Any, offset: Any) -> _View:
+    whole = all(isinstance(n, int) for n in (*size, *stride, offset))
+    if not (isinstance(token, _Token) and whole):
+        raise TypeError("a view whose shape is not known")
+    return _View(token, (tuple(size), tuple(stride), offset))
+
+
+def _returned(value: Any, taken: Sequence[int]) -> Returned | None:
+    if value is None or isinstance(value, (int, float, bool)):
+        return Returned("value", value=value)
+    view = value.view if isinstance(value, _View) else None
+    token = value.token if isinstance(value, _View) else value
+    if not isinstance(token, _Token):
+        return None
+    if token.source == "result":
+        return Returned("result", token.index, view)
+    if token.index not in taken:
+        return None
+    return Returned("argument", taken.index(token.index), view)
+
+
+class Passed:
+    """A partition's function and what is done with its results, as one function of the partition's
+    arguments that returns the graph's outputs.
+
+    It goes by the name, the code and the namespace of the partition's function.
+    """
+
+    def __init__(self, generated: Any, passage: Passage, reinterpret: Callable[..., Any]) -> None:
+        self.generated = generated
+        self.passage = passage
+        self.reinterpret = reinterpret
+        self.__name__ = generated.__name__
+        self.__code__ = generated.__code__
+        self.__globals__ = generated.__globals__
+        self._kept = sorted({r.index for r in passage.returned if r.source == "argument"})
+
+    def __call__(self, args: list[Any]) -> tuple[Any, ...]:
+        """Run it; `args` is emptied."""
+        kept = {index: args[index] for index in self._kept}
+        results = self.generated(args)
+        return tuple(self._output(returned, results, kept) for returned in self.passage.returned)
+
+    def _output(self, returned: Returned, results: Sequence[Any], kept: dict[int, Any]) -> Any:
+        if returned.source == "value":
+            return returned.value
+        base = results[returned.index] if returned.source == "result" else kept[returned.index]
+        return base if returned.view is None else self.reinterpret(base, *returned.view)
+
+    def over(self, generated: Any) -> Passed:
+        """The same around another function."""
+        return Passed(generated, self.passage, self.reinterpret)
+
+
+class Whole:
+    """Stands in for a runner's `call`: hands a region its arguments out of the graph's inputs."""
+
+    def __init__(self, region: Callable[[list[Any]], Any], taken: Sequence[int]) -> None:
+        self.region = region
+        self._pick = picker(list(taken))
+
+    def __call__(self, args: list[Any]) -> Any:
+        """Run it; `args` is emptied."""
+        given = [*self._pick(args)]
+        args.clear()
+        return self.region(given)
+
+
+def picker(places: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """What takes these places of a list, in this order."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda values: tuple([values[place] for place in places])
+
+
+def _cells(outer: Any, inner: Any) -> list[Any]:
+    """Variables of a function's closure that hold `inner`."""
+    found = []
+    for cell in getattr(outer, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # a cell may be empty
+            if cell.cell_contents == inner:
+                found.append(cell)
+    return found
+
+
+def finds(outer: Any, inner: Any) -> bool:
+    """Whether `outer` is `inner`, or calls it as a variable of its closure."""
+    return bool(outer == inner or _cells(outer, inner))
+
+
+def splice(outer: Any, inner: Any, new: Any) -> Any:
+    """`outer` with `new` in the place of `inner`."""
+    if outer == inner:
+        return new
+    for cell in _cells(outer, inner):
+        cell.cell_contents = new
+    return outer

@@ -1,0 +1,262 @@
+"""Regions of a whole graph: what a runner's `call` does around its partition, and doing it once."""
+
+from __future__ import annotations
+
+import types
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from pygraph_rt import inductor
+from pygraph_rt.inductor import GraphInfo, PartitionInfo, wrap_partitions
+from pygraph_rt.options import Options
+from pygraph_rt.partition import Partition
+from pygraph_rt.passage import Passage, Passed, Returned, Whole, finds, read_passage, splice
+from pygraph_rt.report import Region
+from pygraph_rt.signature import Signature
+from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
+
+# As torch 2.11 and 2.15 write it.
+CALL = """
+class Runner:
+    def __init__(self, partitions):
+        self.partitions = partitions
+
+    def recursively_apply_fns(self, fns):
+        new_callables = []
+        for fn, c in zip(fns, self.partitions):
+            new_callables.append(fn(c))
+        self.partitions = new_callables
+
+    def call(self, args):
+        {body}
+"""
+PLAIN = """x_1, w_1, b_1 = args
+        args.clear()
+        partition0_args = [b_1, x_1]
+        del b_1
+        (buf1, buf2, x_1) = self.partitions[0](partition0_args)
+        del partition0_args
+        return (reinterpret_tensor(buf1, (2, 32), (1, 2), 4), buf2, None, x_1, 3, )"""
+RETURNED = (
+    Returned("result", 0, ((2, 32), (1, 2), 4)),
+    Returned("result", 1),
+    Returned("value"),
+    Returned("result", 2),
+    Returned("value", value=3),
+)
+
+
+def runner(body: str, *partitions: Any, **names: Any) -> Any:
+    """A generated module's runner, whose module has the given names."""
+    module = types.ModuleType("generated")
+    module.__dict__.update(names)
+    exec(CALL.format(body=body), module.__dict__)
+    return module.__dict__["Runner"](list(partitions))
+
+
+def test_what_is_passed_on_is_read() -> None:
+    assert read_passage(runner(PLAIN).call, 3, 3) == Passage((2, 0), RETURNED)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("args.clear()", "buf0 = empty_strided_cpu((3,), (1,), torch.float32)"),  # work of its own
+        ("args.clear()", "s0 = w_1 + 1"),  # a number is computed
+        ("(2, 32)", "(w_1, 32)"),  # a shape that is not known
+        ("buf2, None", "w_1, None"),  # an input that the partition does not see
+        ("buf2, None", "[buf2], None"),  # nothing known
+        ("[b_1, x_1]", "[b_1, 7]"),
+        ("[b_1, x_1]", "[b_1, reinterpret_tensor(x_1, (1,), (1,), 0)]"),
+        ("del partition0_args", "self.partitions[0](partition0_args)"),  # called twice
+        ("x_1, w_1, b_1 = args", "x_1, w_1 = args"),  # another number of inputs
+        ("(buf1, buf2, x_1) =", "(buf1, buf2) ="),  # another number of results
+        ("self.partitions[0]", "self.partitions[1]"),
+    ],
+)
+def test_a_call_that_does_more_is_left_as_it_is(old: str, new: str) -> None:
+    assert old in PLAIN
+    assert read_passage(runner(PLAIN.replace(old, new)).call, 3, 3) is None
+
+
+def test_reading_runs_nothing_of_the_module() -> None:
+    def fail(*args: Any) -> Any:
+        raise AssertionError("the module's own function was called")
+
+    made = runner(PLAIN, fail, reinterpret_tensor=fail)
+    assert read_passage(made.call, 3, 3) is not None
+    assert read_passage(runner("return launch()", fail, launch=fail).call, 3, 3) is None
+    assert read_passage(None, 3, 3) is None
+    assert read_passage(len, 3, 3) is None
+
+
+def reinterpret(base: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.Tensor:
+    return torch.as_strided(base, size, stride, base.storage_offset() + offset)
+
+
+def test_one_function_returns_what_the_call_returned() -> None:
+    def partition_0(args: list[Any]) -> tuple[Any, ...]:
+        b, x = args
+        args.clear()
+        return torch.arange(100.0) + b, x * 2, x
+
+    made = runner(PLAIN, partition_0, reinterpret_tensor=reinterpret)
+    passage = read_passage(made.call, 3, 3)
+    assert passage is not None
+    whole = Whole(Passed(partition_0, passage, reinterpret), passage.taken)
+    inputs = [torch.ones(3), torch.zeros(1), torch.tensor(5.0)]
+    given = list(inputs)
+    found, expected = whole(given), made.call(list(inputs))
+    assert given == []
+    assert len(found) == len(expected) == 5
+    assert found[3] is expected[3] is inputs[0]
+    assert (found[2], found[4]) == (expected[2], expected[4])
+    for a, b in ((found[0], expected[0]), (found[1], expected[1])):
+        assert torch.equal(a, b)
+        assert (a.shape, a.stride(), a.storage_offset()) == (
+            b.shape,
+            b.stride(),
+            b.storage_offset(),
+        )
+
+
+def test_an_argument_that_is_returned_as_a_view() -> None:
+    passage = Passage((0,), (Returned("argument", 0, ((2,), (1,), 1)), Returned("argument", 0)))
+    x = torch.arange(3.0)
+
+    def empties(args: list[Any]) -> tuple[Any, ...]:
+        args.clear()
+        return ()
+
+    view, same = Passed(empties, passage, reinterpret)([x])
+    assert view.tolist() == [1.0, 2.0]
+    assert same is x
+
+
+def test_a_call_is_found_as_it_is_and_behind_a_closure() -> None:
+    made = runner(PLAIN)
+
+    def behind(model: Any) -> Any:
+        def run(args: list[Any]) -> Any:
+            return model(args)
+
+        return run
+
+    def new(args: list[Any]) -> Any:
+        return "new", args
+
+    assert finds(made.call, made.call)
+    assert splice(made.call, made.call, new) is new
+    outer = behind(made.call)
+    assert finds(outer, made.call)
+    assert splice(outer, made.call, new) is outer
+    assert outer([1]) == ("new", [1])
+    assert not finds(behind(new), made.call)
+    assert not finds(len, made.call)
+
+
+def compiled(made: Any, outputs: list[Any], **changes: Any) -> Any:
+    maps = [SimpleNamespace(input_index_mapping=[2, 0], output_index_mapping=outputs)]
+    graph = SimpleNamespace(
+        recursively_apply_fns=made.recursively_apply_fns,
+        current_callable=made.call,
+        partition_maps=maps,
+        device_types={"cuda"},
+        device_idxs={0},
+        mutated_input_idxs={0},
+    )
+    vars(graph).update(changes)
+    return graph
+
+
+def wrapped(graph: Any, scalars: dict[int, Any] | None = None) -> list[tuple[Any, PartitionInfo]]:
+    seen: list[tuple[Any, PartitionInfo]] = []
+
+    def wrap(function: Any, info: PartitionInfo) -> Any:
+        seen.append((function, info))
+        return lambda args: ("region", function, args)
+
+    info = GraphInfo("graph 0/0", "f at m.py:1", scalars=scalars or {})
+    wrap_partitions(graph, [torch.ones(1)] * 3, info, wrap)
+    return seen
+
+
+def test_a_graph_of_one_partition_is_one_region() -> None:
+    made = runner(PLAIN, lambda args: args)
+    graph = compiled(made, [[0], [1], [3]])
+    ((function, info),) = wrapped(graph, {1: "seed"})
+    assert isinstance(function, Passed)
+    assert info.signature.written == frozenset({1})  # the partition's second argument
+    assert info.signature.scalars == {1: "seed"}  # by the graph's outputs
+    assert graph.current_callable(["x", "w", "b"]) == ("region", function, ["b", "x"])
+    assert isinstance(made.partitions[0], types.FunctionType)
+
+
+@pytest.mark.parametrize("hidden", ["call does more", "call not found"])
+def test_a_graph_whose_call_cannot_be_replaced_has_a_region_inside(hidden: str) -> None:
+    body = PLAIN.replace("args.clear()", "print()") if hidden == "call does more" else PLAIN
+    made = runner(body, lambda args: args)
+    changes = {"current_callable": print} if hidden == "call not found" else {}
+    graph = compiled(made, [0, 1, 3], **changes)
+    ((function, info),) = wrapped(graph, {3: "seed"})
+    assert isinstance(function, types.FunctionType)
+    assert info.signature.scalars == {2: "seed"}  # by the partition's results
+    assert made.partitions[0]([1]) == ("region", function, [1])
+
+
+BODY = """
+def partition_0(args):
+    a, state = args
+    args.clear()
+    buf0 = empty_strided_cuda((64,), (1,), torch.float32)
+    launch("add", a, state, buf0)
+    buf1 = empty_strided_cuda((64,), (1,), torch.float32)
+    launch("add", buf0, state, buf1)
+    return (buf1, buf0, state)
+"""
+
+
+def test_views_are_outputs_in_their_own_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = SoftwareGpu()
+    environment = install(monkeypatch, gpu)
+    module = types.ModuleType("generated")
+    module.__dict__.update(torch=torch, empty_strided_cuda=gpu.allocate, launch=gpu.launch_kernel)
+    exec(BODY, module.__dict__)
+    passage = Passage(
+        (0, 1),
+        (
+            Returned("result", 0, ((8, 8), (1, 8), 0)),
+            Returned("result", 1, ((4,), (1,), 2)),
+            Returned("result", 1),
+            Returned("argument", 1),
+        ),
+    )
+    function = Passed(module.__dict__["partition_0"], passage, inductor.reinterpret())
+    region = Region("graph 0/0 partition 1 of 1", "f at m.py:1")
+    signature = Signature(0, written=frozenset({1}))
+    partition = Partition(function, region, Options(), environment, signature)
+
+    def aligned() -> torch.Tensor:
+        return gpu.allocate((COUNT,), (1,), torch.float32).copy_(torch.randn(COUNT))
+
+    state, kept = aligned(), []
+    for _ in range(6):
+        a = aligned()
+        first, part, second, same = partition([a, state])
+        total = a + state
+        assert torch.equal(first, (total + state).view(8, 8).t())
+        assert torch.equal(second, total)
+        assert torch.equal(part, total[2:6])
+        assert part.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+        assert first.stride() == (1, 8)
+        assert same is state
+        kept.append(first)
+    partition.refresh()
+    assert (region.state, region.served) == ("serving", 4), region.reason
+    replay = partition.replay
+    assert replay is not None
+    assert len(replay._views) == 1  # the one that shares memory with another output
+    assert len({t.data_ptr() for t in kept}) == len(kept)
