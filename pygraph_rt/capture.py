@@ -490,11 +490,12 @@ def _build(
             },
             [(i, a) for i, a in enumerate(args) if not isinstance(a, torch.Tensor)],
             outputs.allocator_of(job.function),
-            [(i, a.shape, a.stride()) for i, a in tensors if job.signature.may_change_shape(i)],
+            [(i, a.shape, a.stride()) for i, a in tensors if i in job.signature.checked],
             device,
             job.function,
             philox.Draw(platform.generator(device), drawn) if drawn else None,
             sorted(job.signature.numbers),
+            job.signature.saved,
         )
     except BaseException:
         for executable in executables:

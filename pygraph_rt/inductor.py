@@ -17,7 +17,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import FunctionType, MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -42,6 +42,7 @@ _ATTENTION_BACKWARDS = (
     "aten._efficient_attention_backward.default",
 )
 
+T = TypeVar("T")
 WrapPartition = Callable[[Callable[..., Any], "PartitionInfo"], Callable[..., Any]]
 
 
@@ -56,7 +57,8 @@ class GraphInfo(NamedTuple):
     """What is known of a whole graph: name and source for the report, inputs that it may write to
     although they are no mutation (a backward reuses saved activations), gradients that come from
     outside, seeds and offsets of attention among its inputs and outputs, what was done about CPU
-    values, operations that split it, and whether a backward belongs to it.
+    values, operations that split it, whether a backward belongs to it, and outputs that only this
+    backward sees.
     """
 
     name: str
@@ -68,6 +70,7 @@ class GraphInfo(NamedTuple):
     seeds: frozenset[int] = frozenset()
     scalars: Mapping[int, Scalar] = MappingProxyType({})
     forward: bool = False
+    saved: frozenset[int] = frozenset()
 
 
 def torch_version() -> tuple[int, int]:
@@ -254,7 +257,9 @@ def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
     if kwargs.get("is_inference"):
         return GraphInfo(name, source)
     if not kwargs.get("is_backward"):
-        return GraphInfo(f"{name} forward", source, scalars=_scalars(graph), forward=True)
+        return GraphInfo(
+            f"{name} forward", source, scalars=_scalars(graph), forward=True, saved=_saved(graph)
+        )
     from torch._inductor.utils import get_donated_idxs
 
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
@@ -262,6 +267,16 @@ def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
     seeds = frozenset(i for i, node in enumerate(inputs) if _is_seed(node))
     donated = frozenset(get_donated_idxs() or ()) - seeds
     return GraphInfo(f"{name} backward", source, donated, tangents, seeds=seeds)
+
+
+def _saved(graph: Any) -> frozenset[int]:
+    """Outputs of a forward that come after everything that its caller gets."""
+    context = torch._guards.TracingContext.try_get()
+    known = None if context is None else context.fw_metadata
+    if known is None:
+        return frozenset()
+    (results,) = next(n for n in graph.graph.nodes if n.op == "output").args
+    return frozenset(range(known.num_forward + len(known.tokens), len(results)))
 
 
 def _scalars(graph: Any) -> dict[int, Scalar]:
@@ -298,7 +313,9 @@ def wrap_partitions(
         return
     devices = sorted(compiled.device_idxs)
     written = graph.donated | set(compiled.mutated_input_idxs)
-    dynamic = any(_is_dynamic(value) for value in example_inputs)
+    shaped: set[int | None] = {i for i, v in enumerate(example_inputs) if _is_dynamic(v)}
+    if shaped:
+        shaped.add(None)
     static = (getattr(compiled, "fx_kwargs", None) or {}).get("static_input_idxs") or ()
     moving = set(range(len(example_inputs))) - set(static)
     runner: Any = getattr(apply, "__self__", None)
@@ -312,20 +329,22 @@ def wrap_partitions(
         region.moving = _arguments(inputs, moving)
         if len(maps) > 1:
             region.cuts = [cut.to_dict() for cut in graph.cuts]
-        scalars = graph.scalars
+        scalars, saved = graph.scalars, graph.saved
         if passage is None:
-            scalars = _results(partition.output_index_mapping, graph.scalars)
+            scalars = _results(partition.output_index_mapping, scalars)
+            saved = frozenset(_results(partition.output_index_mapping, dict.fromkeys(saved)))
         signature = Signature(
             device=devices[0],
-            dynamic=dynamic,
+            dynamic=bool(shaped),
             forward=graph.forward,
             written=_arguments(inputs, {None, *written}),
             # What one partition has done with, another one may still need.
             donated=_arguments(inputs, graph.donated) if len(maps) == 1 else frozenset(),
             released=_arguments(inputs, {None, *graph.donated}),
-            checked=_arguments(inputs, graph.tangents),
+            checked=_arguments(inputs, graph.tangents | shaped),
             numbers=_arguments(inputs, graph.seeds),
             scalars=scalars,
+            saved=saved,
         )
         info = PartitionInfo(region, signature)
         wrappers.append(_wrapper(wrap, info))
@@ -360,15 +379,15 @@ def _is_dynamic(value: Any) -> bool:
     return isinstance(value, torch.SymInt)
 
 
-def _results(outputs: Sequence[Any], scalars: Mapping[int, Scalar]) -> dict[int, Scalar]:
-    """Scalars among the outputs of a partition; `outputs` says which output, or (torch 2.14) which
-    outputs, of the graph each one is.
+def _results(outputs: Sequence[Any], known: Mapping[int, T]) -> dict[int, T]:
+    """What is `known` of a graph's outputs, for those of a partition; `outputs` says which output,
+    or (torch 2.14) which outputs, of the graph each one is.
     """
-    found: dict[int, Scalar] = {}
+    found: dict[int, T] = {}
     for i, target in enumerate(outputs):
         for j in target if isinstance(target, (list, tuple)) else [target]:
-            if j in scalars:
-                found[i] = scalars[j]
+            if j in known:
+                found[i] = known[j]
     return found
 
 

@@ -10,7 +10,7 @@ copied into an output inside the graph.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -199,7 +199,9 @@ class PlacedAllocator:
         return self._allocate(size, stride, dtype) if placed is None else placed
 
 
-def _of_input(tensor: torch.Tensor, inputs: Sequence[Any]) -> OfInput | None:
+def _of_input(
+    tensor: torch.Tensor, inputs: Sequence[Any], donated: Collection[int]
+) -> OfInput | None:
     sharing = [
         i
         for i, value in enumerate(inputs)
@@ -210,8 +212,9 @@ def _of_input(tensor: torch.Tensor, inputs: Sequence[Any]) -> OfInput | None:
     for i in sharing:
         if inputs[i] is tensor:
             return OfInput(i, True, (), (), 0)
-    source = inputs[sharing[0]]
-    if len(sharing) > 1 or source.dtype != tensor.dtype:
+    if len(sharing) > 1:  # of these, only memory that it was given is used for something else
+        sharing = [i for i in sharing if i in donated and _inside(tensor, inputs[i])]
+    if len(sharing) != 1 or inputs[sharing[0]].dtype != tensor.dtype:
         raise Unprovable(
             "it returns a view whose base cannot be told for certain (several inputs share memory, "
             "or the view has "
@@ -222,8 +225,18 @@ def _of_input(tensor: torch.Tensor, inputs: Sequence[Any]) -> OfInput | None:
         False,
         tuple(tensor.shape),
         tuple(tensor.stride()),
-        tensor.storage_offset() - source.storage_offset(),
+        tensor.storage_offset() - inputs[sharing[0]].storage_offset(),
     )
+
+
+def _inside(view: torch.Tensor, source: torch.Tensor) -> bool:
+    (a, b), (c, d) = _span(view), _span(source)
+    return c <= a and b <= d
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    start = tensor.data_ptr()
+    return start, start + extent(tensor.shape, tensor.stride(), tensor.element_size())
 
 
 def learn_outputs(
@@ -233,11 +246,12 @@ def learn_outputs(
     trace: AllocationTrace,
     scalars: Mapping[int, Scalar],
     drawn: Draws,
+    donated: Collection[int] = (),
     device_type: str = "cuda",
 ) -> OutputPlan:
     """The output plan of one ordinary call. `inputs` are the tensors it was given, still alive;
     `scalars` are outputs that may be CPU scalars, and what they hold; `drawn` is what the call
-    drew.
+    drew; `donated` are inputs whose memory it may use for something else.
 
     Raises Unprovable for outputs that cannot be rebuilt: CPU tensors, sparse tensors, unknown
     objects.
@@ -259,7 +273,7 @@ def learn_outputs(
                 "it returns a CPU tensor; return it outside of the compiled region, or move it to "
                 "the GPU"
             )
-        alias = _of_input(value, inputs)
+        alias = _of_input(value, inputs, donated)
         if alias is not None:
             outputs.append(alias)
             continue

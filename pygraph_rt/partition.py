@@ -250,8 +250,15 @@ class Partition:
         try:
             variant.drawn = outputs.Draws(generator.get_offset() - before, before)
             constants = outputs.constants_of(self._function)
+            signature = self._signature
             variant.plan = outputs.learn_outputs(
-                results, inputs, constants, trace, self._signature.scalars, variant.drawn
+                results,
+                inputs,
+                constants,
+                trace,
+                signature.scalars,
+                variant.drawn,
+                signature.donated,
             )
         except Exception as error:  # the call has been made: its results are what counts
             self._decline(capture.reason_of(error))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 from array import array
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -28,12 +28,14 @@ from .outputs import (
     Output,
     OutputPlan,
     Sizes,
+    Storage,
     Undefined,
     direct,
 )
 from .parameters import Block, Patch, PatchPlan
 from .passage import picker
 from .philox import OFFSET, SEED, Draw, Generator
+from .slabs import Slab, slabs, small
 from .stage import Executable, Stage
 from .staging import Part
 
@@ -58,21 +60,36 @@ class MovingInput(NamedTuple):
 
 class _Step(NamedTuple):
     """A `Part` with its stage: (size, strides, dtype) of the memory to take, `outputs` of which are
-    outputs and the rest segments, and its `places` among the addresses; arguments to drop and
-    places of segments to let go of afterwards.
+    outputs and the rest segments, `slabs` of other outputs, and its `places` among the addresses;
+    arguments to drop and places of segments to let go of afterwards.
     """
 
     stage: Stage
     memory: Sequence[tuple[Sizes, Sizes, torch.dtype]]
     outputs: int
+    slabs: Sequence[Slab]
     places: slice
     dropped: Sequence[int]
     returned: Sequence[int]
 
 
-def _in_order(parts: Sequence[Part]) -> list[list[Block]]:
-    """What each part takes, outputs first: what stays leaves fewer gaps when it comes first."""
-    return [[*(Block("output", k) for k in part.made), *part.taken] for part in parts]
+class _Taking(NamedTuple):
+    """What a part takes: storages of outputs with memory of their own, slabs of others, and all
+    blocks in the order in which their addresses are known.
+    """
+
+    own: Sequence[int]
+    slabs: Sequence[Slab]
+    blocks: Sequence[Block]
+
+
+def _taking(part: Part, storages: Sequence[Storage], shared: Collection[int]) -> _Taking:
+    """See `_Taking`. Outputs come first: what stays leaves fewer gaps when it does."""
+    found = slabs(storages, [k for k in part.made if k in shared])
+    inside = [k for slab in found for k in slab.storages]
+    own = [k for k in part.made if k not in set(inside)]
+    outputs = [Block("output", k) for k in own]
+    return _Taking(own, found, [*outputs, *part.taken, *(Block("output", k) for k in inside)])
 
 
 class Platform:
@@ -147,13 +164,14 @@ class Replay:
         keep: Any,
         draw: Draw | None = None,
         numbers: Sequence[int] = (),
+        saved: Collection[int] = (),
     ) -> None:
         """`executables` run the `parts` of the graph, one each; `inputs` maps an argument's index
         to (alignment class at capture, whether it stayed put so far); `scalars` are the other
         arguments' (index, value); `shapes` the (index, size, strides) of tensors that have to be
         compared on each call; `keep` is the function that was captured, whose kernels have to stay
         loaded; `draw` takes a launch's random numbers; `numbers` are arguments that hold one, on
-        the CPU.
+        the CPU; `saved` are outputs that only a backward sees.
         """
         self._platform = platform
         self._outputs = outputs = direct(outputs)
@@ -175,8 +193,10 @@ class Replay:
         self.arguments = len(inputs) + len(scalars)
         self.launches = 0
         self.closed = False
-        taken = _in_order(parts)
-        groups: dict[Block, tuple[Patch, ...]] = dict.fromkeys(itertools.chain(*taken), ())
+        shared = small(outputs, saved)
+        taken = [_taking(part, outputs.storages, shared) for part in parts]
+        blocks = itertools.chain.from_iterable(t.blocks for t in taken)
+        groups: dict[Block, tuple[Patch, ...]] = dict.fromkeys(blocks, ())
         groups.update(plan.by_block())
         self._addresses = array("Q", [0] * len(groups))
         self._stages = [
@@ -187,8 +207,8 @@ class Replay:
         self._uncounted = 0
         slots = {block: slot for slot, block in enumerate(groups)}
         self._steps = [
-            self._step(stage, part, blocks, chunks, slots)
-            for stage, part, blocks in zip(self._stages, parts, taken, strict=True)
+            self._step(stage, part, taking, chunks, slots)
+            for stage, part, taking in zip(self._stages, parts, taken, strict=True)
         ]
         self._draw = draw
         self._random = (slots.get(SEED), slots.get(OFFSET))
@@ -197,18 +217,19 @@ class Replay:
         ]
         self._returned = [o for o in outputs.outputs if isinstance(o, Drawn)]
         self._prepare_inputs(inputs, slots)
-        self._prepare_results([k for part in parts for k in part.made])
+        inside = [k for taking in taken for slab in taking.slabs for k in slab.storages]
+        self._prepare_results([*(k for taking in taken for k in taking.own), *inside])
 
     def _step(
         self,
         stage: Stage,
         part: Part,
-        taken: Sequence[Block],
+        taking: _Taking,
         chunks: Mapping[Block, int],
         slots: Mapping[Block, int],
     ) -> _Step:
-        made = [self._outputs.storages[k] for k in part.made]
-        first = slots[taken[0]] if taken else 0
+        made = [self._outputs.storages[k] for k in taking.own]
+        first = slots[taking.blocks[0]] if taking.blocks else 0
         return _Step(
             stage,
             [
@@ -216,7 +237,8 @@ class Replay:
                 *(((chunks[block],), (1,), torch.uint8) for block in part.taken),
             ],
             len(made),
-            slice(first, first + len(taken)),
+            taking.slabs,
+            slice(first, first + len(taking.blocks)),
             part.dropped,
             [slots[block] for block in part.returned],
         )
@@ -310,26 +332,39 @@ class Replay:
             return None
         for index, slot in self._numbers:
             addresses[slot] = args[index].item() & _ALL_BITS
-        made, drawn = self._launch(args, stream)
+        made, bases, drawn = self._launch(args, stream)
         self.launches += 1
+        for base, slab in bases:
+            made += [self._platform.reinterpret(base, *view) for view in slab.views]
         results = self._results(args, made, drawn)
         args.clear()
         if self.launches >= self._settle_at:
             self._settle()
         return results
 
-    def _launch(self, args: list[Any], stream: int) -> tuple[list[Any], tuple[int, int]]:
-        """Take memory, and launch: (outputs' memory in the order of making, (seed, offset))."""
+    def _launch(
+        self, args: list[Any], stream: int
+    ) -> tuple[list[Any], list[tuple[torch.Tensor, Slab]], tuple[int, int]]:
+        """Take memory, and launch: (outputs' memory in the order of making, slabs of others, (seed,
+        offset)).
+        """
         addresses, allocate = self._addresses, self._allocate
         # Held until what uses it is queued: from then on the memory may be reused in stream order.
         arena: dict[int, torch.Tensor] = {}
         made: list[Any] = []
+        bases: list[tuple[torch.Tensor, Slab]] = []
         drawn: tuple[int, int] | None = None
         begun = False
         try:
-            for stage, memory, outputs, places, dropped, returned in self._steps:
+            for stage, memory, outputs, shared, places, dropped, returned in self._steps:
                 new = [*itertools.starmap(allocate, memory)]
-                addresses[places] = array("Q", [tensor.data_ptr() for tensor in new])
+                now = [tensor.data_ptr() for tensor in new]
+                for slab in shared:
+                    base = allocate(*slab.memory)
+                    first = base.data_ptr()
+                    now += [first + offset for offset in slab.offsets]
+                    bases.append((base, slab))
+                addresses[places] = array("Q", now)
                 made += new[:outputs]
                 arena.update(enumerate(new[outputs:], places.start + outputs))
                 if drawn is None:
@@ -349,7 +384,7 @@ class Replay:
                 self._draw.give_back()
             raise
         assert drawn is not None
-        return made, drawn
+        return made, bases, drawn
 
     def _take(self, addresses: array[int]) -> tuple[int, int]:
         """Draw for this launch: (seed, offset)."""

@@ -15,9 +15,9 @@ class Signature:
     device: index of its GPU. dynamic: shapes may differ between calls. forward: whether a backward
     belongs to it. written: may be written to. donated: so may these (they are among `written`), and
     nobody reads them after the call. released: nobody else is known to hold these, so that they may
-    be freed in the call. checked: nobody has compared their shape before the call. numbers: may be
-    CPU scalars, with the seed or offset that a forward drew with. scalars: the same for results, by
-    position.
+    be freed in the call. checked: nobody has compared their shape before the call, or it may differ
+    between calls. numbers: may be CPU scalars, with the seed or offset that a forward drew with.
+    scalars: the same for results, by position. saved: results that only a backward sees.
     """
 
     device: int
@@ -29,7 +29,4 @@ class Signature:
     checked: frozenset[int] = frozenset()
     numbers: frozenset[int] = frozenset()
     scalars: Mapping[int, Scalar] = field(default_factory=dict)
-
-    def may_change_shape(self, argument: int) -> bool:
-        """Whether a served call has to compare an argument's shape and strides."""
-        return self.dynamic or argument in self.checked
+    saved: frozenset[int] = frozenset()

@@ -245,8 +245,13 @@ def test_a_size_known_only_at_run_time_makes_a_graph_dynamic() -> None:
     mode = FakeTensorMode(shape_env=environment)
     symbolic = mode.from_tensor(torch.ones(5), symbolic_context=context, source=ConstantSource("x"))
     ((_, fixed),) = wrapped(compiled((2, 13), [[0]]), [torch.ones(5)])
-    ((_, dynamic),) = wrapped(compiled((2, 13), [[0]]), [symbolic])
-    assert (fixed.signature.dynamic, dynamic.signature.dynamic) == (False, True)
+    assert (fixed.signature.dynamic, fixed.signature.checked) == (False, frozenset())
+    (_, dynamic), (_, later) = wrapped(
+        compiled((2, 13), [[1, 0], [1, None]]), [symbolic, torch.ones(5)]
+    )
+    assert (dynamic.signature.dynamic, later.signature.dynamic) == (True, True)
+    # Only what may differ is compared: the symbolic input, and a buffer of another partition.
+    assert (dynamic.signature.checked, later.signature.checked) == ({1}, {1})
 
 
 @pytest.mark.parametrize("version", ["2.10.1", "2.16.0a0+git", "3.0"])

@@ -1,0 +1,241 @@
+"""Small saved activations in one piece of memory, what the caller sees in its own."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pygraph_rt import inductor, outputs, slabs
+from pygraph_rt.options import Options
+from pygraph_rt.outputs import Fixed, Fresh, OutputPlan, Storage
+from pygraph_rt.partition import Partition
+from pygraph_rt.placeholders import extent
+from pygraph_rt.report import Region
+from pygraph_rt.signature import Signature
+from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
+
+FLOAT, HALF = torch.float32, torch.float16
+
+
+def storage(elements: int, dtype: torch.dtype = FLOAT) -> Storage:
+    return Storage((elements,), (1,), dtype, elements * dtype.itemsize, 0)
+
+
+def plan_of(storages: list[Storage], whole: bool = True) -> OutputPlan:
+    fresh = [Fresh(i, s.size, s.stride, 0, whole) for i, s in enumerate(storages)]
+    return OutputPlan(tuple(storages), tuple(fresh), len(storages))
+
+
+def test_the_smallest_share_up_to_a_sixteenth_of_all_that_is_returned() -> None:
+    plan = plan_of([storage(64 * 4), storage(64), storage(0), storage(64 * 2), storage(64 * 57)])
+    everything = range(5)
+    assert slabs.small(plan, everything) == {
+        1,
+        3,
+    }  # 256 and 512 bytes of 16 KiB, 1 KiB does not fit
+    assert slabs.small(plan, [0, 1]) == {1}
+    assert slabs.small(plan, []) == frozenset()
+
+
+def test_views_and_memory_that_is_returned_twice_do_not_share() -> None:
+    sizes = [storage(64), storage(64), storage(64 * 100)]
+    assert slabs.small(plan_of(sizes), range(3)) == {0, 1}
+    assert slabs.small(plan_of(sizes, whole=False), range(3)) == frozenset()
+    plan = plan_of(sizes)
+    fixed = OutputPlan(plan.storages, (Fixed(3), *plan.outputs[1:]), 3)
+    assert slabs.small(fixed, range(3)) == {1}
+
+
+sizes = st.tuples(
+    st.lists(st.integers(0, 5), min_size=1, max_size=3), st.sampled_from([FLOAT, HALF])
+)
+
+
+@given(st.lists(sizes, max_size=12))
+def test_what_shares_a_slab_lies_apart_aligned_and_inside(
+    requests: list[tuple[list[int], torch.dtype]],
+) -> None:
+    found = []
+    for size, dtype in requests:
+        stride = torch.empty(size, device="meta").stride()
+        nbytes = extent(size, stride, dtype.itemsize)
+        found.append(Storage(tuple(size), tuple(stride), dtype, nbytes, 0))
+    chosen = [i for i, s in enumerate(found) if s.nbytes]
+    made = slabs.slabs(found, chosen)
+    numbers = [n for slab in made for n in slab.storages]
+    dtypes = [found[n].dtype for n in chosen]
+    assert sorted(numbers) == [n for n in chosen if dtypes.count(found[n].dtype) > 1]
+    for slab in made:
+        (elements,), _, dtype = slab.memory
+        end = 0
+        for number, offset, view in zip(slab.storages, slab.offsets, slab.views, strict=True):
+            own = found[number]
+            assert offset % 256 == 0
+            assert offset >= end
+            end = offset + own.nbytes
+            assert view == (own.size, own.stride, offset // dtype.itemsize)
+            assert own.dtype is dtype
+        assert end <= elements * dtype.itemsize
+
+
+FORWARD = """
+def partition_0(args):
+    a, b = args
+    args.clear()
+    seen = empty_strided_cuda((64,), (1,), torch.float32)
+    launch("add", a, b, seen)
+    first = empty_strided_cuda((64,), (1,), torch.float32)
+    launch("halve", seen, first)
+    second = empty_strided_cuda((64,), (1,), torch.float32)
+    launch("add", first, b, second)
+    third = empty_strided_cuda((64,), (1,), torch.float32)
+    launch("add", first, second, third)
+    return (seen, first, second, third)
+"""
+BACKWARD = """
+def partition_0(args):
+    first, second, tangent = args
+    args.clear()
+    launch("add", first, tangent, first)
+    total = empty_strided_cuda((64,), (1,), torch.float32)
+    launch("add", first, second, total)
+    return (total, view(first, (8, 8), (8, 1), 0), second)
+"""
+
+
+class Step:
+    """A forward and a backward on a software GPU; three of the forward's results are saved."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, saved: set[int]) -> None:
+        patch.setattr(slabs, "_SHARE", 1)
+        self.gpu = SoftwareGpu()
+        self.environment = install(patch, self.gpu)
+        given = frozenset({0, 1})
+        self.forward = self.partition(FORWARD, Signature(0, forward=True, saved=frozenset(saved)))
+        signature = Signature(0, written=given, donated=given, released=given)
+        self.backward = self.partition(BACKWARD, signature)
+
+    def partition(self, body: str, signature: Signature) -> Partition:
+        module = types.ModuleType("generated")
+        module.__dict__.update(
+            torch=torch,
+            empty_strided_cuda=self.gpu.allocate,
+            launch=self.gpu.launch_kernel,
+            view=torch._C._dynamo.guards._reinterpret_tensor,
+        )
+        exec(body, module.__dict__)
+        function = module.__dict__["partition_0"]
+        region, options = Region("graph 0/0 partition 1 of 1"), Options(graphs="always")
+        return Partition(function, region, options, self.environment, signature)
+
+    def fresh(self) -> torch.Tensor:
+        return self.gpu.allocate((COUNT,), (1,), FLOAT).copy_(torch.randn(COUNT))
+
+    def call(self) -> tuple[torch.Tensor, ...]:
+        """A forward, its results compared with plain arithmetic."""
+        a, b = self.fresh(), self.fresh()
+        first = (a + b) * 0.5
+        expected = (a + b, first, first + b, first + (first + b))
+        results: tuple[torch.Tensor, ...] = self.forward([a, b])
+        for result, value in zip(results, expected, strict=True):
+            assert torch.equal(result, value)
+        return results
+
+
+def address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def test_saved_results_share_memory_and_the_others_own_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    step = Step(monkeypatch, {1, 2, 3})
+    kept = [step.call() for _ in range(8)]
+    copies = [[t.clone() for t in results] for results in kept]
+    step.forward.refresh()
+    assert step.forward.region.served == 6, step.forward.region.reason
+    for seen, *saved in kept[3:]:
+        assert seen.untyped_storage().nbytes() == seen.numel() * seen.element_size()
+        assert len({address(t) for t in saved}) == 1
+        assert address(seen) != address(saved[0])
+    assert len({address(t) for results in kept[3:] for t in results}) == 2 * 5
+    for results, copy in zip(kept, copies, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(results, copy, strict=True))
+
+
+def test_a_result_alone_keeps_memory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Step(monkeypatch, {2})
+    results = [step.call() for _ in range(5)][-1]
+    assert len({address(t) for t in results}) == 4
+
+
+def test_a_backward_reuses_memory_that_shares_a_slab(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Step(monkeypatch, {1, 2, 3})
+    for _ in range(8):
+        _, first, second, third = step.call()
+        tangent = step.fresh()
+        reused = first + tangent
+        unread, still = third.clone(), second.clone()
+        total, view, same = step.backward([first, second, tangent])
+        assert torch.equal(total, reused + still)
+        assert torch.equal(view.reshape(-1), reused)
+        assert view.data_ptr() == first.data_ptr()
+        assert same is second
+        assert torch.equal(third, unread)
+    step.backward.refresh()
+    assert step.backward.region.served >= 5, step.backward.region.reason
+
+
+def test_a_view_is_told_by_its_place_only_in_memory_that_was_donated() -> None:
+    base = torch.zeros(16)
+    args = [base[:8], base[8:], torch.zeros(4)]
+    view = torch._C._dynamo.guards._reinterpret_tensor(args[1], (2, 2), (2, 1), 4)
+    known = outputs._of_input(view, args, {0, 1})
+    assert known == outputs.OfInput(1, False, (2, 2), (2, 1), 4)
+    for donated, result in [(set(), view), ({0}, view), ({0, 1}, base[6:10])]:
+        with pytest.raises(outputs.Unprovable, match="cannot be told"):
+            outputs._of_input(result, args, donated)
+
+
+class Residual(torch.nn.Module):
+    """Two results that the caller sees, a buffer that is written, activations to save."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.calls.add_(1)
+        y = torch.tanh(self.layer(x)).sin()
+        return y, y.exp().sum()
+
+
+def test_what_a_forward_saves_comes_after_all_that_its_caller_gets() -> None:
+    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+
+    found: list[tuple[Any, list[str]]] = []
+
+    def inner(graph: Any, inputs: Any, **kwargs: Any) -> Any:
+        (results,) = next(n for n in graph.graph.nodes if n.op == "output").args
+        found.append((inductor._describe(graph, kwargs), [str(node) for node in results]))
+        return compile_fx_inner(graph, inputs, **kwargs)
+
+    def backend(gm: Any, inputs: Any) -> Any:
+        return compile_fx(gm, inputs, inner_compile=inner)
+
+    torch._dynamo.reset()
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        model = torch.compile(Residual(), backend=backend)
+        y, total = model(torch.randn(2, 4, requires_grad=True))
+        total.backward()
+    (forward, results), (backward, _) = found
+    assert [name.split("_")[0] for name in results[:2]] == ["sin", "sum"]
+    assert forward.saved == frozenset(range(2, len(results)))
+    assert len(results) > 3
+    assert backward.saved == frozenset()
