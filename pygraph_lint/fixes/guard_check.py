@@ -21,12 +21,12 @@ def propose(proposal: Proposal) -> None:
     """Put the statement behind the guard."""
     statement = proposal.statement
     proposal.message = "Check values only when not compiling"
-    checks = isinstance(statement, ast.Expr) and _only_checks(statement.value)
+    checks = isinstance(statement, ast.Expr) and only_checks(statement.value)
     proposal.need("only-checks", checks, "the values are used for more than a check")
     guard(proposal, statement, "compiled code no longer makes this check")
 
 
-def _only_checks(call: ast.expr) -> bool:
+def only_checks(call: ast.expr) -> bool:
     """Whether a statement calls a function that is named after checking, and drops its result."""
     name = dotted(call.func) if isinstance(call, ast.Call) else None
     return name is not None and bool(_CHECK.search(name.rpartition(".")[2]))

@@ -18,6 +18,7 @@ from tests.fixes import (
     counterexamples_capture,
     counterexamples_groups,
     counterexamples_lengths,
+    counterexamples_masks,
     counterexamples_more,
     counterexamples_numbers,
     counterexamples_sizes,
@@ -34,6 +35,7 @@ CASES = [
     *counterexamples_lengths.CASES,
     *counterexamples_sizes.CASES,
     *counterexamples_groups.CASES,
+    *counterexamples_masks.CASES,
 ]
 
 
