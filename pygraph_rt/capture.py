@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import arena, drawing, outputs, parameters, philox, staging
+from . import arena, drawing, outputs, parameters, philox, slabs, staging
 from .driver import MEMCPY, MEMSET, Driver, MemcpyParams, MemsetParams
 from .errors import DriverError, Unprovable
 from .graph_nodes import read_graph
@@ -463,7 +463,8 @@ def _build(
     patches: parameters.PatchPlan,
     recording: Recording,
 ) -> Replay:
-    driver, device, args, plan = job.driver, job.signature.device, job.args, job.observed.plan
+    driver, device, args = job.driver, job.signature.device, job.args
+    final = outputs.direct(job.observed.plan)
     drawn = job.observed.drawn.increment
     tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
     chunks = arena.chunk_sizes(recording.segments, patches.patches)
@@ -482,7 +483,7 @@ def _build(
             executables,
             placed.parts,
             placed.plan,
-            plan,
+            final,
             placed.chunks,
             {
                 i: (alignment_class(t.data_ptr()), i in job.observed.stays)
@@ -495,7 +496,7 @@ def _build(
             job.function,
             philox.Draw(platform.generator(device), drawn) if drawn else None,
             sorted(job.signature.numbers),
-            job.signature.saved,
+            slabs.sharing(final, job.signature),
         )
     except BaseException:
         for executable in executables:

@@ -57,8 +57,8 @@ class GraphInfo(NamedTuple):
     """What is known of a whole graph: name and source for the report, inputs that it may write to
     although they are no mutation (a backward reuses saved activations), gradients that come from
     outside, seeds and offsets of attention among its inputs and outputs, what was done about CPU
-    values, operations that split it, whether a backward belongs to it, and outputs that only this
-    backward sees.
+    values, operations that split it, whether a backward belongs to it or it is one, and outputs
+    that only a backward sees.
     """
 
     name: str
@@ -70,6 +70,7 @@ class GraphInfo(NamedTuple):
     seeds: frozenset[int] = frozenset()
     scalars: Mapping[int, Scalar] = MappingProxyType({})
     forward: bool = False
+    backward: bool = False
     saved: frozenset[int] = frozenset()
 
 
@@ -266,7 +267,7 @@ def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
     tangents = frozenset(i for i, node in enumerate(inputs) if "tangents" in node.name)
     seeds = frozenset(i for i, node in enumerate(inputs) if _is_seed(node))
     donated = frozenset(get_donated_idxs() or ()) - seeds
-    return GraphInfo(f"{name} backward", source, donated, tangents, seeds=seeds)
+    return GraphInfo(f"{name} backward", source, donated, tangents, seeds=seeds, backward=True)
 
 
 def _saved(graph: Any) -> frozenset[int]:
@@ -337,6 +338,7 @@ def wrap_partitions(
             device=devices[0],
             dynamic=bool(shaped),
             forward=graph.forward,
+            backward=graph.backward,
             written=_arguments(inputs, {None, *written}),
             # What one partition has done with, another one may still need.
             donated=_arguments(inputs, graph.donated) if len(maps) == 1 else frozenset(),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 from array import array
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -30,17 +30,17 @@ from .outputs import (
     Sizes,
     Storage,
     Undefined,
-    direct,
 )
 from .parameters import Block, Patch, PatchPlan
 from .passage import picker
 from .philox import OFFSET, SEED, Draw, Generator
-from .slabs import Slab, slabs, small
+from .slabs import Memory, Sharing, Slab, slabs
 from .stage import Executable, Stage
 from .staging import Part
 
 CLASS_MASK = 255
 _ALL_BITS = (1 << 64) - 1
+_NOTHING = Sharing()
 
 
 def alignment_class(address: int) -> int:
@@ -67,7 +67,7 @@ class _Step(NamedTuple):
     stage: Stage
     memory: Sequence[tuple[Sizes, Sizes, torch.dtype]]
     outputs: int
-    slabs: Sequence[Slab]
+    slabs: Sequence[Memory]
     places: slice
     dropped: Sequence[int]
     returned: Sequence[int]
@@ -83,9 +83,9 @@ class _Taking(NamedTuple):
     blocks: Sequence[Block]
 
 
-def _taking(part: Part, storages: Sequence[Storage], shared: Collection[int]) -> _Taking:
+def _taking(part: Part, storages: Sequence[Storage], sharing: Sharing) -> _Taking:
     """See `_Taking`. Outputs come first: what stays leaves fewer gaps when it does."""
-    found = slabs(storages, [k for k in part.made if k in shared])
+    found = slabs(storages, part.made, sharing)
     inside = [k for slab in found for k in slab.storages]
     own = [k for k in part.made if k not in set(inside)]
     outputs = [Block("output", k) for k in own]
@@ -164,17 +164,17 @@ class Replay:
         keep: Any,
         draw: Draw | None = None,
         numbers: Sequence[int] = (),
-        saved: Collection[int] = (),
+        sharing: Sharing = _NOTHING,
     ) -> None:
         """`executables` run the `parts` of the graph, one each; `inputs` maps an argument's index
         to (alignment class at capture, whether it stayed put so far); `scalars` are the other
         arguments' (index, value); `shapes` the (index, size, strides) of tensors that have to be
         compared on each call; `keep` is the function that was captured, whose kernels have to stay
         loaded; `draw` takes a launch's random numbers; `numbers` are arguments that hold one, on
-        the CPU; `saved` are outputs that only a backward sees.
+        the CPU; `sharing` says which outputs share memory.
         """
         self._platform = platform
-        self._outputs = outputs = direct(outputs)
+        self._outputs = outputs
         self._scalars = list(scalars)
         self.integers = tuple(value for _, value in scalars)
         self.pick_integers = picker([index for index, _ in scalars])
@@ -184,6 +184,7 @@ class Replay:
         self._keep = keep
         self._read_state = platform.state_of(keep)
         self._state = self._read_state()
+        self._sharing = sharing
         self.only_stream: int | None = None
         self._lock = threading.Lock()
         self.nodes = plan.nodes
@@ -193,8 +194,7 @@ class Replay:
         self.arguments = len(inputs) + len(scalars)
         self.launches = 0
         self.closed = False
-        shared = small(outputs, saved)
-        taken = [_taking(part, outputs.storages, shared) for part in parts]
+        taken = [_taking(part, outputs.storages, sharing) for part in parts]
         blocks = itertools.chain.from_iterable(t.blocks for t in taken)
         groups: dict[Block, tuple[Patch, ...]] = dict.fromkeys(blocks, ())
         groups.update(plan.by_block())
@@ -211,6 +211,7 @@ class Replay:
             for stage, part, taking in zip(self._stages, parts, taken, strict=True)
         ]
         self._draw = draw
+        self._slabs = [memory for step in self._steps for memory in step.slabs]
         self._random = (slots.get(SEED), slots.get(OFFSET))
         self._numbers = [
             (i, slots[block]) for i in numbers if (block := Block("number", i)) in slots
@@ -237,7 +238,10 @@ class Replay:
                 *(((chunks[block],), (1,), torch.uint8) for block in part.taken),
             ],
             len(made),
-            taking.slabs,
+            [
+                Memory(slab, self._allocate, self._platform.reinterpret, self._sharing.again)
+                for slab in taking.slabs
+            ],
             slice(first, first + len(taking.blocks)),
             part.dropped,
             [slots[block] for block in part.returned],
@@ -332,27 +336,24 @@ class Replay:
             return None
         for index, slot in self._numbers:
             addresses[slot] = args[index].item() & _ALL_BITS
-        made, bases, drawn = self._launch(args, stream)
+        made, drawn = self._launch(args, stream)
         self.launches += 1
-        for base, slab in bases:
-            made += [self._platform.reinterpret(base, *view) for view in slab.views]
+        for memory in self._slabs:
+            made += memory.outputs()
         results = self._results(args, made, drawn)
         args.clear()
         if self.launches >= self._settle_at:
             self._settle()
         return results
 
-    def _launch(
-        self, args: list[Any], stream: int
-    ) -> tuple[list[Any], list[tuple[torch.Tensor, Slab]], tuple[int, int]]:
-        """Take memory, and launch: (outputs' memory in the order of making, slabs of others, (seed,
-        offset)).
+    def _launch(self, args: list[Any], stream: int) -> tuple[list[Any], tuple[int, int]]:
+        """Take memory, and launch: (outputs' memory in the order of making, without those in slabs,
+        (seed, offset)).
         """
         addresses, allocate = self._addresses, self._allocate
         # Held until what uses it is queued: from then on the memory may be reused in stream order.
         arena: dict[int, torch.Tensor] = {}
         made: list[Any] = []
-        bases: list[tuple[torch.Tensor, Slab]] = []
         drawn: tuple[int, int] | None = None
         begun = False
         try:
@@ -360,10 +361,8 @@ class Replay:
                 new = [*itertools.starmap(allocate, memory)]
                 now = [tensor.data_ptr() for tensor in new]
                 for slab in shared:
-                    base = allocate(*slab.memory)
-                    first = base.data_ptr()
-                    now += [first + offset for offset in slab.offsets]
-                    bases.append((base, slab))
+                    first = slab.take(stream)
+                    now += [first + offset for offset in slab.slab.offsets]
                 addresses[places] = array("Q", now)
                 made += new[:outputs]
                 arena.update(enumerate(new[outputs:], places.start + outputs))
@@ -384,7 +383,7 @@ class Replay:
                 self._draw.give_back()
             raise
         assert drawn is not None
-        return made, bases, drawn
+        return made, drawn
 
     def _take(self, addresses: array[int]) -> tuple[int, int]:
         """Draw for this launch: (seed, offset)."""
@@ -471,5 +470,7 @@ class Replay:
             if self.closed:
                 return []
             self.closed = True
+            for memory in self._slabs:
+                memory.forget()
             keep, self._keep = self._keep, None
             return [stage.detach(keep) for stage in self._stages]

@@ -13,16 +13,18 @@ class Signature:
     """Sets hold positions among a partition's arguments.
 
     device: index of its GPU. dynamic: shapes may differ between calls. forward: whether a backward
-    belongs to it. written: may be written to. donated: so may these (they are among `written`), and
-    nobody reads them after the call. released: nobody else is known to hold these, so that they may
-    be freed in the call. checked: nobody has compared their shape before the call, or it may differ
-    between calls. numbers: may be CPU scalars, with the seed or offset that a forward drew with.
-    scalars: the same for results, by position. saved: results that only a backward sees.
+    belongs to it. backward: whether it is one. written: may be written to. donated: so may these
+    (they are among `written`), and nobody reads them after the call. released: nobody else is known
+    to hold these, so that they may be freed in the call. checked: nobody has compared their shape
+    before the call, or it may differ between calls. numbers: may be CPU scalars, with the seed or
+    offset that a forward drew with. scalars: the same for results, by position. saved: results that
+    only a backward sees.
     """
 
     device: int
     dynamic: bool = False
     forward: bool = False
+    backward: bool = False
     written: frozenset[int] = frozenset()
     donated: frozenset[int] = frozenset()
     released: frozenset[int] = frozenset()

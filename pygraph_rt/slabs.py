@@ -1,23 +1,40 @@
-"""Small saved activations share memory. Pure: plans in, plans out.
+"""Small results of training steps share memory.
 
-A training step saves hundreds of small tensors for its backward, and memory for each of them costs
-a microsecond or more of the host's time. They are let go of together, at the end of the backward,
-so one piece of memory serves many of them. What the caller sees has memory of its own.
+A step saves hundreds of small tensors for its backward and makes hundreds of small gradients, and
+memory for each of them costs the host two microseconds or more, with its release. What is saved is
+let go of together, at the end of the backward, so one piece of memory serves much of it, and serves
+again in the next step. Gradients are the caller's, who may keep a few of them: small ones share
+small pieces, new ones in each step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-from .outputs import Fresh, OutputPlan, Sizes, Storage
+from .outputs import Allocate, Fresh, OutputPlan, Sizes, Storage
+from .signature import Signature
 
-# Of what a call returns: saved activations may be let go of one by one, these cannot.
+# Of the bytes of all that a forward returns: saved activations may be let go of one by one, those
+# that share memory cannot.
 _SHARE = 16
+_GRADIENT = 4 << 10
+_PIECE = 32 << 10
 _ALIGNMENT = 256
+
+
+class Sharing(NamedTuple):
+    """Numbers of the `storages` that share memory, how many bytes one slab has at `most`, and
+    whether its memory serves `again`.
+    """
+
+    storages: frozenset[int] = frozenset()
+    most: int = 0
+    again: bool = False
 
 
 class Slab(NamedTuple):
@@ -31,30 +48,55 @@ class Slab(NamedTuple):
     views: tuple[tuple[Sizes, Sizes, int], ...]
 
 
-def small(plan: OutputPlan, saved: Collection[int]) -> frozenset[int]:
-    """Storages that may share memory: those of `saved` outputs (positions), each of which is all of
-    its storage, from the smallest up, as long as together they are a small part of all outputs.
+def sharing(plan: OutputPlan, signature: Signature) -> Sharing:
+    """Which outputs of a partition share memory."""
+    return gradients(plan) if signature.backward else saved(plan, signature.saved)
+
+
+def saved(plan: OutputPlan, positions: Collection[int]) -> Sharing:
+    """For a forward, whose outputs at these positions only its backward sees: from the smallest up,
+    as long as together they are a small part of all outputs.
     """
-    found = [
-        (plan.storages[output.storage].nbytes, output.storage)
-        for i, output in enumerate(plan.outputs)
-        if i in saved and isinstance(output, Fresh) and output.whole
-    ]
-    found = sorted(item for item in found if item[0])
+    found = sorted(_whole(plan, positions))
     room = sum(storage.nbytes for storage in plan.storages) // _SHARE
     sums = accumulate(_padded(nbytes) for nbytes, _ in found)
-    return frozenset(number for (_, number), end in zip(found, sums, strict=True) if end <= room)
+    numbers = [n for (_, n), end in zip(found, sums, strict=True) if end <= room]
+    return Sharing(frozenset(numbers), room, again=True)
 
 
-def slabs(storages: Sequence[Storage], chosen: Sequence[int]) -> list[Slab]:
-    """One slab for each dtype of which there are several among the `chosen` storages."""
-    by_dtype: dict[torch.dtype, list[int]] = {}
-    for number in chosen:
-        by_dtype.setdefault(storages[number].dtype, []).append(number)
+def gradients(plan: OutputPlan) -> Sharing:
+    """For a backward: whoever keeps one of its outputs keeps a small piece of memory at most."""
+    everything = _whole(plan, range(len(plan.outputs)))
+    return Sharing(frozenset(n for nbytes, n in everything if nbytes <= _GRADIENT), _PIECE)
+
+
+def _whole(plan: OutputPlan, positions: Collection[int]) -> Iterator[tuple[int, int]]:
+    """(bytes, number) of the storages of which such an output is all there is."""
+    for i, output in enumerate(plan.outputs):
+        if i in positions and isinstance(output, Fresh) and output.whole:
+            nbytes = plan.storages[output.storage].nbytes
+            if nbytes:
+                yield nbytes, output.storage
+
+
+def slabs(storages: Sequence[Storage], numbers: Sequence[int], sharing: Sharing) -> list[Slab]:
+    """Slabs for those of these storages that share memory: two or more of one dtype in each."""
+    groups: dict[torch.dtype, list[list[int]]] = {}
+    ends: dict[torch.dtype, int] = {}
+    for number in numbers:
+        if number not in sharing.storages:
+            continue
+        dtype, nbytes = storages[number].dtype, _padded(storages[number].nbytes)
+        if dtype not in groups or ends[dtype] + nbytes > sharing.most:
+            groups.setdefault(dtype, []).append([])
+            ends[dtype] = 0
+        groups[dtype][-1].append(number)
+        ends[dtype] += nbytes
     return [
-        _slab(dtype, [storages[n] for n in numbers], numbers)
-        for dtype, numbers in by_dtype.items()
-        if len(numbers) > 1
+        _slab(dtype, [storages[n] for n in group], group)
+        for dtype, found in groups.items()
+        for group in found
+        if len(group) > 1
     ]
 
 
@@ -70,3 +112,87 @@ def _slab(dtype: torch.dtype, storages: Sequence[Storage], numbers: Sequence[int
 
 def _padded(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+
+
+class Memory:
+    """A slab's memory and its outputs, call by call.
+
+    With `again`, a call hands out what an earlier one did, when nobody else has any of it by then:
+    no tensor of it, and no view. Saved activations are seen by nothing but the backward, which runs
+    on the stream of its forward; so what it still has queued comes before what is written next. A
+    call whose saved tensors go through hooks gets memory that is not handed out again, because the
+    hooks may have done with it what they like.
+    """
+
+    def __init__(
+        self, slab: Slab, allocate: Allocate, reinterpret: Callable[..., Any], again: bool
+    ) -> None:
+        self.slab = slab
+        self._allocate = allocate
+        self._reinterpret = reinterpret
+        self._again = again and _COUNTS is not None
+        self._base: torch.Tensor | None = None
+        self._stream = self._address = 0
+        self._outputs: list[torch.Tensor] = []
+        self._storage: torch.UntypedStorage | None = None
+        self._owners: tuple[Any, ...] = ()
+
+    def take(self, stream: int) -> int:
+        """The address of the memory for this call."""
+        if self._again:
+            hooked = _saved_tensor_hooks() is not None
+            if self._outputs and stream == self._stream and not hooked and self._is_free():
+                return self._address
+            self.forget()
+            self._stream = -1 if hooked else stream
+        self._base = base = self._allocate(*self.slab.memory)
+        self._address = base.data_ptr()
+        return self._address
+
+    def outputs(self) -> list[torch.Tensor]:
+        """The outputs in it; after `take`, once its address is in use."""
+        if self._base is None:
+            return self._outputs
+        base, self._base = self._base, None
+        made = [self._reinterpret(base, *view) for view in self.slab.views]
+        if self._again and self._stream != -1:
+            self._storage = base.untyped_storage()
+            del base
+            self._outputs = made
+            self._owners = self._count()
+        return made
+
+    def forget(self) -> None:
+        """Let go of the memory; whoever has outputs of it keeps them."""
+        self._outputs, self._base, self._storage = [], None, None
+
+    def _is_free(self) -> bool:
+        return self._count() == self._owners
+
+    def _count(self) -> tuple[Any, ...]:
+        """How many have the memory, and each of the outputs, in Python and in C++."""
+        assert _COUNTS is not None
+        assert self._storage is not None
+        uses, owners = _COUNTS
+        references, outputs = sys.getrefcount, self._outputs
+        return (
+            references(self._storage),
+            owners(self._storage._cdata),
+            [*map(references, outputs)],
+            [*map(uses, outputs)],
+        )
+
+
+def _counts() -> tuple[Callable[[torch.Tensor], int], Callable[[int], int]] | None:
+    """torch's counts of a tensor's and of a storage's owners; None where it has no such names."""
+    uses = getattr(torch.Tensor, "_use_count", None)
+    owners = getattr(torch._C, "_storage_Use_Count", None)
+    hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+    return None if uses is None or owners is None or hooks is None else (uses, owners)
+
+
+def _saved_tensor_hooks() -> Any:
+    return torch._C._autograd._top_saved_tensors_default_hooks(False)
+
+
+_COUNTS = _counts()

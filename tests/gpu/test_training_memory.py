@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+import pygraph_rt
 from pygraph_rt import staging
 from pygraph_rt.backend import _environment
 from tests.gpu.support import DEVICE, regions
@@ -121,3 +122,31 @@ def test_two_hundred_steps_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch)
     assert before["executables"] >= 2
     assert after["objects"] <= before.pop("objects") + 20
     assert all(after[name] <= before[name] for name in before), (before, after)
+
+
+def test_small_results_share_memory_that_serves_again() -> None:
+    module = Transformer().to(DEVICE)
+    model = compiled(module, "always")
+    optimizer = torch.optim.SGD(module.parameters(), lr=1e-3)
+    for _ in range(6):
+        plain_step(model, optimizer, tokens())
+    forward, backward = sorted(
+        (p for p in pygraph_rt.pygraph.partitions() if p.replay), key=lambda p: not p.forward
+    )
+    saved = [memory for memory in forward.replay._slabs if memory._again]
+    places = [memory._address for memory in saved]
+    assert saved
+    assert backward.replay._slabs
+    first = model(*tokens())
+    assert [memory._address for memory in saved] == places
+    second = model(*tokens())  # the first one's backward has not run
+    assert all(m._address != place for m, place in zip(saved, places, strict=True))
+    first.sum().backward()
+    gradients = [p.grad for p in module.parameters()]
+    small = [g.untyped_storage().data_ptr() for g in gradients if g.nbytes <= 4 << 10]
+    assert len(set(small)) < len(small)
+    kept = [g.clone() for g in gradients]
+    module.zero_grad()
+    second.sum().backward()
+    for gradient, copy in zip(gradients, kept, strict=True):
+        assert torch.equal(gradient, copy)

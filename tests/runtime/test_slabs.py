@@ -20,6 +20,7 @@ from pygraph_rt.signature import Signature
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
 FLOAT, HALF = torch.float32, torch.float16
+view = torch._C._dynamo.guards._reinterpret_tensor
 
 
 def storage(elements: int, dtype: torch.dtype = FLOAT) -> Storage:
@@ -33,22 +34,29 @@ def plan_of(storages: list[Storage], whole: bool = True) -> OutputPlan:
 
 def test_the_smallest_share_up_to_a_sixteenth_of_all_that_is_returned() -> None:
     plan = plan_of([storage(64 * 4), storage(64), storage(0), storage(64 * 2), storage(64 * 57)])
-    everything = range(5)
-    assert slabs.small(plan, everything) == {
-        1,
-        3,
-    }  # 256 and 512 bytes of 16 KiB, 1 KiB does not fit
-    assert slabs.small(plan, [0, 1]) == {1}
-    assert slabs.small(plan, []) == frozenset()
+    # 256 and 512 bytes of 16 KiB; with the next one, of 1 KiB, it would be more.
+    assert slabs.saved(plan, range(5)).storages == {1, 3}
+    assert slabs.saved(plan, [0, 1]).storages == {1}
+    assert slabs.saved(plan, []).storages == frozenset()
 
 
 def test_views_and_memory_that_is_returned_twice_do_not_share() -> None:
     sizes = [storage(64), storage(64), storage(64 * 100)]
-    assert slabs.small(plan_of(sizes), range(3)) == {0, 1}
-    assert slabs.small(plan_of(sizes, whole=False), range(3)) == frozenset()
-    plan = plan_of(sizes)
+    views, plan = plan_of(sizes, whole=False), plan_of(sizes)
     fixed = OutputPlan(plan.storages, (Fixed(3), *plan.outputs[1:]), 3)
-    assert slabs.small(fixed, range(3)) == {1}
+    for found, expected in [(plan, {0, 1}), (views, set()), (fixed, {1})]:
+        assert slabs.saved(found, range(3)).storages == expected
+        assert slabs.gradients(found).storages == expected
+
+
+def test_gradients_share_pieces_of_32_kib_at_most() -> None:
+    plan = plan_of([storage(1024), storage(1025), storage(1), *[storage(768)] * 30])
+    sharing = slabs.gradients(plan)
+    assert sharing.storages == frozenset(range(33)) - {1}
+    pieces = slabs.slabs(plan.storages, range(33), sharing)
+    assert [len(piece.storages) for piece in pieces] == [11, 10, 10]  # the last one stays alone
+    for piece in pieces:
+        assert piece.memory[0][0] * 4 <= 32 << 10
 
 
 sizes = st.tuples(
@@ -56,9 +64,9 @@ sizes = st.tuples(
 )
 
 
-@given(st.lists(sizes, max_size=12))
+@given(st.lists(sizes, max_size=12), st.sampled_from([512, 1 << 10, 1 << 20]))
 def test_what_shares_a_slab_lies_apart_aligned_and_inside(
-    requests: list[tuple[list[int], torch.dtype]],
+    requests: list[tuple[list[int], torch.dtype]], most: int
 ) -> None:
     found = []
     for size, dtype in requests:
@@ -66,12 +74,17 @@ def test_what_shares_a_slab_lies_apart_aligned_and_inside(
         nbytes = extent(size, stride, dtype.itemsize)
         found.append(Storage(tuple(size), tuple(stride), dtype, nbytes, 0))
     chosen = [i for i, s in enumerate(found) if s.nbytes]
-    made = slabs.slabs(found, chosen)
+    made = slabs.slabs(found, range(len(found)), slabs.Sharing(frozenset(chosen), most))
     numbers = [n for slab in made for n in slab.storages]
-    dtypes = [found[n].dtype for n in chosen]
-    assert sorted(numbers) == [n for n in chosen if dtypes.count(found[n].dtype) > 1]
+    assert len(set(numbers)) == len(numbers)
+    assert set(numbers) <= set(chosen)
+    if most >= 1 << 20:
+        dtypes = [found[n].dtype for n in chosen]
+        assert sorted(numbers) == [n for n in chosen if dtypes.count(found[n].dtype) > 1]
     for slab in made:
         (elements,), _, dtype = slab.memory
+        assert len(slab.storages) > 1
+        assert elements * dtype.itemsize <= most
         end = 0
         for number, offset, view in zip(slab.storages, slab.offsets, slab.views, strict=True):
             own = found[number]
@@ -104,7 +117,9 @@ def partition_0(args):
     launch("add", first, tangent, first)
     total = empty_strided_cuda((64,), (1,), torch.float32)
     launch("add", first, second, total)
-    return (total, view(first, (8, 8), (8, 1), 0), second)
+    half = empty_strided_cuda((64,), (1,), torch.float32)
+    launch("halve", total, half)
+    return (total, view(first, (8, 8), (8, 1), 0), second, half)
 """
 
 
@@ -117,7 +132,7 @@ class Step:
         self.environment = install(patch, self.gpu)
         given = frozenset({0, 1})
         self.forward = self.partition(FORWARD, Signature(0, forward=True, saved=frozenset(saved)))
-        signature = Signature(0, written=given, donated=given, released=given)
+        signature = Signature(0, backward=True, written=given, donated=given, released=given)
         self.backward = self.partition(BACKWARD, signature)
 
     def partition(self, body: str, signature: Signature) -> Partition:
@@ -126,7 +141,7 @@ class Step:
             torch=torch,
             empty_strided_cuda=self.gpu.allocate,
             launch=self.gpu.launch_kernel,
-            view=torch._C._dynamo.guards._reinterpret_tensor,
+            view=view,
         )
         exec(body, module.__dict__)
         function = module.__dict__["partition_0"]
@@ -176,28 +191,142 @@ def test_a_result_alone_keeps_memory_of_its_own(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_backward_reuses_memory_that_shares_a_slab(monkeypatch: pytest.MonkeyPatch) -> None:
     step = Step(monkeypatch, {1, 2, 3})
-    for _ in range(8):
+    together: list[bool] = []
+    place = 0
+    for i in range(8):
         _, first, second, third = step.call()
         tangent = step.fresh()
         reused = first + tangent
         unread, still = third.clone(), second.clone()
-        total, view, same = step.backward([first, second, tangent])
+        if i > 3:
+            assert address(first) == place
+        place = address(first)
+        total, square, same, half = step.backward([first, second, tangent])
         assert torch.equal(total, reused + still)
-        assert torch.equal(view.reshape(-1), reused)
-        assert view.data_ptr() == first.data_ptr()
+        assert torch.equal(half, total * 0.5)
+        together.append(address(half) == address(total))
+        assert torch.equal(square.reshape(-1), reused)
+        assert square.data_ptr() == first.data_ptr()
         assert same is second
         assert torch.equal(third, unread)
+        del first, second, third, square, same
     step.backward.refresh()
-    assert step.backward.region.served >= 5, step.backward.region.reason
+    assert step.backward.region.served == 6, step.backward.region.reason
+    assert together == [False] * 2 + [True] * 6
+
+
+def memory(again: bool = True) -> slabs.Memory:
+    plan = plan_of([storage(64), storage(64), storage(64 * 100)])
+    (slab,) = slabs.slabs(plan.storages, [0, 1], slabs.saved(plan, [0, 1]))
+    return slabs.Memory(slab, torch._C._dynamo.guards._empty_strided_cpu, view, again)
+
+
+def served(made: slabs.Memory, stream: int = 7) -> list[torch.Tensor]:
+    """The outputs of one call."""
+    first = made.take(stream)
+    outputs = made.outputs()
+    assert [t.data_ptr() for t in outputs] == [first + offset for offset in made.slab.offsets]
+    return [*outputs]
+
+
+class Saving(torch.autograd.Function):
+    """Has a tensor for its backward, as the compiled forward's function has."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, tensors: list[torch.Tensor]) -> torch.Tensor:
+        ctx.save_for_backward(*tensors)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        assert len(ctx.saved_tensors) == 2
+        return gradient, None
+
+
+def save(tensors: list[torch.Tensor]) -> Any:
+    """A loss whose backward has not run."""
+    return Saving.apply(torch.ones(1, requires_grad=True), tensors)
+
+
+OWNERS = {
+    "nobody": lambda tensors: None,
+    "a tensor": lambda tensors: tensors[1],
+    "a view": lambda tensors: tensors[0].view(8, 8),
+    "a detached one": lambda tensors: tensors[1].detach(),
+    "its memory": lambda tensors: tensors[0].untyped_storage(),
+    "a slice of its memory in another type": lambda tensors: tensors[0].view(torch.int32)[3:],
+    "a capsule": lambda tensors: tensors[1].__dlpack__(),
+    "a backward": save,
+    "an array": lambda tensors: tensors[0].numpy(),
+}
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_saved_memory_serves_again_only_when_nobody_has_it(owner: str) -> None:
+    made = memory()
+    tensors = served(made)
+    place = tensors[0].data_ptr()
+    held = OWNERS[owner](tensors)
+    del tensors
+    again = served(made)
+    assert (again[0].data_ptr() == place) == (held is None)
+    if held is None:
+        return
+    place = again[0].data_ptr()
+    del held, again
+    assert served(made)[0].data_ptr() == place  # from then on the new one serves
+
+
+def test_what_a_backward_has_done_with_serves_again() -> None:
+    made = memory()
+    tensors = served(made)
+    loss, place = save(tensors), tensors[0].data_ptr()
+    del tensors
+    loss.backward()
+    assert served(made)[0].data_ptr() == place
+
+
+def test_memory_of_another_stream_or_behind_hooks_does_not_serve_again() -> None:
+    made = memory()
+    first = served(made)[0].data_ptr()
+    held = served(made, stream=8)
+    assert held[0].data_ptr() != first
+    place = held[0].data_ptr()
+    del held
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+        hooked = served(made, stream=8)
+    assert hooked[0].data_ptr() != place
+    kept = hooked[0].data_ptr(), hooked  # alive, so that the next one cannot be given its place
+    assert served(made, stream=8)[0].data_ptr() != kept[0]
+    assert made._owners
+
+
+def test_gradients_get_new_memory_in_each_call() -> None:
+    made = memory(again=False)
+    tensors = served(made)
+    assert made._outputs == []
+    assert made._base is None
+    assert tensors[0].untyped_storage().nbytes() == 512
+
+
+def test_a_launch_that_failed_leaves_nothing_behind() -> None:
+    made = memory()
+    made.take(7)
+    place = made.take(7)  # the call before had no outputs
+    tensors = made.outputs()
+    assert tensors[0].data_ptr() == place
+    made.forget()
+    assert made._storage is None
+    assert torch.equal(tensors[0].fill_(1.0), torch.ones(64))
 
 
 def test_a_view_is_told_by_its_place_only_in_memory_that_was_donated() -> None:
     base = torch.zeros(16)
     args = [base[:8], base[8:], torch.zeros(4)]
-    view = torch._C._dynamo.guards._reinterpret_tensor(args[1], (2, 2), (2, 1), 4)
-    known = outputs._of_input(view, args, {0, 1})
+    inside = view(args[1], (2, 2), (2, 1), 4)
+    known = outputs._of_input(inside, args, {0, 1})
     assert known == outputs.OfInput(1, False, (2, 2), (2, 1), 4)
-    for donated, result in [(set(), view), ({0}, view), ({0, 1}, base[6:10])]:
+    for donated, result in [(set(), inside), ({0}, inside), ({0, 1}, base[6:10])]:
         with pytest.raises(outputs.Unprovable, match="cannot be told"):
             outputs._of_input(result, args, donated)
 
