@@ -10,8 +10,8 @@ TORCH := torch==2.13.0
 TEST_JOBS ?= 2
 
 .PHONY: demo test test-long test-gpu lint format clean \
-	bench-lint bench-lint-truth bench-fix-models bench-fix-models-old bench-fix-models-tests bench-grouped bench-cond \
-	bench-rt bench-training bench-placement bench-selection bench-graph-memory memcheck \
+	bench-lint bench-lint-truth bench-fix-models bench-fix-models-old bench-fix-models-tests bench-grouped \
+	bench-cond bench-captured bench-rt bench-training bench-placement bench-selection bench-graph-memory memcheck \
 	bench-workloads bench-breaks bench-report
 
 demo: $(VENV)/.ready
@@ -61,12 +61,16 @@ bench-fix-models-tests: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.fix_models.own_tests \
 		--source .venv-truth/source/transformers-5.4.0 $(ARGS)
 
-# The next eight use the given interpreter as it is: torch, and what benchmarks/requirements.txt names.
+# The next nine use the given interpreter as it is: torch, and what benchmarks/requirements.txt names.
 bench-grouped:
 	$(PYTHON) -m benchmarks.grouped_rows $(ARGS)
 
 bench-cond:
 	$(PYTHON) -m benchmarks.cond $(ARGS)
+
+# ARGS="--copy .venv-truth/fix_models/unsafe" asks models, too, with the interpreter of .venv-truth.
+bench-captured:
+	$(PYTHON) -m benchmarks.captured_scalars $(ARGS)
 
 bench-rt:
 	$(PYTHON) -m benchmarks.runtime $(ARGS)
