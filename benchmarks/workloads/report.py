@@ -16,9 +16,13 @@ from benchmarks.workloads.summary import Row
 
 _ROOT = Path(__file__).parents[2]
 BREAKS = _ROOT / "benchmarks" / "results" / "workloads_breaks.json"
+NOTES = Path(__file__).with_name("notes.json")
+FIXED = _ROOT / "benchmarks" / "results" / "workloads_fixed.json"
 _BEST = 5
 # A mode waits for the host when its calls take so much of the time to return.
 _HOST = 0.95
+_WARM_UP = 1.3
+_NEAR = 0.05
 _HINDERED = {"CPU scalars", "CPU tensors", "large copies", "mutated buffers", "mutated inputs"}
 _VARIANTS = ("eager", "default", "reduce-overhead", "pygraph")
 
@@ -41,8 +45,11 @@ def document(
     source: str,
     drawn: Sequence[str],
     broken: dict[str, Any] | None = None,
+    fixed: dict[str, Any] | None = None,
 ) -> str:
-    """The whole of ``docs/benchmarks.md``; ``broken`` is what :mod:`breaks` measured."""
+    """The whole of ``docs/benchmarks.md``; ``broken`` is what :mod:`breaks` measured, ``fixed`` a
+    result file that was made with fixed sources.
+    """
     rows = [row for row in summary.rows(content) if row.timed or row.failures]
     parts = [
         _introduction(content, source),
@@ -52,6 +59,7 @@ def document(
         *_standing(rows),
         *_parts(rows),
         *(_breaks(broken) if broken else ()),
+        *(_fixed(content, fixed) if fixed else ()),
         *_again(rows),
         *_disturbed(content),
         "## Where the time goes\n\n" + _shares(rows),
@@ -182,6 +190,28 @@ def _breaks(broken: dict[str, Any]) -> list[str]:
     return ["## Graph breaks before and after fixing\n\n" + note + _markdown(header, body)]
 
 
+def _fixed(content: dict[str, Any], fixed: dict[str, Any]) -> list[str]:
+    """What the linter's fixes change, beside the last run of the sources as they are."""
+    rows = [row for row in summary.rows(fixed) if row.timed]
+    wanted = [v for v in _VARIANTS if all(v in row.timed for row in rows)]
+    body = []
+    for row in rows:
+        before = summary.last_run(content, row.name, wanted)
+        pairs = [(before[v], row.timed[v]) for v in wanted if v in before]
+        cells = [f"{_shown(old)} → {_shown(new)} ({old.ms / new.ms:.2f}x)" for old, new in pairs]
+        body.append([f"`{row.name}`", *cells])
+    sources = fixed["sources"]
+    packages = ", ".join(f"{n} {v}" for n, v in sources["versions"].items() if v)
+    note = (
+        "Milliseconds a call with the sources as they are, and after `pygraph-lint --fix` "
+        f"({sources['fixes']} fixes; {packages}, and the workloads' own models), each in a run of "
+        "its own on the same machine, from `benchmarks/results/workloads_fixed.json`. Rows whose "
+        "graphs break and whose sources change.\n\n"
+    )
+    header = ["workload", *wanted]
+    return ["## What fixed sources add\n\n" + note + _markdown(header, body)]
+
+
 def _again(rows: list[Row]) -> list[str]:
     """The first and the last run of each workload that ran more than once."""
     names = ("eager", "default", "reduce-overhead")
@@ -217,7 +247,27 @@ def _again(rows: list[Row]) -> list[str]:
                 f"{statistics.median(ratios):.2f} times as long in the last run as in the first "
                 f"(median of {len(ratios)})."
             )
-    return ["## Run again\n\n" + note + "\n\n" + _markdown(header, body)]
+    return ["## Run again\n\n" + note + "\n\n" + _markdown(header, body), *_repeats(rows)]
+
+
+def _repeats(rows: list[Row]) -> list[str]:
+    """How often pygraph was timed beside reduce-overhead, and with what outcome."""
+    found = [row for row in rows if len(row.repeats) > 1]
+    if not found:
+        return []
+    body, changes = [], []
+    for row in found:
+        shown = ", ".join(f"{ratio:.3f}x" for ratio in row.repeats)
+        change = row.repeats[-1] / row.repeats[-2] - 1
+        changes.append(change)
+        body.append([f"`{row.name}`", shown, f"{100 * change:+.1f} %"])
+    near = sum(abs(change) <= _NEAR for change in changes)
+    note = (
+        "pygraph over reduce-overhead in each run, in order, on different machines and days. What "
+        f"pygraph does changed between them too. The last two are within {100 * _NEAR:.0f} % of "
+        f"each other on {near} of {len(found)} workloads.\n\n"
+    )
+    return [note + _markdown(["workload", "each run", "last over the one before"], body)]
 
 
 def _mean(values: list[float]) -> str:
@@ -231,6 +281,7 @@ def _standing(rows: list[Row]) -> list[str]:
     if not known:
         return []
     known.sort(key=lambda pair: pair[0])
+    known_notes: dict[str, str] = json.loads(NOTES.read_text())
     lost = [row for value, row in known if value < 1]
     best = [row for value, row in known[::-1][:_BEST] if value >= 1]
     lowest = known[0]
@@ -245,11 +296,15 @@ def _standing(rows: list[Row]) -> list[str]:
             f" In {', '.join(open_rows)} pygraph was still comparing some regions while it was "
             "timed: their calls ran with and without graph in turn."
         )
-    parts = ["## Against the better stock mode\n\n" + note + "\n\n"]
+    remarks = [f"- `{row.name}`: {row.note}" for _, row in known if row.note]
+    parts = ["\n".join(["## Against the better stock mode\n\n" + note + "\n", *remarks]) + "\n\n"]
     for title, part in (("Below it", lost), ("The best", best)):
         if part:
             parts.append(f"### {title}\n\n{_standing_table(part)}")
             parts += _host_time(part)
+    told = [f"- `{row.name}`: {known_notes[row.name]}" for row in lost if row.name in known_notes]
+    if told:
+        parts.insert(2, "Why, and what would close it:\n\n" + "\n".join(told))
     return parts
 
 
@@ -361,25 +416,34 @@ def _memory(rows: list[Row]) -> str:
     names = [name for name in _present(rows) if name != "eager"]
     header = ["workload", "eager, MiB", *(f"{name}, MiB" for name in names)]
     header += [f"{name} warm-up, s" for name in names]
-    body = []
+    header.append("pygraph over reduce-overhead")
+    body, ratios = [], []
     for row in rows:
         cells = [_mib(row.memory("eager")), *(_mib(row.memory(name)) for name in names)]
         cells += [_warm_up(row, name) for name in names]
-        body.append([f"`{row.name}`", *cells])
+        ratio = row.warm_up_ratio()
+        ratios += [] if ratio is None else [ratio]
+        body.append([f"`{row.name}`", *cells, _times(ratio)])
     note = (
         "Peak reserved memory in steady state. Warm-up is from the first call to steady state with "
         "cold compiler caches; it was taken with other processes on the machine, so read it as a "
-        "ratio between columns, and not where a star says that there were fewer of them than for "
-        "default mode.\n\n"
+        "ratio between columns, and not where a star says that machine or company were not those "
+        "of reduce-overhead."
     )
-    return note + _markdown(header, body)
+    if ratios:
+        note += (
+            f" Where both were measured alike, pygraph's takes {_mean(ratios)} as long as "
+            f"reduce-overhead's; {sum(r <= _WARM_UP for r in ratios)} of them take at most "
+            f"{_WARM_UP} times as long, the longest {max(ratios):.2f} times."
+        )
+    return note + "\n\n" + _markdown(header, body)
 
 
 def _warm_up(row: Row, name: str) -> str:
     seconds = row.warm_up_s(name)
     if seconds is None:
         return "-"
-    return f"{seconds:.1f}" + ("" if row.beside(name) == row.beside("default") else "*")
+    return f"{seconds:.1f}" + ("" if row.beside(name) == row.beside("reduce-overhead") else "*")
 
 
 def _answers(rows: list[Row]) -> str:
@@ -498,11 +562,12 @@ def main(arguments: list[str] | None = None) -> int:
         print(table(content))
         return 0
     broken = json.loads(BREAKS.read_text()) if BREAKS.exists() else None
+    fixed = results.load(FIXED) if FIXED.exists() else None
     drawn = pictures.draw(summary.rows(content), options.document.parent / "img")
     source = options.results.resolve()
     shown = source.relative_to(_ROOT) if source.is_relative_to(_ROOT) else source.name
     options.document.parent.mkdir(parents=True, exist_ok=True)
-    options.document.write_text(document(content, str(shown), drawn, broken))
+    options.document.write_text(document(content, str(shown), drawn, broken, fixed))
     print(f"wrote {options.document}" + (f" and {', '.join(drawn)}" if drawn else ""))
     if not drawn:
         print("no pictures: matplotlib is not installed")

@@ -27,6 +27,8 @@ class Row:
     """One workload. ``failures`` says in words why a variant has no time, or that its answer is
     wrong. ``parts`` are the times of the last run in which variants had a part switched off, with
     the ``remark`` that was put into it by hand; ``runs`` those of all runs that count, in order.
+    ``note`` is the remark of the run that is shown. ``repeats``: how many times faster pygraph was
+    than reduce-overhead in each run without a remark.
     """
 
     name: str
@@ -41,6 +43,8 @@ class Row:
     remark: str
     runs: list[dict[str, Timed]]
     repeat_change: float | None
+    note: str
+    repeats: list[float]
 
     def ratio(self, slow: str, fast: str) -> float | None:
         """How many times faster ``fast`` is than ``slow``; None if one of them has no valid
@@ -85,9 +89,20 @@ class Row:
         """Seconds from the first call to steady state."""
         return self._result(variant).get("warm_up_s")
 
-    def beside(self, variant: str) -> int | None:
-        """How many other measurements shared the machine with the warm-up, at most."""
-        return self.probes.get(variant, {}).get("beside")
+    def beside(self, variant: str) -> tuple[int | None, int | None]:
+        """Which machine a warm-up was measured on, and how many other measurements shared it, at
+        most.
+        """
+        probe = self.probes.get(variant, {})
+        return probe.get("environment"), probe.get("beside")
+
+    def warm_up_ratio(self) -> float | None:
+        """How many times longer pygraph's warm-up is than reduce-overhead's, where both were
+        measured alike.
+        """
+        ours, theirs = self.warm_up_s("pygraph"), self.warm_up_s("reduce-overhead")
+        alike = self.beside("pygraph") == self.beside("reduce-overhead")
+        return ours / theirs if alike and ours and theirs else None
 
     def compiler(self, variant: str) -> dict[str, Any]:
         """What the compiler reported while warming up."""
@@ -121,7 +136,21 @@ def _row(name: str, part: dict[str, Any]) -> Row:
         remark=partial[-1].get("remark", "") if partial else "",
         runs=[_times(run) for run in runs],
         repeat_change=_repeat_change(runs),
+        note=best.get("remark", ""),
+        repeats=_repeats([_times(run) for run in runs if not run.get("remark")]),
     )
+
+
+def last_run(content: dict[str, Any], name: str, variants: list[str]) -> dict[str, Timed]:
+    """The last run of a workload that has all of these variants; empty if there is none."""
+    runs = [run for run in content["workloads"][name]["timings"] if not run.get("disturbed")]
+    found = (run for run in reversed(runs) if set(variants) <= set(run.get("timed", {})))
+    return _times(next(found, {}))
+
+
+def _repeats(runs: list[dict[str, Timed]]) -> list[float]:
+    both = [run for run in runs if {"pygraph", "reduce-overhead"} <= set(run)]
+    return [run["reduce-overhead"].ms / run["pygraph"].ms for run in both]
 
 
 def _completeness(run: dict[str, Any]) -> tuple[int, int]:

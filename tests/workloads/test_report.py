@@ -196,6 +196,59 @@ def test_breaks_before_and_after_fixing() -> None:
     assert "Of 3 rows, the others have none." in part
 
 
+def test_fixed_sources_stand_beside_the_last_run_of_the_sources_as_they_are() -> None:
+    content, fixed = _content(), _content()
+    again = json.loads(json.dumps(content["workloads"]["good"]["timings"][0]))
+    again["timed"]["default"] = _timed(6, 6, 6)
+    content["workloads"]["good"]["timings"].append(again)
+    fixed["workloads"] = {"good": fixed["workloads"]["good"]}
+    fixed["workloads"]["good"]["timings"][0]["timed"]["default"] = _timed(3, 3, 3)
+    fixed["sources"] = {"fixes": "safe", "versions": {"transformers": "5.0", "timm": None}}
+    text = report.document(content, "file.json", [], None, fixed)
+    part = text[text.index("## What fixed sources add") :].split("\n## ")[0]
+    assert "(safe fixes; transformers 5.0, and the workloads' own models)" in part
+    assert "| workload | eager | default | reduce-overhead |" in part
+    assert "6.000 ±0% → 3.000 ±0% (2.00x) | 2.000 ±0% → 2.000 ±0% (1.00x) |" in part
+
+
+def test_runs_are_compared_and_those_with_a_remark_are_not() -> None:
+    content = _content()
+    timings = content["workloads"]["good"]["timings"]
+    for milliseconds, remark in [(2.0, ""), (1.0, "an earlier version"), (1.9, "")]:
+        run = json.loads(json.dumps(timings[0]))
+        run["timed"]["pygraph"] = _timed(*[milliseconds] * 3)
+        timings.append({**run, "remark": remark})
+    text = report.document(content, "file.json", [])
+    assert "| `good` | 1.000x, 1.053x | +5.3 % |" in text
+    assert "within 5 % of each other on 0 of 1 workloads" in text
+    timings.pop()
+    timings.pop(-2)
+    assert "- `good`: an earlier version" in report.document(content, "file.json", [])
+
+
+def test_warm_ups_are_compared_where_they_were_measured_alike() -> None:
+    content = _content()
+    probes = content["workloads"]["good"]["probes"]
+    content["workloads"]["good"]["timings"][0]["timed"]["pygraph"] = _timed(1, 1, 1)
+    probes["pygraph"] = {**_probe(2**20), "environment": 1, "beside": 3}
+    probes["pygraph"]["result"]["warm_up_s"] = 2.8
+    text = report.document(content, "file.json", [])
+    assert "2.8* | - |" in text
+    assert "as long as" not in text
+    for probe in probes.values():
+        probe.update(environment=1, beside=3)
+    text = report.document(content, "file.json", [])
+    assert "2.8 | 1.40x |" in text
+    assert "0 of them take at most 1.3 times as long, the longest 1.40 times" in text
+
+
+def test_notes_are_of_workloads_that_exist() -> None:
+    from benchmarks.workloads import catalogue
+
+    names = {workload.name for workload in catalogue.WORKLOADS}
+    assert set(json.loads(report.NOTES.read_text())) <= names
+
+
 def test_a_disturbed_run_counts_nowhere_but_is_shown() -> None:
     content = _content()
     before = summary.rows(content)
@@ -218,7 +271,8 @@ def test_the_committed_document_is_made_from_the_committed_results() -> None:
     drawn = re.findall(r"!\[(.*?)\]", document)
     assert set(drawn) <= {pictures.SPEED, pictures.MEMORY}
     broken = json.loads(report.BREAKS.read_text())
-    made = report.document(content, "benchmarks/results/workloads.json", drawn, broken)
+    fixed = results.load(report.FIXED)
+    made = report.document(content, "benchmarks/results/workloads.json", drawn, broken, fixed)
     assert made == document
     assert all((ROOT / "docs" / "img" / name).exists() for name in drawn)
 
