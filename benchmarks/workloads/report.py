@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.workloads import pictures, results, summary
+from benchmarks.workloads import pictures, results, summary, tabular
 from benchmarks.workloads.summary import Row
 
 _ROOT = Path(__file__).parents[2]
@@ -19,8 +19,6 @@ BREAKS = _ROOT / "benchmarks" / "results" / "workloads_breaks.json"
 NOTES = Path(__file__).with_name("notes.json")
 FIXED = _ROOT / "benchmarks" / "results" / "workloads_fixed.json"
 _BEST = 5
-# A mode waits for the host when its calls take so much of the time to return.
-_HOST = 0.95
 _WARM_UP = 1.3
 _NEAR = 0.05
 _HINDERED = {"CPU scalars", "CPU tensors", "large copies", "mutated buffers", "mutated inputs"}
@@ -36,7 +34,9 @@ def table(content: dict[str, Any]) -> str:
     for row in rows:
         cells = "".join(f"{_time(row, name):>17s}" for name in present)
         lines.append(f"{row.name:44s}{cells}")
-        lines += [f"    {name}: {_sentence(reason)}" for name, reason in row.failures.items()]
+        lines += [
+            f"    {name}: {tabular.sentence(reason)}" for name, reason in row.failures.items()
+        ]
     return "\n".join(lines)
 
 
@@ -113,14 +113,14 @@ def _speed(rows: list[Row]) -> str:
         cells = [f"`{row.name}`", str(row.about.get("batch", ""))]
         cells += [_time(row, name) for name in present]
         cells += [
-            _times(row.ratio("default", name))
+            tabular.times(row.ratio("default", name))
             for name in present
             if name not in ("eager", "default")
         ]
         if "pygraph" in present:
-            cells.append(_times(row.ratio("reduce-overhead", "pygraph")))
+            cells.append(tabular.times(row.ratio("reduce-overhead", "pygraph")))
         body.append(cells)
-    return _markdown(header, body)
+    return tabular.markdown(header, body)
 
 
 def _means(rows: list[Row]) -> str:
@@ -132,15 +132,39 @@ def _means(rows: list[Row]) -> str:
     for slow, fast in pairs:
         plain = [value for row in rows if (value := row.ratio(slow, fast)) is not None]
         counted = [value for row in rows if (value := row.counted_ratio(slow, fast)) is not None]
-        body.append([f"{fast} over {slow}", _mean(plain), _mean(counted)])
+        body.append([f"{fast} over {slow}", tabular.mean(plain), tabular.mean(counted)])
     special = [row for row in rows if _HINDERED & set(row.about.get("traits", []))]
     values = [v for row in special if (v := row.ratio("reduce-overhead", "pygraph")) is not None]
     if values:
         counted = [row.counted_ratio("reduce-overhead", "pygraph") for row in special]
         plain = [value for value in counted if value is not None]
         name = "pygraph over reduce-overhead, of those with copies, mutation or CPU tensors"
-        body.append([name, _mean(values), _mean(plain)])
-    return _markdown(header, body)
+        body.append([name, tabular.mean(values), tabular.mean(plain)])
+    return "\n\n".join([tabular.markdown(header, body), *_room(rows)])
+
+
+def _room(rows: list[Row]) -> list[str]:
+    """How much there is to gain over reduce-overhead."""
+    known = [(row, row.ratio("reduce-overhead", "pygraph"), row.most()) for row in rows]
+    timed = [(row, ratio, most) for row, ratio, most in known if ratio and most]
+    by_gpu, by_host = [
+        [(ratio, most) for row, ratio, most in timed if row.waits_for_host() == host]
+        for host in (False, True)
+    ]
+    if not by_gpu:
+        return []
+    text = (
+        "What there is to gain over reduce-overhead: a graph cannot be faster than its kernels. "
+        "Where reduce-overhead waits for the GPU, its time over the GPU's work without its copies "
+        f"(the less of default mode's and pygraph's) is {tabular.mean([most for _, most in by_gpu])}, and "
+        f"pygraph reaches {tabular.mean([ratio for ratio, _ in by_gpu])}."
+    )
+    if by_host:
+        text += (
+            " Where it waits for the host, most of which runs the program around the graphs, "
+            f"pygraph reaches {tabular.mean([ratio for ratio, _ in by_host])}."
+        )
+    return [text]
 
 
 def _parts(rows: list[Row]) -> list[str]:
@@ -148,7 +172,7 @@ def _parts(rows: list[Row]) -> list[str]:
     switched = sorted({n for row in rows for n in row.parts if n.startswith("pygraph-")})
     names = ("default", "reduce-overhead", "pygraph", *switched, "max-autotune")
     body = [
-        [f"`{row.name}`", *(_shown(row.parts[n]) if n in row.parts else "-" for n in names)]
+        [f"`{row.name}`", *(tabular.shown(row.parts[n]) if n in row.parts else "-" for n in names)]
         for row in rows
         if row.parts
     ]
@@ -159,7 +183,7 @@ def _parts(rows: list[Row]) -> list[str]:
         "wherever one is possible, without measuring; `pygraph-unplaced` leaves CPU values where "
         "they are. CUDA graphs without passing pointers are what reduce-overhead is.\n\n"
     )
-    table = _markdown(["workload", *(f"{name}, ms" for name in names)], body)
+    table = tabular.markdown(["workload", *(f"{name}, ms" for name in names)], body)
     remarks = [f"- `{row.name}`: {row.remark}" for row in rows if row.parts and row.remark]
     return ["## What each part contributes\n\n" + "\n".join([note + table, "", *remarks])]
 
@@ -187,7 +211,7 @@ def _breaks(broken: dict[str, Any]) -> list[str]:
         f"{len(broken['workloads'])} rows, the others have none.\n\n"
     )
     header = ["workload", "as it is", "safe fixes", "unsafe fixes", "what is left"]
-    return ["## Graph breaks before and after fixing\n\n" + note + _markdown(header, body)]
+    return ["## Graph breaks before and after fixing\n\n" + note + tabular.markdown(header, body)]
 
 
 def _fixed(content: dict[str, Any], fixed: dict[str, Any]) -> list[str]:
@@ -198,7 +222,10 @@ def _fixed(content: dict[str, Any], fixed: dict[str, Any]) -> list[str]:
     for row in rows:
         before = summary.last_run(content, row.name, wanted)
         pairs = [(before[v], row.timed[v]) for v in wanted if v in before]
-        cells = [f"{_shown(old)} → {_shown(new)} ({old.ms / new.ms:.2f}x)" for old, new in pairs]
+        cells = [
+            f"{tabular.shown(old)} → {tabular.shown(new)} ({old.ms / new.ms:.2f}x)"
+            for old, new in pairs
+        ]
         body.append([f"`{row.name}`", *cells])
     sources = fixed["sources"]
     packages = ", ".join(f"{n} {v}" for n, v in sources["versions"].items() if v)
@@ -209,7 +236,7 @@ def _fixed(content: dict[str, Any], fixed: dict[str, Any]) -> list[str]:
         "graphs break and whose sources change.\n\n"
     )
     header = ["workload", *wanted]
-    return ["## What fixed sources add\n\n" + note + _markdown(header, body)]
+    return ["## What fixed sources add\n\n" + note + tabular.markdown(header, body)]
 
 
 def _again(rows: list[Row]) -> list[str]:
@@ -227,7 +254,7 @@ def _again(rows: list[Row]) -> list[str]:
         cells = [f"{ratio:.3f}x" for ratio in ratios]
         cells.append(f"{100 * (ratios[1] / ratios[0] - 1):+.1f} %")
         cells += [f"{last[name].ms / first[name].ms:.2f}" for name in names]
-        waits = ["host" if last[n].host_ms > _HOST * last[n].ms else "GPU" for n in names[1:]]
+        waits = ["host" if last[n].waits_for_host() else "GPU" for n in names[1:]]
         moved[waits[0]].append(last["eager"].ms / first["eager"].ms)
         cells += waits
         body.append([f"`{row.name}`", *cells])
@@ -247,7 +274,7 @@ def _again(rows: list[Row]) -> list[str]:
                 f"{statistics.median(ratios):.2f} times as long in the last run as in the first "
                 f"(median of {len(ratios)})."
             )
-    return ["## Run again\n\n" + note + "\n\n" + _markdown(header, body), *_repeats(rows)]
+    return ["## Run again\n\n" + note + "\n\n" + tabular.markdown(header, body), *_repeats(rows)]
 
 
 def _repeats(rows: list[Row]) -> list[str]:
@@ -267,12 +294,7 @@ def _repeats(rows: list[Row]) -> list[str]:
         f"pygraph does changed between them too. The last two are within {100 * _NEAR:.0f} % of "
         f"each other on {near} of {len(found)} workloads.\n\n"
     )
-    return [note + _markdown(["workload", "each run", "last over the one before"], body)]
-
-
-def _mean(values: list[float]) -> str:
-    mean = summary.geometric_mean(values)
-    return "-" if mean is None else f"{mean:.3f}x ({len(values)} workloads)"
+    return [note + tabular.markdown(["workload", "each run", "last over the one before"], body)]
 
 
 def _standing(rows: list[Row]) -> list[str]:
@@ -321,8 +343,15 @@ def _standing_table(rows: list[Row]) -> str:
         assert stock is not None
         copied = row.profiles.get("reduce-overhead", {}).get("input_copy_bytes")
         cells = [f"`{row.name}`", stock, *_anatomy(row, stock), *_anatomy(row, "pygraph")]
-        body.append([*cells, _times(row.over_better_stock()), _bytes(copied), _regions(row)])
-    return _markdown(header, body)
+        body.append(
+            [
+                *cells,
+                tabular.times(row.over_better_stock()),
+                tabular.mebibytes(copied),
+                _regions(row),
+            ]
+        )
+    return tabular.markdown(header, body)
 
 
 def _host_time(rows: list[Row]) -> list[str]:
@@ -341,7 +370,7 @@ def _host_time(rows: list[Row]) -> list[str]:
         "The host's time by layer, microseconds a call. Compiled graphs contain their regions, and "
         "those the rest; *memory* is pygraph's, which takes new memory for each output.\n\n"
     )
-    return [note + _markdown(["workload", "mode", *layers], body)]
+    return [note + tabular.markdown(["workload", "mode", *layers], body)]
 
 
 def _anatomy(row: Row, name: str) -> list[str]:
@@ -367,10 +396,10 @@ def _disturbed(content: dict[str, Any]) -> list[str]:
     for reason, runs in summary.disturbed(content).items():
         present = [name for name in _VARIANTS if any(name in times for _, times in runs)]
         body = [
-            [f"`{name}`", *(_shown(times[v]) if v in times else "-" for v in present)]
+            [f"`{name}`", *(tabular.shown(times[v]) if v in times else "-" for v in present)]
             for name, times in runs
         ]
-        table = _markdown(["workload", *(f"{name}, ms" for name in present)], body)
+        table = tabular.markdown(["workload", *(f"{name}, ms" for name in present)], body)
         parts.append(f"In no table or mean above: {reason}.\n\n{table}")
     return ["## Runs set aside", *parts] if parts else []
 
@@ -394,8 +423,8 @@ def _shares(rows: list[Row]) -> str:
             busy = f"{100 * row.profiles['default']['busy_ms'] / row.timed['default'].ms:.0f} %"
         copied = row.profiles.get("reduce-overhead", {}).get("input_copy_bytes")
         cells = [f"`{row.name}`", busy, f"{share.busy:.3f}", f"{share.idle:.3f}"]
-        body.append([*cells, f"{share.copies:.3f}", f"{share.loss:.3f}", _bytes(copied)])
-    return note + _markdown(header, body)
+        body.append([*cells, f"{share.copies:.3f}", f"{share.loss:.3f}", tabular.mebibytes(copied)])
+    return note + tabular.markdown(header, body)
 
 
 def _compiler(rows: list[Row]) -> str:
@@ -409,7 +438,7 @@ def _compiler(rows: list[Row]) -> str:
         text = "; ".join(reason.replace("|", "/")[:90] for reason in reasons[:3])
         counts = ("graphs", "graph_breaks", "cudagraphs_recorded", "cudagraph_skips")
         body.append([f"`{row.name}`", *(str(seen[count]) for count in counts), text])
-    return "Under `reduce-overhead` while warming up.\n\n" + _markdown(header, body)
+    return "Under `reduce-overhead` while warming up.\n\n" + tabular.markdown(header, body)
 
 
 def _memory(rows: list[Row]) -> str:
@@ -419,11 +448,14 @@ def _memory(rows: list[Row]) -> str:
     header.append("pygraph over reduce-overhead")
     body, ratios = [], []
     for row in rows:
-        cells = [_mib(row.memory("eager")), *(_mib(row.memory(name)) for name in names)]
+        cells = [
+            tabular.whole_mib(row.memory("eager")),
+            *(tabular.whole_mib(row.memory(name)) for name in names),
+        ]
         cells += [_warm_up(row, name) for name in names]
         ratio = row.warm_up_ratio()
         ratios += [] if ratio is None else [ratio]
-        body.append([f"`{row.name}`", *cells, _times(ratio)])
+        body.append([f"`{row.name}`", *cells, tabular.times(ratio)])
     note = (
         "Peak reserved memory in steady state. Warm-up is from the first call to steady state with "
         "cold compiler caches; it was taken with other processes on the machine, so read it as a "
@@ -432,11 +464,11 @@ def _memory(rows: list[Row]) -> str:
     )
     if ratios:
         note += (
-            f" Where both were measured alike, pygraph's takes {_mean(ratios)} as long as "
+            f" Where both were measured alike, pygraph's takes {tabular.mean(ratios)} as long as "
             f"reduce-overhead's; {sum(r <= _WARM_UP for r in ratios)} of them take at most "
             f"{_WARM_UP} times as long, the longest {max(ratios):.2f} times."
         )
-    return note + "\n\n" + _markdown(header, body)
+    return note + "\n\n" + tabular.markdown(header, body)
 
 
 def _warm_up(row: Row, name: str) -> str:
@@ -461,24 +493,16 @@ def _answers(rows: list[Row]) -> str:
         "gave, where that was looked at. *repeat* is the largest change of a "
         "ratio to default between two runs.\n\n"
     )
-    return note + _markdown(header, body)
+    return note + tabular.markdown(header, body)
 
 
 def _failures(rows: list[Row]) -> str:
     lines = [
-        f"- `{row.name}`, {name}: {_sentence(reason)}"
+        f"- `{row.name}`, {name}: {tabular.sentence(reason)}"
         for row in rows
         for name, reason in row.failures.items()
     ]
     return "\n".join(lines) or "None."
-
-
-def _sentence(reason: str, limit: int = 260) -> str:
-    """A failure on one line, cut in the middle, since its place is named at the end."""
-    text = " ".join(reason.split())
-    if len(text) <= limit:
-        return text
-    return f"{text[: limit // 2]} ... {text[-limit // 2 :]}"
 
 
 def _missing(content: dict[str, Any]) -> str:
@@ -507,23 +531,7 @@ def _time(row: Row, name: str) -> str:
         return "wrong" if row.failures[name].startswith("wrong") else "failed"
     if name not in row.timed:
         return "-"
-    return _shown(row.timed[name])
-
-
-def _shown(timed: summary.Timed) -> str:
-    return f"{timed.ms:.3f} ±{100 * timed.spread:.0f}%"
-
-
-def _times(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.2f}x"
-
-
-def _mib(value: int | None) -> str:
-    return "-" if value is None else f"{value / 2**20:.0f}"
-
-
-def _bytes(value: int | None) -> str:
-    return "-" if value is None else f"{value / 2**20:.1f} MiB"
+    return tabular.shown(row.timed[name])
 
 
 def _error(check: dict[str, Any] | None) -> str:
@@ -533,12 +541,6 @@ def _error(check: dict[str, Any] | None) -> str:
     text = " / ".join(f"{v:.1e}" if isinstance(v, float) else str(v) for v in values)
     apart = [value for value in (check.get("from_default") or {}).values() if value is not None]
     return f"{text} (=)" if apart and not any(apart) else text
-
-
-def _markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "| --- " * len(header) + "|"]
-    lines += ["| " + " | ".join(cells) + " |" for cells in body]
-    return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> int:

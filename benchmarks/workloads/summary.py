@@ -8,6 +8,7 @@ import statistics
 from typing import Any
 
 _LARGE_COPY_BYTES = 1 << 20
+_HOST = 0.95
 _USUAL = {"eager", "default", "reduce-overhead", "pygraph"}
 
 
@@ -20,6 +21,10 @@ class Timed:
     ms: float
     spread: float
     host_ms: float
+
+    def waits_for_host(self) -> bool:
+        """Whether the calls take nearly all of the time to return."""
+        return self.host_ms > _HOST * self.ms
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +73,19 @@ class Row:
                 return None
             times.append(self.timed[stand_in].ms)
         return times[0] / times[1]
+
+    def most(self) -> float | None:
+        """How many times faster than reduce-overhead a mode would be that only waits for the GPU's
+        own work.
+        """
+        found = [self.profiles[n] for n in ("default", "pygraph") if n in self.profiles]
+        busy = min((profile["busy_ms"] for profile in found), default=0)
+        known = "reduce-overhead" in self.timed and "reduce-overhead" not in self.failures
+        return self.timed["reduce-overhead"].ms / busy if known and busy else None
+
+    def waits_for_host(self) -> bool:
+        """Whether reduce-overhead does."""
+        return "reduce-overhead" in self.timed and self.timed["reduce-overhead"].waits_for_host()
 
     def better_stock(self) -> str | None:
         """The faster of default mode and reduce-overhead; None if neither has a valid time."""

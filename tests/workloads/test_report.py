@@ -89,6 +89,20 @@ def test_a_crash_and_a_wrong_answer_count_as_default_in_the_second_mean() -> Non
     assert wrong.failures["reduce-overhead"].startswith("wrong result")
 
 
+def test_what_there_is_to_gain() -> None:
+    content = _content()
+    timing = content["workloads"]["good"]["timings"][0]
+    timing["timed"]["pygraph"] = _timed(1.6, 1.6, 1.6)
+    timing["profiles"]["pygraph"] = {**timing["profiles"]["default"], "busy_ms": 1.6}
+    (good,) = [row for row in summary.rows(content) if row.name == "good"]
+    assert good.most() == pytest.approx(2 / 1.5)  # of default's work, not of its own copies
+    assert good.waits_for_host()
+    assert "What there is to gain" not in report.document(content, "file.json", [])
+    timing["timed"]["reduce-overhead"]["host_ms"] = [1.8, 1.8, 1.8]
+    text = report.document(content, "file.json", [])
+    assert "is 1.333x (1 workloads), and pygraph reaches 1.250x (1 workloads)." in text
+
+
 def test_shares_of_the_time() -> None:
     share = summary.share(summary.rows(_content())[0])
     assert share is not None
