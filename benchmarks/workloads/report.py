@@ -156,8 +156,9 @@ def _room(rows: list[Row]) -> list[str]:
     text = (
         "What there is to gain over reduce-overhead: a graph cannot be faster than its kernels. "
         "Where reduce-overhead waits for the GPU, its time over the GPU's work without its copies "
-        f"(the less of default mode's and pygraph's) is {tabular.mean([most for _, most in by_gpu])}, and "
-        f"pygraph reaches {tabular.mean([ratio for ratio, _ in by_gpu])}."
+        "(the less of default mode's and pygraph's) is "
+        f"{tabular.mean([most for _, most in by_gpu])}, and pygraph reaches "
+        f"{tabular.mean([ratio for ratio, _ in by_gpu])}."
     )
     if by_host:
         text += (
