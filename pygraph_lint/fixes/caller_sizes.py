@@ -43,7 +43,7 @@ class _Read(NamedTuple):
     given: str
 
 
-class _Call(NamedTuple):
+class Use(NamedTuple):
     """A call in a method of a module held by ``owner``, and the name it passes."""
 
     owner: ast.ClassDef
@@ -60,7 +60,7 @@ def propose(proposal: Proposal) -> None:
         raise Declined
     proposal.message = "Copy the sizes to the host once, where the layers are called"
     proposal.remains, proposal.adds = True, ("PG203",)
-    inner = _user(proposal, owner, read.method, read.given)
+    inner = user_of(proposal, owner, read.method, read.given)
     loop = _loop(inner)
     outer = inner
     if loop is None:
@@ -68,7 +68,7 @@ def propose(proposal: Proposal) -> None:
         proposal.need("passed-on", steady, f"{inner.passed} is another one where it is passed on")
         if not _passes_keywords(inner):
             raise Declined(f"{inner.owner.name} does not pass its keywords on")
-        outer = _user(proposal, inner.owner, inner.method, inner.passed)
+        outer = user_of(proposal, inner.owner, inner.method, inner.passed)
         loop = _loop(outer)
     if loop is None:
         raise Declined("no loop calls the layers")
@@ -125,7 +125,7 @@ def _above(proposal: Proposal, statement: ast.stmt) -> ast.stmt | None:
     return None
 
 
-def _user(proposal: Proposal, owner: ast.ClassDef, method: ast.FunctionDef, given: str) -> _Call:
+def user_of(proposal: Proposal, owner: ast.ClassDef, method: ast.FunctionDef, given: str) -> Use:
     """The one call of a module of a class, and the name that it passes for a parameter."""
     tree = proposal.source.tree
     above = parents(tree)
@@ -153,7 +153,7 @@ def _user(proposal: Proposal, owner: ast.ClassDef, method: ast.FunctionDef, give
     passed = _argument(method, call, given)
     if passed is None:
         raise Declined(f"nothing shows what is passed for {given}")
-    return _Call(user, function, call, passed)
+    return Use(user, function, call, passed)
 
 
 def _callee(proposal: Proposal, call: ast.Call) -> str | None:
@@ -187,14 +187,14 @@ def _argument(method: ast.FunctionDef, call: ast.Call, given: str) -> str | None
     return value.id if isinstance(value, ast.Name) and not starred else None
 
 
-def _passes_keywords(call: _Call) -> bool:
+def _passes_keywords(call: Use) -> bool:
     """Whether a method takes ``**kwargs`` and passes them on."""
     rest = call.method.args.kwarg
     passed = [item.value for item in call.call.keywords if item.arg is None]
     return rest is not None and [dotted(item) for item in passed] == [rest.arg]
 
 
-def _loop(call: _Call) -> ast.For | None:
+def _loop(call: Use) -> ast.For | None:
     """The loop that makes a call for each module."""
     called = dotted(call.call.func)
     for node in call.method.body:
@@ -203,7 +203,7 @@ def _loop(call: _Call) -> ast.For | None:
     return None
 
 
-def _need_free(proposal: Proposal, outer: _Call, read: _Read) -> None:
+def _need_free(proposal: Proposal, outer: Use, read: _Read) -> None:
     path: list[ast.AST] = [proposal.source.tree, outer.owner, outer.method]
     if Names(proposal.file_names, path).taken(read.target):
         raise Declined(f"{read.target} means something else where the layers are called")
@@ -232,7 +232,7 @@ def _take(proposal: Proposal, read: _Read) -> None:
     proposal.replace(start, end, f"{indent}if {read.target} is None:{source.newline}{body}")
 
 
-def _give(proposal: Proposal, outer: _Call, loop: ast.For, read: _Read) -> None:
+def _give(proposal: Proposal, outer: Use, loop: ast.For, read: _Read) -> None:
     """Copy the sizes in front of the loop, and pass them."""
     source = proposal.source
     value = source.segment(read.value)
@@ -240,17 +240,34 @@ def _give(proposal: Proposal, outer: _Call, loop: ast.For, read: _Read) -> None:
         start = source.span(name)[0] - source.span(read.value)[0]
         value = value[:start] + outer.passed + value[start + len(read.given) :]
     form = f"({value})" if not isinstance(read.value, (ast.Name, ast.Attribute)) else value
-    line = written(proposal, source.indent(loop), [f"{read.target} = {form}.tolist()"])
-    start = source.line_start(loop.lineno)
-    proposal.replace(start, start, line + source.newline)
+    copied = _copied(outer, loop, f"{form}.tolist()")
+    if copied is None:
+        line = written(proposal, source.indent(loop), [f"{read.target} = {form}.tolist()"])
+        start = source.line_start(loop.lineno)
+        proposal.replace(start, start, line + source.newline)
+    sizes = copied or read.target
     rest = [item for item in outer.call.keywords if item.arg is None]
     if rest:
         start = source.span(rest[0])[0]
-        argument = f"{read.target}={read.target}"
+        argument = f"{read.target}={sizes}"
         proposal.replace(start, start, argument + _comma(source, start))
     else:
-        text = with_keywords(source.segment(outer.call), {read.target: read.target})
+        text = with_keywords(source.segment(outer.call), {read.target: sizes})
         proposal.replace_node(outer.call, text)
+
+
+def _copied(outer: Use, loop: ast.For, form: str) -> str | None:
+    """The name of a copy that the method has made above the loop, of what is copied there."""
+    wanted = ast.unparse(ast.parse(form, mode="eval").body)
+    above = outer.method.body[: outer.method.body.index(loop)]
+    for place, node in enumerate(above):
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if not isinstance(target, ast.Name) or len(stores(outer.method, target.id)) != 1:
+            continue
+        again = any(binds(later, outer.passed) for later in above[place + 1 :])
+        if ast.unparse(node.value) == wanted and not again:  # type: ignore[attr-defined]
+            return target.id
+    return None
 
 
 def _comma(source: Source, start: int) -> str:

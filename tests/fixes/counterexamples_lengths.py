@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 
@@ -36,6 +36,22 @@ def _slices(
         "return y, first",
         head="rows, weight, sizes",
     )
+
+
+def _largest(*between: str, head: str = "x, grid", result: str = "torch.arange(x.numel())") -> str:
+    """A range up to the largest of the numbers that a loop has read."""
+    return lines(
+        "for h, w in grid.tolist():",
+        "    x = x.expand(h, w).sum().view(1)",
+        *between,
+        "size = grid.max()",
+        f"return x, «torch.arange(size)», {result}",
+        head=head,
+    )
+
+
+def _least(numbers: Iterable[int]) -> int:
+    return min(numbers)
 
 
 _ROUTED = """import torch
@@ -233,6 +249,35 @@ CASES = [
         "PG407",
         _halves("size = torch.IntTensor([n])", "return first(x, size[0])"),
         lambda: (torch.ones(3), 2.5),
+    ),
+    # host_maximum
+    Case(
+        "host_maximum",
+        "sizes",
+        "PG407",
+        _largest(result="size"),
+        lambda: (torch.ones(1), torch.tensor([[2, 3]])),
+    ),
+    Case(
+        "host_maximum",
+        "same",
+        "PG407",
+        _largest("grid = grid * 2"),
+        lambda: (torch.ones(1), torch.tensor([[2, 3]])),
+    ),
+    Case(
+        "host_maximum",
+        "builtin",
+        "PG407",
+        _largest(head="x, grid, max"),
+        lambda: (torch.ones(1), torch.tensor([[2, 3]]), _least),
+    ),
+    Case(
+        "host_maximum",
+        "rows",
+        "PG407",
+        _largest(),
+        lambda: (torch.ones(1), torch.zeros(0, 2, dtype=torch.int64)),
     ),
     # tensor_step
     Case(

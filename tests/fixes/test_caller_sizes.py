@@ -189,3 +189,25 @@ def test_one_break_is_left(name: str) -> None:
 )
 def test_other_layers_stay(old: str, new: str, reason: str) -> None:
     decline(edited(NESTED, old, new), "PG203", reason)
+
+
+def test_a_copy_that_is_there_is_passed() -> None:
+    there = "        seen = (bounds[1:] - bounds[:-1]).tolist()\n        # all of them\n"
+    after = NESTED_AFTER.replace("        sizes_list = (bounds[1:] - bounds[:-1]).tolist()\n", "")
+    expect(
+        NESTED.replace("        # all of them\n", there),
+        after.replace("        # all of them\n", there).replace(
+            "sizes_list=sizes_list", "sizes_list=seen"
+        ),
+        "PG203",
+        "unsafe",
+    )
+
+
+@pytest.mark.parametrize("changed", ["seen = seen[:]", "bounds = bounds * 1"])
+def test_a_copy_of_what_has_changed_is_not_passed(changed: str) -> None:
+    there = "        seen = (bounds[1:] - bounds[:-1]).tolist()\n        # all of them\n"
+    text = there + f"        {changed}\n"
+    before = NESTED.replace("        # all of them\n", text)
+    after = NESTED_AFTER.replace("        # all of them\n", text)
+    expect(before, after, "PG203", "unsafe")
