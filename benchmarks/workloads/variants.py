@@ -39,10 +39,11 @@ def _variant(name: str, compile: dict[str, Any] | None, **fields: Any) -> Varian
     return Variant(name, None if compile is None else MappingProxyType(compile), **fields)
 
 
-def _pygraph(name: str, **options: Any) -> Variant:
+def _pygraph(name: str, mode: str | None = None, **options: Any) -> Variant:
+    given = {"options": options or None, "mode": mode}
     return _variant(
         name,
-        {"options": options} if options else {},
+        {key: value for key, value in given.items() if value is not None},
         backend="pygraph_rt:pygraph",
         needs="pygraph_rt",
         warm_calls=8,
@@ -57,6 +58,7 @@ VARIANTS: tuple[Variant, ...] = (
     _pygraph("pygraph"),
     _pygraph("pygraph-always", graphs="always"),
     _pygraph("pygraph-unplaced", placement=False),
+    _pygraph("pygraph-max-autotune", mode="max-autotune"),
     _variant("max-autotune", {"mode": "max-autotune"}, marks_steps=True),
     _variant("aot_eager", {"backend": "aot_eager"}, warm_calls=2),
 )
