@@ -129,12 +129,12 @@ def user_of(proposal: Proposal, owner: ast.ClassDef, method: ast.FunctionDef, gi
     """The one call of a module of a class, and the name that it passes for a parameter."""
     tree = proposal.source.tree
     above = parents(tree)
+    if method.name != "forward" or not isinstance(above.get(method), ast.ClassDef):
+        raise Declined
     uses = [above[node] for node in loads(tree, owner.name)]
     made = [it for it in uses if isinstance(it, ast.Call) and dotted(it.func) == owner.name]
     if any(isinstance(it, ast.ClassDef) for it in uses) or len(made) != 1:
         raise Declined(f"{owner.name} is not made in one place")
-    if method.name != "forward" or not isinstance(above.get(method), ast.ClassDef):
-        raise Declined
     holder: ast.AST = made[0]
     while not isinstance(holder, (ast.Assign, ast.Module)):
         holder = above[holder]
