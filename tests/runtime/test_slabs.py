@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pygraph_rt import inductor, outputs, slabs
@@ -318,6 +319,35 @@ def test_a_launch_that_failed_leaves_nothing_behind() -> None:
     made.forget()
     assert made._storage is None
     assert torch.equal(tensors[0].fill_(1.0), torch.ones(64))
+
+
+HOLDS = st.sampled_from(sorted(OWNERS))
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["call", "call", "other stream", "hooks"]), HOLDS, st.booleans()),
+    max_size=25,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS, st.randoms(use_true_random=False))
+def test_what_somebody_has_is_never_handed_out_again(
+    steps: list[tuple[str, str, bool]], random: Any
+) -> None:
+    made = memory()
+    held: list[tuple[Any, list[tuple[int, int]]]] = []
+    for kind, owner, lets_go in steps:
+        hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)
+        with hooks if kind == "hooks" else contextlib.nullcontext():
+            tensors = served(made, stream=8 if kind == "other stream" else 7)
+        spans = [(t.data_ptr(), t.data_ptr() + t.nbytes) for t in tensors]
+        for _, others in held:
+            assert all(end <= a or b <= start for start, end in spans for a, b in others)
+        share = OWNERS[owner](tensors)
+        if share is not None:
+            held.append((share, spans))
+        del tensors, share
+        if lets_go and held:
+            held.pop(random.randrange(len(held)))
 
 
 def test_a_view_is_told_by_its_place_only_in_memory_that_was_donated() -> None:
