@@ -90,9 +90,8 @@ def turns(x: Tensor, n: Tensor) -> Tensor:
     return x
 
 
-PROGRAMS: tuple[Program, ...] = (
-    *(factory, split, attention, resized, positions, masked, arithmetic, condition, turns),
-)
+_SIZES = (factory, split, attention, resized, positions)
+PROGRAMS: tuple[Program, ...] = (*_SIZES, masked, arithmetic, condition, turns)
 
 
 def outcome(program: Program, backend: str) -> int | str:

@@ -1,10 +1,10 @@
 """Small results of training steps share memory.
 
-A step saves hundreds of small tensors for its backward and makes hundreds of small gradients, and
-memory for each of them costs the host two microseconds or more, with its release. What is saved is
-let go of together, at the end of the backward, so one piece of memory serves much of it, and serves
-again in the next step. Gradients are the caller's, who may keep a few of them: small ones share
-small pieces, new ones in each step.
+A step may save hundreds of small tensors for its backward and make hundreds of small gradients. To
+take memory for each of them, and to release it, costs the host more than the launch of a graph.
+What is saved is let go of together, at the end of the backward, so one piece of memory serves much
+of it, and serves again in the next step. Gradients are the caller's, who may keep a few of them:
+small ones share small pieces, new ones in each step.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ LAYERS = (
     Layer("regions", "pygraph_rt.partition", "Partition", "__call__"),
     Layer("memory and launch", "pygraph_rt.replay", "Replay", "_launch"),
     Layer("outputs", "pygraph_rt.replay", "Replay", "_results"),
+    Layer("outputs", "pygraph_rt.slabs", "Memory", "outputs"),
 )
 
 

@@ -19,6 +19,7 @@ BREAKS = _ROOT / "benchmarks" / "results" / "workloads_breaks.json"
 NOTES = Path(__file__).with_name("notes.json")
 FIXED = _ROOT / "benchmarks" / "results" / "workloads_fixed.json"
 _BEST = 5
+# A warm-up this many times as long as reduce-overhead's is wanted, and ratios of two runs so near.
 _WARM_UP = 1.3
 _NEAR = 0.05
 _HINDERED = {"CPU scalars", "CPU tensors", "large copies", "mutated buffers", "mutated inputs"}

@@ -13,6 +13,7 @@ import ctypes
 import itertools
 import struct
 import threading
+import types
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -135,6 +136,15 @@ class SoftwareGpu(FakeDriver):
     def pool(self) -> Pool | None:
         """Where this thread's capture takes memory from."""
         return self._capture.pool
+
+    def generated(self, body: str, **names: Any) -> Any:
+        """The function `partition_0` of a module of generated code that may call `names` too."""
+        module = types.ModuleType("generated")
+        module.__dict__.update(
+            torch=torch, empty_strided_cuda=self.allocate, launch=self.launch_kernel, **names
+        )
+        exec(body, module.__dict__)
+        return module.__dict__["partition_0"]
 
     # what generated code calls --------------------------------------------------------------
 

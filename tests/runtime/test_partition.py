@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -41,17 +40,9 @@ class Machine:
         self.gpu = SoftwareGpu()
         self.environment: Environment = install(patch, self.gpu)
         self.before: Callable[[Any], None] = lambda args: None
-        module = types.ModuleType("generated")
-        module.__dict__.update(
-            torch=torch,
-            empty_strided_cuda=self.gpu.allocate,
-            launch=self.gpu.launch_kernel,
-            before=lambda args: self.before(args),
-        )
-        exec(BODY, module.__dict__)
         self.region = Region("graph 0/0 partition 1 of 1", "f at m.py:1")
         self.partition = Partition(
-            module.__dict__["partition_0"],
+            self.gpu.generated(BODY, before=lambda args: self.before(args)),
             self.region,
             Options(**options),
             self.environment,

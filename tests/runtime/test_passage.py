@@ -222,9 +222,6 @@ def partition_0(args):
 def test_views_are_outputs_in_their_own_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = SoftwareGpu()
     environment = install(monkeypatch, gpu)
-    module = types.ModuleType("generated")
-    module.__dict__.update(torch=torch, empty_strided_cuda=gpu.allocate, launch=gpu.launch_kernel)
-    exec(BODY, module.__dict__)
     passage = Passage(
         (0, 1),
         (
@@ -234,7 +231,7 @@ def test_views_are_outputs_in_their_own_shape(monkeypatch: pytest.MonkeyPatch) -
             Returned("argument", 1),
         ),
     )
-    function = Passed(module.__dict__["partition_0"], passage, inductor.reinterpret())
+    function = Passed(gpu.generated(BODY), passage, inductor.reinterpret())
     region = Region("graph 0/0 partition 1 of 1", "f at m.py:1")
     signature = Signature(0, written=frozenset({1}))
     partition = Partition(function, region, Options(), environment, signature)

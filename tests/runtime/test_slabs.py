@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import types
 from typing import Any
 
 import pytest
@@ -137,15 +136,7 @@ class Step:
         self.backward = self.partition(BACKWARD, signature)
 
     def partition(self, body: str, signature: Signature) -> Partition:
-        module = types.ModuleType("generated")
-        module.__dict__.update(
-            torch=torch,
-            empty_strided_cuda=self.gpu.allocate,
-            launch=self.gpu.launch_kernel,
-            view=view,
-        )
-        exec(body, module.__dict__)
-        function = module.__dict__["partition_0"]
+        function = self.gpu.generated(body, view=view)
         region, options = Region("graph 0/0 partition 1 of 1"), Options(graphs="always")
         return Partition(function, region, options, self.environment, signature)
 

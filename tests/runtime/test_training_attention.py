@@ -5,7 +5,6 @@ the CPU, with and without graphs on either side.
 from __future__ import annotations
 
 import itertools
-import types
 from typing import Any
 
 import pytest
@@ -100,17 +99,15 @@ class Machine:
         self.partitions: list[Partition] = []
         extra = [Signature(0, scalars=scalars), Signature(0, numbers=frozenset({1, 2}))]
         for body, given in zip((FORWARD, BACKWARD), extra, strict=True):
-            module = types.ModuleType("generated")
-            module.__dict__.update(
-                torch=torch,
-                empty_strided_cuda=self.gpu.allocate,
-                draw=self.gpu.draw_random,
-                attention=attention.forward,
-                attention_backward=attention.backward,
-                unused=attention.unused,
+            self.functions.append(
+                self.gpu.generated(
+                    body,
+                    draw=self.gpu.draw_random,
+                    attention=attention.forward,
+                    attention_backward=attention.backward,
+                    unused=attention.unused,
+                )
             )
-            exec(body, module.__dict__)
-            self.functions.append(module.__dict__["partition_0"])
             self.regions.append(Region("partition 1 of 1"))
             self.partitions.append(
                 Partition(

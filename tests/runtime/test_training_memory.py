@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import types
 from typing import Any
 
 import pytest
@@ -50,17 +49,9 @@ class Backward:
     ) -> None:
         self.gpu = beside.gpu if beside else SoftwareGpu()
         self.environment = beside.environment if beside else install(patch, self.gpu)
-        module = types.ModuleType("generated")
-        module.__dict__.update(
-            torch=torch,
-            empty_strided_cuda=self.gpu.allocate,
-            launch=self.gpu.launch_kernel,
-            lets_go=lets_go,
-        )
-        exec(BODY, module.__dict__)
         self.region = Region("graph 0/0 backward partition 1 of 1")
         self.partition = Partition(
-            module.__dict__["partition_0"],
+            self.gpu.generated(BODY, lets_go=lets_go),
             self.region,
             Options(**{"graphs": "always", **options}),
             self.environment,

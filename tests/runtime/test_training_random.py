@@ -5,7 +5,6 @@ without a graph.
 from __future__ import annotations
 
 import struct
-import types
 from typing import Any
 
 import pytest
@@ -47,16 +46,9 @@ class Machine:
         self.gpu.generator.new = new
         self.environment = install(patch, self.gpu)
         self.extra: Any = lambda: None
-        module = types.ModuleType("generated")
-        module.__dict__.update(
-            torch=torch,
-            empty_strided_cuda=self.gpu.allocate,
-            launch=self.gpu.launch_kernel,
-            draw=self.gpu.draw_random,
-            extra=lambda: self.extra(),
+        self.function = self.gpu.generated(
+            BODY, draw=self.gpu.draw_random, extra=lambda: self.extra()
         )
-        exec(BODY, module.__dict__)
-        self.function = module.__dict__["partition_0"]
         self.region = Region("graph 0/0 forward partition 1 of 1")
         self.partition = Partition(
             self.function, self.region, Options(**options), self.environment, Signature(0)
