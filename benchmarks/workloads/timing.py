@@ -68,7 +68,11 @@ def prepare(
 
 
 def _check(prepared: Prepared, tiny: bool) -> None:
-    """Fills ``checked`` with each variant's errors; eager is the yardstick and has to be there."""
+    """Fills ``checked`` with each variant's errors; eager is the yardstick and has to be there.
+
+    All get eager's weights first: with an optimizer, variants that took more calls to warm up have
+    taken more steps.
+    """
     eager = next((live for live in prepared.live if live.variant.name == "eager"), None)
     if eager is None:
         return
@@ -76,7 +80,9 @@ def _check(prepared: Prepared, tiny: bool) -> None:
     running.free_memory(eager.device)
     yardstick = accuracy.errors(accuracy.answer(eager, prepared.batches), wanted)
     default: accuracy.Answer | None = None
+    weights = eager.case.module.state_dict()
     for live in prepared.live:
+        live.case.module.load_state_dict(weights)
         answer = accuracy.answer(live, prepared.batches)
         found = accuracy.errors(answer, wanted)
         apart = None if default is None else accuracy.errors(answer, default)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import math
 import time
@@ -96,6 +97,14 @@ def test_timing_covers_all_variants_and_keeps_a_failing_one_out() -> None:
         assert all(
             0 < host <= total for host, total in zip(figures["host_ms"], figures["ms"], strict=True)
         )
+
+
+def test_answers_come_from_the_same_weights_however_long_a_variant_warmed_up() -> None:
+    pytest.importorskip("transformers")
+    workload = catalogue.named("gpt_training_adamw")
+    longer = dataclasses.replace(variants.named("eager"), name="longer", warm_calls=30)
+    prepared = timing.prepare(workload, [variants.named("eager"), longer], CPU, True, _no_note)
+    assert prepared.checked["longer"]["errors"] == prepared.checked["eager"]["errors"]
 
 
 def test_errors_name_no_folder_of_this_machine() -> None:
