@@ -14,8 +14,8 @@ from benchmarks.workloads.variants import Variant
 
 Note = Callable[[str], None]
 SETTLING_BLOCK = 64
-SETTLING_CALLS = 640
-SETTLING_S = 30.0
+SETTLING_CALLS = 1280
+SETTLING_S = 45.0
 
 
 def measure(

@@ -1,11 +1,15 @@
 """GPU tests: `make test-gpu PYTHON=...`. They need torch with CUDA and pytest, nothing else of the
-project's tools.
+project's tools. With `PYGRAPH_GPU_RESULTS=FILE` what came of each test is added to that file.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import tempfile
+from pathlib import Path
+from typing import Any
 
 # What is compiled is remembered in a folder. Each process of pytest-xdist has its own, whatever the
 # process that started it has set, so that tests do not depend on their neighbours. Before torch is
@@ -34,6 +38,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.gpu)
         if not torch.cuda.is_available():
             item.add_marker(skip)
+
+
+_outcomes: dict[str, dict[str, Any]] = {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note a test's outcome: that of its body, or of what went wrong around it."""
+    if "tests/gpu/" in report.nodeid and (report.when == "call" or not report.passed):
+        _outcomes[report.nodeid] = {
+            "outcome": report.outcome,
+            "seconds": round(report.duration, 2),
+        }
+
+
+def pytest_sessionfinish() -> None:
+    """Add the outcomes to the file that was asked for; with pytest-xdist, in its main process."""
+    file = os.environ.get("PYGRAPH_GPU_RESULTS")
+    if file is None or "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    path = Path(file)
+    known = json.loads(path.read_text()) if path.exists() else {"tests": {}}
+    tests = {**known["tests"], **_outcomes}
+    counts: dict[str, int] = {}
+    for test in tests.values():
+        counts[test["outcome"]] = counts.get(test["outcome"], 0) + 1
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    machine = {"python": platform.python_version(), "torch": torch.__version__, "gpu": gpu}
+    written = {"environment": machine, "counts": counts, "tests": dict(sorted(tests.items()))}
+    path.write_text(json.dumps(written, indent=1) + "\n")
 
 
 @pytest.fixture(autouse=True)
