@@ -234,16 +234,16 @@ class Partition:
 
     def _observe(self, variant: Variant, args: list[Any], thread: int) -> Any:
         """One ordinary call, watched: which allocations become outputs, and how many random
-        numbers are drawn.
+        numbers are drawn. Nothing is held that the call lets go of.
         """
         self.region.ordinary += 1
         try:
             trace = outputs.AllocationTrace(outputs.allocator_of(self._function))
             code = outputs.with_allocator(self._function, trace)
-        except Unprovable as error:
-            self._decline(str(error))
+            inputs = outputs.given(args)
+        except Exception as error:
+            self._decline(capture.reason_of(error))
             return self._function(args)
-        inputs = list(args)
         generator = self._environment.platform.generator(self._device)
         before = generator.get_offset()
         results = code(args)
@@ -264,9 +264,7 @@ class Partition:
             self._decline(capture.reason_of(error))
             return results
         variant.requests = trace.requests
-        variant.addresses = {
-            i: t.data_ptr() for i, t in enumerate(inputs) if isinstance(t, torch.Tensor)
-        }
+        variant.addresses = {i: value.address for i, value in inputs.items()}
         variant.calls += 1
         variant.threads.add(thread)
         return results

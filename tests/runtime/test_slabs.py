@@ -345,11 +345,11 @@ def test_a_view_is_told_by_its_place_only_in_memory_that_was_donated() -> None:
     base = torch.zeros(16)
     args = [base[:8], base[8:], torch.zeros(4)]
     inside = view(args[1], (2, 2), (2, 1), 4)
-    known = outputs._of_input(inside, args, {0, 1})
+    known = outputs._of_input(inside, outputs.given(args), {0, 1})
     assert known == outputs.OfInput(1, False, (2, 2), (2, 1), 4)
     for donated, result in [(set(), inside), ({0}, inside), ({0, 1}, base[6:10])]:
         with pytest.raises(outputs.Unprovable, match="cannot be told"):
-            outputs._of_input(result, args, donated)
+            outputs._of_input(result, outputs.given(args), donated)
 
 
 class Residual(torch.nn.Module):
