@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from . import capture, outputs, philox, verification
+from .copies import Kept
 from .disposal import Disposal
 from .driver import Driver
 from .errors import DriverError, Unprovable
@@ -26,6 +28,7 @@ from .variants import BYTES_PER_NODE, GraphMemory, Variant, Variants
 Function = Callable[[list[Any]], Any]
 
 _NO_MEMORY = "the process's graphs have all the GPU memory that they may take"
+_NO_ROOM_TO_COMPARE = "too little memory for the comparison of its first call"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,17 @@ class Environment:
     disposal: Disposal
     capturing: threading.Lock = field(default_factory=threading.Lock)
     memory: GraphMemory = field(default_factory=GraphMemory)
+
+
+class _Trial(NamedTuple):
+    """How the call went that a graph was tried out on: its `results`, and whether the graph was
+    `accepted`; or `why` the ordinary path has yet to run, and what to undo before that.
+    """
+
+    results: Any = None
+    accepted: bool = False
+    why: str = ""
+    kept: Kept | None = None
 
 
 class Watcher(Protocol):
@@ -275,6 +289,7 @@ class Partition:
         environment.disposal.drain()
         self.region.note_inputs(args)
         started = time.perf_counter()
+        captured: capture.Captured | None = None
         try:
             captured = capture.capture(
                 environment.driver,
@@ -286,55 +301,77 @@ class Partition:
             )
         except Exception as error:  # whatever it is, this call still has its ordinary path
             self._decline(capture.reason_of(error))
-            return self._ordinary(args, "declined")
         finally:
             self.region.capture_ms += (time.perf_counter() - started) * 1e3
+        if captured is None:  # nor is anything held of it by the error
+            return self._ordinary(args, "declined")
         return self._try_out(variant, captured, args)
 
     def _try_out(self, variant: Variant, captured: capture.Captured, args: list[Any]) -> Any:
+        """The call's results; the graph serves from the next call on, or is gone."""
+        trial = _Trial()
+        try:
+            trial = self._trial(variant, captured, args)
+        finally:
+            if trial.accepted:
+                self._accept(variant, captured.replay)
+            else:
+                self._dispose(captured.replay)
+            captured.recording.close()
+        if not trial.why:
+            return trial.results
+        # By now nothing is held of the trial that the ordinary path may need the memory of.
+        if trial.kept is not None:
+            self._environment.disposal.drain()
+            trial.kept.put_back(args)
+        return self._ordinary(args, trial.why)
+
+    def _trial(self, variant: Variant, captured: capture.Captured, args: list[Any]) -> _Trial:
         replay, recording = captured
         assert variant.plan is not None
-        accepted, given = False, len(args)
+        given = len(args)
         try:
             if not self._fits(replay):
                 variant.refused = _NO_MEMORY
-                return self._ordinary(args, _NO_MEMORY)
-            if self._options.verify:
-                poisoned = recording.poisonable(self._device)
-                generator = self._environment.platform.generator(self._device)
-                with philox.SameNumbers(generator, variant.drawn.increment) as same:
-                    verdict = verification.first_call(
-                        same.again(outputs.without_undefined(self._function, variant.plan)),
-                        same.again(replay),
-                        args,
-                        self._signature.written,
-                        poisoned,
-                        scratch=self._signature.donated,
-                    )
-                poisoned.clear()
-                self.region.note = verdict.note
-                results = verdict.outputs
-                self.region.ordinary += 1
-            else:
+                return _Trial(why=_NO_MEMORY)
+            if not self._options.verify:
                 results = replay(args)
                 if results is None:
-                    return self._ordinary(args, "its inputs changed during the call")
-            accepted = True
+                    return _Trial(why="its inputs changed during the call")
+                return _Trial(results, accepted=True)
+            generator = self._environment.platform.generator(self._device)
+            with philox.SameNumbers(generator, variant.drawn.increment) as same:
+                verdict = verification.first_call(
+                    same.again(outputs.without_undefined(self._function, variant.plan)),
+                    same.again(replay),
+                    args,
+                    self._signature.written,
+                    recording.poisonable(self._device),
+                    scratch=self._signature.donated,
+                )
+            self.region.note = verdict.note
+            self.region.ordinary += 1
+            return _Trial(verdict.outputs, accepted=True)
+        except verification.TooLittleMemory as error:
+            self._refuse(variant, str(error))
+            if isinstance(error.__cause__, verification.Ran):
+                return _Trial(error.__cause__.outputs)
+            return _Trial(why=_NO_ROOM_TO_COMPARE, kept=error.kept)
         except Exception as error:
             ran = error.__cause__
             if given and not args and not isinstance(ran, verification.Ran):
                 raise  # the ordinary path itself failed: that is the caller's error
             self._decline(capture.reason_of(error))
             if isinstance(ran, verification.Ran):
-                return ran.outputs
-            return self._ordinary(args, "declined")
-        finally:
-            if accepted:
-                self._accept(variant, replay)
-            else:
-                self._dispose(replay)
-            recording.close()
-        return results
+                return _Trial(ran.outputs)
+            return _Trial(why="declined")
+
+    def _refuse(self, variant: Variant, reason: str) -> None:
+        """No graph for this kind of call; those of other kinds stay."""
+        if any(v.replay is not None for v in self._variants):
+            variant.refused = _NO_ROOM_TO_COMPARE
+        else:
+            self._decline(reason)
 
     def _accept(self, variant: Variant, replay: Replay) -> None:
         if self._options.verify:
@@ -387,6 +424,8 @@ class Partition:
         on the ordinary path.
         """
         begun = bool(replay.arguments and not args)
+        if not begun:  # the memory that it had taken by then
+            traceback.clear_frames(error.__traceback__)
         if not isinstance(error, torch.OutOfMemoryError):
             self._decline(f"the CUDA driver refused it ({error})")
         if begun:
