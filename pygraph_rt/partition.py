@@ -320,9 +320,9 @@ class Partition:
             captured.recording.close()
         if not trial.why:
             return trial.results
-        # By now nothing is held of the trial that the ordinary path may need the memory of.
+        # Nothing is held of the trial whose memory the ordinary path may need.
+        self._environment.disposal.drain()
         if trial.kept is not None:
-            self._environment.disposal.drain()
             trial.kept.put_back(args)
         return self._ordinary(args, trial.why)
 
