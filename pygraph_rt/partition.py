@@ -91,6 +91,8 @@ class Partition:
         self._variants = Variants(options.variants)
         self._active: Replay | None = None
         self._by_integers: dict[tuple[Any, ...], Replay] = {}
+        # Served last: the only one that keeps memory for its next call.
+        self._latest: Replay | None = None
         self._declined = False
         # On the ordinary path without another look: declined, or it is the ordinary path's turn.
         self._plain = False
@@ -114,6 +116,8 @@ class Partition:
             if replay.integers:
                 # Shapes that take turns need not be looked up by all that makes a key.
                 replay = self._by_integers.get(replay.pick_integers(args), replay)
+                if replay is not self._latest:
+                    self._take_turns(replay)
             try:
                 results = replay(args)
             except (DriverError, torch.OutOfMemoryError) as error:
@@ -176,7 +180,7 @@ class Partition:
             return self._ordinary(args, "declined")
         variant = self._variants.find(key)
         if variant.replay is not None:
-            self._active = self._by_integers[variant.replay.integers] = variant.replay
+            self._activate(variant.replay)
             try:
                 results = variant.replay(args)
             except (DriverError, torch.OutOfMemoryError) as error:
@@ -240,6 +244,8 @@ class Partition:
         self._past_patched += oldest.replay.patched
         if self._active is oldest.replay:
             self._active = None
+        if self._latest is oldest.replay:
+            self._latest = None
         if self._by_integers.get(oldest.replay.integers) is oldest.replay:
             del self._by_integers[oldest.replay.integers]
         self._dispose(oldest.replay)
@@ -373,13 +379,24 @@ class Partition:
         else:
             self._decline(reason)
 
+    def _activate(self, replay: Replay) -> None:
+        self._active = self._by_integers[replay.integers] = replay
+        if replay is not self._latest:
+            self._take_turns(replay)
+
+    def _take_turns(self, replay: Replay | None) -> None:
+        """Graphs of other shapes than the one that is served keep no memory meanwhile."""
+        latest, self._latest = self._latest, replay
+        if latest is not None:
+            latest.let_go()
+
     def _accept(self, variant: Variant, replay: Replay) -> None:
         if self._options.verify:
             replay.forget_counts()  # the launch that was tried out served nobody
         self._make_room(replay)
         self._environment.memory.add(self._device, replay)
         variant.replay = replay
-        self._active = self._by_integers[replay.integers] = replay
+        self._activate(replay)
         region = self.region
         deciding = self._watcher is not None and self._watcher.deciding
         region.state = "deciding" if deciding else "serving"
@@ -400,6 +417,7 @@ class Partition:
         """Serve calls with graphs, or run them on the ordinary path for now."""
         self._plain = self._declined or not graphs
         self._active = None  # found again by the next call's key
+        self._take_turns(None)
 
     def leave(self, reason: str) -> None:
         """Free the graphs and take the ordinary path until `use` says otherwise."""
@@ -424,7 +442,8 @@ class Partition:
         on the ordinary path.
         """
         begun = bool(replay.arguments and not args)
-        if not begun:  # the memory that it had taken by then
+        if not begun:  # the memory that it had taken by then, and what it keeps for later calls
+            replay.let_go()
             traceback.clear_frames(error.__traceback__)
         if not isinstance(error, torch.OutOfMemoryError):
             self._decline(f"the CUDA driver refused it ({error})")
@@ -445,7 +464,7 @@ class Partition:
 
     def _release(self) -> None:
         self._by_integers.clear()
-        self._active = None
+        self._active = self._latest = None
         self.refresh()
         self._past_launches, self._past_patched = self.region.served, self.region.patched
         for variant in self._variants:
