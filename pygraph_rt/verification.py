@@ -2,7 +2,8 @@
 
 The ordinary path runs on the caller's own tensors and its results are what the caller gets, so
 nothing is at stake. The graph runs on copies of whatever the partition may write to, with every
-address that the captures used poisoned.
+address that the captures used poisoned. Where the ordinary path runs out of memory beside that, its
+call can be undone and made again.
 """
 
 from __future__ import annotations
