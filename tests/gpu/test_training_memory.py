@@ -166,4 +166,5 @@ def test_of_six_shapes_in_turn_one_keeps_memory() -> None:
                 assert keeping in ([], [partition._latest])
     forwards = [p for p in pygraph_rt.pygraph.partitions() if p.forward]
     assert any(len([v for v in p._variants if v.replay is not None]) > 4 for p in forwards)
-    assert any(m._storage is not None for p in forwards for m in p._latest._slabs)
+    latest = [p._latest for p in forwards if p._latest is not None]
+    assert any(m._storage is not None for replay in latest for m in replay._slabs)

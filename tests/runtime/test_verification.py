@@ -275,6 +275,51 @@ def test_a_call_that_ran_out_of_memory_is_undone(
     assert all(map(same_bits, actual.visible(), expected.visible()))
 
 
+VIEWS = st.tuples(
+    st.integers(0, 2),
+    st.integers(0, 20),
+    st.sampled_from([((5,), (3,)), ((2, 3), (1, 2)), ((3, 2), (4, 1)), ((0, 2), (2, 1)), ((), ())]),
+    st.sampled_from(["only read", "written", "lent"]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(VIEWS, min_size=1, max_size=6), st.sampled_from([1, 1 << 60]), st.integers(0, 3))
+def test_whatever_was_overwritten_is_put_back(
+    views: list[tuple[int, int, Any, str]], share: int, shift: int
+) -> None:
+    """`shift`: the memory begins there, in elements, so that it is aligned in several ways."""
+    dtypes = [torch.float32, torch.int8, torch.complex64]
+    bases = [torch.arange(64).to(dtype)[shift:] for dtype in dtypes]
+    args = [bases[n].as_strided(*shape, shift + start) for n, start, shape, _ in views]
+    roles = [role for *_, role in views]
+    written = frozenset(i for i, role in enumerate(roles) if role != "only read")
+    lent = frozenset(i for i, role in enumerate(roles) if role == "lent")
+    before = [t.contiguous().clone() for t in args]
+    others = [t for i, t in enumerate(args) if i not in lent and t.numel()]
+    seen = {t.untyped_storage().data_ptr() for t in others}
+    visible = [b for b in bases if b.untyped_storage().data_ptr() in seen]
+    whole = [b.clone() for b in visible]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copies, "_HOST_SHARE", share)
+        kept = Kept(args, written, lent)
+    originals = list(args)
+    for i in written:
+        args[i].fill_(77)
+    args.clear()
+    kept.put_back(args)
+    assert all(same_bits(t.contiguous(), b) for t, b in zip(args, before, strict=True))
+    assert all(map(same_bits, visible, whole))
+    for i, (now, original) in enumerate(zip(args, originals, strict=True)):
+        assert now is original or i in lent
+    for i, a in enumerate(args):
+        for j, b in enumerate(args):
+            if a.numel() and b.numel():
+                apart = originals[j].data_ptr() - originals[i].data_ptr()
+                together = views[i][0] == views[j][0]
+                assert (b.data_ptr() - a.data_ptr() == apart) or not together
+
+
 def test_nothing_but_the_arguments_is_left_when_a_call_was_undone() -> None:
     for share in (1, 1 << 60):
         with pytest.MonkeyPatch.context() as patch:
