@@ -10,6 +10,7 @@ copied into an output inside the graph.
 from __future__ import annotations
 
 import types
+import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
@@ -199,18 +200,46 @@ class PlacedAllocator:
         return self._allocate(size, stride, dtype) if placed is None else placed
 
 
+class Given:
+    """A tensor that a call was given, known without being held: the call may free it on its way, as
+    a backward does with what was saved. All of it is from before the call.
+
+    `dtype` and `offset` (elements) are the tensor's; `span` are the addresses of its first byte and
+    past its last one; `storage` is its storage's identity, which no other storage gets while this
+    object lives.
+    """
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.dtype = tensor.dtype
+        self.offset = int(tensor.storage_offset())
+        self.span = _span(tensor)
+        self.storage = storage_id(tensor)
+        self._storage = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+        self._tensor = weakref.ref(tensor)
+
+    @property
+    def address(self) -> int:
+        """Where it begins."""
+        return self.span[0]
+
+    def same(self, tensor: torch.Tensor) -> bool:
+        """Whether it is this very tensor."""
+        return self._tensor() is tensor
+
+
+def given(args: Sequence[Any]) -> dict[int, Given]:
+    """What is to be known of a call's tensors, by position, before it is made."""
+    return {i: Given(value) for i, value in enumerate(args) if isinstance(value, torch.Tensor)}
+
+
 def _of_input(
-    tensor: torch.Tensor, inputs: Sequence[Any], donated: Collection[int]
+    tensor: torch.Tensor, inputs: Mapping[int, Given], donated: Collection[int]
 ) -> OfInput | None:
-    sharing = [
-        i
-        for i, value in enumerate(inputs)
-        if isinstance(value, torch.Tensor) and storage_id(value) == storage_id(tensor)
-    ]
+    sharing = [i for i, value in inputs.items() if value.storage == storage_id(tensor)]
     if not sharing:
         return None
     for i in sharing:
-        if inputs[i] is tensor:
+        if inputs[i].same(tensor):
             return OfInput(i, True, (), (), 0)
     if len(sharing) > 1:  # of these, only memory that it was given is used for something else
         sharing = [i for i in sharing if i in donated and _inside(tensor, inputs[i])]
@@ -225,12 +254,12 @@ def _of_input(
         False,
         tuple(tensor.shape),
         tuple(tensor.stride()),
-        tensor.storage_offset() - inputs[sharing[0]].storage_offset(),
+        int(tensor.storage_offset()) - inputs[sharing[0]].offset,
     )
 
 
-def _inside(view: torch.Tensor, source: torch.Tensor) -> bool:
-    (a, b), (c, d) = _span(view), _span(source)
+def _inside(view: torch.Tensor, source: Given) -> bool:
+    (a, b), (c, d) = _span(view), source.span
     return c <= a and b <= d
 
 
@@ -241,7 +270,7 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
 
 def learn_outputs(
     results: Sequence[Any],
-    inputs: Sequence[Any],
+    inputs: Mapping[int, Given],
     constants: Sequence[torch.Tensor],
     trace: AllocationTrace,
     scalars: Mapping[int, Scalar],
@@ -249,7 +278,7 @@ def learn_outputs(
     donated: Collection[int] = (),
     device_type: str = "cuda",
 ) -> OutputPlan:
-    """The output plan of one ordinary call. `inputs` are the tensors it was given, still alive;
+    """The output plan of one ordinary call. `inputs` are the tensors it was given (see `given`);
     `scalars` are outputs that may be CPU scalars, and what they hold; `drawn` is what the call
     drew; `donated` are inputs whose memory it may use for something else.
 

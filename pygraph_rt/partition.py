@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from . import capture, outputs, philox, verification
+from .copies import Kept
 from .disposal import Disposal
 from .driver import Driver
 from .errors import DriverError, Unprovable
@@ -26,6 +28,7 @@ from .variants import BYTES_PER_NODE, GraphMemory, Variant, Variants
 Function = Callable[[list[Any]], Any]
 
 _NO_MEMORY = "the process's graphs have all the GPU memory that they may take"
+_NO_ROOM_TO_COMPARE = "too little memory for the comparison of its first call"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,17 @@ class Environment:
     disposal: Disposal
     capturing: threading.Lock = field(default_factory=threading.Lock)
     memory: GraphMemory = field(default_factory=GraphMemory)
+
+
+class _Trial(NamedTuple):
+    """How the call went that a graph was tried out on: its `results`, and whether the graph was
+    `accepted`; or `why` the ordinary path has yet to run, and what to undo before that.
+    """
+
+    results: Any = None
+    accepted: bool = False
+    why: str = ""
+    kept: Kept | None = None
 
 
 class Watcher(Protocol):
@@ -77,6 +91,8 @@ class Partition:
         self._variants = Variants(options.variants)
         self._active: Replay | None = None
         self._by_integers: dict[tuple[Any, ...], Replay] = {}
+        # Served last: the only one that keeps memory for its next call.
+        self._latest: Replay | None = None
         self._declined = False
         # On the ordinary path without another look: declined, or it is the ordinary path's turn.
         self._plain = False
@@ -100,6 +116,8 @@ class Partition:
             if replay.integers:
                 # Shapes that take turns need not be looked up by all that makes a key.
                 replay = self._by_integers.get(replay.pick_integers(args), replay)
+                if replay is not self._latest:
+                    self._take_turns(replay)
             try:
                 results = replay(args)
             except (DriverError, torch.OutOfMemoryError) as error:
@@ -162,7 +180,7 @@ class Partition:
             return self._ordinary(args, "declined")
         variant = self._variants.find(key)
         if variant.replay is not None:
-            self._active = self._by_integers[variant.replay.integers] = variant.replay
+            self._activate(variant.replay)
             try:
                 results = variant.replay(args)
             except (DriverError, torch.OutOfMemoryError) as error:
@@ -226,6 +244,8 @@ class Partition:
         self._past_patched += oldest.replay.patched
         if self._active is oldest.replay:
             self._active = None
+        if self._latest is oldest.replay:
+            self._latest = None
         if self._by_integers.get(oldest.replay.integers) is oldest.replay:
             del self._by_integers[oldest.replay.integers]
         self._dispose(oldest.replay)
@@ -234,16 +254,16 @@ class Partition:
 
     def _observe(self, variant: Variant, args: list[Any], thread: int) -> Any:
         """One ordinary call, watched: which allocations become outputs, and how many random
-        numbers are drawn.
+        numbers are drawn. Nothing is held that the call lets go of.
         """
         self.region.ordinary += 1
         try:
             trace = outputs.AllocationTrace(outputs.allocator_of(self._function))
             code = outputs.with_allocator(self._function, trace)
-        except Unprovable as error:
-            self._decline(str(error))
+            inputs = outputs.given(args)
+        except Exception as error:
+            self._decline(capture.reason_of(error))
             return self._function(args)
-        inputs = list(args)
         generator = self._environment.platform.generator(self._device)
         before = generator.get_offset()
         results = code(args)
@@ -264,9 +284,7 @@ class Partition:
             self._decline(capture.reason_of(error))
             return results
         variant.requests = trace.requests
-        variant.addresses = {
-            i: t.data_ptr() for i, t in enumerate(inputs) if isinstance(t, torch.Tensor)
-        }
+        variant.addresses = {i: value.address for i, value in inputs.items()}
         variant.calls += 1
         variant.threads.add(thread)
         return results
@@ -277,6 +295,7 @@ class Partition:
         environment.disposal.drain()
         self.region.note_inputs(args)
         started = time.perf_counter()
+        captured: capture.Captured | None = None
         try:
             captured = capture.capture(
                 environment.driver,
@@ -288,55 +307,88 @@ class Partition:
             )
         except Exception as error:  # whatever it is, this call still has its ordinary path
             self._decline(capture.reason_of(error))
-            return self._ordinary(args, "declined")
         finally:
             self.region.capture_ms += (time.perf_counter() - started) * 1e3
+        if captured is None:  # nor is anything held of it by the error
+            return self._ordinary(args, "declined")
         return self._try_out(variant, captured, args)
 
     def _try_out(self, variant: Variant, captured: capture.Captured, args: list[Any]) -> Any:
+        """The call's results; the graph serves from the next call on, or is gone."""
+        trial = _Trial()
+        try:
+            trial = self._trial(variant, captured, args)
+        finally:
+            if trial.accepted:
+                self._accept(variant, captured.replay)
+            else:
+                self._dispose(captured.replay)
+            captured.recording.close()
+        if not trial.why:
+            return trial.results
+        # Nothing is held of the trial whose memory the ordinary path may need.
+        self._environment.disposal.drain()
+        if trial.kept is not None:
+            trial.kept.put_back(args)
+        return self._ordinary(args, trial.why)
+
+    def _trial(self, variant: Variant, captured: capture.Captured, args: list[Any]) -> _Trial:
         replay, recording = captured
         assert variant.plan is not None
-        accepted, given = False, len(args)
+        given = len(args)
         try:
             if not self._fits(replay):
                 variant.refused = _NO_MEMORY
-                return self._ordinary(args, _NO_MEMORY)
-            if self._options.verify:
-                poisoned = recording.poisonable(self._device)
-                generator = self._environment.platform.generator(self._device)
-                with philox.SameNumbers(generator, variant.drawn.increment) as same:
-                    verdict = verification.first_call(
-                        same.again(outputs.without_undefined(self._function, variant.plan)),
-                        same.again(replay),
-                        args,
-                        self._signature.written,
-                        poisoned,
-                        scratch=self._signature.donated,
-                    )
-                poisoned.clear()
-                self.region.note = verdict.note
-                results = verdict.outputs
-                self.region.ordinary += 1
-            else:
+                return _Trial(why=_NO_MEMORY)
+            if not self._options.verify:
                 results = replay(args)
                 if results is None:
-                    return self._ordinary(args, "its inputs changed during the call")
-            accepted = True
+                    return _Trial(why="its inputs changed during the call")
+                return _Trial(results, accepted=True)
+            generator = self._environment.platform.generator(self._device)
+            with philox.SameNumbers(generator, variant.drawn.increment) as same:
+                verdict = verification.first_call(
+                    same.again(outputs.without_undefined(self._function, variant.plan)),
+                    same.again(replay),
+                    args,
+                    self._signature.written,
+                    recording.poisonable(self._device),
+                    scratch=self._signature.donated,
+                )
+            self.region.note = verdict.note
+            self.region.ordinary += 1
+            return _Trial(verdict.outputs, accepted=True)
+        except verification.TooLittleMemory as error:
+            self._refuse(variant, str(error))
+            if isinstance(error.__cause__, verification.Ran):
+                return _Trial(error.__cause__.outputs)
+            return _Trial(why=_NO_ROOM_TO_COMPARE, kept=error.kept)
         except Exception as error:
             ran = error.__cause__
             if given and not args and not isinstance(ran, verification.Ran):
                 raise  # the ordinary path itself failed: that is the caller's error
             self._decline(capture.reason_of(error))
             if isinstance(ran, verification.Ran):
-                return ran.outputs
-            return self._ordinary(args, "declined")
-        finally:
-            if accepted:
-                self._accept(variant, replay)
-            else:
-                self._dispose(replay)
-            recording.close()
-        return results
+                return _Trial(ran.outputs)
+            return _Trial(why="declined")
+
+    def _refuse(self, variant: Variant, reason: str) -> None:
+        """No graph for this kind of call; those of other kinds stay."""
+        if any(v.replay is not None for v in self._variants):
+            variant.refused = _NO_ROOM_TO_COMPARE
+        else:
+            self._decline(reason)
+
+    def _activate(self, replay: Replay) -> None:
+        self._active = self._by_integers[replay.integers] = replay
+        if replay is not self._latest:
+            self._take_turns(replay)
+
+    def _take_turns(self, replay: Replay | None) -> None:
+        """Graphs of other shapes than the one that is served keep no memory meanwhile."""
+        latest, self._latest = self._latest, replay
+        if latest is not None:
+            latest.let_go()
 
     def _accept(self, variant: Variant, replay: Replay) -> None:
         if self._options.verify:
@@ -344,7 +396,7 @@ class Partition:
         self._make_room(replay)
         self._environment.memory.add(self._device, replay)
         variant.replay = replay
-        self._active = self._by_integers[replay.integers] = replay
+        self._activate(replay)
         region = self.region
         deciding = self._watcher is not None and self._watcher.deciding
         region.state = "deciding" if deciding else "serving"
@@ -365,6 +417,7 @@ class Partition:
         """Serve calls with graphs, or run them on the ordinary path for now."""
         self._plain = self._declined or not graphs
         self._active = None  # found again by the next call's key
+        self._take_turns(None)
 
     def leave(self, reason: str) -> None:
         """Free the graphs and take the ordinary path until `use` says otherwise."""
@@ -389,6 +442,9 @@ class Partition:
         on the ordinary path.
         """
         begun = bool(replay.arguments and not args)
+        if not begun:  # the memory that it had taken by then, and what it keeps for later calls
+            replay.let_go()
+            traceback.clear_frames(error.__traceback__)
         if not isinstance(error, torch.OutOfMemoryError):
             self._decline(f"the CUDA driver refused it ({error})")
         if begun:
@@ -408,7 +464,7 @@ class Partition:
 
     def _release(self) -> None:
         self._by_integers.clear()
-        self._active = None
+        self._active = self._latest = None
         self.refresh()
         self._past_launches, self._past_patched = self.region.served, self.region.patched
         for variant in self._variants:

@@ -22,6 +22,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from torch import OutOfMemoryError
+
 from .errors import Unprovable
 from .parameters import STEP, WORD, Block, Node, Patch
 
@@ -224,7 +226,8 @@ class Draw:
 class SameNumbers:
     """Lets several runs of one call draw the same numbers.
 
-    As a context manager: at its end the generator is where one run leaves it.
+    As a context manager: at its end the generator is where one run leaves it, and where it was when
+    the first one ran out of memory.
     """
 
     def __init__(self, generator: Generator, increment: int) -> None:
@@ -250,7 +253,11 @@ class SameNumbers:
 
         def repeat(args: list[Any]) -> Any:
             self._generator.set_offset(self._start)
-            results = run(args)
+            try:
+                results = run(args)
+            except OutOfMemoryError:  # the call will be made again, without what was beside it
+                self._generator.set_offset(self._start)
+                raise
             self._ran = True
             return results
 

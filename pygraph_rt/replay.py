@@ -462,6 +462,12 @@ class Replay:
         for i in range(len(values)):
             yield self._platform.reinterpret(whole, (), (), i)
 
+    def let_go(self) -> None:
+        """Keep no memory for the next call."""
+        with self._lock:
+            for memory in self._slabs:
+                memory.forget()
+
     def detach(self) -> list[Handles]:
         """Take the handles out, so that no call can launch them again; in the order in which they
         may be freed.

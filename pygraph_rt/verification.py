@@ -2,30 +2,27 @@
 
 The ordinary path runs on the caller's own tensors and its results are what the caller gets, so
 nothing is at stake. The graph runs on copies of whatever the partition may write to, with every
-address that the captures used poisoned.
+address that the captures used poisoned. Where the ordinary path runs out of memory beside that, its
+call can be undone and made again.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
 from .arena import poison, untouched
+from .copies import Kept
 from .errors import Unprovable
-from .placeholders import ALIGNMENT
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 _REPEATS = 3
 _INFINITE = float("inf")
-
-_HOST = torch.device("cpu")
-# Part of the CPU's memory that a copy may take, for a moment.
-_HOST_SHARE = 16
 
 Run = Callable[[list[Any]], Any]
 
@@ -35,63 +32,6 @@ class Verdict(NamedTuple):
 
     outputs: Any
     note: str
-
-
-def _clone_storage(source: torch.UntypedStorage, device: torch.device) -> torch.Tensor:
-    """A copy of a storage's bytes on a device, whose address leaves the same residue: kernels were
-    chosen by it.
-    """
-    nbytes = source.nbytes()
-    room = torch.empty(nbytes + ALIGNMENT, dtype=torch.uint8, device=device)
-    start = (source.data_ptr() - room.data_ptr()) % ALIGNMENT
-    copy = room[start : start + nbytes]
-    whole = torch.empty((0,), dtype=torch.uint8, device=source.device)
-    whole.set_(source, 0, (nbytes,), (1,))
-    return copy.copy_(whole)
-
-
-def _rebuild(tensor: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
-    item = tensor.element_size()
-    nbytes = copy.numel() // item * item
-    typed = copy[:nbytes].view(tensor.dtype)
-    offset = typed.storage_offset() + tensor.storage_offset()
-    return torch.as_strided(typed, tensor.shape, tensor.stride(), offset)
-
-
-def with_copies(
-    args: Sequence[Any], written: Iterable[int], device: torch.device | None = None
-) -> list[Any]:
-    """The arguments with every tensor at `written` replaced by a copy, on another device if one is
-    given; tensors that share memory keep sharing it.
-    """
-    copies: dict[int, torch.Tensor] = {}
-    result = list(args)
-    shared = {
-        args[i].untyped_storage().data_ptr()
-        for i in written
-        if isinstance(args[i], torch.Tensor) and args[i].numel()
-    }
-    for i, value in enumerate(args):
-        if not isinstance(value, torch.Tensor) or not value.numel():
-            continue
-        address = value.untyped_storage().data_ptr()
-        if address not in shared:
-            continue
-        if address not in copies:
-            copies[address] = _clone_storage(value.untyped_storage(), device or value.device)
-        result[i] = _rebuild(value, copies[address])
-    return result
-
-
-def _few_bytes(args: Sequence[Any], written: Iterable[int]) -> bool:
-    """Whether copies of what may be written to are small beside the CPU's memory."""
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system says
-        return False
-    found = [args[i].untyped_storage() for i in written if isinstance(args[i], torch.Tensor)]
-    nbytes: int = sum({s.data_ptr(): s.nbytes() for s in found}.values())
-    return nbytes * _HOST_SHARE <= memory
 
 
 def same_bits(a: Any, b: Any) -> bool:
@@ -124,6 +64,19 @@ def _spread(a: Sequence[Any], b: Sequence[Any]) -> float:
     return worst
 
 
+class TooLittleMemory(Unprovable):
+    """There was no room for a comparison. `kept`: what the ordinary path's call, which ran out of
+    memory beside the comparison, has to be undone with; None where it was not begun, or has ended.
+    """
+
+    def __init__(self, kept: Kept | None = None) -> None:
+        super().__init__(
+            "there was too little memory for the comparison of its first call; free memory or use "
+            "smaller inputs"
+        )
+        self.kept = kept
+
+
 def first_call(
     ordinary: Run,
     served: Run,
@@ -133,42 +86,56 @@ def first_call(
     scratch: frozenset[int] = frozenset(),
 ) -> Verdict:
     """Run both paths and compare; `args` is emptied. `scratch` are those of `written` whose
-    contents nobody reads afterwards. When there are some, one more copy of what may be written to
-    is kept, in the CPU's memory where that is large enough, so that code which gives other results
-    each time can be told from a wrong graph. Nothing is held longer than it is needed: this is when
-    a program needs most memory.
+    contents nobody reads afterwards. When there are some, the copies of what may be written to are
+    kept to the end, so that code which gives other results each time can be told from a wrong
+    graph. Nothing is held longer than it is needed: this is when a program needs most memory.
 
     `served` returns None when it would not serve the call. Raises Unprovable when results differ
-    or when the graph touched memory of the captures, or what the driver raises; when the ordinary
-    path ran before that, the error's `__cause__` is a `Ran` with its outputs.
+    or when the graph touched memory of the captures, TooLittleMemory, or what the driver raises;
+    when the ordinary path ran before that, the error's `__cause__` is a `Ran` with its outputs.
     """
     read = sorted(written - scratch)
-    try:
-        copies = with_copies(args, written)
-        spare = None
-        if scratch or not written:
-            spare = with_copies(args, written, _HOST if _few_bytes(args, written) else None)
-    except torch.OutOfMemoryError:
-        torch.cuda.synchronize()
-        outputs = served(list(args))
-        if outputs is None:
-            raise Unprovable("the graph did not accept the call that it was captured on") from None
-        args.clear()
-        return Verdict(outputs, "not compared with the ordinary path: too little memory for copies")
+    kept = _keep(args, written, scratch)
+    if kept is None:
+        raise TooLittleMemory
     poison(poisoned)
-    device = next((args[i].device for i in written if isinstance(args[i], torch.Tensor)), None)
-    left, right = [args[i] for i in read], [copies[i] for i in read]
-    expected = ordinary(args)
-    args.clear()
+    left = [args[i] for i in read]
+    ran = _run(ordinary, args)
+    if ran is None:
+        raise TooLittleMemory(kept)
+    (expected,) = ran
     try:
-        repeat = None if spare is None else partial(_repeat, ordinary, spare, written, read, device)
-        _compare(served, repeat, copies, [*expected, *left], right, poisoned)
+        repeat = partial(_repeat, ordinary, kept, read) if scratch or not written else None
+        copies = kept.again() if repeat or kept.on_host else kept.tensors
+        if repeat is None:
+            kept.release()
+        _compare(served, repeat, copies, [*expected, *left], [copies[i] for i in read], poisoned)
     except torch.OutOfMemoryError:
-        note = "not compared with the ordinary path: too little memory for two sets of outputs"
-        return Verdict(expected, note)
+        raise TooLittleMemory from Ran(expected)
     except Exception as error:
         raise error from Ran(expected)
     return Verdict(expected, "compared with the ordinary path, bit for bit")
+
+
+def _keep(args: list[Any], written: frozenset[int], scratch: frozenset[int]) -> Kept | None:
+    """What the comparison needs of the arguments; None where there is too little memory for it."""
+    try:
+        return Kept(args, written, scratch)
+    except torch.OutOfMemoryError:
+        return None
+
+
+def _run(ordinary: Run, args: list[Any]) -> tuple[Any] | None:
+    """The ordinary path's outputs, or None where it runs out of memory: nothing that it had is
+    alive then. `args` is emptied.
+    """
+    try:
+        return (ordinary(args),)
+    except torch.OutOfMemoryError as error:
+        traceback.clear_frames(error.__traceback__)
+        return None
+    finally:
+        args.clear()
 
 
 class Ran(Exception):
@@ -209,14 +176,8 @@ def _compare(
     )
 
 
-def _repeat(
-    ordinary: Run,
-    spare: list[Any],
-    written: frozenset[int],
-    read: list[int],
-    device: torch.device | None,
-) -> list[Any]:
+def _repeat(ordinary: Run, kept: Kept, read: list[int]) -> list[Any]:
     """The ordinary path once more: its outputs, and what it wrote to that is read."""
-    copies = with_copies(spare, written, device)
-    kept = [copies[i] for i in read]
-    return [*ordinary(copies), *kept]
+    copies = kept.again()
+    seen = [copies[i] for i in read]
+    return [*ordinary(copies), *seen]

@@ -150,3 +150,21 @@ def test_small_results_share_memory_that_serves_again() -> None:
     second.sum().backward()
     for gradient, copy in zip(gradients, kept, strict=True):
         assert torch.equal(gradient, copy)
+
+
+def test_of_six_shapes_in_turn_one_keeps_memory() -> None:
+    module = Transformer().to(DEVICE)
+    model = compiled(module, "always", dynamic=True)
+    optimizer = torch.optim.SGD(module.parameters(), lr=1e-3)
+    batches = [(tokens()[0][:, :length].contiguous(),) for length in range(24, 65, 8)]
+    for _ in range(6):
+        for batch in batches:
+            plain_step(model, optimizer, batch)
+            for partition in pygraph_rt.pygraph.partitions():
+                replays = [v.replay for v in partition._variants if v.replay is not None]
+                keeping = [r for r in replays if any(m._storage is not None for m in r._slabs)]
+                assert keeping in ([], [partition._latest])
+    forwards = [p for p in pygraph_rt.pygraph.partitions() if p.forward]
+    assert any(len([v for v in p._variants if v.replay is not None]) > 4 for p in forwards)
+    latest = [p._latest for p in forwards if p._latest is not None]
+    assert any(m._storage is not None for replay in latest for m in replay._slabs)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from pygraph_rt import outputs
 from pygraph_rt.errors import Unprovable
@@ -36,10 +38,11 @@ def generated(body: str) -> Callable[[list[Any]], Any]:
 def learn(body: str, inputs: list[Any]) -> outputs.OutputPlan:
     function = generated(body)
     trace = AllocationTrace(outputs.allocator_of(function))
-    results = outputs.with_allocator(function, trace)(list(inputs))
+    given = outputs.given(inputs)
+    results = outputs.with_allocator(function, trace)(inputs)
     constants = [function.__globals__["constant"]]
     return outputs.learn_outputs(
-        results, inputs, constants, trace, {}, outputs.Draws(), device_type="cpu"
+        results, given, constants, trace, {}, outputs.Draws(), device_type="cpu"
     )
 
 
@@ -90,6 +93,32 @@ def test_memory_that_a_library_call_returns_is_known_as_such() -> None:
     plan = learn("x = torch.ones(6)\nreturn (x[2:], x)", [])
     (storage,) = plan.storages
     assert (storage.allocation, storage.nbytes, storage.size) == (None, 24, (6,))
+
+
+def test_memory_that_a_call_let_go_of_is_not_taken_for_what_it_made_afterwards() -> None:
+    """torch gives the identity of a storage that is gone to one of the next."""
+    body = """
+        args.clear()
+        return tuple([torch.ones(4) for _ in range(50)])
+        """
+    plan = learn(body, [torch.ones(4), torch.ones(4)])
+    assert [type(o) for o in plan.outputs] == [Fresh] * 50
+
+
+def test_what_a_call_was_given_is_not_held() -> None:
+    base = torch.ones(8, dtype=torch.float16)
+    view, alive, gone = base[3:7], weakref.ref(base), torch.ones(2)
+    known = outputs.given([7, view, None, gone])
+    assert sorted(known) == [1, 3]
+    assert (known[1].dtype, known[1].offset) == (torch.float16, 3)
+    assert known[1].span == (base.data_ptr() + 6, base.data_ptr() + 14)
+    assert known[1].address == view.data_ptr()
+    assert known[1].same(view)
+    assert not known[1].same(base[3:7])
+    held = StorageWeakRef(base.untyped_storage())
+    del base, view
+    assert alive() is None
+    assert held.expired()
 
 
 @pytest.mark.parametrize(

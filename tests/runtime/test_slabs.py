@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from pygraph_rt import inductor, outputs, slabs
 from pygraph_rt.options import Options
@@ -207,6 +208,96 @@ def test_a_backward_reuses_memory_that_shares_a_slab(monkeypatch: pytest.MonkeyP
     assert together == [False] * 2 + [True] * 6
 
 
+TURNS = FORWARD.replace("a, b = args", "n, a, b = args").replace(
+    "    return", "    for _ in range(n):\n        launch('halve', third, third)\n    return"
+)
+
+
+class Turns:
+    """A forward of a software GPU that is called with several sizes, and what it saved last."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.step = Step(patch, {1, 2, 3})
+        signature = Signature(0, dynamic=True, forward=True, saved=frozenset({1, 2, 3}))
+        self.partition = self.step.partition(TURNS, signature)
+        self.places: dict[int, StorageWeakRef] = {}
+
+    def call(self, n: int, shift: int = 0) -> None:
+        a, b = self.step.fresh(), self.step.fresh()
+        if shift:
+            room = self.step.gpu.allocate((2 * COUNT,), (1,), FLOAT)
+            a = room[shift : shift + COUNT].copy_(a)
+        half = (a + b) * 0.5
+        results = self.partition([n, a, b])
+        assert torch.equal(results[3], (half + (half + b)) * 0.5**n)
+        self.places[n + 100 * shift] = StorageWeakRef(results[1].untyped_storage())
+
+    def alive(self) -> set[int]:
+        """Whose last results have memory, although nobody has the results."""
+        return {n for n, place in self.places.items() if not place.expired()}
+
+
+@pytest.mark.parametrize("looked_up", [False, True])
+def test_of_shapes_that_take_turns_the_last_one_keeps_memory(
+    monkeypatch: pytest.MonkeyPatch, looked_up: bool
+) -> None:
+    turns = Turns(monkeypatch)
+    for n in (1, 2, 3) * 3:
+        turns.call(n)
+    for n in (1, 2, 2, 3, 1, 1, 3):
+        if looked_up:
+            turns.partition._active = None
+        turns.call(n)
+        assert turns.alive() == {n}
+    turns.partition.refresh()
+    assert (turns.partition.region.graphs, turns.partition.region.served) == (3, 7)
+
+
+def test_of_alignments_that_take_turns_the_last_one_keeps_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = Turns(monkeypatch)
+    for _ in range(4):
+        for shift in (0, 4):
+            turns.call(0, shift)
+            assert len(turns.alive()) <= 1
+    assert turns.alive() == {400}
+    assert turns.partition.region.graphs == 2
+
+
+def test_memory_is_not_kept_while_it_is_the_ordinary_paths_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = Turns(monkeypatch)
+    for _ in range(5):
+        turns.call(1)
+    assert turns.alive() == {1}
+    turns.partition.use(graphs=False)
+    assert turns.alive() == set()
+    turns.partition.use(graphs=True)
+    turns.call(1)
+    assert turns.alive() == {1}
+
+
+def test_memory_is_not_kept_when_there_is_none_for_the_arena(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns = Turns(monkeypatch)
+    for _ in range(5):
+        turns.call(1)
+    replay = turns.partition.replay
+    assert replay is not None
+    place = turns.places[1]
+
+    def no_memory(*size: Any) -> torch.Tensor:
+        raise torch.OutOfMemoryError("no memory")
+
+    replay._allocate = no_memory
+    turns.call(1)
+    assert place.expired()
+    assert turns.partition.region.state == "serving"
+
+
 def memory(again: bool = True) -> slabs.Memory:
     plan = plan_of([storage(64), storage(64), storage(64 * 100)])
     (slab,) = slabs.slabs(plan.storages, [0, 1], slabs.saved(plan, [0, 1]))
@@ -345,11 +436,11 @@ def test_a_view_is_told_by_its_place_only_in_memory_that_was_donated() -> None:
     base = torch.zeros(16)
     args = [base[:8], base[8:], torch.zeros(4)]
     inside = view(args[1], (2, 2), (2, 1), 4)
-    known = outputs._of_input(inside, args, {0, 1})
+    known = outputs._of_input(inside, outputs.given(args), {0, 1})
     assert known == outputs.OfInput(1, False, (2, 2), (2, 1), 4)
     for donated, result in [(set(), inside), ({0}, inside), ({0, 1}, base[6:10])]:
         with pytest.raises(outputs.Unprovable, match="cannot be told"):
-            outputs._of_input(result, args, donated)
+            outputs._of_input(result, outputs.given(args), donated)
 
 
 class Residual(torch.nn.Module):

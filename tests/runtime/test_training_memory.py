@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from pygraph_rt import capture
 from pygraph_rt.arena import lay_out, most_taken, place
@@ -28,6 +30,7 @@ def partition_0(args):
     launch("add", saved, tangent, buf0)
     if lets_go:
         del saved
+    looks()
     buf1 = empty_strided_cuda((64,), (1,), torch.float32)
     launch("add", buf0, kept, buf1)
     buf2 = empty_strided_cuda((64,), (1,), torch.float32)
@@ -51,13 +54,14 @@ class Backward:
         self.environment = beside.environment if beside else install(patch, self.gpu)
         self.region = Region("graph 0/0 backward partition 1 of 1")
         self.partition = Partition(
-            self.gpu.generated(BODY, lets_go=lets_go),
+            self.gpu.generated(BODY, lets_go=lets_go, looks=lambda: self.looks()),
             self.region,
             Options(**{"graphs": "always", **options}),
             self.environment,
             Signature(0, written=frozenset(donated), donated=frozenset(donated)),
         )
         self.kept = self.fresh()
+        self.looks: Callable[[], object] = lambda: None
 
     def fresh(self) -> torch.Tensor:
         return self.gpu.allocate((COUNT,), (1,), torch.float32).copy_(torch.randn(COUNT))
@@ -80,6 +84,20 @@ def chain(length: int) -> str:
         lines += ["    y = empty_strided_cuda((64,), (1,), torch.float32)"]
         lines += ["    launch('halve', x, y)", "    x = y"]
     return "\n".join([*lines, "    return (x,)"])
+
+
+def test_an_observed_call_may_free_what_was_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that a backward lets go of on its way is not held to its end."""
+    backward = Backward(monkeypatch, lets_go=True, donated={0}, observe=2)
+    held: list[bool] = []
+    for _ in range(2):
+        saved, tangent = backward.fresh(), backward.fresh()
+        alive = [StorageWeakRef(t.untyped_storage()) for t in (saved, tangent)]
+        backward.looks = lambda alive=alive: held.extend(not a.expired() for a in alive)
+        args = [saved, tangent, backward.kept]
+        del saved, tangent
+        backward.partition(args)
+    assert held == [False, True] * 2
 
 
 @pytest.mark.parametrize("own", [1, 1 << 20])

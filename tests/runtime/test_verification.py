@@ -12,10 +12,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from pygraph_rt import verification
+from pygraph_rt import copies
+from pygraph_rt.copies import Kept, with_copies
 from pygraph_rt.errors import DriverError, Unprovable
-from pygraph_rt.verification import Ran, first_call, same_bits, with_copies
+from pygraph_rt.verification import Ran, TooLittleMemory, first_call, same_bits
+
+HOST, SAME = torch.device("cpu"), torch.device("cpu")
 
 
 def double(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
@@ -85,21 +89,32 @@ def test_a_write_to_poisoned_memory_is_seen() -> None:
         call(strays, [poisoned])
 
 
-@pytest.mark.parametrize(
-    ("fails_at", "words"), [("copies", "memory for copies"), ("outputs", "two sets of outputs")]
-)
-def test_too_little_memory_to_compare_is_noted(
-    monkeypatch: pytest.MonkeyPatch, fails_at: str, words: str
-) -> None:
-    def no_memory(*arguments: Any) -> Any:
-        raise torch.OutOfMemoryError("no memory")
+def no_memory(*arguments: Any) -> Any:
+    raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    if fails_at == "copies":
-        monkeypatch.setattr(verification, "with_copies", no_memory)
-    verdict = call(double if fails_at == "copies" else no_memory)
-    assert verdict.note.startswith("not compared")
-    assert words in verdict.note
+
+def test_without_memory_for_copies_the_call_is_left_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(copies, "with_copies", no_memory)
+    a, state = torch.randn(4), torch.zeros(4)
+    args = [a, state]
+    with pytest.raises(TooLittleMemory) as caught:
+        first_call(double, double, args, frozenset({1}), [])
+    assert caught.value.kept is caught.value.__cause__ is None
+    assert args[0] is a
+    assert args[1] is state
+    assert torch.equal(state, torch.zeros(4))
+
+
+def test_without_memory_for_the_graph_the_ordinary_results_are_there() -> None:
+    a, state = torch.randn(4), torch.zeros(4)
+    with pytest.raises(TooLittleMemory) as caught:
+        first_call(double, no_memory, [a, state], frozenset({1}), [])
+    assert caught.value.kept is None
+    assert isinstance(caught.value.__cause__, Ran)
+    assert torch.equal(caught.value.__cause__.outputs[0], a * 2 + 1)
+    assert torch.equal(state, torch.ones(4))
 
 
 def test_code_that_does_not_repeat_itself_is_compared_by_its_own_spread() -> None:
@@ -150,22 +165,186 @@ def test_copies_may_be_on_another_device() -> None:
     assert same is b
 
 
-@pytest.mark.parametrize("share", [1, 1 << 60])
-def test_the_spare_copy_goes_where_there_is_room(
-    monkeypatch: pytest.MonkeyPatch, share: int
+@pytest.mark.parametrize(
+    ("share", "lent", "asked"),
+    [
+        (1, True, [HOST, SAME]),  # kept to the end, so what the graph runs on is made of it
+        (1, False, [HOST, SAME]),
+        (1 << 60, True, [None, SAME]),
+        (1 << 60, False, [None]),  # there is no repeat: the graph runs on what was kept
+    ],
+)
+def test_what_is_kept_goes_where_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, share: int, lent: bool, asked: list[Any]
 ) -> None:
-    monkeypatch.setattr(verification, "_HOST_SHARE", share)
-    asked: list[torch.device | None] = []
+    monkeypatch.setattr(copies, "_HOST_SHARE", share)
+    found: list[torch.device | None] = []
+    running: list[bool] = []
     original = with_copies
 
     def noted(args: Any, written: Any, device: torch.device | None = None) -> list[Any]:
-        asked.append(device)
+        found.append(device)
+        assert running == ([] if len(found) == 1 else [True])
         return original(args, written, device)
 
-    monkeypatch.setattr(verification, "with_copies", noted)
-    lent = frozenset({1})
-    first_call(double, double, [torch.randn(4), torch.zeros(4)], lent, [], scratch=lent)
-    assert asked == [None, torch.device("cpu") if share == 1 else None]
+    def ordinary(args: list[Any]) -> Any:
+        running.append(True)
+        return double(args)
+
+    monkeypatch.setattr(copies, "with_copies", noted)
+    scratch = frozenset({1} if lent else ())
+    first_call(
+        ordinary, double, [torch.randn(4), torch.zeros(4)], frozenset({1}), [], scratch=scratch
+    )
+    assert found == asked
+
+
+class Arguments:
+    """A call's arguments: some are seen by the caller afterwards, some share memory."""
+
+    def __init__(self, shift: int) -> None:
+        torch.manual_seed(3)
+        base, pair, lent = torch.randn(64), torch.randn(32), torch.randn(64)[shift:]
+        self.seen = [base[shift : shift + 12].view(3, 4).t(), base[8:20], base[40:]]
+        self.state = torch.arange(6, dtype=torch.int16)[1:]
+        self.both = [pair[:16], pair[16:]]
+        self.lent = [lent[2:10], lent[6:14].view(2, 4), torch.randn(5, 3).t()]
+        self.given = [torch.randn(4), *self.seen, self.state, *self.both, 7, *self.lent]
+        self.written = frozenset({1, 2, 4, 6, 8, 9, 10})
+        self.scratch = frozenset({6, 8, 9, 10})
+
+    def visible(self) -> list[torch.Tensor]:
+        return [t.clone() for t in (*self.seen, self.state, *self.both)]
+
+
+def overwrites(args: list[Any], stop: bool = False) -> tuple[torch.Tensor, ...]:
+    """Reads and writes all that it may; out of memory on the way, if it is to `stop`."""
+    scale, a, b, rest, count, plain, half, number, c, d, e = args
+    args.clear()
+    result = a.sum() + b.sum() + rest.sum() + plain.sum() + half.sum() + c.sum() + d.sum()
+    large = torch.full((1000,), number)
+    ALIVE.append(weakref.ref(large))
+    a.mul_(2)
+    b.add_(1)
+    count.add_(3)
+    c.zero_()
+    if stop:
+        raise torch.OutOfMemoryError("no memory")
+    d.add_(c.sum())
+    half.mul_(plain)
+    e.mul_(scale[:3, None])
+    return (result + d.sum() + e.sum() + half.sum(), large)
+
+
+ALIVE: list[weakref.ref[torch.Tensor]] = []
+
+
+@pytest.mark.parametrize("share", [1, 1 << 60])
+@pytest.mark.parametrize("shift", [0, 1, 5])
+def test_a_call_that_ran_out_of_memory_is_undone(
+    monkeypatch: pytest.MonkeyPatch, share: int, shift: int
+) -> None:
+    monkeypatch.setattr(copies, "_HOST_SHARE", share)
+    expected, actual = Arguments(shift), Arguments(shift)
+    before = actual.visible()
+    results = overwrites(list(expected.given))
+    ALIVE.clear()
+    args = list(actual.given)
+    residues = [t.data_ptr() % 512 for t in args if isinstance(t, torch.Tensor)]
+    with pytest.raises(TooLittleMemory) as caught:
+        first_call(
+            lambda args: overwrites(args, stop=True),
+            lambda args: pytest.fail("the graph was run"),
+            args,
+            actual.written,
+            [],
+            scratch=actual.scratch,
+        )
+    assert args == []
+    assert [alive() for alive in ALIVE] == [None]
+    assert caught.value.__cause__ is None
+    kept = caught.value.kept
+    assert kept is not None
+    kept.put_back(args)
+    assert all(map(same_bits, actual.visible(), before))
+    for i, (now, original) in enumerate(zip(args, actual.given, strict=True)):
+        # 6 is nobody's, but its memory is that of 5, which is.
+        assert (now is original) == (i not in {8, 9, 10})
+    assert [t.data_ptr() % 512 for t in args if isinstance(t, torch.Tensor)] == residues
+    assert all(map(same_bits, overwrites(args), results))
+    assert all(map(same_bits, actual.visible(), expected.visible()))
+
+
+VIEWS = st.tuples(
+    st.integers(0, 2),
+    st.integers(0, 20),
+    st.sampled_from([((5,), (3,)), ((2, 3), (1, 2)), ((3, 2), (4, 1)), ((0, 2), (2, 1)), ((), ())]),
+    st.sampled_from(["only read", "written", "lent"]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(VIEWS, min_size=1, max_size=6), st.sampled_from([1, 1 << 60]), st.integers(0, 3))
+def test_whatever_was_overwritten_is_put_back(
+    views: list[tuple[int, int, Any, str]], share: int, shift: int
+) -> None:
+    """`shift`: the memory begins there, in elements, so that it is aligned in several ways."""
+    dtypes = [torch.float32, torch.int8, torch.complex64]
+    bases = [torch.arange(64).to(dtype)[shift:] for dtype in dtypes]
+    args = [bases[n].as_strided(*shape, shift + start) for n, start, shape, _ in views]
+    roles = [role for *_, role in views]
+    written = frozenset(i for i, role in enumerate(roles) if role != "only read")
+    lent = frozenset(i for i, role in enumerate(roles) if role == "lent")
+    before = [t.contiguous().clone() for t in args]
+    others = [t for i, t in enumerate(args) if i not in lent and t.numel()]
+    seen = {t.untyped_storage().data_ptr() for t in others}
+    visible = [b for b in bases if b.untyped_storage().data_ptr() in seen]
+    whole = [b.clone() for b in visible]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copies, "_HOST_SHARE", share)
+        kept = Kept(args, written, lent)
+    originals = list(args)
+    for i in written:
+        args[i].fill_(77)
+    args.clear()
+    kept.put_back(args)
+    assert all(same_bits(t.contiguous(), b) for t, b in zip(args, before, strict=True))
+    assert all(map(same_bits, visible, whole))
+    for i, (now, original) in enumerate(zip(args, originals, strict=True)):
+        assert now is original or i in lent
+    for i, a in enumerate(args):
+        for j, b in enumerate(args):
+            if a.numel() and b.numel():
+                apart = originals[j].data_ptr() - originals[i].data_ptr()
+                together = views[i][0] == views[j][0]
+                assert (b.data_ptr() - a.data_ptr() == apart) or not together
+
+
+def test_nothing_but_the_arguments_is_left_when_a_call_was_undone() -> None:
+    for share in (1, 1 << 60):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(copies, "_HOST_SHARE", share)
+            args = [torch.randn(4), torch.randn(8)]
+            kept = Kept(args, frozenset({0, 1}), frozenset({1}))
+            made = [StorageWeakRef(t.untyped_storage()) for t in kept.tensors]
+            args.clear()
+            kept.put_back(args)
+            held = [weakref.ref(t) for t in args]
+            # On the GPU, what is nobody's need not be copied again.
+            assert [copy.expired() for copy in made] == [True, share == 1]
+            args.clear()
+            assert [h() for h in held] == [None, None]
+
+
+def test_an_error_of_the_ordinary_path_is_the_callers() -> None:
+    def fails(args: list[Any]) -> Any:
+        raise ValueError("its own")
+
+    args = [torch.randn(4), torch.zeros(4)]
+    with pytest.raises(ValueError, match="its own") as caught:
+        first_call(fails, double, args, frozenset({1}), [])
+    assert args == []
+    assert caught.value.__cause__ is None
 
 
 def test_nothing_is_held_longer_than_it_is_needed() -> None:
@@ -186,9 +365,9 @@ def test_nothing_is_held_longer_than_it_is_needed() -> None:
 
     def served(given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         result = given[0] * 2 + given[1]
-        copies = [weakref.ref(a) for a in given]
+        made = [weakref.ref(a) for a in given]
         given.clear()
-        seen.append(tuple(c() is None for c in copies))
+        seen.append(tuple(c() is None for c in made))
         return (result,)
 
     lent = frozenset({0, 1})
