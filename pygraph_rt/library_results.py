@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
@@ -20,8 +21,9 @@ from .outputs import Fresh, OutputPlan, Storage
 from .parameters import Block
 from .slabs import Slab, knows_hooks
 
-# A segment that is kept for the results in it is this full of them.
-_FULL, _OF = 3, 4
+# Segments that are kept are more than half full of results. All that is kept beside results is at
+# most this part of what a forward returns.
+_WASTED = 16
 # torch's segments for what is below 10 MiB. Who keeps one result of a segment keeps all of it, so
 # nothing larger is kept for more than one.
 _SHARED = 20 << 20
@@ -59,21 +61,26 @@ def choose(
 
     The storages are alive, and so is the block that each one begins: nothing has been put into
     these bytes since, and nothing will be while the capture goes on. What used them before runs
-    before. A segment has to be full enough of storages of one dtype.
+    before. The results in a segment have one dtype. The fullest segments are kept first.
     """
     shared = Counter(places.values())
     alone = {n: address for n, address in places.items() if shared[address] == 1}
-    found = []
+    found: list[tuple[float, int, Kept]] = []
     for segment in segments:
         base, size = int(segment["address"]), int(segment["total_size"])
         blocks = dict(_live_blocks(segment))
         inside = [n for n, at in alone.items() if storages[n].nbytes <= blocks.get(at, -1)]
         for dtype in {storages[n].dtype for n in inside}:
             chosen = sorted(n for n in inside if storages[n].dtype is dtype)
-            nbytes = sum(storages[n].nbytes for n in chosen)
-            if nbytes * _OF >= size * _FULL and (len(chosen) == 1 or size <= _SHARED):
-                found.append(Kept(base, size, tuple((n, alone[n] - base) for n in chosen)))
-    return found
+            wasted = size - sum(storages[n].nbytes for n in chosen)
+            if 2 * wasted < size and (len(chosen) == 1 or size <= _SHARED):
+                kept = Kept(base, size, tuple((n, alone[n] - base) for n in chosen))
+                found.append((wasted / size, wasted, kept))
+    # In an order that does not depend on where the segments are.
+    found.sort(key=lambda item: (item[0], item[2].places))
+    sums = accumulate(wasted for _, wasted, _ in found)
+    room = sum(storage.nbytes for storage in storages) // _WASTED
+    return [kept for (_, _, kept), end in zip(found, sums, strict=True) if end <= room]
 
 
 def _live_blocks(segment: Mapping[str, Any]) -> Iterator[tuple[int, int]]:

@@ -58,17 +58,19 @@ BASE = 0x7F00_0000_0000
 
 
 @pytest.mark.parametrize(
-    ("blocks", "kept"),
+    ("blocks", "others", "kept"),
     [
-        ([6 * MIB, 6 * MIB, 6 * MIB, -2 * MIB], True),
-        ([6 * MIB, -2 * MIB, 6 * MIB, -6 * MIB], False),  # 12 MiB of 20
-        ([10 * MIB, 5 * MIB, -5 * MIB], True),  # three quarters
-        ([10 * MIB, 5 * MIB - 512, -5 * MIB - 512], False),
-        ([24 * MIB, -8 * MIB], True),  # large, but nobody keeps more than the one result
-        ([12 * MIB, 12 * MIB], False),  # who keeps one of them would keep both
+        ([6 * MIB, 6 * MIB, 6 * MIB, -2 * MIB], 14 * MIB, True),  # a 16th of all that is returned
+        ([6 * MIB, 6 * MIB, 6 * MIB, -2 * MIB], 14 * MIB - 16, False),
+        ([9 * MIB, -11 * MIB], 1 << 40, False),  # less than half
+        ([10 * MIB + 512, -10 * MIB + 512], 1 << 40, True),
+        ([24 * MIB, -8 * MIB], 1 << 40, True),  # large, but nobody keeps more than the one result
+        ([12 * MIB, 12 * MIB], 1 << 40, False),  # who keeps one of them would keep both
     ],
 )
-def test_a_segment_is_kept_that_holds_little_else(blocks: list[int], kept: bool) -> None:
+def test_a_segment_is_kept_that_holds_little_else(
+    blocks: list[int], others: int, kept: bool
+) -> None:
     storages, places = [], {}
     address = BASE
     for nbytes in blocks:
@@ -76,10 +78,31 @@ def test_a_segment_is_kept_that_holds_little_else(blocks: list[int], kept: bool)
             places[len(storages)] = address
             storages.append(storage(nbytes))
         address += abs(nbytes)
-    found = choose(storages, places, [segment(BASE, *blocks)])
+    found = choose([*storages, storage(others)], places, [segment(BASE, *blocks)])
     size = sum(map(abs, blocks))
     expected = tuple((n, at - BASE) for n, at in places.items())
     assert found == ([Kept(BASE, size, expected)] if kept else [])
+
+
+@given(st.permutations(range(3)), st.sampled_from([(1, 9232), (2, 24576), (3, 49152)]))
+def test_the_fullest_segments_come_first(order: list[int], case: tuple[int, int]) -> None:
+    """Of three segments of 4 KiB, 512, 1024 and 1536 bytes are no results; `case` says how many are
+    kept where so much is returned.
+    """
+    many, total = case
+    full = [storage(4096 - 512 * (n + 1)) for n in range(3)]
+    places = {n: BASE + MIB * order[n] for n in range(3)}
+    segments = [segment(places[n], full[n].nbytes, -512 * (n + 1)) for n in range(3)]
+    segments.sort(key=lambda s: int(s["address"]))
+    found = choose([*full, storage(total - 9216)], places, segments)
+    assert [kept.places for kept in found] == [((n, 0),) for n in range(many)]
+
+
+def keep(
+    storages: list[Storage], places: dict[int, int], segments: list[dict[str, Any]]
+) -> list[Kept]:
+    """What is kept where much else is returned."""
+    return choose([*storages, storage(MIB)], places, segments)
 
 
 def test_only_results_that_begin_a_block_of_their_own_stay() -> None:
@@ -87,29 +110,29 @@ def test_only_results_that_begin_a_block_of_their_own_stay() -> None:
     storages = [storage(1024)] * 4
     places = {n: BASE + 1024 * n for n in range(4)}
     whole = segment(BASE, *blocks)
-    (found,) = choose(storages, places, [whole])
+    (found,) = keep(storages, places, [whole])
     assert found.places == tuple((n, 1024 * n) for n in range(4))
     # In the middle of a block, longer than one, freed, twice in one place, or in no segment at all:
-    # such a one is copied, and the others are still three quarters.
-    cut = choose(storages, {**places, 3: BASE + 3 * 1024 + 512}, [whole])
-    assert cut == choose([*storages[:3], storage(2048)], places, [whole])
+    # such a one is copied, the others are not.
+    cut = keep(storages, {**places, 3: BASE + 3 * 1024 + 512}, [whole])
+    assert cut == keep([*storages[:3], storage(2048)], places, [whole])
     freed = segment(BASE, 1024, 1024, 1024, -1024)
-    assert cut == choose(storages, places, [freed])
-    assert cut == choose(storages, {**places, 3: 4096}, [whole])
-    assert cut == choose([*storages, storage(1024)], {**places, 4: places[3]}, [whole])
+    assert cut == keep(storages, places, [freed])
+    assert cut == keep(storages, {**places, 3: 4096}, [whole])
+    assert cut == keep([*storages, storage(1024)], {**places, 4: places[3]}, [whole])
     assert cut == [Kept(BASE, 4096, tuple((n, 1024 * n) for n in range(3)))]
     pending = segment(BASE, *blocks, state="active_pending_free")
-    assert choose(storages, places, [pending]) == []
+    assert keep(storages, places, [pending]) == []
 
 
 def test_the_results_in_a_segment_have_one_dtype() -> None:
     sizes = [512, 512, 512, 512]
     places = {n: BASE + 512 * n for n in range(4)}
     mixed = [storage(512, dtype) for dtype in (HALF, HALF, FLOAT, HALF)]
-    (kept,) = choose(mixed, places, [segment(BASE, *sizes)])
+    (kept,) = keep(mixed, places, [segment(BASE, *sizes)])
     assert [n for n, _ in kept.places] == [0, 1, 3]
     halves = [storage(512, dtype) for dtype in (HALF, HALF, FLOAT, FLOAT)]
-    assert choose(halves, places, [segment(BASE, *sizes)]) == []
+    assert keep(halves, places, [segment(BASE, *sizes)]) == []
 
 
 def test_captures_agree_wherever_their_segments_are() -> None:
