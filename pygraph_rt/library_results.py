@@ -22,8 +22,9 @@ from .parameters import Block
 from .slabs import Slab, knows_hooks
 
 # Segments that are kept are more than half full of results. All that is kept beside results is at
-# most this part of what a forward returns.
-_WASTED = 16
+# most this part of what a forward returns, or so many bytes.
+_WASTED = 32
+_LITTLE = 8 << 20
 # torch's segments for what is below 10 MiB. Who keeps one result of a segment keeps all of it, so
 # nothing larger is kept for more than one.
 _SHARED = 20 << 20
@@ -79,7 +80,7 @@ def choose(
     # In an order that does not depend on where the segments are.
     found.sort(key=lambda item: (item[0], item[2].places))
     sums = accumulate(wasted for _, wasted, _ in found)
-    room = sum(storage.nbytes for storage in storages) // _WASTED
+    room = max(_LITTLE, sum(storage.nbytes for storage in storages) // _WASTED)
     return [kept for (_, _, kept), end in zip(found, sums, strict=True) if end <= room]
 
 

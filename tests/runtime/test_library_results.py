@@ -60,8 +60,10 @@ BASE = 0x7F00_0000_0000
 @pytest.mark.parametrize(
     ("blocks", "others", "kept"),
     [
-        ([6 * MIB, 6 * MIB, 6 * MIB, -2 * MIB], 14 * MIB, True),  # a 16th of all that is returned
-        ([6 * MIB, 6 * MIB, 6 * MIB, -2 * MIB], 14 * MIB - 16, False),
+        ([6 * MIB, 6 * MIB, -8 * MIB], 0, True),  # 8 MiB are little
+        ([6 * MIB, 6 * MIB - 512, -8 * MIB - 512], 0, False),
+        ([6 * MIB, 5 * MIB, -9 * MIB], 277 * MIB, True),  # a 32nd of all that is returned
+        ([6 * MIB, 5 * MIB, -9 * MIB], 277 * MIB - 32, False),
         ([9 * MIB, -11 * MIB], 1 << 40, False),  # less than half
         ([10 * MIB + 512, -10 * MIB + 512], 1 << 40, True),
         ([24 * MIB, -8 * MIB], 1 << 40, True),  # large, but nobody keeps more than the one result
@@ -84,17 +86,20 @@ def test_a_segment_is_kept_that_holds_little_else(
     assert found == ([Kept(BASE, size, expected)] if kept else [])
 
 
-@given(st.permutations(range(3)), st.sampled_from([(1, 9232), (2, 24576), (3, 49152)]))
+@given(st.permutations(range(3)), st.sampled_from([(1, 16384), (2, 49152), (3, 98304)]))
 def test_the_fullest_segments_come_first(order: list[int], case: tuple[int, int]) -> None:
     """Of three segments of 4 KiB, 512, 1024 and 1536 bytes are no results; `case` says how many are
     kept where so much is returned.
     """
     many, total = case
+    patch = pytest.MonkeyPatch()
+    patch.setattr(library_results, "_LITTLE", 0)
     full = [storage(4096 - 512 * (n + 1)) for n in range(3)]
     places = {n: BASE + MIB * order[n] for n in range(3)}
     segments = [segment(places[n], full[n].nbytes, -512 * (n + 1)) for n in range(3)]
     segments.sort(key=lambda s: int(s["address"]))
-    found = choose([*full, storage(total - 9216)], places, segments)
+    with patch.context():
+        found = choose([*full, storage(total - 9216)], places, segments)
     assert [kept.places for kept in found] == [((n, 0),) for n in range(many)]
 
 
@@ -291,7 +296,7 @@ def test_saved_results_stay_in_their_segment(monkeypatch: pytest.MonkeyPatch) ->
 def test_other_results_are_copied(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     step = Step(monkeypatch, SAVED - {3} if why == "seen" else SAVED)
     if why == "wasteful":
-        step.gpu.segment_bytes = 5 * BYTES
+        step.gpu.segment_bytes = 6 * BYTES
     if why == "elsewhere":  # in every second pool there is something else before them
         record = step.gpu.record
         captures: list[Any] = []
