@@ -92,13 +92,12 @@ def test_the_fullest_segments_come_first(order: list[int], case: tuple[int, int]
     kept where so much is returned.
     """
     many, total = case
-    patch = pytest.MonkeyPatch()
-    patch.setattr(library_results, "_LITTLE", 0)
     full = [storage(4096 - 512 * (n + 1)) for n in range(3)]
     places = {n: BASE + MIB * order[n] for n in range(3)}
     segments = [segment(places[n], full[n].nbytes, -512 * (n + 1)) for n in range(3)]
     segments.sort(key=lambda s: int(s["address"]))
-    with patch.context():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library_results, "_LITTLE", 0)
         found = choose([*full, storage(total - 9216)], places, segments)
     assert [kept.places for kept in found] == [((n, 0),) for n in range(many)]
 
