@@ -291,9 +291,17 @@ def test_saved_results_stay_in_their_segment(monkeypatch: pytest.MonkeyPatch) ->
         assert all(torch.equal(a, b) for a, b in zip(results, copy, strict=True))
 
 
-@pytest.mark.parametrize("why", ["seen", "wasteful", "elsewhere"])
+def test_what_the_caller_gets_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Step(monkeypatch, SAVED - {3})
+    *_, (seen, first, second, third) = [step.call() for _ in range(6)]
+    assert step.launched() == ["add", "halve", "add", "add", "copy"]
+    assert address(first) == address(second)
+    assert third.untyped_storage().nbytes() == seen.untyped_storage().nbytes() == BYTES
+
+
+@pytest.mark.parametrize("why", ["wasteful", "elsewhere"])
 def test_other_results_are_copied(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
-    step = Step(monkeypatch, SAVED - {3} if why == "seen" else SAVED)
+    step = Step(monkeypatch)
     if why == "wasteful":
         step.gpu.segment_bytes = 6 * BYTES
     if why == "elsewhere":  # in every second pool there is something else before them
@@ -311,8 +319,7 @@ def test_other_results_are_copied(monkeypatch: pytest.MonkeyPatch, why: str) -> 
     results = [step.call() for _ in range(6)]
     step.forward.refresh()
     assert step.forward.region.served == 4, step.forward.region.reason
-    copied = {"seen": ["copy"] * 3, "wasteful": ["copy"] * 3, "elsewhere": ["copy"] * 3}
-    assert step.launched()[4:] == copied[why]
+    assert step.launched()[4:] == ["copy"] * 3
     assert len({address(t) for found in results[2:] for t in found}) == 4 * 4
     opened = [entry[0] for entry in step.gpu.log]
     assert opened.count("reserve") == opened.count("free") == (4 if why == "elsewhere" else 2)
