@@ -4,7 +4,8 @@ A step may save hundreds of small tensors for its backward and make hundreds of 
 take memory for each of them, and to release it, costs the host more than the launch of a graph.
 What is saved is let go of together, at the end of the backward, so one piece of memory serves much
 of it, and serves again in the next step. Gradients are the caller's, who may keep a few of them:
-small ones share small pieces, new ones in each step.
+small ones share small pieces, new ones in each step. What libraries return stays together where
+they put it (see library_results.py).
 """
 
 from __future__ import annotations
@@ -147,6 +148,7 @@ class Memory:
         self, slab: Slab, allocate: Allocate, reinterpret: Callable[..., Any], again: bool
     ) -> None:
         self.slab = slab
+        self._segment = slab.segment
         self._allocate = allocate
         self._reinterpret = reinterpret
         self._again = again and _COUNTS is not None
@@ -168,7 +170,7 @@ class Memory:
         # No variable holds it: of an error that is handled, this frame would be a part.
         self._base = self._allocate(*self.slab.memory)
         self._address = self._base.data_ptr()
-        if self.slab.segment and _saved_tensor_hooks() is not None:
+        if self._segment and _saved_tensor_hooks() is not None:
             dtype = self._base.dtype
             self._apart = [self._allocate((n,), (1,), dtype) for n in self._elements()]
         return self._address
