@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from typing import Any
 
@@ -362,9 +363,9 @@ def test_behind_hooks_each_result_owns_its_bytes(monkeypatch: pytest.MonkeyPatch
     assert step.forward.region.served == 4
 
 
-@pytest.mark.parametrize("hooks", [False, True])
-def test_a_call_that_runs_out_of_memory_leaves_none_behind(
-    monkeypatch: pytest.MonkeyPatch, hooks: bool
+@pytest.mark.parametrize("failing", ["segment", "copy", "launch"])
+def test_a_call_that_fails_leaves_no_memory_to_the_ordinary_path(
+    monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     step = Step(monkeypatch)
     for _ in range(4):
@@ -387,11 +388,43 @@ def test_a_call_that_runs_out_of_memory_leaves_none_behind(
 
     step.forward._function = ordinary
     # The output, the segment, and with hooks memory for each result.
-    step.fail_at = 4 if hooks else 2
-    if hooks:
-        with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
-            step.call()
-    else:
+    step.fail_at = {"segment": 2, "copy": 4, "launch": 0}[failing]
+    if failing == "launch":
+        step.gpu.fail = lambda call: 719 if call == "launch" else 0
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)
+    with hooks if failing == "copy" else contextlib.nullcontext():
         step.call()
     assert alive == [0]
-    assert step.forward.region.misses == {"too little memory for the arena": 1}
+    why = "declined" if failing == "launch" else "too little memory for the arena"
+    assert step.forward.region.misses == {why: 1}
+
+
+def test_what_stays_counts_as_its_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Sizes] = []
+
+    def watched(plan: Any, edges: Any, sizes: Sizes) -> staging.Uses:
+        seen.append(sizes)
+        return uses_of(plan, edges, sizes)
+
+    monkeypatch.setattr(staging, "uses_of", watched)
+    step = Step(monkeypatch)
+    for _ in range(3):
+        step.call()
+    (sizes,) = seen
+    (block,) = sizes.kept
+    assert sizes.arena == {block: 3 * BYTES}
+    assert list(sizes.outputs) == [BYTES, 0, 0, 0]
+
+
+def test_what_stays_shares_no_other_memory_and_is_there_without_a_word() -> None:
+    storages = (*[storage(512)] * 4, storage(MIB))
+    plan = OutputPlan(
+        storages, tuple(Fresh(n, s.size, (1,), 0, True) for n, s in enumerate(storages)), 5
+    )
+    segments = [capture.arena.Segment(BASE, 1024)]
+    kept = library_results.slabs([Kept(BASE, 1024, ((1, 0), (2, 512)))], segments, storages)
+    signature = Signature(0, forward=True, saved=frozenset(range(5)))
+    assert slabs.sharing(plan, signature).storages == {0, 1, 2, 3}
+    assert slabs.sharing(plan, signature, kept).storages == {0, 3}
+    assert capture.arena.chunk_sizes(segments, [], kept) == {Block("pool", 0): 1024}
+    assert capture.arena.chunk_sizes(segments, []) == {}
