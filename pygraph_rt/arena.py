@@ -12,7 +12,7 @@ is reused in stream order, so the next call, or anybody else on this stream, may
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -35,14 +35,15 @@ def snapshot() -> list[dict[str, Any]]:
     return found
 
 
+def of_pool(pool_id: tuple[int, int], segments: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of a `snapshot()` that belong to one pool."""
+    return [s for s in segments if tuple(s["segment_pool_id"]) == tuple(pool_id)]
+
+
 def pool_segments(pool_id: tuple[int, int], segments: Sequence[dict[str, Any]]) -> list[Segment]:
     """The segments of one pool among those of a `snapshot()`, by address."""
-    found = [
-        Segment(int(s["address"]), int(s["total_size"]))
-        for s in segments
-        if tuple(s["segment_pool_id"]) == tuple(pool_id)
-    ]
-    return sorted(found)
+    found = of_pool(pool_id, segments)
+    return sorted(Segment(int(s["address"]), int(s["total_size"])) for s in found)
 
 
 def pool_ranges(segments: Sequence[Segment]) -> list[Range]:
@@ -50,9 +51,11 @@ def pool_ranges(segments: Sequence[Segment]) -> list[Range]:
     return [Range(s.address, s.size, Block("pool", i)) for i, s in enumerate(segments)]
 
 
-def chunk_sizes(segments: Sequence[Segment], patches: Sequence[Patch]) -> dict[Block, int]:
-    """Bytes to take on each call for every segment that the graph uses."""
-    used = {p.block for p in patches if p.block.kind == "pool"}
+def chunk_sizes(
+    segments: Sequence[Segment], patches: Sequence[Patch], kept: Collection[Block] = ()
+) -> dict[Block, int]:
+    """Bytes to take on each call for every segment that the graph uses, or that is `kept`."""
+    used = {p.block for p in patches if p.block.kind == "pool"}.union(kept)
     return {block: segments[block.index].size for block in sorted(used)}
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import arena, drawing, outputs, parameters, philox, slabs, staging
+from . import arena, drawing, library_results, outputs, parameters, philox, slabs, staging
 from .driver import MEMCPY, MEMSET, Driver, MemcpyParams, MemsetParams
 from .errors import DriverError, Unprovable
 from .graph_nodes import read_graph
@@ -43,7 +43,7 @@ class Recording:
     addresses.
 
     random: the random numbers that its kernels use, None when nothing is drawn; they are
-    parameters then.
+    parameters then. kept: segments that outputs stay in.
     """
 
     graph: torch.cuda.CUDAGraph
@@ -53,6 +53,7 @@ class Recording:
     raw: list[RawNode]
     placeholders: Placeholders
     random: drawing.Random | None
+    kept: list[library_results.Kept]
 
     def poisonable(self, device: int) -> list[torch.Tensor]:
         """All memory behind addresses that this capture used, as byte tensors."""
@@ -97,7 +98,8 @@ class Observed(NamedTuple):
 
 class _Job(NamedTuple):
     """What is captured, twice. `inputs` are the GPU tensors among `args`, `scratch` the bytes of
-    large allocations of the generated code that are no outputs, by ordinal.
+    large allocations of the generated code that are no outputs, by ordinal; `staying` are storages
+    of outputs that need not be copied.
     """
 
     driver: Driver
@@ -107,6 +109,7 @@ class _Job(NamedTuple):
     signature: Signature
     observed: Observed
     scratch: Mapping[int, int]
+    staying: frozenset[int]
 
     @property
     def random(self) -> bool:
@@ -188,18 +191,15 @@ def _scratch(observed: Observed) -> dict[int, int]:
     return {n: s for n, s in enumerate(sizes) if s >= _OWN_PLACE and n not in returned}
 
 
-def _own(args: Sequence[Any], released: Collection[int]) -> list[int]:
-    """The arguments among `released` that share memory with no other argument."""
-    owners: dict[int, int] = {}
-    for value in args:
+def _own(args: Sequence[Any], released: Collection[int]) -> list[list[int]]:
+    """The arguments among `released` that share memory with no other argument, those that share
+    memory with each other together.
+    """
+    owners: dict[int, list[int]] = {}
+    for i, value in enumerate(args):
         if isinstance(value, torch.Tensor):
-            storage = outputs.storage_id(value)
-            owners[storage] = owners.get(storage, 0) + 1
-    return [
-        i
-        for i in sorted(released)
-        if isinstance(args[i], torch.Tensor) and owners[outputs.storage_id(args[i])] == 1
-    ]
+            owners.setdefault(outputs.storage_id(value), []).append(i)
+    return [group for group in owners.values() if all(i in released for i in group)]
 
 
 def _requests(job: _Job) -> list[Request]:
@@ -317,8 +317,9 @@ def _record(job: _Job, reverse: bool) -> Recording:
         )
         code = outputs.with_allocator(job.function, allocator)
         target = drawing.probe_target(places) if job.random else None
+        kept: list[library_results.Kept] = []
         graph = _capture_graph(
-            lambda: _run_into(code, fake, plan, placed, target),
+            lambda: kept.extend(_run_into(job, code, fake, placed, pool, target)),
             _capture_stream(driver, device),
             pool,
             device,
@@ -329,12 +330,18 @@ def _record(job: _Job, reverse: bool) -> Recording:
         found = None
         if target is not None:
             raw, capture, found = drawing.read(driver, raw, capture, target.data_ptr(), numbers)
-        return Recording(graph, pool, segments, capture, raw, places, found)
+        return Recording(graph, pool, segments, capture, raw, places, found, kept)
     except BaseException:
         if graph is not None:
             graph.reset()
         places.close()
         raise
+
+
+def _record_twice(job: _Job, recordings: list[Recording]) -> None:
+    """Add two captures to `recordings`, one by one, so that whoever has the list can close them."""
+    recordings.append(_record(job, reverse=False))
+    recordings.append(_record(job, reverse=True))
 
 
 def _placed(plan: outputs.OutputPlan, places: Placeholders) -> dict[int, torch.Tensor]:
@@ -346,46 +353,27 @@ def _placed(plan: outputs.OutputPlan, places: Placeholders) -> dict[int, torch.T
 
 
 def _run_into(
+    job: _Job,
     code: Callable[[list[Any]], Any],
     fake: list[Any],
-    plan: outputs.OutputPlan,
     placed: dict[int, torch.Tensor],
+    pool: Any,
     target: torch.Tensor | None,
-) -> None:
+) -> list[library_results.Kept]:
     """Run the generated code, copy what library calls returned into the outputs' places, and draw
-    a few random numbers into `target`.
+    a few random numbers into `target`. Returns the segments of results that stay where they are.
     """
     results = code(fake)  # emptied by the code, which then is the only one to hold its inputs
-    copied: set[int] = set()
-    for spec, value in zip(plan.outputs, results, strict=True):
-        if not isinstance(spec, outputs.Fresh):
-            continue
-        storage = plan.storages[spec.storage]
-        if (tuple(value.shape), tuple(value.stride()), value.storage_offset()) != (
-            spec.size,
-            spec.stride,
-            spec.offset,
-        ):
-            raise Unprovable(
-                "its outputs have another layout than on the call before; code that depends on "
-                "data cannot be replayed, keep it out of the compiled region"
-            )
-        if storage.allocation is not None or spec.storage in copied or not storage.nbytes:
-            continue
-        copied.add(spec.storage)
-        source = value.untyped_storage()
-        if source.nbytes() != storage.nbytes:
-            raise Unprovable(
-                "a library call returned memory of another size than on the call before; keep it "
-                "out of the compiled region"
-            )
-        whole = torch.empty((0,), dtype=torch.uint8, device=value.device)
-        place = whole.clone().set_(
-            placed[spec.storage].untyped_storage(), 0, (storage.nbytes,), (1,)
-        )
-        place.copy_(whole.set_(source, 0, (storage.nbytes,), (1,)))
+    kept = library_results.settle(
+        job.observed.plan,
+        results,
+        placed,
+        job.staying,
+        lambda: arena.of_pool(pool.id, arena.snapshot()),
+    )
     if target is not None:
         drawing.draw_into(target)
+    return kept
 
 
 def _statics(constants: Sequence[torch.Tensor]) -> AddressMap:
@@ -419,13 +407,17 @@ def capture(
     check_allocator()
     check_pool(signature.device)
     inputs = check_inputs(args, signature.device, signature.numbers)
-    job = _Job(driver, function, args, inputs, signature, observed, _scratch(observed))
+    staying = library_results.candidates(observed.plan, signature.saved)
+    job = _Job(driver, function, args, inputs, signature, observed, _scratch(observed), staying)
     recordings: list[Recording] = []
     try:
-        first = _record(job, reverse=False)
-        recordings.append(first)
-        second = _record(job, reverse=True)
-        recordings.append(second)
+        _record_twice(job, recordings)
+        if not library_results.agree(*(recording.kept for recording in recordings)):
+            while recordings:
+                recordings.pop().close()
+            job = job._replace(staying=frozenset())
+            _record_twice(job, recordings)
+        first, second = recordings
         if not first.raw:
             raise Unprovable("it launches no GPU work")
         neighbours = Neighbours(arena.snapshot(), driver.memory_kind)
@@ -467,8 +459,9 @@ def _build(
     final = outputs.direct(job.observed.plan)
     drawn = job.observed.drawn.increment
     tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
-    chunks = arena.chunk_sizes(recording.segments, patches.patches)
-    uses = staging.uses_of(patches, recording.capture.edges, _sizes(job, chunks))
+    kept = library_results.slabs(recording.kept, recording.segments, final.storages)
+    chunks = arena.chunk_sizes(recording.segments, patches.patches, kept)
+    uses = staging.uses_of(patches, recording.capture.edges, _sizes(job, chunks, kept))
     placed = arena.place(patches, staging.parts(uses), uses.scratch, chunks)
     executables: list[Executable] = []
     try:
@@ -496,7 +489,7 @@ def _build(
             job.function,
             philox.Draw(platform.generator(device), drawn) if drawn else None,
             sorted(job.signature.numbers),
-            slabs.sharing(final, job.signature),
+            slabs.sharing(final, job.signature, kept),
         )
     except BaseException:
         for executable in executables:
@@ -505,18 +498,26 @@ def _build(
         raise
 
 
-def _sizes(job: _Job, chunks: dict[Block, int]) -> staging.Sizes:
+def _sizes(job: _Job, chunks: dict[Block, int], kept: Mapping[Block, slabs.Slab]) -> staging.Sizes:
     """What a call has in memory. Arguments that somebody else holds, or that are returned, are not
     let go of early.
     """
     plan = job.observed.plan
     returned = {o.index for o in plan.outputs if isinstance(o, outputs.OfInput)}
-    own = [i for i in _own(job.args, job.signature.released) if i in job.inputs]
-    dropped = {i: job.inputs[i].untyped_storage().nbytes() for i in own if i not in returned}
-    others = [t.untyped_storage() for i, t in job.inputs.items() if i not in dropped]
-    held = sum({s.data_ptr(): s.nbytes() for s in others}.values())
-    scratch = {Block("scratch", n): nbytes for n, nbytes in job.scratch.items()}
-    return staging.Sizes(chunks, [s.nbytes for s in plan.storages], dropped, scratch, held)
+    own = _own(job.args, (job.signature.released & job.inputs.keys()) - returned)
+    dropped = {i: job.inputs[i].untyped_storage().nbytes() for i, *_ in own}
+    together = {i for group in own for i in group}
+    others = [t.untyped_storage() for i, t in job.inputs.items() if i not in together]
+    inside = {n for slab in kept.values() for n in slab.storages}
+    return staging.Sizes(
+        chunks,
+        [0 if n in inside else s.nbytes for n, s in enumerate(plan.storages)],
+        dropped,
+        {Block("scratch", n): nbytes for n, nbytes in job.scratch.items()},
+        sum({s.data_ptr(): s.nbytes() for s in others}.values()),
+        frozenset(kept),
+        {i: tuple(beside) for i, *beside in own},
+    )
 
 
 def _executable(

@@ -74,11 +74,12 @@ class _Step(NamedTuple):
 
 
 class _Taking(NamedTuple):
-    """What a part takes: storages of outputs with memory of their own, slabs of others, and all
-    blocks in the order in which their addresses are known.
+    """What a part takes: storages of outputs with memory of their own, segments of the arena,
+    memory that other outputs share, and all blocks in the order in which their addresses are known.
     """
 
     own: Sequence[int]
+    segments: Sequence[Block]
     slabs: Sequence[Slab]
     blocks: Sequence[Block]
 
@@ -86,10 +87,12 @@ class _Taking(NamedTuple):
 def _taking(part: Part, storages: Sequence[Storage], sharing: Sharing) -> _Taking:
     """See `_Taking`. Outputs come first: what stays leaves fewer gaps when it does."""
     found = slabs(storages, part.made, sharing)
-    inside = [k for slab in found for k in slab.storages]
-    own = [k for k in part.made if k not in set(inside)]
-    outputs = [Block("output", k) for k in own]
-    return _Taking(own, found, [*outputs, *part.taken, *(Block("output", k) for k in inside)])
+    found += [sharing.kept[block] for block in part.taken if block in sharing.kept]
+    inside = {n for slab in (*found, *sharing.kept.values()) for n in slab.storages}
+    own = [n for n in part.made if n not in inside]
+    segments = [block for block in part.taken if block not in sharing.kept]
+    shared = [block for slab in found for block in slab.blocks]
+    return _Taking(own, segments, found, [*(Block("output", n) for n in own), *segments, *shared])
 
 
 class Platform:
@@ -190,7 +193,7 @@ class Replay:
         self.nodes = plan.nodes
         self.words = len(plan.patches)
         self.parts = len(parts)
-        self.arena_bytes = most_taken(parts, chunks)
+        self.arena_bytes = most_taken(parts, {**chunks, **dict.fromkeys(sharing.kept, 0)})
         self.arguments = len(inputs) + len(scalars)
         self.launches = 0
         self.closed = False
@@ -235,11 +238,16 @@ class Replay:
             stage,
             [
                 *((s.size, s.stride, s.dtype) for s in made),
-                *(((chunks[block],), (1,), torch.uint8) for block in part.taken),
+                *(((chunks[block],), (1,), torch.uint8) for block in taking.segments),
             ],
             len(made),
             [
-                Memory(slab, self._allocate, self._platform.reinterpret, self._sharing.again)
+                Memory(
+                    slab,
+                    self._allocate,
+                    self._platform.reinterpret,
+                    self._sharing.again and not slab.segment,
+                )
                 for slab in taking.slabs
             ],
             slice(first, first + len(taking.blocks)),
@@ -356,6 +364,7 @@ class Replay:
         made: list[Any] = []
         drawn: tuple[int, int] | None = None
         begun = False
+        new: list[Any] = []
         try:
             for stage, memory, outputs, shared, places, dropped, returned in self._steps:
                 new = [*itertools.starmap(allocate, memory)]
@@ -373,10 +382,16 @@ class Replay:
                 begun = True
                 for index in dropped:
                     args[index] = None
-                del new
+                new = []
                 for slot in returned:
                     del arena[slot]
         except (DriverError, torch.OutOfMemoryError):
+            # The error holds this frame, and the ordinary path may run while it is handled.
+            new = []
+            made.clear()
+            arena.clear()
+            for shared_memory in self._slabs:
+                shared_memory.forget()
             if begun:
                 args.clear()
             elif drawn is not None and self._draw is not None:

@@ -4,19 +4,23 @@ A step may save hundreds of small tensors for its backward and make hundreds of 
 take memory for each of them, and to release it, costs the host more than the launch of a graph.
 What is saved is let go of together, at the end of the backward, so one piece of memory serves much
 of it, and serves again in the next step. Gradients are the caller's, who may keep a few of them:
-small ones share small pieces, new ones in each step.
+small ones share small pieces, new ones in each step. What libraries return stays together where
+they put it (see library_results.py).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
 
 from .outputs import Allocate, Fresh, OutputPlan, Sizes, Storage
+from .parameters import Block
+from .placeholders import extent
 from .signature import Signature
 
 # Of the bytes of all that a forward returns: saved activations may be let go of one by one, those
@@ -27,30 +31,44 @@ _PIECE = 32 << 10
 _ALIGNMENT = 256
 
 
-class Sharing(NamedTuple):
-    """Numbers of the `storages` that share memory, how many bytes one slab has at `most`, and
-    whether its memory serves `again`.
-    """
-
-    storages: frozenset[int] = frozenset()
-    most: int = 0
-    again: bool = False
-
-
 class Slab(NamedTuple):
     """`memory` to ask for (size, strides, dtype), the numbers of the `storages` in it, where each
-    of them begins (bytes), and the views that are their outputs (size, strides, elements).
+    of the `blocks` begins (bytes), the views that are their outputs (size, strides, elements), and
+    the blocks that the graph knows it by: its storages, or a segment of the arena.
     """
 
     memory: tuple[Sizes, Sizes, torch.dtype]
     storages: tuple[int, ...]
     offsets: tuple[int, ...]
     views: tuple[tuple[Sizes, Sizes, int], ...]
+    blocks: tuple[Block, ...]
+
+    @property
+    def segment(self) -> bool:
+        """Whether it is a segment of the arena, which results of library calls stay in."""
+        return self.blocks[0].kind == "pool"
 
 
-def sharing(plan: OutputPlan, signature: Signature) -> Sharing:
-    """Which outputs of a partition share memory."""
-    return gradients(plan) if signature.backward else saved(plan, signature.saved)
+class Sharing(NamedTuple):
+    """Numbers of the `storages` that share memory, how many bytes one slab has at `most`, whether
+    its memory serves `again`, and the segments of the arena that are `kept` for what is in them.
+    """
+
+    storages: frozenset[int] = frozenset()
+    most: int = 0
+    again: bool = False
+    kept: Mapping[Block, Slab] = MappingProxyType({})
+
+
+def sharing(
+    plan: OutputPlan, signature: Signature, kept: Mapping[Block, Slab] = MappingProxyType({})
+) -> Sharing:
+    """Which outputs of a partition share memory. What is in segments that are `kept` shares no
+    other.
+    """
+    found = gradients(plan) if signature.backward else saved(plan, signature.saved)
+    inside = {n for slab in kept.values() for n in slab.storages}
+    return found._replace(storages=found.storages - inside, kept=kept)
 
 
 def saved(plan: OutputPlan, positions: Collection[int]) -> Sharing:
@@ -107,7 +125,8 @@ def _slab(dtype: torch.dtype, storages: Sequence[Storage], numbers: Sequence[int
         for storage, start in zip(storages, starts, strict=True)
     )
     memory = ((end // dtype.itemsize,), (1,), dtype)
-    return Slab(memory, tuple(numbers), tuple(starts), views)
+    blocks = tuple(Block("output", n) for n in numbers)
+    return Slab(memory, tuple(numbers), tuple(starts), views, blocks)
 
 
 def _padded(nbytes: int) -> int:
@@ -121,17 +140,20 @@ class Memory:
     no tensor of it, and no view. Saved activations are seen by nothing but the backward, which runs
     on the stream of its forward; so what it still has queued comes before what is written next. A
     call whose saved tensors go through hooks gets memory that is not handed out again, because the
-    hooks may have done with it what they like.
+    hooks may have done with it what they like. In such a call, what is in a segment of the arena is
+    moved into memory of its own: a hook may keep one tensor of many, or save it with its memory.
     """
 
     def __init__(
         self, slab: Slab, allocate: Allocate, reinterpret: Callable[..., Any], again: bool
     ) -> None:
         self.slab = slab
+        self._segment = slab.segment
         self._allocate = allocate
         self._reinterpret = reinterpret
         self._again = again and _COUNTS is not None
         self._base: torch.Tensor | None = None
+        self._apart: list[torch.Tensor] = []
         self._stream = self._address = 0
         self._outputs: list[torch.Tensor] = []
         self._storage: torch.UntypedStorage | None = None
@@ -145,8 +167,12 @@ class Memory:
                 return self._address
             self.forget()
             self._stream = -1 if hooked else stream
-        self._base = base = self._allocate(*self.slab.memory)
-        self._address = base.data_ptr()
+        # No variable holds it: of an error that is handled, this frame would be a part.
+        self._base = self._allocate(*self.slab.memory)
+        self._address = self._base.data_ptr()
+        if self._segment and _saved_tensor_hooks() is not None:
+            dtype = self._base.dtype
+            self._apart = [self._allocate((n,), (1,), dtype) for n in self._elements()]
         return self._address
 
     def outputs(self) -> list[torch.Tensor]:
@@ -154,6 +180,8 @@ class Memory:
         if self._base is None:
             return self._outputs
         base, self._base = self._base, None
+        if self._apart:
+            return self._moved(base)
         made = [self._reinterpret(base, *view) for view in self.slab.views]
         if self._again and self._stream != -1:
             self._storage = base.untyped_storage()
@@ -164,7 +192,20 @@ class Memory:
 
     def forget(self) -> None:
         """Let go of the memory; whoever has outputs of it keeps them."""
-        self._outputs, self._base, self._storage = [], None, None
+        self._outputs, self._apart, self._base, self._storage = [], [], None, None
+
+    def _elements(self) -> list[int]:
+        """How many elements each output spans."""
+        return [extent(size, stride, 1) for size, stride, _ in self.slab.views]
+
+    def _moved(self, base: torch.Tensor) -> list[torch.Tensor]:
+        """The outputs, copied into memory of their own."""
+        apart, self._apart = self._apart, []
+        made = []
+        for own, (size, stride, start) in zip(apart, self.slab.views, strict=True):
+            own.copy_(self._reinterpret(base, own.shape, (1,), start))
+            made.append(self._reinterpret(own, size, stride, 0))
+        return made
 
     def _is_free(self) -> bool:
         return self._count() == self._owners
@@ -181,6 +222,11 @@ class Memory:
             [*map(references, outputs)],
             [*map(uses, outputs)],
         )
+
+
+def knows_hooks() -> bool:
+    """Whether this torch tells that saved tensors go through hooks."""
+    return _COUNTS is not None
 
 
 def _counts() -> tuple[Callable[[torch.Tensor], int], Callable[[int], int]] | None:

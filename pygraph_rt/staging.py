@@ -46,7 +46,8 @@ class Part(NamedTuple):
 class Sizes:
     """Bytes of what a call has in memory: the arena by segment, outputs by storage number,
     arguments that nobody else holds by position, scratch memory that is still to be laid out, and
-    all other arguments.
+    all other arguments. kept: segments that outputs stay in, which are not let go of. together: for
+    some `dropped` arguments, others in the same memory.
     """
 
     arena: Mapping[Block, int]
@@ -54,6 +55,8 @@ class Sizes:
     dropped: Mapping[int, int]
     scratch: Mapping[Block, int] = field(default_factory=dict)
     others: int = 0
+    kept: frozenset[Block] = frozenset()
+    together: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Use(NamedTuple):
@@ -76,6 +79,7 @@ class Uses(NamedTuple):
     dropped: dict[int, Use]
     scratch: dict[Block, Use]
     others: int
+    together: Mapping[int, tuple[int, ...]]
 
     def held(self) -> list[Use]:
         """What a part has as long as it runs."""
@@ -95,18 +99,29 @@ def uses_of(plan: PatchPlan, edges: frozenset[Edge], sizes: Sizes) -> Uses:
     return Uses(
         plan.nodes,
         in_order,
-        {block: Use(size, first[block], last[block]) for block, size in sizes.arena.items()},
+        {
+            block: Use(size, first.get(block, end), end if block in sizes.kept else last[block])
+            for block, size in sizes.arena.items()
+        },
         [
             Use(size, first.get(Block("output", k), end), end)
             for k, size in enumerate(sizes.outputs)
         ],
-        {i: Use(size, 0, last.get(Block("input", i), 0)) for i, size in sizes.dropped.items()},
+        {
+            i: Use(
+                size,
+                0,
+                max(last.get(Block("input", j), 0) for j in (i, *sizes.together.get(i, ()))),
+            )
+            for i, size in sizes.dropped.items()
+        },
         {
             block: Use(size, beside[first[block]].start, beside[last[block]].stop - 1)
             for block, size in sizes.scratch.items()
             if block in first
         },
         sizes.others,
+        sizes.together,
     )
 
 
@@ -157,11 +172,17 @@ def parts(uses: Uses) -> list[Part]:
                 here,
                 tuple(block for block, use in uses.arena.items() if use.first in here),
                 tuple(k for k, use in enumerate(uses.outputs) if use.first in here),
-                () if last else tuple(i for i, use in uses.dropped.items() if use.last in here),
+                () if last else _dropped(uses, here),
                 () if last else tuple(b for b, use in uses.arena.items() if use.last in here),
             )
         )
     return found
+
+
+def _dropped(uses: Uses, part: range) -> tuple[int, ...]:
+    """Arguments that are let go of after a part, those in the same memory together."""
+    found = [i for i, use in uses.dropped.items() if use.last in part]
+    return tuple(j for i in found for j in (i, *uses.together.get(i, ())))
 
 
 def _counted(nbytes: int) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 import torch
 
-from pygraph_rt import arena, capture, drawing, outputs, placeholders
+from pygraph_rt import arena, capture, drawing, library_results, outputs, placeholders
 from pygraph_rt.disposal import Disposal
 from pygraph_rt.driver import KernelNode, KernelParams
 from pygraph_rt.partition import Environment
@@ -55,7 +55,16 @@ def _draw(state: bytes, out: int) -> None:
     floats(out)[:] = np.random.default_rng((seed, offset)).random(COUNT, dtype=np.float32)
 
 
-KERNELS: dict[str, Callable[..., None]] = {"add": _add, "halve": _halve, "draw": _draw}
+def _copy(a: int, out: int) -> None:
+    floats(out)[:] = floats(a)
+
+
+KERNELS: dict[str, Callable[..., None]] = {
+    "add": _add,
+    "halve": _halve,
+    "draw": _draw,
+    "copy": _copy,
+}
 DRAWN = 4
 # PhiloxCudaState by its size: torch up to 2.12, and from 2.13 on.
 LAYOUTS = {24: "<QQI?3x", 32: "<QQQ?7x"}
@@ -124,6 +133,8 @@ class SoftwareGpu(FakeDriver):
         self.executables: dict[int, list[int]] = {}
         self.memory: list[Any] = []
         self.segments: list[dict[str, Any]] = []
+        # Of a capture's pool: bytes of a segment, and of what is handed out of it.
+        self.segment_bytes, self.block_bytes = 1 << 15, 512
         self.generator = Generator()
         self.stray_pointer: torch.Tensor | None = None
 
@@ -294,26 +305,34 @@ class Graph:
 
 
 class Pool:
-    """Stands in for torch.cuda.MemPool: one segment, handed out from its start."""
+    """Stands in for torch.cuda.MemPool: segments, each one handed out from its start."""
 
     def __init__(self, gpu: SoftwareGpu, number: int) -> None:
         self.id = (0, number)
-        self._room = torch.zeros(1 << 16, dtype=torch.uint8)
-        self._base = self._room.data_ptr() + (-self._room.data_ptr()) % 512
+        self._gpu = gpu
         self._used = 0
-        gpu.memory.append(self._room)
-        gpu.segments.append(
-            {
-                "address": self._base,
-                "total_size": 1 << 15,
-                "segment_pool_id": self.id,
-                "blocks": [{"size": 1 << 15, "state": "inactive"}],
-            }
-        )
+        self._open()
+
+    def _open(self) -> None:
+        size = self._gpu.segment_bytes
+        room = torch.zeros(size + 512, dtype=torch.uint8)
+        self._gpu.memory.append(room)
+        self._blocks = [{"size": size, "state": "inactive"}]
+        self._base = room.data_ptr() + (-room.data_ptr()) % 512
+        self._used = 0
+        segment = {"address": self._base, "total_size": size, "segment_pool_id": self.id}
+        self._gpu.segments.append({**segment, "blocks": self._blocks})
 
     def take(self, size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+        """Memory that counts as in use from now on."""
+        nbytes = self._gpu.block_bytes
+        if self._used + nbytes > self._gpu.segment_bytes:
+            self._open()
         address = self._base + self._used
-        self._used += 512
+        self._used += nbytes
+        free = self._gpu.segment_bytes - self._used
+        last = {"size": free, "state": "inactive"}
+        self._blocks[-1:] = [{"size": nbytes, "state": "active_allocated"}, last]
         return tensor_at(address, BYTES, size, stride, dtype, 0)
 
 
@@ -350,6 +369,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
         capture, "_capture_graph", lambda run, stream, pool, device: gpu.record(run, pool)
     )
     patch.setattr(drawing, "draw_into", gpu.draw_random)
+    patch.setattr(library_results, "_copy", partial(gpu.launch_kernel, "copy"))
     patch.setattr(capture, "_move_off_placeholders", lambda driver, nodes, device: None)
     learn = partial(outputs.learn_outputs, device_type="cpu")
     patch.setattr(outputs, "learn_outputs", learn)

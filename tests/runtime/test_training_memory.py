@@ -119,10 +119,11 @@ def test_large_intermediates_take_turns_in_little_memory(
     assert backward.region.arena_bytes == (2 * 512 if own == 1 else 1 << 15)
 
 
-def test_only_memory_of_one_argument_is_let_go_of_early() -> None:
+def test_only_memory_that_nobody_else_has_is_let_go_of_early() -> None:
     base = torch.zeros(8)
     args = [base[:4], base[4:], torch.zeros(4), 3]
-    assert capture._own(args, frozenset({0, 2, 3})) == [2]
+    assert capture._own(args, frozenset({0, 2, 3})) == [[2]]
+    assert capture._own(args, frozenset({0, 1, 3})) == [[0, 1]]
 
 
 uses = st.tuples(st.integers(1, 5000), st.integers(0, 9), st.integers(0, 9)).map(
