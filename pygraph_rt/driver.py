@@ -40,6 +40,10 @@ _INVALID_VALUE = 1
 _DEINITIALIZED = 4
 _HOST, _DEVICE = 1, 2
 _ATTRIBUTE_BYTES = 64
+# Where address space is asked for. Left to itself, a driver may reserve it at low addresses, where
+# a small number above whatever padding held is one, too: the upper half of these is no number that
+# a program has for a size or a count.
+_RESERVED = 0x2B5D << 32
 _ATTRIBUTES = (1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
 _ACCESS_POLICY_WINDOW = 1
 
@@ -405,14 +409,16 @@ class Driver:
         return value.value
 
     def reserve(self, size: int, alignment: int) -> int:
-        """Reserve `size` bytes of device address space; nothing is mapped yet."""
+        """Reserve `size` bytes of device address space, where the driver agrees far from small
+        numbers; nothing is mapped yet.
+        """
         address = ctypes.c_uint64()
         self._call(
             "cuMemAddressReserve",
             ctypes.byref(address),
             _size(size),
             _size(alignment),
-            ctypes.c_uint64(0),
+            ctypes.c_uint64(_RESERVED),
             ctypes.c_ulonglong(0),
         )
         return address.value

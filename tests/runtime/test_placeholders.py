@@ -4,11 +4,15 @@ order.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pygraph_rt.driver import Driver
 from pygraph_rt.errors import DriverError
+from pygraph_rt.neighbours import LOW
 from pygraph_rt.parameters import AddressMap, Block
 from pygraph_rt.placeholders import ALIGNMENT, Placeholders, Request, extent, layout
 from tests.runtime.fake_driver import FakeDriver
@@ -69,3 +73,21 @@ def test_extent_counts_to_the_last_element() -> None:
     assert extent((4, 3), (10, 2), 2) == 70
     assert extent((), (), 8) == 8
     assert extent((0, 3), (3, 1), 4) == 0
+
+
+def test_address_space_is_asked_for_where_no_small_numbers_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def call(driver: Driver, name: str, address: Any, *arguments: Any) -> None:
+        size, alignment, hint, flags = (a.value for a in arguments)
+        assert (name, size, alignment, flags) == ("cuMemAddressReserve", 3 * PAGE, PAGE, 0)
+        asked.append(hint)
+        address._obj.value = hint + PAGE  # it need not be the same
+
+    monkeypatch.setattr(Driver, "_call", call)
+    assert Driver.__new__(Driver).reserve(3 * PAGE, PAGE) == asked[0] + PAGE
+    assert LOW <= asked[0] < 1 << 47
+    assert asked[0] % (1 << 32) == 0
+    assert asked[0] >> 32 & (asked[0] >> 32) - 1  # no power of two
