@@ -412,13 +412,19 @@ class Driver:
         """Reserve `size` bytes of device address space, where the driver agrees far from small
         numbers; nothing is mapped yet.
         """
+        try:
+            return self._reserve(size, alignment, _RESERVED)
+        except DriverError:
+            return self._reserve(size, alignment, 0)
+
+    def _reserve(self, size: int, alignment: int, wanted: int) -> int:
         address = ctypes.c_uint64()
         self._call(
             "cuMemAddressReserve",
             ctypes.byref(address),
             _size(size),
             _size(alignment),
-            ctypes.c_uint64(_RESERVED),
+            ctypes.c_uint64(wanted),
             ctypes.c_ulonglong(0),
         )
         return address.value

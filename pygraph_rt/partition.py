@@ -48,13 +48,15 @@ class Environment:
 
 class _Trial(NamedTuple):
     """How the call went that a graph was tried out on: its `results`, and whether the graph was
-    `accepted`; or `why` the ordinary path has yet to run, and what to undo before that.
+    `accepted`; or `why` the ordinary path has yet to run, and what to undo before that. `short`:
+    there was too little memory for it.
     """
 
     results: Any = None
     accepted: bool = False
     why: str = ""
     kept: Kept | None = None
+    short: bool = False
 
 
 class Watcher(Protocol):
@@ -324,6 +326,10 @@ class Partition:
             else:
                 self._dispose(captured.replay)
             captured.recording.close()
+        if trial.short:
+            # What is left in torch's cache has the comparison's sizes. The program, which has just
+            # enough memory, may find no room for its own in it.
+            torch.cuda.empty_cache()
         if not trial.why:
             return trial.results
         # Nothing is held of the trial whose memory the ordinary path may need.
@@ -361,8 +367,8 @@ class Partition:
         except verification.TooLittleMemory as error:
             self._refuse(variant, str(error))
             if isinstance(error.__cause__, verification.Ran):
-                return _Trial(error.__cause__.outputs)
-            return _Trial(why=_NO_ROOM_TO_COMPARE, kept=error.kept)
+                return _Trial(error.__cause__.outputs, short=True)
+            return _Trial(why=_NO_ROOM_TO_COMPARE, kept=error.kept, short=True)
         except Exception as error:
             ran = error.__cause__
             if given and not args and not isinstance(ran, verification.Ran):

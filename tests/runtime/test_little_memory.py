@@ -35,6 +35,17 @@ def partition_0(args):
 """
 
 
+class Emptied:
+    """Counts how often torch's cache is emptied."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.times = 0
+        patch.setattr(torch.cuda, "empty_cache", self)
+
+    def __call__(self) -> None:
+        self.times += 1
+
+
 class Machine:
     """A partition that draws, writes to a state, and to something saved that nobody reads then.
 
@@ -107,7 +118,9 @@ def test_a_call_that_had_no_room_beside_its_comparison_is_made_again_alone(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, share: int
 ) -> None:
     monkeypatch.setattr(copies, "_HOST_SHARE", share)
+    emptied = Emptied(monkeypatch)
     machine.call()
+    assert emptied.times == 0
     machine.short = 1
     machine.call()
     assert (machine.short, machine.failed) == (0, [])
@@ -116,6 +129,7 @@ def test_a_call_that_had_no_room_beside_its_comparison_is_made_again_alone(
     assert machine.region.state == "ordinary"
     assert "too little memory for the comparison of its first call" in machine.region.reason
     assert machine.region.graphs == 0
+    assert emptied.times == 1
 
 
 def test_a_call_that_has_no_room_alone_is_the_callers_error(machine: Machine) -> None:
@@ -164,10 +178,12 @@ def test_without_memory_for_copies_there_is_no_graph(
 def test_without_memory_for_the_graphs_results_there_is_no_graph(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    emptied = Emptied(monkeypatch)
     machine.call()
     monkeypatch.setattr(machine.gpu, "launch", no_memory)
     for _ in range(3):
         machine.call()
+    assert emptied.times == 1
     assert "too little memory for the comparison" in machine.region.reason
     machine.environment.disposal.drain()
     assert machine.gpu.executables == {}

@@ -75,8 +75,9 @@ def test_extent_counts_to_the_last_element() -> None:
     assert extent((0, 3), (3, 1), 4) == 0
 
 
+@pytest.mark.parametrize("agrees", [True, False])
 def test_address_space_is_asked_for_where_no_small_numbers_are(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, agrees: bool
 ) -> None:
     asked: list[int] = []
 
@@ -84,10 +85,13 @@ def test_address_space_is_asked_for_where_no_small_numbers_are(
         size, alignment, hint, flags = (a.value for a in arguments)
         assert (name, size, alignment, flags) == ("cuMemAddressReserve", 3 * PAGE, PAGE, 0)
         asked.append(hint)
+        if hint and not agrees:
+            raise DriverError("cuMemAddressReserve: CUDA_ERROR_INVALID_VALUE")
         address._obj.value = hint + PAGE  # it need not be the same
 
     monkeypatch.setattr(Driver, "_call", call)
-    assert Driver.__new__(Driver).reserve(3 * PAGE, PAGE) == asked[0] + PAGE
+    assert Driver.__new__(Driver).reserve(3 * PAGE, PAGE) == asked[-1] + PAGE
+    assert asked[1:] == ([] if agrees else [0])
     assert LOW <= asked[0] < 1 << 47
     assert asked[0] % (1 << 32) == 0
     assert asked[0] >> 32 & (asked[0] >> 32) - 1  # no power of two
