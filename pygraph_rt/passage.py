@@ -11,6 +11,7 @@ import contextlib
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -125,19 +126,37 @@ class Passed:
         self.__name__ = generated.__name__
         self.__code__ = generated.__code__
         self.__globals__ = generated.__globals__
-        self._kept = sorted({r.index for r in passage.returned if r.source == "argument"})
+        # The outputs are picked from a list: arguments, values, results, and then views of these.
+        arguments = sorted({r.index for r in passage.returned if r.source == "argument"})
+        self._kept = arguments
+        self._values = [r.value for r in passage.returned if r.source == "value"]
+        results = max((r.index + 1 for r in passage.returned if r.source == "result"), default=0)
+        first_result = len(arguments) + len(self._values)
+        values = count(len(arguments))
+        self._views: list[tuple[int, tuple[Sizes, Sizes, int]]] = []
+        places = []
+        for returned in passage.returned:
+            if returned.source == "value":
+                place = next(values)
+            elif returned.source == "argument":
+                place = arguments.index(returned.index)
+            else:
+                place = first_result + returned.index
+            if returned.view is not None:
+                self._views.append((place, returned.view))
+                place = first_result + results + len(self._views) - 1
+            places.append(place)
+        self._results = results
+        self._pick = picker(places)
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         """Run it; `args` is emptied."""
-        kept = {index: args[index] for index in self._kept}
-        results = self.generated(args)
-        return tuple(self._output(returned, results, kept) for returned in self.passage.returned)
-
-    def _output(self, returned: Returned, results: Sequence[Any], kept: dict[int, Any]) -> Any:
-        if returned.source == "value":
-            return returned.value
-        base = results[returned.index] if returned.source == "result" else kept[returned.index]
-        return base if returned.view is None else self.reinterpret(base, *returned.view)
+        pool = [args[i] for i in self._kept]
+        pool += self._values
+        pool += self.generated(args)[: self._results]
+        for place, view in self._views:
+            pool.append(self.reinterpret(pool[place], *view))
+        return self._pick(pool)
 
     def over(self, generated: Any) -> Passed:
         """The same around another function."""
