@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 from .decisions import Decisions
@@ -101,7 +101,7 @@ class Selector:
         trail.append(entry)
         if len(between) + 1 == len(trail) or group.leader is not entry:
             return
-        once = [other for other in between if between.count(other) == 1]
+        once = [other for other, times in Counter(between).items() if times == 1]
         entry.together = {other: entry.together.get(other, 0) + 1 for other in once}
         for other, cycles in entry.together.items():
             theirs = other.group

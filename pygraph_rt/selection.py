@@ -150,7 +150,7 @@ def decide(blocks: Sequence[Block]) -> Choice | None:
     if abs(middle) - width > _MARGIN:
         return _won(blocks, first, middle)
     if over or abs(middle) + width < _TIE:
-        return _tie(blocks, first)
+        return _tie(blocks, first, middle)
     return None
 
 
@@ -218,8 +218,10 @@ def _won(blocks: Sequence[Block], first: str, middle: float) -> Choice:
     return Choice(winner, why, False, costs)
 
 
-def _tie(blocks: Sequence[Block], first: str) -> Choice:
-    """No difference in time: less host time, or else less memory, decides."""
+def _tie(blocks: Sequence[Block], first: str, middle: float = 0.0) -> Choice:
+    """No difference in time that is certain: less host time, or else less memory, decides; but not
+    for the candidate that took longer, `middle` being log(cost of the second / of the first).
+    """
     second = _second(blocks, first)
     costs = spreads(blocks)
     fewer = PLAIN if PLAIN in (first, second) else SOME
@@ -230,6 +232,15 @@ def _tie(blocks: Sequence[Block], first: str) -> Choice:
             f"the GPU is the limit, a call takes {costs[fewer].median:.3f} ms either way"
             if fewer in costs
             else "the GPU is the limit either way",
+            True,
+            costs,
+        )
+    longer = middle if more == second else -middle
+    if longer > _TIE:
+        percent = 100 * (math.exp(longer) - 1)
+        return Choice(
+            fewer,
+            f"calls differ too much to be certain, but seem to take {percent:.0f} % more with {more}",
             True,
             costs,
         )

@@ -113,6 +113,26 @@ def test_equal_candidates_are_a_tie_for_the_one_with_less_host_time(seed: int) -
     assert (choice.tie, choice.winner) == (True, PLAIN)
 
 
+@pytest.mark.parametrize("second", [GRAPH, SOME])
+@pytest.mark.parametrize(
+    ("shift", "chosen"), [(0.1, False), (0.025, False), (0.0, True), (-0.1, True)]
+)
+def test_what_cannot_be_told_for_certain_is_no_graph_that_seems_slower(
+    shift: float, chosen: bool, second: str
+) -> None:
+    """A region that is called twice a step, after 12 and after 30 ms; a graph saves it 2.3 ms."""
+    blocks = []
+    for apart in (0.6, -0.5, 0.3, 0.0, 0.0, -0.4):
+        ms = 20.0 * math.exp(apart + shift)
+        blocks += [block(PLAIN, 20.0, inside=3.0), block(second, ms, inside=0.7)]
+        blocks += [block(second, ms, inside=0.7), block(PLAIN, 20.0, inside=3.0)]
+    assert decide(blocks[:-1]) is None
+    choice = decide(blocks)
+    assert choice is not None
+    assert (choice.winner, choice.tie) == (second if chosen else PLAIN, True)
+    assert ("seem to take" in choice.why) is not chosen
+
+
 def test_where_the_gpu_is_the_limit_a_tie_is_no_graph() -> None:
     def on_gpu(name: str, inside: float) -> Any:
         return lambda i: block(name, 0.5, inside=inside, gpu_ms=48.0)
