@@ -240,7 +240,8 @@ def _tie(blocks: Sequence[Block], first: str, middle: float = 0.0) -> Choice:
         percent = 100 * (math.exp(longer) - 1)
         return Choice(
             fewer,
-            f"calls differ too much to be certain, but seem to take {percent:.0f} % more with {more}",
+            f"calls differ too much to be certain, but seem to take {percent:.0f} % more with "
+            f"{more}",
             True,
             costs,
         )
