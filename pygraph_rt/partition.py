@@ -23,7 +23,7 @@ from .replay import Platform, Replay, alignment_class
 from .report import Region
 from .selection import GRAPH, PLAIN
 from .signature import Signature
-from .variants import BYTES_PER_NODE, GraphMemory, Variant, Variants
+from .variants import BYTES_PER_NODE, GraphMemory, Patience, Variant, Variants
 
 Function = Callable[[list[Any]], Any]
 
@@ -91,6 +91,7 @@ class Partition:
         self._state = environment.platform.state_of(function)
         self._lock = threading.Lock()
         self._variants = Variants(options.variants)
+        self._patience = Patience()
         self._active: Replay | None = None
         self._by_integers: dict[tuple[Any, ...], Replay] = {}
         # Served last: the only one that keeps memory for its next call.
@@ -134,6 +135,9 @@ class Partition:
     # -- the slow path
 
     def _unserved(self, args: list[Any]) -> Any:
+        if self._patience.calls > 0:
+            self._patience.calls -= 1
+            return self._ordinary(args, "the calls before it were all of other kinds")
         platform = self._environment.platform
         if platform.capturing():
             return self._ordinary(args, "the caller was capturing a graph of its own")
@@ -188,10 +192,13 @@ class Partition:
             except (DriverError, torch.OutOfMemoryError) as error:
                 return self._after_failure(error, args, variant.replay)
             if results is not None:
+                self._patience.renew()
                 return results
             return self._ordinary(args, "another stream, or inputs that changed during the call")
         here = threading.get_ident()
         wait = self._wait(variant, here)
+        if wait is not None:
+            self._patience.lose()
         if wait == "":
             return self._observe(variant, args, here)
         if wait is not None:
@@ -402,6 +409,7 @@ class Partition:
         self._make_room(replay)
         self._environment.memory.add(self._device, replay)
         variant.replay = replay
+        self._patience.renew()
         self._activate(replay)
         region = self.region
         deciding = self._watcher is not None and self._watcher.deciding

@@ -19,6 +19,9 @@ from .replay import Replay
 _WATCHED = 8
 # Ordinary calls before a kind of call takes another one's graph away, for the first time.
 _WORTH_A_SWAP = 4
+# To look what kind a call is, and to watch it, costs as much as a small region. After so many looks
+# in a row that no graph came of, as many calls go without one, then twice as many, up to the most.
+_LOOKS, _MOST_CALLS = 32, 4096
 # Driver memory on the GPU for each node of an executable graph, in bytes. The driver does not tell
 # and hands it out in larger pieces: 2.0 to 3.7 kB were measured (`make bench-graph-memory`).
 BYTES_PER_NODE = 4 << 10
@@ -52,6 +55,27 @@ class GraphMemory:
         with self._lock:
             nodes = sum(r.nodes for r in self._graphs.get(device, ()) if not r.closed)
         return int(share * self._capacity(device)) - nodes * BYTES_PER_NODE
+
+
+class Patience:
+    """Whether it is worth a look what kind a call is: programs with ever new kinds of calls are not
+    to pay for that on each of them. `calls`: how many go without a look.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._next = self._left = _LOOKS
+
+    def lose(self) -> None:
+        """A look was for nothing."""
+        self._left -= 1
+        if not self._left:
+            self.calls, self._left = self._next, _LOOKS
+            self._next = min(2 * self._next, _MOST_CALLS)
+
+    def renew(self) -> None:
+        """A graph was made, or served."""
+        self._next = self._left = _LOOKS
 
 
 @dataclass

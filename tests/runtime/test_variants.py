@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pygraph_rt.signature import Signature
-from pygraph_rt.variants import BYTES_PER_NODE, GraphMemory, Variants
+from pygraph_rt.variants import BYTES_PER_NODE, GraphMemory, Patience, Variants
 from tests.runtime.test_training_memory import Backward
 
 
@@ -184,3 +184,61 @@ def test_shapes_that_take_turns_are_not_looked_up(monkeypatch: pytest.MonkeyPatc
         call(n)
     partition.refresh()
     assert machine.region.served == 5
+
+
+def test_looks_that_come_to_nothing_get_rarer() -> None:
+    patience, looks = Patience(), 0
+    for _ in range(100_000):
+        if patience.calls:
+            patience.calls -= 1
+        else:
+            looks += 1
+            patience.lose()
+    assert 32 * 10 < looks < 32 * 35
+    patience.renew()
+    patience.calls = 0
+    for _ in range(32):
+        assert patience.calls == 0
+        patience.lose()
+    assert patience.calls == 32
+
+
+def test_ever_new_kinds_of_calls_are_not_all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Served kinds stay served meanwhile, and one that comes to stay gets its graph."""
+    machine = Backward(monkeypatch, True, set())
+    partition = machine.partition
+    exec(SIZED.replace("n, a = args", "n, _, a = args"), names := partition._function.__globals__)
+    partition._function = names["partition_0"]
+    partition._signature = Signature(0, dynamic=True)
+    looks = 0
+    prepare = partition._prepare
+
+    def counted(args: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return prepare(args)
+
+    monkeypatch.setattr(partition, "_prepare", counted)
+
+    def call(size: int) -> None:
+        a = machine.fresh()
+        (result,) = partition([size % 3, size, a])
+        assert torch.equal(result, a * 0.5 ** (size % 3 + 1))
+
+    def served() -> int:
+        partition.refresh()
+        return machine.region.served
+
+    for _ in range(3):
+        call(1)
+    before, looks = served(), 0
+    for n in range(2, 602):
+        call(n)
+        call(1)
+    assert served() == before + 600
+    assert looks < 200
+    for _ in range(600):
+        call(0)
+    assert machine.region.graphs == 2
+    assert served() > before + 600
+    assert "the calls before it were all of other kinds" in machine.region.misses
