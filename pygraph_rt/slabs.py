@@ -203,7 +203,7 @@ class Memory:
         apart, self._apart = self._apart, []
         made = []
         for own, (size, stride, start) in zip(apart, self.slab.views, strict=True):
-            own.copy_(self._reinterpret(base, own.shape, (1,), start))
+            own.copy_(self._reinterpret(base, (own.numel(),), (1,), start))
             made.append(self._reinterpret(own, size, stride, 0))
         return made
 
