@@ -31,12 +31,28 @@ from .signature import Signature
 
 OLDEST, NEWEST = (2, 11), (2, 15)
 
-# Operators that return a seed and an offset, and where they take the dropout rate.
+
+class _Attention(NamedTuple):
+    """Where an attention takes its dropout rate, and which results are the seed and the offset it
+    drew with, for its backward. on_gpu: these are GPU tensors. offset_unused: it is one that the
+    operator returns and never fills.
+    """
+
+    rate: int
+    seed: int
+    offset: int
+    on_gpu: bool = False
+    offset_unused: bool = False
+
+
 _ATTENTIONS = {
-    "aten._scaled_dot_product_efficient_attention.default": 5,
-    "aten._efficient_attention_forward.default": 8,
+    "aten._scaled_dot_product_efficient_attention.default": _Attention(5, 2, 3),
+    "aten._efficient_attention_forward.default": _Attention(8, 2, 3),
+    "aten._scaled_dot_product_cudnn_attention.default": _Attention(5, 6, 7, True),
+    "aten._cudnn_attention_forward.default": _Attention(9, 6, 7, True),
+    "aten._scaled_dot_product_flash_attention.default": _Attention(3, 6, 7, True, True),
+    "aten._flash_attention_forward.default": _Attention(7, 2, 3, True, True),
 }
-_SEED, _OFFSET = 2, 3
 _ATTENTION_BACKWARDS = (
     "aten._scaled_dot_product_efficient_attention_backward.default",
     "aten._efficient_attention_backward.default",
@@ -281,19 +297,23 @@ def _saved(graph: Any) -> frozenset[int]:
 
 
 def _scalars(graph: Any) -> dict[int, Scalar]:
-    """Outputs that are the seed or offset of a memory-efficient attention, which are CPU scalars
-    outside of captures.
+    """Outputs that are the seed or offset of an attention: CPU scalars outside of captures, of a
+    memory-efficient one, and otherwise only those that the attention does not fill.
     """
     (results,) = next(n for n in graph.graph.nodes if n.op == "output").args
     found: dict[int, Scalar] = {}
     for i, node in enumerate(results):
         source = node.args[0] if getattr(node, "target", None) is operator.getitem else None
-        rate = _ATTENTIONS.get(str(getattr(source, "target", "")))
-        if source is None or rate is None or node.args[1] not in (_SEED, _OFFSET):
+        known = _ATTENTIONS.get(str(getattr(source, "target", "")))
+        if source is None or known is None or node.args[1] not in (known.seed, known.offset):
             continue
+        rate = known.rate
         given = source.args[rate] if len(source.args) > rate else source.kwargs.get("dropout_p", 0)
-        role: Scalar = "seed" if node.args[1] == _SEED else "offset"
-        found[i] = role if given else "nothing"
+        role: Scalar = "seed" if node.args[1] == known.seed else "offset"
+        if not given or (known.offset_unused and role == "offset"):
+            found[i] = "nothing"
+        elif not known.on_gpu:
+            found[i] = role
     return found
 
 

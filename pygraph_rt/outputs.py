@@ -24,8 +24,8 @@ from .placeholders import extent
 
 ALLOCATE = "empty_strided_cuda"
 
-# What a CPU scalar among the outputs holds: the seed or the offset that an attention drew with, for
-# its backward, or nothing when it drew nothing.
+# What a small output holds: the seed or the offset that an attention drew with, for its backward,
+# or nothing that was ever written.
 Scalar = Literal["seed", "offset", "nothing"]
 Sizes = tuple[int, ...]
 Allocate = Callable[[Sizes, Sizes, torch.dtype], torch.Tensor]
@@ -294,8 +294,12 @@ def learn_outputs(
             continue
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             raise Unprovable(f"it returns a {type(value).__name__} that is no dense tensor")
+        if scalars.get(i) == "nothing":
+            outputs.append(Undefined(torch.zeros_like(value)))
+            continue
         if i in scalars and value.device.type == "cpu":
-            outputs.append(_host_scalar(value, scalars[i], drawn))
+            seed = scalars[i] == "seed"
+            outputs.append(Drawn(seed, 0 if seed else int(value) - drawn.offset))
             continue
         if value.device.type != device_type:
             raise Unprovable(
@@ -331,12 +335,6 @@ def direct(plan: OutputPlan) -> OutputPlan:
             storages[output.storage] = replace(storage, size=output.size, stride=output.stride)
             outputs[i] = replace(output, whole=True)
     return OutputPlan(tuple(storages), tuple(outputs), plan.allocations)
-
-
-def _host_scalar(value: torch.Tensor, role: Scalar, drawn: Draws) -> Output:
-    if role == "nothing":
-        return Undefined(torch.zeros((), dtype=torch.int64))
-    return Drawn(role == "seed", 0 if role == "seed" else int(value) - drawn.offset)
 
 
 def without_undefined(

@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 import pygraph_rt
@@ -105,6 +106,36 @@ def compare(
 def test_fifty_steps(name: str) -> None:
     found = compare(CASES[name], steps=50, poison=True)
     assert {r["name"].split()[2] for r in found} == {"forward", "backward"}
+
+
+@pytest.mark.parametrize(
+    ("backend", "rate"),
+    [
+        ("CUDNN_ATTENTION", 0.0),
+        *((backend, r) for backend in ("FLASH_ATTENTION", "EFFICIENT_ATTENTION") for r in (0, 0.1)),
+    ],
+)
+def test_what_an_attention_leaves_unfilled_is_no_difference(backend: str, rate: float) -> None:
+    """Without dropout, seed and offset are memory that nobody wrote to. Deterministic algorithms,
+    which fill such memory, are off.
+    """
+    torch.use_deterministic_algorithms(False)
+    module = Transformer(causal=True, inside=rate).to(DEVICE)
+    model = compiled(module, "always")
+    (batch,) = tokens()
+    losses = []
+    with sdpa_kernel(getattr(SDPBackend, backend)), torch.autocast(DEVICE, torch.bfloat16):
+        for i in range(8):
+            if i % 2:
+                poison_free_memory()
+            torch.manual_seed(11)
+            loss = model(batch).float().square().mean()
+            loss.backward()
+            losses.append(loss.detach())
+            module.zero_grad()
+    assert all(torch.equal(loss, losses[0]) for loss in losses)
+    (forward,) = [r for r in regions() if "forward" in r["name"]]
+    assert (forward["state"], forward["served"]) == ("serving", 6), forward["reason"]
 
 
 def test_four_alternating_shapes() -> None:

@@ -222,6 +222,38 @@ def test_a_forwards_seed_and_offset_are_known_as_such(rate: float, roles: tuple[
         assert inductor._results(outputs, found) == {0: roles[1]}
 
 
+@pytest.mark.parametrize("rate", [None, 0.0, 0.1])
+@pytest.mark.parametrize(
+    ("name", "count", "seed"),
+    [
+        ("_scaled_dot_product_cudnn_attention", 9, 6),
+        ("_cudnn_attention_forward", 9, 6),
+        ("_scaled_dot_product_flash_attention", 9, 6),
+        ("_flash_attention_forward", 5, 2),
+    ],
+)
+def test_what_an_attention_on_the_gpu_leaves_unfilled_is_known(
+    name: str, count: int, seed: int, rate: float | None
+) -> None:
+    """The seed and offset of one without dropout, and what a flash attention returns but never
+    uses; the positions are those of this torch's schema.
+    """
+    operator_ = getattr(torch.ops.aten, name).default
+    arguments, returns = operator_._schema.arguments, operator_._schema.returns
+    assert len(returns) == count
+    assert returns[seed].name in ("philox_seed", "rng_state")
+    assert returns[seed + 1].name in ("philox_offset", "unused")
+    graph = torch.fx.Graph()
+    q = graph.placeholder("primals_1")
+    (place,) = [i for i, a in enumerate(arguments) if a.name == "dropout_p"]
+    given = (q,) * place + (() if rate is None else (rate,))
+    made = graph.call_function(operator_, given)
+    graph.output(tuple(graph.call_function(operator.getitem, (made, i)) for i in range(count)))
+    unused = {seed + 1} if "flash" in name else set()
+    expected = unused if rate else {seed, seed + 1}
+    assert inductor._scalars(SimpleNamespace(graph=graph)) == dict.fromkeys(expected, "nothing")
+
+
 def test_a_backwards_seed_and_offset_are_known_as_such() -> None:
     graph = torch.fx.Graph()
     inputs = [graph.placeholder(f"p{i}") for i in range(10)]

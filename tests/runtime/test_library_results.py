@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import weakref
 from typing import Any
 
@@ -428,3 +429,41 @@ def test_what_stays_shares_no_other_memory_and_is_there_without_a_word() -> None
     assert slabs.sharing(plan, signature, kept).storages == {0, 3}
     assert capture.arena.chunk_sizes(segments, [], kept) == {Block("pool", 0): 1024}
     assert capture.arena.chunk_sizes(segments, []) == {}
+
+
+UNFILLED = """
+def partition_0(args):
+    a, b = args
+    args.clear()
+    first = library("add", a, b)
+    never = unfilled()
+    return (first, never)
+"""
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_a_library_never_fills_is_no_difference(
+    monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """An attention without dropout returns a seed for its backward that nobody writes or reads."""
+    step = Step(monkeypatch)
+    scalars: dict[int, Any] = {1: "nothing"} if known else {}
+    signature = Signature(0, forward=True, saved=frozenset({0, 1}), scalars=scalars)
+    forward = step.partition(UNFILLED, signature)
+    garbage = itertools.count(1)
+
+    def unfilled() -> torch.Tensor:
+        made = step.gpu.allocate((COUNT,), (1,), FLOAT)
+        return made if step.gpu.recording is not None else made.fill_(next(garbage))
+
+    forward._function.__globals__["unfilled"] = unfilled
+    for _ in range(6):
+        a, b = step.fresh(), step.fresh()
+        first, never = forward([a, b])
+        assert torch.equal(first, a + b)
+        assert (never.shape, never.dtype) == ((COUNT,), FLOAT)
+    forward.refresh()
+    assert forward.region.served == (4 if known else 0)
+    assert ("differ" in forward.region.reason) is not known
+    if known:  # neither is it copied: the only copy is of what the segment would be wasted for
+        assert step.launched() == ["add", "copy"]
