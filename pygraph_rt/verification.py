@@ -40,11 +40,16 @@ def same_bits(a: Any, b: Any) -> bool:
         return bool(a == b)
     if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device or a.stride() != b.stride():
         return False
-    if a.is_complex():
-        a, b = torch.view_as_real(a), torch.view_as_real(b)
-    if a.dtype is not torch.bool:
-        a, b = a.view(_INTEGERS[a.element_size()]), b.view(_INTEGERS[b.element_size()])
-    return bool(torch.equal(a, b))
+    return bool(torch.equal(_bits(a), _bits(b)))
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Its bits as integers; two for each complex number."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    if tensor.dtype is torch.bool:
+        return tensor
+    return tensor.view(_INTEGERS[tensor.element_size()])
 
 
 def _spread(a: Sequence[Any], b: Sequence[Any]) -> float:
@@ -171,9 +176,20 @@ def _compare(
         if 0 < spread < _INFINITE and _spread(left, right) <= 4 * spread:
             return
     raise Unprovable(
-        "its results under a graph differ from the ordinary path's; the ordinary path stays in "
-        "use, please report this"
+        f"its results under a graph differ from the ordinary path's ({_difference(left, right)}); "
+        "the ordinary path stays in use, please report this"
     )
+
+
+def _difference(left: Sequence[Any], right: Sequence[Any]) -> str:
+    """Which of the results differ, and how much of the first of them."""
+    found = [i for i, (a, b) in enumerate(zip(left, right, strict=True)) if not same_bits(a, b)]
+    a, b = left[found[0]], right[found[0]]
+    said = f"{len(found)} of {len(left)}, first number {found[0]}"
+    if not isinstance(a, torch.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
+        return said
+    apart = _bits(a) != _bits(b)
+    return f"{said}: {int(apart.sum())} of {apart.numel()}, {str(a.dtype)[6:]}"
 
 
 def _repeat(ordinary: Run, kept: Kept, read: list[int]) -> list[Any]:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pygraph_rt import copies
+from pygraph_rt import copies, verification
 from pygraph_rt.copies import Kept, with_copies
 from pygraph_rt.errors import DriverError, Unprovable
 from pygraph_rt.verification import Ran, TooLittleMemory, first_call, same_bits
@@ -76,6 +76,37 @@ def test_a_failure_still_hands_out_the_ordinary_results(served: Any, error: type
     assert isinstance(caught.value.__cause__, Ran)
     assert torch.equal(caught.value.__cause__.outputs[0], a * 2 + 1)
     assert torch.equal(state, torch.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (torch.tensor([1.0, 2.0, float("nan"), -0.0]), "1 of 3, first number 1: 1 of 4, float32"),
+        (torch.tensor([1, 2, 3, 4], dtype=torch.uint64), "1 of 3, first number 1)"),
+        (torch.tensor([1.0, 2.0]), "1 of 3, first number 1)"),
+    ],
+)
+def test_the_reason_says_what_differs(wrong: torch.Tensor, said: str) -> None:
+    right = torch.tensor([1.0, 2.0, float("nan"), 0.0])
+
+    def giving(second: torch.Tensor) -> Any:
+        return lambda args: (torch.ones(2), second.clone(), None)
+
+    with pytest.raises(Unprovable) as caught:
+        first_call(giving(right), giving(wrong), [torch.ones(3)], frozenset(), [])
+    assert f"({said}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "count"),
+    [([1, 2], torch.uint64, 2), ([True, False], torch.bool, 2), ([1j, 2j], torch.complex64, 4)],
+)
+def test_differences_are_counted_in_any_dtype(
+    values: list[Any], dtype: torch.dtype, count: int
+) -> None:
+    left, right = torch.tensor(values, dtype=dtype), torch.tensor(values[::-1], dtype=dtype)
+    found = verification._difference([None, left], [None, right])
+    assert found == f"1 of 2, first number 1: 2 of {count}, {str(dtype)[6:]}"
 
 
 def test_a_write_to_poisoned_memory_is_seen() -> None:
