@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -207,14 +208,18 @@ def timing(name: str, modes: list[str], device: str, tiny: bool, lock: str) -> d
 
 
 def memory(name: str, mode: str, device: str, tiny: bool, cache: str) -> dict[str, Any]:
-    """Seconds until the program has warmed up, and peaks of memory in MiB until then and after."""
+    """Seconds until the program has warmed up, those of each of its steps until then, and peaks of
+    memory in MiB until then and after.
+    """
     gpu = torch.cuda.is_available()
     started = time.perf_counter()
     program, step = prepared(name, mode, device, tiny)
+    steps = [time.perf_counter()]
     for _ in range(program.warm_up):
         step(None)
-    synchronize()
-    warm_up = time.perf_counter() - started
+        synchronize()
+        steps.append(time.perf_counter())
+    warm_up = steps[-1] - started
     gc.collect()
     peak_warm_up = torch.cuda.max_memory_reserved() if gpu else 0
     if gpu:
@@ -229,6 +234,7 @@ def memory(name: str, mode: str, device: str, tiny: bool, cache: str) -> dict[st
         "mode": mode,
         "compile_cache": cache,
         "warm_up_s": round(warm_up, 2),
+        "warm_up_steps_s": [round(b - a, 3) for a, b in pairwise(steps)],
         "capture_s": round(sum(r["capture_ms"] for r in regions) / 1e3, 3),
         "arena_mib": [r["arena_bytes"] >> 20 for r in regions],
         "peak_reserved_mib_warm_up": peak_warm_up >> 20,
