@@ -27,6 +27,7 @@ from .variants import BYTES_PER_NODE, GraphMemory, Patience, Variant, Variants
 
 Function = Callable[[list[Any]], Any]
 
+_FIRST_CALLS = "the first calls of their kind"
 _NO_MEMORY = "the process's graphs have all the GPU memory that they may take"
 _NO_ROOM_TO_COMPARE = "too little memory for the comparison of its first call"
 
@@ -215,11 +216,13 @@ class Partition:
             self._environment.capturing.release()
 
     def _wait(self, variant: Variant, thread: int) -> str | None:
-        """Why this call is too early for a capture, "" when it is to be observed; None when it is
-        not too early.
+        """Why this call is too early for a capture, "" when it is to be observed, because the next
+        one may be captured; None when it is not too early.
         """
         # A shape that comes up once or twice is not worth a graph.
         wanted = max(self._options.observe, 2) if self._signature.dynamic else self._options.observe
+        if variant.calls < wanted - 1:
+            return _FIRST_CALLS
         if variant.calls < wanted or thread not in variant.threads:
             return ""
         if variant.refused:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -82,11 +82,13 @@ class Patience:
 class Variant:
     """What is known of calls that share a key: integers, shapes, alignments, global switches.
 
-    calls: ordinary ones, since the last graph. served: launches of its graph up to the last swap.
-    refused: why it gets no graph, although the region may have others.
+    calls: ordinary ones, since the last graph. looked: the number of the last look at it. served:
+    launches of its graph up to the last swap. refused: why it gets no graph, although the region
+    may have others.
     """
 
     calls: int = 0
+    looked: int = 0
     threads: set[int] = field(default_factory=set)
     addresses: dict[int, int] = field(default_factory=dict)
     plan: outputs.OutputPlan | None = None
@@ -104,7 +106,7 @@ class Variant:
 
 
 class Variants:
-    """Variants by key, the one that was looked up longest ago first.
+    """Variants by key.
 
     At most `graphs` of them hold one, and all of the process's together a share of the GPU's memory
     (see `GraphMemory`). When there is no room, a kind of call has to come up often
@@ -115,7 +117,8 @@ class Variants:
 
     def __init__(self, graphs: int) -> None:
         self._graphs = graphs
-        self._items: OrderedDict[Hashable, Variant] = OrderedDict()
+        self._items: dict[Hashable, Variant] = {}
+        self._looks = 0
         self._swaps = 0
 
     def __iter__(self) -> Iterator[Variant]:
@@ -129,13 +132,15 @@ class Variants:
         if found is None:
             self._forget()
             found = self._items[key] = Variant()
-        self._items.move_to_end(key)
+        self._looks += 1
+        found.looked = self._looks
         return found
 
     def _forget(self) -> None:
-        watched = [key for key, v in self._items.items() if v.replay is None]
+        watched = [(v.looked, key) for key, v in self._items.items() if v.replay is None]
         if len(watched) >= _WATCHED * self._graphs:
-            del self._items[watched[0]]
+            _, oldest = min(watched, key=itemgetter(0))
+            del self._items[oldest]
 
     def full(self) -> bool:
         """Whether there are as many graphs as there may be."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from pygraph_rt import outputs
 from pygraph_rt.signature import Signature
 from pygraph_rt.variants import BYTES_PER_NODE, GraphMemory, Patience, Variants
 from tests.runtime.test_training_memory import Backward
@@ -142,7 +143,16 @@ def test_what_other_regions_hold_counts(monkeypatch: pytest.MonkeyPatch, nodes: 
 def test_a_dynamic_shape_is_watched_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Backward(monkeypatch, True, set())
     machine.partition._signature = Signature(0, dynamic=True)
-    calls(machine, 0, 0)
+    traced = []
+    learn = outputs.learn_outputs
+    monkeypatch.setattr(
+        outputs, "learn_outputs", lambda *given, **more: traced.append(1) or learn(*given, **more)
+    )
+    calls(machine, 0)
+    assert not traced  # only the call before a capture has to be
+    assert machine.region.misses == {"the first calls of their kind": 1}
+    calls(machine, 0)
+    assert len(traced) == 1
     assert machine.region.graphs == 0
     calls(machine, 0)
     assert machine.region.graphs == 1
