@@ -115,7 +115,7 @@ def _slab(kept: Kept, block: Block, storages: Sequence[Storage]) -> Slab:
         (storages[n].size, storages[n].stride, at // dtype.itemsize) for n, at in kept.places
     )
     memory = ((kept.size // dtype.itemsize,), (1,), dtype)
-    return Slab(memory, tuple(n for n, _ in kept.places), (0,), views, (block,))
+    return Slab(memory, tuple(n for n, _ in kept.places), (0,), views, (block,), saved=True)
 
 
 def settle(

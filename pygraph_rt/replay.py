@@ -86,7 +86,7 @@ class _Taking(NamedTuple):
 
 def _taking(part: Part, storages: Sequence[Storage], sharing: Sharing) -> _Taking:
     """See `_Taking`. Outputs come first: what stays leaves fewer gaps when it does."""
-    found = slabs(storages, part.made, sharing)
+    found = slabs(storages, part.made, sharing.families)
     found += [sharing.kept[block] for block in part.taken if block in sharing.kept]
     inside = {n for slab in (*found, *sharing.kept.values()) for n in slab.storages}
     own = [n for n in part.made if n not in inside]
@@ -187,7 +187,6 @@ class Replay:
         self._keep = keep
         self._read_state = platform.state_of(keep)
         self._state = self._read_state()
-        self._sharing = sharing
         self.only_stream: int | None = None
         self._lock = threading.Lock()
         self.nodes = plan.nodes
@@ -241,15 +240,7 @@ class Replay:
                 *(((chunks[block],), (1,), torch.uint8) for block in taking.segments),
             ],
             len(made),
-            [
-                Memory(
-                    slab,
-                    self._allocate,
-                    self._platform.reinterpret,
-                    self._sharing.again and not slab.segment,
-                )
-                for slab in taking.slabs
-            ],
+            [Memory(slab, self._allocate, self._platform.reinterpret) for slab in taking.slabs],
             slice(first, first + len(taking.blocks)),
             part.dropped,
             [slots[block] for block in part.returned],
@@ -370,8 +361,7 @@ class Replay:
                 new = [*itertools.starmap(allocate, memory)]
                 now = [tensor.data_ptr() for tensor in new]
                 for slab in shared:
-                    first = slab.take(stream)
-                    now += [first + offset for offset in slab.slab.offsets]
+                    now += slab.take(stream)
                 addresses[places] = array("Q", now)
                 made += new[:outputs]
                 arena.update(enumerate(new[outputs:], places.start + outputs))

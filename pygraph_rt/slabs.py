@@ -24,17 +24,31 @@ from .placeholders import extent
 from .signature import Signature
 
 # Of the bytes of all that a forward returns: saved activations may be let go of one by one, those
-# that share memory cannot.
-_SHARE = 16
+# that share memory cannot. The smallest share one piece. Of others, those up to so many bytes share
+# pieces: with larger ones the GPU has more to do than the host has with their memory.
+_SHARE, _PIECES = 16, 64
+_OTHER, _OTHERS = 1 << 20, 8 << 20
 _GRADIENT = 4 << 10
 _PIECE = 32 << 10
 _ALIGNMENT = 256
 
 
+class Family(NamedTuple):
+    """Storages that share memory: their numbers, how many bytes one slab has at `most`, whether
+    they are `saved` activations, and whether their memory serves `again`.
+    """
+
+    storages: frozenset[int]
+    most: int
+    saved: bool = False
+    again: bool = False
+
+
 class Slab(NamedTuple):
     """`memory` to ask for (size, strides, dtype), the numbers of the `storages` in it, where each
     of the `blocks` begins (bytes), the views that are their outputs (size, strides, elements), and
-    the blocks that the graph knows it by: its storages, or a segment of the arena.
+    the blocks that the graph knows it by: its storages, or a segment of the arena. The rest is as
+    in `Family`.
     """
 
     memory: tuple[Sizes, Sizes, torch.dtype]
@@ -42,6 +56,8 @@ class Slab(NamedTuple):
     offsets: tuple[int, ...]
     views: tuple[tuple[Sizes, Sizes, int], ...]
     blocks: tuple[Block, ...]
+    saved: bool = False
+    again: bool = False
 
     @property
     def segment(self) -> bool:
@@ -50,13 +66,11 @@ class Slab(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """Numbers of the `storages` that share memory, how many bytes one slab has at `most`, whether
-    its memory serves `again`, and the segments of the arena that are `kept` for what is in them.
+    """The families of outputs that share memory, and the segments of the arena that are `kept` for
+    what is in them.
     """
 
-    storages: frozenset[int] = frozenset()
-    most: int = 0
-    again: bool = False
+    families: tuple[Family, ...] = ()
     kept: Mapping[Block, Slab] = MappingProxyType({})
 
 
@@ -66,26 +80,31 @@ def sharing(
     """Which outputs of a partition share memory. What is in segments that are `kept` shares no
     other.
     """
-    found = gradients(plan) if signature.backward else saved(plan, signature.saved)
+    found = [gradients(plan)] if signature.backward else saved(plan, signature.saved)
     inside = {n for slab in kept.values() for n in slab.storages}
-    return found._replace(storages=found.storages - inside, kept=kept)
+    return Sharing(tuple(f._replace(storages=f.storages - inside) for f in found), kept)
 
 
-def saved(plan: OutputPlan, positions: Collection[int]) -> Sharing:
-    """For a forward, whose outputs at these positions only its backward sees: from the smallest up,
-    as long as together they are a small part of all outputs.
+def saved(plan: OutputPlan, positions: Collection[int]) -> list[Family]:
+    """For a forward, whose outputs at these positions only its backward sees: those from the
+    smallest up, as long as together they are a small part of all outputs, and others.
     """
     found = sorted(_whole(plan, positions))
-    room = sum(storage.nbytes for storage in plan.storages) // _SHARE
+    total = sum(storage.nbytes for storage in plan.storages)
+    room = total // _SHARE
     sums = accumulate(_padded(nbytes) for nbytes, _ in found)
-    numbers = [n for (_, n), end in zip(found, sums, strict=True) if end <= room]
-    return Sharing(frozenset(numbers), room, again=True)
+    small = frozenset(n for (_, n), end in zip(found, sums, strict=True) if end <= room)
+    families = [Family(small, room, saved=True, again=True)]
+    if knows_hooks():
+        others = frozenset(n for nbytes, n in found if nbytes <= _OTHER) - small
+        families.append(Family(others, min(total // _PIECES, _OTHERS), saved=True))
+    return families
 
 
-def gradients(plan: OutputPlan) -> Sharing:
+def gradients(plan: OutputPlan) -> Family:
     """For a backward: whoever keeps one of its outputs keeps a small piece of memory at most."""
     everything = _whole(plan, range(len(plan.outputs)))
-    return Sharing(frozenset(n for nbytes, n in everything if nbytes <= _GRADIENT), _PIECE)
+    return Family(frozenset(n for nbytes, n in everything if nbytes <= _GRADIENT), _PIECE)
 
 
 def _whole(plan: OutputPlan, positions: Collection[int]) -> Iterator[tuple[int, int]]:
@@ -97,28 +116,34 @@ def _whole(plan: OutputPlan, positions: Collection[int]) -> Iterator[tuple[int, 
                 yield nbytes, output.storage
 
 
-def slabs(storages: Sequence[Storage], numbers: Sequence[int], sharing: Sharing) -> list[Slab]:
+def slabs(
+    storages: Sequence[Storage], numbers: Sequence[int], families: Sequence[Family]
+) -> list[Slab]:
     """Slabs for those of these storages that share memory: two or more of one dtype in each."""
+    return [slab for family in families for slab in _slabs(storages, numbers, family)]
+
+
+def _slabs(storages: Sequence[Storage], numbers: Sequence[int], family: Family) -> Iterator[Slab]:
     groups: dict[torch.dtype, list[list[int]]] = {}
     ends: dict[torch.dtype, int] = {}
     for number in numbers:
-        if number not in sharing.storages:
+        if number not in family.storages:
             continue
         dtype, nbytes = storages[number].dtype, _padded(storages[number].nbytes)
-        if dtype not in groups or ends[dtype] + nbytes > sharing.most:
+        if dtype not in groups or ends[dtype] + nbytes > family.most:
             groups.setdefault(dtype, []).append([])
             ends[dtype] = 0
         groups[dtype][-1].append(number)
         ends[dtype] += nbytes
-    return [
-        _slab(dtype, [storages[n] for n in group], group)
-        for dtype, found in groups.items()
-        for group in found
-        if len(group) > 1
-    ]
+    for dtype, found in groups.items():
+        for group in found:
+            if len(group) > 1:
+                yield _slab(dtype, [storages[n] for n in group], group, family)
 
 
-def _slab(dtype: torch.dtype, storages: Sequence[Storage], numbers: Sequence[int]) -> Slab:
+def _slab(
+    dtype: torch.dtype, storages: Sequence[Storage], numbers: Sequence[int], family: Family
+) -> Slab:
     *starts, end = accumulate((_padded(s.nbytes) for s in storages), initial=0)
     views = tuple(
         (storage.size, storage.stride, start // dtype.itemsize)
@@ -126,7 +151,7 @@ def _slab(dtype: torch.dtype, storages: Sequence[Storage], numbers: Sequence[int
     )
     memory = ((end // dtype.itemsize,), (1,), dtype)
     blocks = tuple(Block("output", n) for n in numbers)
-    return Slab(memory, tuple(numbers), tuple(starts), views, blocks)
+    return Slab(memory, tuple(numbers), tuple(starts), views, blocks, family.saved, family.again)
 
 
 def _padded(nbytes: int) -> int:
@@ -136,54 +161,61 @@ def _padded(nbytes: int) -> int:
 class Memory:
     """A slab's memory and its outputs, call by call.
 
-    With `again`, a call hands out what an earlier one did, when nobody else has any of it by then:
-    no tensor of it, and no view. Saved activations are seen by nothing but the backward, which runs
-    on the stream of its forward; so what it still has queued comes before what is written next. A
-    call whose saved tensors go through hooks gets memory that is not handed out again, because the
-    hooks may have done with it what they like. In such a call, what is in a segment of the arena is
-    moved into memory of its own: a hook may keep one tensor of many, or save it with its memory.
+    Of a slab that serves `again`, a call hands out what an earlier one did, when nobody else has
+    any of it by then: no tensor of it, and no view. Saved activations are seen by nothing but the
+    backward, which runs on the stream of its forward; so what it still has queued comes before
+    what is written next. A call whose saved tensors go through hooks gets memory for each of them,
+    and what is in a segment of the arena is moved there: a hook may keep one tensor of many, or
+    save it with its memory.
     """
 
-    def __init__(
-        self, slab: Slab, allocate: Allocate, reinterpret: Callable[..., Any], again: bool
-    ) -> None:
+    def __init__(self, slab: Slab, allocate: Allocate, reinterpret: Callable[..., Any]) -> None:
         self.slab = slab
         self._segment = slab.segment
         self._allocate = allocate
         self._reinterpret = reinterpret
-        self._again = again and _COUNTS is not None
+        self._again = slab.again and _COUNTS is not None
         self._base: torch.Tensor | None = None
         self._apart: list[torch.Tensor] = []
-        self._stream = self._address = 0
+        self._stream = 0
+        self._addresses: list[int] = []
         self._outputs: list[torch.Tensor] = []
         self._storage: torch.UntypedStorage | None = None
         self._owners: tuple[Any, ...] = ()
 
-    def take(self, stream: int) -> int:
-        """The address of the memory for this call."""
+    def take(self, stream: int) -> list[int]:
+        """Where the blocks are in this call."""
+        hooked = self.slab.saved and _COUNTS is not None and _saved_tensor_hooks() is not None
         if self._again:
-            hooked = _saved_tensor_hooks() is not None
             if self._outputs and stream == self._stream and not hooked and self._is_free():
-                return self._address
+                return self._addresses
             self.forget()
-            self._stream = -1 if hooked else stream
-        # No variable holds it: of an error that is handled, this frame would be a part.
+            self._stream = stream
+        # No variable holds memory: of an error that is handled, this frame would be a part.
+        if hooked and not self._segment:
+            dtype = self.slab.memory[2]
+            self._apart = [
+                self._allocate(size, stride, dtype) for size, stride, _ in self.slab.views
+            ]
+            return [own.data_ptr() for own in self._apart]
         self._base = self._allocate(*self.slab.memory)
-        self._address = self._base.data_ptr()
-        if self._segment and _saved_tensor_hooks() is not None:
+        first = self._base.data_ptr()
+        self._addresses = [first + offset for offset in self.slab.offsets]
+        if hooked:
             dtype = self._base.dtype
             self._apart = [self._allocate((n,), (1,), dtype) for n in self._elements()]
-        return self._address
+        return self._addresses
 
     def outputs(self) -> list[torch.Tensor]:
-        """The outputs in it; after `take`, once its address is in use."""
+        """The outputs in it; after `take`, once its addresses are in use."""
         if self._base is None:
-            return self._outputs
+            made, self._apart = self._apart or self._outputs, []
+            return made
         base, self._base = self._base, None
         if self._apart:
             return self._moved(base)
         made = [self._reinterpret(base, *view) for view in self.slab.views]
-        if self._again and self._stream != -1:
+        if self._again:
             self._storage = base.untyped_storage()
             del base
             self._outputs = made

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 import pygraph_rt
-from pygraph_rt import staging
+from pygraph_rt import slabs, staging
 from pygraph_rt.backend import _environment
-from tests.gpu.support import DEVICE, regions
+from tests.gpu.support import DEVICE, assert_same, ordinary_path, poison_free_memory, regions
 from tests.gpu.test_training import compare, compiled, plain_step, repeatable  # noqa: F401
 from tests.gpu.training_models import CASES, Transformer, tokens
 
@@ -134,13 +134,13 @@ def test_small_results_share_memory_that_serves_again() -> None:
         (p for p in pygraph_rt.pygraph.partitions() if p.replay), key=lambda p: not p.forward
     )
     saved = [memory for memory in forward.replay._slabs if memory._again]
-    places = [memory._address for memory in saved]
+    places = [memory._addresses for memory in saved]
     assert saved
     assert backward.replay._slabs
     first = model(*tokens())
-    assert [memory._address for memory in saved] == places
+    assert [memory._addresses for memory in saved] == places
     second = model(*tokens())  # the first one's backward has not run
-    assert all(m._address != place for m, place in zip(saved, places, strict=True))
+    assert all(m._addresses != place for m, place in zip(saved, places, strict=True))
     first.sum().backward()
     gradients = [p.grad for p in module.parameters()]
     small = [g.untyped_storage().data_ptr() for g in gradients if g.nbytes <= 4 << 10]
@@ -150,6 +150,34 @@ def test_small_results_share_memory_that_serves_again() -> None:
     second.sum().backward()
     for gradient, copy in zip(gradients, kept, strict=True):
         assert torch.equal(gradient, copy)
+
+
+def deep() -> nn.Module:
+    """Saves 40 tensors of 64 KiB, or more."""
+    return nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.GELU()) for _ in range(40)))
+
+
+def test_neighbours_share_memory_until_the_backward_has_done_with_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slabs, "_PIECES", 8)
+    case = Case(deep, lambda: (torch.randn(256, 64, device=DEVICE),))
+    compare(case, steps=8, poison=True)
+    module = deep().to(DEVICE)
+    model = compiled(module, "always")
+    batches = [case.batch() for _ in range(4)]
+    for _ in range(4):
+        model(*batches[0]).square().mean().backward()
+    (forward,) = (p for p in pygraph_rt.pygraph.partitions() if p.forward and p.replay)
+    shared = [m.slab for m in forward.replay._slabs if m.slab.saved and not m.slab.again]
+    assert sum(len(slab.storages) for slab in shared) > 20
+    losses = [model(*batch).square().mean() for batch in batches]  # all of them wait
+    poison_free_memory()
+    actual = [torch.autograd.grad(loss, [*module.parameters()]) for loss in reversed(losses)]
+    with ordinary_path():
+        losses = [model(*batch).square().mean() for batch in batches]
+        expected = [torch.autograd.grad(loss, [*module.parameters()]) for loss in reversed(losses)]
+    assert_same(actual, expected)
 
 
 def test_of_six_shapes_in_turn_one_keeps_memory() -> None:

@@ -159,8 +159,8 @@ def test_a_segments_outputs_lie_where_they_lay_in_the_capture(sizes: list[int]) 
     segments = [capture.arena.Segment(BASE - MIB, 512), capture.arena.Segment(BASE, sum(sizes))]
     ((block, slab),) = library_results.slabs([kept], segments, storages).items()
     assert block == Block("pool", 1)
-    made = slabs.Memory(slab, torch._C._dynamo.guards._empty_strided_cpu, view, again=False)
-    first = made.take(7)
+    made = slabs.Memory(slab, torch._C._dynamo.guards._empty_strided_cpu, view)
+    (first,) = made.take(7)
     found = made.outputs()
     assert [t.data_ptr() - first for t in found] == starts
     assert [t.nbytes for t in found] == [nbytes - 4 for nbytes in sizes]
@@ -425,8 +425,8 @@ def test_what_stays_shares_no_other_memory_and_is_there_without_a_word() -> None
     segments = [capture.arena.Segment(BASE, 1024)]
     kept = library_results.slabs([Kept(BASE, 1024, ((1, 0), (2, 512)))], segments, storages)
     signature = Signature(0, forward=True, saved=frozenset(range(5)))
-    assert slabs.sharing(plan, signature).storages == {0, 1, 2, 3}
-    assert slabs.sharing(plan, signature, kept).storages == {0, 3}
+    shared = [slabs.sharing(plan, signature, k).families[0].storages for k in ({}, kept)]
+    assert shared == [{0, 1, 2, 3}, {0, 3}]
     assert capture.arena.chunk_sizes(segments, [], kept) == {Block("pool", 0): 1024}
     assert capture.arena.chunk_sizes(segments, []) == {}
 

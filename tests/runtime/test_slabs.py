@@ -36,9 +36,30 @@ def plan_of(storages: list[Storage], whole: bool = True) -> OutputPlan:
 def test_the_smallest_share_up_to_a_sixteenth_of_all_that_is_returned() -> None:
     plan = plan_of([storage(64 * 4), storage(64), storage(0), storage(64 * 2), storage(64 * 57)])
     # 256 and 512 bytes of 16 KiB; with the next one, of 1 KiB, it would be more.
-    assert slabs.saved(plan, range(5)).storages == {1, 3}
-    assert slabs.saved(plan, [0, 1]).storages == {1}
-    assert slabs.saved(plan, []).storages == frozenset()
+    small, others = slabs.saved(plan, range(5))
+    assert (small.storages, others.storages) == ({1, 3}, {0, 4})
+    assert slabs.saved(plan, [0, 1])[0].storages == {1}
+    assert slabs.saved(plan, [])[0].storages == frozenset()
+    assert (small.saved, small.again) == (True, True)
+    assert (others.saved, others.again) == (True, False)
+
+
+def test_others_share_with_their_neighbours_up_to_a_64th_and_8_mib() -> None:
+    plan = plan_of([storage(64 * 16)] * 200 + [storage(64 * 16 * 10)])
+    found = slabs.slabs(plan.storages, range(201), slabs.saved(plan, range(201)))
+    assert [slab.storages for slab in found[1:4]] == [(13, 14, 15), (16, 17, 18), (19, 20, 21)]
+    assert all(slab.memory[0][0] * 4 <= 210 * 4096 // 64 for slab in found[1:])
+    assert 200 not in {n for slab in found for n in slab.storages}
+    plan = plan_of([storage(1 << 18)] * 1000 + [storage((1 << 18) + 1)] * 2)
+    small, *others = slabs.slabs(plan.storages, range(1002), slabs.saved(plan, range(1002)))
+    assert len(small.storages) == 62
+    assert {len(slab.storages) for slab in others} == {8, 2}
+    assert max(n for slab in others for n in slab.storages) == 999
+
+
+def test_without_torchs_word_on_hooks_others_do_not_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slabs, "_COUNTS", None)
+    assert len(slabs.saved(plan_of([storage(64)] * 3), range(3))) == 1
 
 
 def test_views_and_memory_that_is_returned_twice_do_not_share() -> None:
@@ -46,15 +67,15 @@ def test_views_and_memory_that_is_returned_twice_do_not_share() -> None:
     views, plan = plan_of(sizes, whole=False), plan_of(sizes)
     fixed = OutputPlan(plan.storages, (Fixed(3), *plan.outputs[1:]), 3)
     for found, expected in [(plan, {0, 1}), (views, set()), (fixed, {1})]:
-        assert slabs.saved(found, range(3)).storages == expected
+        assert slabs.saved(found, range(3))[0].storages == expected
         assert slabs.gradients(found).storages == expected
 
 
 def test_gradients_share_pieces_of_32_kib_at_most() -> None:
     plan = plan_of([storage(1024), storage(1025), storage(1), *[storage(768)] * 30])
-    sharing = slabs.gradients(plan)
-    assert sharing.storages == frozenset(range(33)) - {1}
-    pieces = slabs.slabs(plan.storages, range(33), sharing)
+    family = slabs.gradients(plan)
+    assert family.storages == frozenset(range(33)) - {1}
+    pieces = slabs.slabs(plan.storages, range(33), [family])
     assert [len(piece.storages) for piece in pieces] == [11, 10, 10]  # the last one stays alone
     for piece in pieces:
         assert piece.memory[0][0] * 4 <= 32 << 10
@@ -75,7 +96,7 @@ def test_what_shares_a_slab_lies_apart_aligned_and_inside(
         nbytes = extent(size, stride, dtype.itemsize)
         found.append(Storage(tuple(size), tuple(stride), dtype, nbytes, 0))
     chosen = [i for i, s in enumerate(found) if s.nbytes]
-    made = slabs.slabs(found, range(len(found)), slabs.Sharing(frozenset(chosen), most))
+    made = slabs.slabs(found, range(len(found)), [slabs.Family(frozenset(chosen), most)])
     numbers = [n for slab in made for n in slab.storages]
     assert len(set(numbers)) == len(numbers)
     assert set(numbers) <= set(chosen)
@@ -300,15 +321,16 @@ def test_memory_is_not_kept_when_there_is_none_for_the_arena(
 
 def memory(again: bool = True) -> slabs.Memory:
     plan = plan_of([storage(64), storage(64), storage(64 * 100)])
-    (slab,) = slabs.slabs(plan.storages, [0, 1], slabs.saved(plan, [0, 1]))
-    return slabs.Memory(slab, torch._C._dynamo.guards._empty_strided_cpu, view, again)
+    (slab,) = slabs.slabs(plan.storages, [0, 1], slabs.saved(plan, [0, 1])[:1])
+    slab = slab._replace(again=again)
+    return slabs.Memory(slab, torch._C._dynamo.guards._empty_strided_cpu, view)
 
 
 def served(made: slabs.Memory, stream: int = 7) -> list[torch.Tensor]:
     """The outputs of one call."""
-    first = made.take(stream)
+    addresses = made.take(stream)
     outputs = made.outputs()
-    assert [t.data_ptr() for t in outputs] == [first + offset for offset in made.slab.offsets]
+    assert [t.data_ptr() for t in outputs] == addresses
     return [*outputs]
 
 
@@ -374,11 +396,11 @@ def test_memory_of_another_stream_or_behind_hooks_does_not_serve_again() -> None
     first = served(made)[0].data_ptr()
     held = served(made, stream=8)
     assert held[0].data_ptr() != first
-    place = held[0].data_ptr()
-    del held
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
         hooked = served(made, stream=8)
-    assert hooked[0].data_ptr() != place
+    assert {t.untyped_storage().nbytes() for t in hooked} == {256}
+    assert not {t.data_ptr() for t in hooked} & {t.data_ptr() for t in held}
+    del held
     kept = hooked[0].data_ptr(), hooked  # alive, so that the next one cannot be given its place
     assert served(made, stream=8)[0].data_ptr() != kept[0]
     assert made._owners
@@ -397,7 +419,7 @@ def test_a_launch_that_failed_leaves_nothing_behind() -> None:
     made.take(7)
     place = made.take(7)  # the call before had no outputs
     tensors = made.outputs()
-    assert tensors[0].data_ptr() == place
+    assert [t.data_ptr() for t in tensors] == place
     made.forget()
     assert made._storage is None
     assert torch.equal(tensors[0].fill_(1.0), torch.ones(64))
@@ -425,8 +447,8 @@ def test_what_somebody_has_is_never_handed_out_again(
         for _, others in held:
             assert all(end <= a or b <= start for start, end in spans for a, b in others)
         share = OWNERS[owner](tensors)
-        if share is not None:
-            held.append((share, spans))
+        if share is not None:  # of memory behind hooks, which is not shared, all of it
+            held.append(([share, *(tensors if kind == "hooks" else [])], spans))
         del tensors, share
         if lets_go and held:
             held.pop(random.randrange(len(held)))
