@@ -15,7 +15,7 @@ from pygraph_rt import slabs, staging
 from pygraph_rt.backend import _environment
 from tests.gpu.support import DEVICE, assert_same, ordinary_path, poison_free_memory, regions
 from tests.gpu.test_training import compare, compiled, plain_step, repeatable  # noqa: F401
-from tests.gpu.training_models import CASES, Transformer, tokens
+from tests.gpu.training_models import CASES, Case, Transformer, tokens
 
 MIB = 1 << 20
 
