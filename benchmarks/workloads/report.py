@@ -217,12 +217,16 @@ def _breaks(broken: dict[str, Any]) -> list[str]:
 
 
 def _fixed(content: dict[str, Any], fixed: dict[str, Any]) -> list[str]:
-    """What the linter's fixes change, beside the last run of the sources as they are."""
+    """What the linter's fixes change, beside the last run of the sources as they are on such a
+    machine.
+    """
     rows = [row for row in summary.rows(fixed) if row.timed]
     wanted = [v for v in _VARIANTS if all(v in row.timed for row in rows)]
     body = []
     for row in rows:
-        before = summary.last_run(content, row.name, wanted)
+        after = fixed["workloads"][row.name]["timings"][-1]
+        environment = fixed["environments"][after["environment"]]
+        before = summary.last_run(content, row.name, wanted, environment)
         pairs = [(before[v], row.timed[v]) for v in wanted if v in before]
         cells = [
             f"{tabular.shown(old)} → {tabular.shown(new)} ({old.ms / new.ms:.2f}x)"
@@ -234,8 +238,9 @@ def _fixed(content: dict[str, Any], fixed: dict[str, Any]) -> list[str]:
     note = (
         "Milliseconds a call with the sources as they are, and after `pygraph-lint --fix` "
         f"({sources['fixes']} fixes; {packages}, and the workloads' own models), each in a run of "
-        "its own on the same machine, from `benchmarks/results/workloads_fixed.json`. Rows whose "
-        "graphs break and whose sources change.\n\n"
+        "its own on a machine of the same kind (with as many CPU cores), from "
+        "`benchmarks/results/workloads_fixed.json`. Rows whose graphs break and whose sources "
+        "change.\n\n"
     )
     header = ["workload", *wanted]
     return ["## What fixed sources add\n\n" + note + tabular.markdown(header, body)]

@@ -159,10 +159,19 @@ def _row(name: str, part: dict[str, Any]) -> Row:
     )
 
 
-def last_run(content: dict[str, Any], name: str, variants: list[str]) -> dict[str, Timed]:
-    """The last run of a workload that has all of these variants; empty if there is none."""
+def last_run(
+    content: dict[str, Any], name: str, variants: list[str], environment: dict[str, Any]
+) -> dict[str, Timed]:
+    """The last run of a workload that has all of these variants, on a machine like this; empty if
+    there is none.
+    """
     runs = [run for run in content["workloads"][name]["timings"] if not run.get("disturbed")]
-    found = (run for run in reversed(runs) if set(variants) <= set(run.get("timed", {})))
+    found = (
+        run
+        for run in reversed(runs)
+        if set(variants) <= set(run.get("timed", {}))
+        and content["environments"][run["environment"]] == environment
+    )
     return _times(next(found, {}))
 
 

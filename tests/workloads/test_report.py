@@ -215,6 +215,14 @@ def test_fixed_sources_stand_beside_the_last_run_of_the_sources_as_they_are() ->
     again = json.loads(json.dumps(content["workloads"]["good"]["timings"][0]))
     again["timed"]["default"] = _timed(6, 6, 6)
     content["workloads"]["good"]["timings"].append(again)
+    elsewhere = json.loads(json.dumps(again))
+    elsewhere["timed"]["default"] = _timed(9, 9, 9)
+    content["workloads"]["good"]["timings"].append(elsewhere)
+    content["environments"].append({**content["environments"][0], "cpu_count": 99})
+    for timings in [f["workloads"]["good"]["timings"] for f in (content, fixed)]:
+        for run in timings:
+            run["environment"] = 0
+    elsewhere["environment"] = len(content["environments"]) - 1
     fixed["workloads"] = {"good": fixed["workloads"]["good"]}
     fixed["workloads"]["good"]["timings"][0]["timed"]["default"] = _timed(3, 3, 3)
     fixed["sources"] = {"fixes": "safe", "versions": {"transformers": "5.0", "timm": None}}
