@@ -9,6 +9,7 @@ replace.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,10 +41,10 @@ _INVALID_VALUE = 1
 _DEINITIALIZED = 4
 _HOST, _DEVICE = 1, 2
 _ATTRIBUTE_BYTES = 64
-# Where address space is asked for. Left to itself, a driver may reserve it at low addresses, where
-# a small number above whatever padding held is one, too: the upper half of these is no number that
-# a program has for a size or a count.
-_RESERVED = 0x2B5D << 32
+# Where address space is asked for, in turn: two captures have theirs at the same time. Left to
+# itself, a driver may reserve it at low addresses, where a small number above whatever padding held
+# is one, too: the upper half of these is hardly a number that a program has for a size or a count.
+_RESERVED = itertools.cycle([(0x2B5D + (n << 8)) << 32 for n in range(4)])
 _ATTRIBUTES = (1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
 _ACCESS_POLICY_WINDOW = 1
 
@@ -413,7 +414,7 @@ class Driver:
         numbers; nothing is mapped yet.
         """
         try:
-            return self._reserve(size, alignment, _RESERVED)
+            return self._reserve(size, alignment, next(_RESERVED))
         except DriverError:
             return self._reserve(size, alignment, 0)
 
