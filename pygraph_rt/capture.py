@@ -53,7 +53,7 @@ class Recording:
     raw: list[RawNode]
     placeholders: Placeholders
     random: drawing.Random | None
-    kept: list[library_results.Kept]
+    kept: list[library_results.KeptSegment]
 
     def poisonable(self, device: int) -> list[torch.Tensor]:
         """All memory behind addresses that this capture used, as byte tensors."""
@@ -317,7 +317,7 @@ def _record(job: _Job, reverse: bool) -> Recording:
         )
         code = outputs.with_allocator(job.function, allocator)
         target = drawing.probe_target(places) if job.random else None
-        kept: list[library_results.Kept] = []
+        kept: list[library_results.KeptSegment] = []
         graph = _capture_graph(
             lambda: kept.extend(_run_into(job, code, fake, placed, pool, target)),
             _capture_stream(driver, device),
@@ -359,7 +359,7 @@ def _run_into(
     placed: dict[int, torch.Tensor],
     pool: Any,
     target: torch.Tensor | None,
-) -> list[library_results.Kept]:
+) -> list[library_results.KeptSegment]:
     """Run the generated code, copy what library calls returned into the outputs' places, and draw
     a few random numbers into `target`. Returns the segments of results that stay where they are.
     """

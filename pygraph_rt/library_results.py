@@ -30,7 +30,7 @@ _LITTLE = 8 << 20
 _SHARED = 20 << 20
 
 
-class Kept(NamedTuple):
+class KeptSegment(NamedTuple):
     """A segment of a capture's pool that is kept: address and size in bytes, and (number, offset
     in bytes) of the storages in it, by number.
     """
@@ -56,7 +56,7 @@ def candidates(plan: OutputPlan, saved: Collection[int]) -> frozenset[int]:
 
 def choose(
     storages: Sequence[Storage], places: Mapping[int, int], segments: Sequence[dict[str, Any]]
-) -> list[Kept]:
+) -> list[KeptSegment]:
     """Which `segments` of a pool (see arena.snapshot) are kept, for which of the storages at the
     addresses `places`.
 
@@ -66,7 +66,7 @@ def choose(
     """
     shared = Counter(places.values())
     alone = {n: address for n, address in places.items() if shared[address] == 1}
-    found: list[tuple[float, int, Kept]] = []
+    found: list[tuple[float, int, KeptSegment]] = []
     for segment in segments:
         base, size = int(segment["address"]), int(segment["total_size"])
         blocks = dict(_live_blocks(segment))
@@ -75,7 +75,7 @@ def choose(
             chosen = sorted(n for n in inside if storages[n].dtype is dtype)
             wasted = size - sum(storages[n].nbytes for n in chosen)
             if 2 * wasted < size and (len(chosen) == 1 or size <= _SHARED):
-                kept = Kept(base, size, tuple((n, alone[n] - base) for n in chosen))
+                kept = KeptSegment(base, size, tuple((n, alone[n] - base) for n in chosen))
                 found.append((wasted / size, wasted, kept))
     # In an order that does not depend on where the segments are.
     found.sort(key=lambda item: (item[0], item[2].places))
@@ -93,7 +93,7 @@ def _live_blocks(segment: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
         address += int(block["size"])
 
 
-def agree(first: Sequence[Kept], second: Sequence[Kept]) -> bool:
+def agree(first: Sequence[KeptSegment], second: Sequence[KeptSegment]) -> bool:
     """Whether two captures have the same storages at the same places of segments of one size,
     wherever the segments are.
     """
@@ -102,14 +102,14 @@ def agree(first: Sequence[Kept], second: Sequence[Kept]) -> bool:
 
 
 def slabs(
-    kept: Sequence[Kept], segments: Sequence[Segment], storages: Sequence[Storage]
+    kept: Sequence[KeptSegment], segments: Sequence[Segment], storages: Sequence[Storage]
 ) -> dict[Block, Slab]:
     """The kept ones among a capture's segments, as memory that outputs share, by their blocks."""
     blocks = {s.address: Block("pool", i) for i, s in enumerate(segments)}
     return {blocks[k.address]: _slab(k, blocks[k.address], storages) for k in kept}
 
 
-def _slab(kept: Kept, block: Block, storages: Sequence[Storage]) -> Slab:
+def _slab(kept: KeptSegment, block: Block, storages: Sequence[Storage]) -> Slab:
     dtype = storages[kept.places[0][0]].dtype
     views = tuple(
         (storages[n].size, storages[n].stride, at // dtype.itemsize) for n, at in kept.places
@@ -124,7 +124,7 @@ def settle(
     placed: Mapping[int, torch.Tensor],
     staying: Collection[int],
     segments: Callable[[], Sequence[dict[str, Any]]],
-) -> list[Kept]:
+) -> list[KeptSegment]:
     """At the end of a capture: keep what is worth it of the storages that may be `staying`, in the
     capture's `segments`, and copy what else libraries returned to where its outputs are `placed`.
     """

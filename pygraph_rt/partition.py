@@ -138,7 +138,7 @@ class Partition:
     def _unserved(self, args: list[Any]) -> Any:
         if self._patience.calls > 0:
             self._patience.calls -= 1
-            return self._ordinary(args, "the calls before it were all of other kinds")
+            return self._ordinary(args, "no graph came of a look at the calls before it")
         platform = self._environment.platform
         if platform.capturing():
             return self._ordinary(args, "the caller was capturing a graph of its own")

@@ -1,11 +1,11 @@
 """Small results of training steps share memory.
 
 A step may save hundreds of small tensors for its backward and make hundreds of small gradients. To
-take memory for each of them, and to release it, costs the host more than the launch of a graph.
-What is saved is let go of together, at the end of the backward, so one piece of memory serves much
-of it, and serves again in the next step. Gradients are the caller's, who may keep a few of them:
-small ones share small pieces, new ones in each step. What libraries return stays together where
-they put it (see library_results.py).
+take memory for each of them, and to release it, costs the host more than the launch of a graph. The
+smallest that are saved share one piece of memory, which serves again in the next step. Larger ones
+share with their neighbours, which the backward lets go of at about the same time. Gradients are the
+caller's, who may keep a few of them: small ones share small pieces, new ones in each step. What
+libraries return stays together where they put it (see library_results.py).
 """
 
 from __future__ import annotations

@@ -71,6 +71,19 @@ def assert_same(actual: Any, expected: Any, when: str = "") -> None:
         )
 
 
+def peaks_of(step: Callable[[], object]) -> tuple[int, int]:
+    """The most bytes that are allocated, and reserved, while a step runs that has warmed up."""
+    for _ in range(6):
+        step()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    for _ in range(4):
+        step()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+
+
 def poison_free_memory() -> None:
     """Fill every free block of the caching allocator with 0xFF."""
     torch.cuda.synchronize()

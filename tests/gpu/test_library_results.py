@@ -13,7 +13,14 @@ import torch
 from torch import nn
 
 from pygraph_rt import capture, library_results
-from tests.gpu.support import DEVICE, assert_same, ordinary_path, poison_free_memory, regions
+from tests.gpu.support import (
+    DEVICE,
+    assert_same,
+    ordinary_path,
+    peaks_of,
+    poison_free_memory,
+    regions,
+)
 from tests.gpu.test_training import compare, compiled, repeatable  # noqa: F401
 from tests.gpu.training_models import Case, Transformer
 
@@ -137,16 +144,8 @@ def peak(graphs: str) -> tuple[int, int]:
         for parameter in module.parameters():
             parameter.grad = None
 
-    for _ in range(6):
-        step()
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    for _ in range(4):
-        step()
-    torch.cuda.synchronize()
-    after = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
-    return after[0] - before[0], after[1] - before[1]
+    allocated, reserved = peaks_of(step)
+    return allocated - before[0], reserved - before[1]
 
 
 def test_a_step_needs_about_what_it_does_without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,14 @@ from torch import nn
 import pygraph_rt
 from pygraph_rt import slabs, staging
 from pygraph_rt.backend import _environment
-from tests.gpu.support import DEVICE, assert_same, ordinary_path, poison_free_memory, regions
+from tests.gpu.support import (
+    DEVICE,
+    assert_same,
+    ordinary_path,
+    peaks_of,
+    poison_free_memory,
+    regions,
+)
 from tests.gpu.test_training import compare, compiled, plain_step, repeatable  # noqa: F401
 from tests.gpu.training_models import CASES, Case, Transformer, tokens
 
@@ -48,15 +55,9 @@ def peak(graphs: str) -> tuple[int, int]:
         for parameter in module.parameters():
             parameter.grad = None
 
-    for _ in range(6):
-        step()
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    for _ in range(4):
-        step()
-    torch.cuda.synchronize()
+    allocated, _ = peaks_of(step)
     launches = [r["launches"] for r in regions("serving") if "backward" in r["name"]]
-    return torch.cuda.max_memory_allocated() - before, max(launches, default=0)
+    return allocated - before, max(launches, default=0)
 
 
 def test_a_backward_needs_about_what_it_does_without_graphs() -> None:

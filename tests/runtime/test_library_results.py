@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pygraph_rt import capture, library_results, slabs, staging
-from pygraph_rt.library_results import Kept, agree, candidates, choose
+from pygraph_rt.library_results import KeptSegment, agree, candidates, choose
 from pygraph_rt.options import Options
 from pygraph_rt.outputs import Fixed, Fresh, OutputPlan, Storage
 from pygraph_rt.parameters import Block, Patch, PatchPlan
@@ -85,7 +85,7 @@ def test_a_segment_is_kept_that_holds_little_else(
     found = choose([*storages, storage(others)], places, [segment(BASE, *blocks)])
     size = sum(map(abs, blocks))
     expected = tuple((n, at - BASE) for n, at in places.items())
-    assert found == ([Kept(BASE, size, expected)] if kept else [])
+    assert found == ([KeptSegment(BASE, size, expected)] if kept else [])
 
 
 @given(st.permutations(range(3)), st.sampled_from([(1, 16384), (2, 49152), (3, 98304)]))
@@ -106,7 +106,7 @@ def test_the_fullest_segments_come_first(order: list[int], case: tuple[int, int]
 
 def keep(
     storages: list[Storage], places: dict[int, int], segments: list[dict[str, Any]]
-) -> list[Kept]:
+) -> list[KeptSegment]:
     """What is kept where much else is returned."""
     return choose([*storages, storage(MIB)], places, segments)
 
@@ -126,7 +126,7 @@ def test_only_results_that_begin_a_block_of_their_own_stay() -> None:
     assert cut == keep(storages, places, [freed])
     assert cut == keep(storages, {**places, 3: 4096}, [whole])
     assert cut == keep([*storages, storage(1024)], {**places, 4: places[3]}, [whole])
-    assert cut == [Kept(BASE, 4096, tuple((n, 1024 * n) for n in range(3)))]
+    assert cut == [KeptSegment(BASE, 4096, tuple((n, 1024 * n) for n in range(3)))]
     pending = segment(BASE, *blocks, state="active_pending_free")
     assert keep(storages, places, [pending]) == []
 
@@ -142,7 +142,7 @@ def test_the_results_in_a_segment_have_one_dtype() -> None:
 
 
 def test_captures_agree_wherever_their_segments_are() -> None:
-    a, b = Kept(BASE, 4096, ((0, 0), (1, 1024))), Kept(BASE + MIB, 2048, ((2, 0),))
+    a, b = KeptSegment(BASE, 4096, ((0, 0), (1, 1024))), KeptSegment(BASE + MIB, 2048, ((2, 0),))
     moved = [b._replace(address=7 * MIB), a._replace(address=9 * MIB)]
     assert agree([a, b], moved)
     assert agree([], [])
@@ -155,7 +155,7 @@ def test_captures_agree_wherever_their_segments_are() -> None:
 def test_a_segments_outputs_lie_where_they_lay_in_the_capture(sizes: list[int]) -> None:
     storages = [storage(nbytes - 4) for nbytes in sizes]
     starts = [sum(sizes[:n]) for n in range(len(sizes))]
-    kept = Kept(BASE, sum(sizes), tuple(enumerate(starts)))
+    kept = KeptSegment(BASE, sum(sizes), tuple(enumerate(starts)))
     segments = [capture.arena.Segment(BASE - MIB, 512), capture.arena.Segment(BASE, sum(sizes))]
     ((block, slab),) = library_results.slabs([kept], segments, storages).items()
     assert block == Block("pool", 1)
@@ -423,7 +423,7 @@ def test_what_stays_shares_no_other_memory_and_is_there_without_a_word() -> None
         storages, tuple(Fresh(n, s.size, (1,), 0, True) for n, s in enumerate(storages)), 5
     )
     segments = [capture.arena.Segment(BASE, 1024)]
-    kept = library_results.slabs([Kept(BASE, 1024, ((1, 0), (2, 512)))], segments, storages)
+    kept = library_results.slabs([KeptSegment(BASE, 1024, ((1, 0), (2, 512)))], segments, storages)
     signature = Signature(0, forward=True, saved=frozenset(range(5)))
     shared = [slabs.sharing(plan, signature, k).families[0].storages for k in ({}, kept)]
     assert shared == [{0, 1, 2, 3}, {0, 3}]
