@@ -24,7 +24,7 @@ import torch
 from .outputs import Scalar
 from .passage import Passage, Passed, Whole, finds, read_passage, splice
 from .placement import Placement, host_only, place
-from .placement_ops import STAY, TO_GPU
+from .placement_ops import FROM_SIZES, STAY, TO_GPU
 from .reasons import Cut, splits
 from .report import Region
 from .signature import Signature
@@ -241,7 +241,7 @@ def _compiles_cpp() -> bool:
 def _register_lowerings() -> None:
     """Tell Inductor what the operators of placement compile to."""
     from torch._inductor import ir
-    from torch._inductor.lowering import lowerings, register_lowering
+    from torch._inductor.lowering import fallback_handler, lowerings, register_lowering
     from torch._inductor.virtualized import V
 
     aten = torch.ops.aten
@@ -264,8 +264,15 @@ def _register_lowerings() -> None:
         layout = ir.FixedLayout(device, staged.get_dtype(), staged.get_size(), [1])
         return ir.TensorBox.create(ir.DeviceCopy(layout, [staged], (True,)))
 
+    def from_sizes(sizes: Sequence[Any], program: str, device: torch.device) -> Any:
+        call: Any = fallback_handler(FROM_SIZES, add_to_fallback_set=False)  # type: ignore[no-untyped-call]
+        made = call(sizes, program, device)
+        V.graph.never_reuse_buffers.add(made.get_name())
+        return made
+
     register_lowering(STAY, type_promotion_kind=None)(stay)
     register_lowering(TO_GPU, type_promotion_kind=None)(to_gpu)
+    register_lowering(FROM_SIZES, type_promotion_kind=None)(from_sizes)
 
 
 def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:

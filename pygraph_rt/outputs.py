@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from . import placement_ops
 from .errors import Unprovable
 from .passage import Passed
 from .placeholders import extent
@@ -142,9 +143,10 @@ def allocator_of(function: Callable[..., Any]) -> Allocate:
 
 
 def constants_of(function: Callable[..., Any]) -> list[torch.Tensor]:
-    """GPU tensors that the generated module holds itself."""
+    """GPU tensors that the generated module holds itself, or that are kept for it."""
     values = getattr(function, "__globals__", {}).values()
-    return [v for v in values if isinstance(v, torch.Tensor) and v.is_cuda and v.numel()]
+    held = [v for v in values if isinstance(v, torch.Tensor) and v.is_cuda and v.numel()]
+    return [*held, *placement_ops.kept()]
 
 
 def storage_id(tensor: torch.Tensor) -> int:

@@ -6,8 +6,9 @@ Inductor is about to compile, makes every crossing explicit instead:
 
 - what does arithmetic stays on the CPU, where it rounds as in eager; only views and constants are
   made on the GPU instead of being copied there;
-- all values that cross and do not depend on the GPU cross together, from memory that nothing else
-  writes to, in one copy a dtype that the CPU does not wait for;
+- scalars that depend on nothing but sizes are computed once for these sizes (size_values.py);
+- all other values that cross and do not depend on the GPU cross together, from memory that nothing
+  else writes to, in one copy a dtype that the CPU does not wait for;
 - what eager leaves on the CPU stays there: `STAY` keeps Inductor from moving it.
 
 It needs neither a GPU nor Inductor.
@@ -27,7 +28,8 @@ from torch._guards import detect_fake_mode
 from torch._ops import OpOverload
 from torch._subclasses import fake_tensor
 
-from .placement_ops import STAY, TO_GPU
+from .placement_ops import FROM_SIZES, STAY, TO_GPU
+from .size_values import program, sizes_of
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -112,7 +114,7 @@ class Note:
 @dataclass(frozen=True)
 class Placement:
     """What the pass did. values, nbytes: copied to a GPU on each call, in `copies` copies.
-    constants: made on a GPU instead.
+    constants: made on a GPU instead, or computed once for the same sizes.
     """
 
     values: int = 0
@@ -147,8 +149,15 @@ def place(graph: fx.Graph) -> Placement:
         return Placement(notes=(unsafe,))
     crossings, notes = _find(graph)
     rewriter = _Rewriter(graph)
+    rewriter.compute_once([c for c in crossings if _only_sizes(c)])
     ahead = host_only(graph)
-    rewriter.copy_ahead([c for c in crossings if c.root in ahead and not _is_constant(c.root)])
+    rewriter.copy_ahead(
+        [
+            c
+            for c in crossings
+            if c.root in ahead and not _is_constant(c.root) and not rewriter.has(c)
+        ]
+    )
     for crossing in crossings:
         rewriter.connect(crossing)
     _erase_unused(graph, {c.value for c in crossings})
@@ -166,6 +175,12 @@ def _tensor(node: fx.Node) -> torch.Tensor | None:
         for name in node.target.split("."):
             value = getattr(value, name, None)
     return value if isinstance(value, torch.Tensor) else None
+
+
+def _known(node: fx.Node) -> Any:
+    """The tensor or the number that a node stands for, as metadata."""
+    found = _tensor(node)
+    return node.meta.get("val") if found is None else found
 
 
 def _devices(node: fx.Node) -> set[torch.device]:
@@ -308,6 +323,15 @@ def _indices(user: fx.Node) -> list[fx.Node]:
     return [n for n in given if isinstance(n, fx.Node)] if isinstance(given, (list, tuple)) else []
 
 
+def _only_sizes(crossing: _Crossing) -> bool:
+    """Whether a value is a scalar that depends on sizes alone, and who reads it only computes."""
+    if crossing.value is not crossing.root or crossing.alone or _is_constant(crossing.root):
+        return False
+    target = crossing.user.target
+    computes = target in TAKES_SCALARS or torch.Tag.pointwise in getattr(target, "tags", ())
+    return computes and sizes_of(crossing.root) is not None
+
+
 def _is_returned(node: fx.Node) -> bool:
     """Whether a tensor, or a view of it, leaves the graph."""
     return any(
@@ -344,6 +368,28 @@ class _Rewriter:
         self.graph = graph
         self.made: dict[fx.Node | tuple[fx.Node, torch.device], fx.Node] = {}
         self.values = self.nbytes = self.copies = self.constants = 0
+
+    def has(self, crossing: _Crossing) -> bool:
+        """Whether the GPU has its version of a value."""
+        return (crossing.root, crossing.device) in self.made
+
+    def compute_once(self, crossings: list[_Crossing]) -> None:
+        """Let the GPU read what is computed once for the same sizes."""
+        groups: dict[Any, dict[fx.Node, None]] = {}
+        for c in crossings:
+            found = _tensor(c.root)
+            assert found is not None
+            groups.setdefault((c.device, found.dtype), {})[c.root] = None
+        order = {node: i for i, node in enumerate(self.graph.nodes)}
+        inputs = [node for node in order if node.op == "placeholder"]
+        for (device, _), roots in groups.items():
+            name, sizes = program(list(roots))
+            first, like = max((*sizes, *inputs[-1:]), key=order.__getitem__), next(iter(roots))
+            flat = after = self._insert(first, FROM_SIZES, (sizes, name, device), like)
+            for i, root in enumerate(roots):
+                after = self._insert(after, aten.select.int, (flat, 0, i), root)
+                self.made[root, device] = after
+                self.constants += 1
 
     def copy_ahead(self, crossings: list[_Crossing]) -> None:
         """Copy everything that does not depend on the GPU at the top, together where possible."""
@@ -450,14 +496,14 @@ class _Rewriter:
             node: fx.Node = self.graph.call_function(target, args, kwargs or {})
         if "stack_trace" in like.meta:
             node.meta["stack_trace"] = like.meta["stack_trace"]
-        node.meta["val"] = _evaluate(node)
+        node.meta["val"] = _evaluate(node, _tensor(like))
         return node
 
 
-def _evaluate(node: fx.Node) -> Any:
-    """The metadata of a node, from that of its inputs."""
-    args, kwargs = fx.map_arg((node.args, node.kwargs), _tensor)
-    mode = detect_fake_mode((args, kwargs)) or fake_tensor.FakeTensorMode()
+def _evaluate(node: fx.Node, like: torch.Tensor | None) -> Any:
+    """The metadata of a node, from that of its inputs, in the same mode as `like`."""
+    args, kwargs = fx.map_arg((node.args, node.kwargs), _known)
+    mode = detect_fake_mode((args, kwargs, like)) or fake_tensor.FakeTensorMode()
     assert callable(node.target)
     with mode:
         return node.target(*args, **kwargs)

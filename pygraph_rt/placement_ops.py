@@ -1,4 +1,4 @@
-"""The two operators that placement puts into graphs.
+"""The operators that placement puts into graphs.
 
 They are operators of our own because Inductor moves CPU tensors to the GPU on its own account where
 it sees only operators that it knows; `inductor.py` says what they compile to. Inductor's cache
@@ -8,20 +8,49 @@ namespace.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
+
+# Results of FROM_SIZES that are kept, of 512 bytes each on the GPU.
+_MOST_KEPT = 4096
 
 _LIBRARY: Any = torch.library.Library("pygraph_1", "DEF")  # type: ignore[no-untyped-call]
 _LIBRARY.define("to_gpu(Tensor[] values, Device device) -> Tensor")
 _LIBRARY.define("stay(Tensor(a) value) -> Tensor(a)")
+_LIBRARY.define("from_sizes(SymInt[] sizes, str program, Device device) -> Tensor")
 
 TO_GPU = torch.ops.pygraph_1.to_gpu.default
 """Elements of CPU tensors of one dtype, one after the other, in fresh memory of a GPU."""
 
 STAY = torch.ops.pygraph_1.stay.default
 """A CPU tensor, which stays where it is."""
+
+FROM_SIZES = torch.ops.pygraph_1.from_sizes.default
+"""Scalars of one dtype on a GPU, which a program computes on the CPU from sizes alone. Nobody may
+write to them: those of the same sizes are the same memory on each call, for good, so that a graph
+may hold its address.
+"""
+
+
+class Program(NamedTuple):
+    """What computes CPU scalars (a tuple of so many, of one `dtype`) from integers."""
+
+    function: Callable[..., tuple[torch.Tensor, ...]]
+    scalars: int
+    dtype: torch.dtype
+
+
+PROGRAMS: dict[str, Program] = {}
+"""By name, which says all that they do: the same name is the same program in another process."""
+
+_kept: dict[tuple[str, tuple[int, ...], torch.device], torch.Tensor] = {}
+
+
+def kept() -> list[torch.Tensor]:
+    """Every tensor that FROM_SIZES may return again."""
+    return list(_kept.values())
 
 
 def _to_gpu(values: Sequence[torch.Tensor], device: torch.device) -> torch.Tensor:
@@ -38,7 +67,31 @@ def _stay(value: torch.Tensor) -> torch.Tensor:
     return value.view_as(value)
 
 
+def _from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> torch.Tensor:
+    key = (program, tuple(sizes), device)
+    found = _kept.get(key)
+    if found is not None:
+        return found
+    # Kept, so of no use if it were an inference tensor.
+    with torch.inference_mode(False), torch.no_grad():
+        made = torch.stack(PROGRAMS[program].function(*sizes))
+        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            # No memory of the CPU's is read, and the caller's graph owns what it writes to.
+            ones = [torch.full((1,), v, dtype=made.dtype, device=device) for v in made.tolist()]
+            return torch.cat(ones)
+        moved = made.to(device, copy=True)  # waits: any stream may read it from now on
+    # Another thread may have been faster, and a graph may hold the address of its tensor.
+    return _kept.setdefault(key, moved) if len(_kept) < _MOST_KEPT else moved
+
+
+def _fake_from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> torch.Tensor:
+    known = PROGRAMS[program]
+    return torch.empty((known.scalars,), dtype=known.dtype, device=device)
+
+
 _LIBRARY.impl("to_gpu", _to_gpu, "CPU")
+_LIBRARY.impl("from_sizes", _from_sizes, "CompositeExplicitAutograd")
 _LIBRARY.impl("stay", _stay, "CPU")
 torch.library.register_fake("pygraph_1::to_gpu", _fake_to_gpu, lib=_LIBRARY)
 torch.library.register_fake("pygraph_1::stay", _stay, lib=_LIBRARY)
+torch.library.register_fake("pygraph_1::from_sizes", _fake_from_sizes, lib=_LIBRARY)

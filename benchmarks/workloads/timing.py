@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
+import statistics
 import time
 import traceback
 from collections.abc import Callable
@@ -23,13 +25,18 @@ _ROOT = Path(__file__).parents[2]
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """How long to time: ``rounds`` of about ``round_seconds`` for each variant, ``least`` to
-    ``most`` calls each.
+    ``most`` calls each. Then up to ``most_rounds`` of the variants that are within ``near`` of the
+    fastest, for ``more_seconds`` at the most, while the error of a median is above ``error``.
     """
 
     rounds: int = 9
     round_seconds: float = 0.08
     least: int = 5
     most: int = 100
+    most_rounds: int = 99
+    near: float = 0.25
+    error: float = 0.01
+    more_seconds: float = 20.0
 
 
 @dataclasses.dataclass
@@ -112,7 +119,8 @@ def time_rounds(prepared: Prepared, plan: Plan, note: Note) -> dict[str, Any]:
     ``ms`` is from the first call to the end of all device work, ``host_ms`` until the last call
     returned. The order of variants turns by one from round to round; each order comes once before
     any counts, because variants share torch's cache of device memory, which has to grow until it
-    holds what each of them needs after each other. ``device_allocations`` and ``device_frees`` are
+    holds what each of them needs after each other. Where rounds differ, there are more of the
+    fastest (see `Plan`). ``device_allocations`` and ``device_frees`` are
     those of the rounds that count: there should be none. Inputs are new on every call until the
     pool of ``input_sets`` is used up.
     """
@@ -121,10 +129,10 @@ def time_rounds(prepared: Prepared, plan: Plan, note: Note) -> dict[str, Any]:
         name: {"calls_a_round": count, "ms": [], "host_ms": [], **_no_allocations(prepared)}
         for name, count in counts.items()
     }
-    orders = len(prepared.live)
-    for turn in range(-orders, plan.rounds):
-        shift = turn % max(1, orders)
-        for live in prepared.live[shift:] + prepared.live[:shift]:
+
+    def go_round(turn: int, among: list[running.Running]) -> None:
+        shift = turn % max(1, len(among))
+        for live in among[shift:] + among[:shift]:
             name = live.variant.name
             note(f"timing {name}")
             before = _allocations(live.device)
@@ -135,7 +143,35 @@ def time_rounds(prepared: Prepared, plan: Plan, note: Note) -> dict[str, Any]:
             result[name]["host_ms"].append(host)
             for key, value in _allocations(live.device).items():
                 result[name][key] += value - before[key]
+
+    for turn in range(-len(prepared.live), plan.rounds):
+        go_round(turn, prepared.live)
+    near = _near(prepared, result, plan)
+    end = time.perf_counter() + plan.more_seconds
+    for turn in range(plan.rounds, plan.most_rounds):
+        errors = [_error(result[live.variant.name]["ms"]) for live in near]
+        if max(errors, default=0.0) <= plan.error or time.perf_counter() > end:
+            break
+        go_round(turn, near)
     return result
+
+
+def _near(
+    prepared: Prepared, timed: dict[str, dict[str, Any]], plan: Plan
+) -> list[running.Running]:
+    """The variants that are about as fast as the fastest."""
+    medians = {name: statistics.median(found["ms"]) for name, found in timed.items()}
+    most = min(medians.values(), default=0.0) * (1 + plan.near)
+    return [live for live in prepared.live if medians[live.variant.name] <= most]
+
+
+def _error(values: list[float]) -> float:
+    """Standard error of the median of these, as a part of it."""
+    if len(values) < 4:
+        return 0.0
+    low, middle, high = statistics.quantiles(values, n=4)
+    deviation = (high - low) / 1.349  # of a normal distribution
+    return 1.2533 * deviation / math.sqrt(len(values)) / middle
 
 
 _COUNTED = {"device_allocations": "num_device_alloc", "device_frees": "num_device_free"}

@@ -8,6 +8,7 @@ and waits for a line on standard input, so that only one process uses the machin
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import sys
@@ -117,6 +118,8 @@ def main() -> None:
         run_probe(workload, chosen[0], device, options.tiny, report)
     else:
         plan = timing.Plan(options.rounds, options.round_seconds)
+        if options.tiny:
+            plan = dataclasses.replace(plan, most_rounds=plan.rounds)
         run_timing(workload, chosen, device, options.tiny, plan, report)
     # Interpreter shutdown with live CUDA graphs can crash after the result is complete.
     sys.stdout.flush()

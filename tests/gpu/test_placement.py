@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import pygraph_rt
 from benchmarks.runtime.placement_cases import CASES, WIDTH, Case, Tensors
+from pygraph_rt import placement_ops
 from tests.gpu.support import DEVICE, graphed, leaves, regions
 
 
@@ -41,6 +43,53 @@ def test_a_case_gives_eagers_values_and_devices_and_is_served(case: Case) -> Non
     for region in found:
         assert region["state"] == "serving", region["reason"]
         assert not region["host_notes"]
+
+
+def doubled(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """A few layers, and an interpolation whose scale torch computes from the sizes."""
+    for _ in range(8):
+        x = torch.tanh(F.conv2d(x, weight, padding=1))
+    return F.interpolate(x, scale_factor=2.0, mode="nearest") + 1
+
+
+def test_values_of_sizes_are_constants_of_their_graph() -> None:
+    weight = torch.randn(8, 8, 3, 3, device=DEVICE) / 9
+    fast = torch.compile(
+        doubled, backend=pygraph_rt.pygraph, dynamic=True, options={"graphs": "always"}
+    )
+    kept = []
+    with torch.no_grad():
+        for i in range(24):
+            side = (8, 12, 16)[i % 3]
+            x = torch.randn(1, 8, side, side + 4, device=DEVICE)
+            kept.append((fast(x, weight), doubled(x, weight)))
+        for ours, theirs in kept:
+            assert_like(ours, theirs)
+    (region,) = regions()
+    assert region["state"] == "serving", region["reason"]
+    assert (region["graphs"], region["host_values"]) == (3, 0)
+    assert region["served"] >= 12
+    assert len(placement_ops.kept()) >= 3
+
+
+def test_values_of_sizes_in_a_graph_of_the_callers_own() -> None:
+    weight = torch.randn(8, 8, 3, 3, device=DEVICE) / 9
+    fast = torch.compile(
+        doubled, backend=pygraph_rt.pygraph, dynamic=True, options={"graphs": "always"}
+    )
+    x = torch.randn(1, 8, 8, 12, device=DEVICE)
+    with torch.no_grad():
+        for _ in range(3):
+            fast(x, weight)
+        for side in (8, 20):  # sizes that it has seen, and others
+            x = torch.randn(1, 8, side, side + 4, device=DEVICE)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                result = fast(x, weight)
+            for _ in range(2):
+                x.copy_(torch.randn_like(x))
+                graph.replay()
+                assert_like(result, doubled(x, weight))
 
 
 def test_a_pinned_value_may_be_written_to_right_after_the_call() -> None:

@@ -247,7 +247,8 @@ def test_two_threads_on_two_streams() -> None:
     for thread in threads:
         thread.join()
     assert not failures, failures
-    assert served() > 60
+    # While one of them makes the graph, the other may get through all of its calls.
+    assert served() > 50
 
 
 def test_two_streams_without_waiting() -> None:

@@ -99,6 +99,42 @@ def test_timing_covers_all_variants_and_keeps_a_failing_one_out() -> None:
         )
 
 
+def test_the_fastest_get_more_rounds_while_they_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = timing.Prepared([], [], {}, {})
+    usual = {"slow": 2.0, "first": 1.0, "second": 1.1}
+    for name in usual:
+        variant = dataclasses.replace(variants.named("eager"), name=name)
+        workload = catalogue.named("deeprecommender_training")
+        prepared.live.append(running.Running(workload, variant, None, None, CPU))  # type: ignore[arg-type]
+    ran = dict.fromkeys(usual, 0)
+    noise = 0.0
+
+    def one_round(live: Any, batches: Any, calls: int) -> tuple[float, float]:
+        name = live.variant.name
+        ran[name] += 1
+        ms = usual[name] * (1 + noise * (ran[name] % 5 - 2))
+        return ms, ms / 2
+
+    monkeypatch.setattr(timing, "_round", one_round)
+    monkeypatch.setattr(timing, "_calls", lambda *_: 5)
+    plan = timing.Plan(rounds=9, most_rounds=60)
+
+    def rounds() -> dict[str, int]:
+        timed = timing.time_rounds(prepared, plan, _no_note)
+        for figures in timed.values():
+            assert len(figures["ms"]) == len(figures["host_ms"])
+        return {name: len(figures["ms"]) for name, figures in timed.items()}
+
+    assert rounds() == {"slow": 9, "first": 9, "second": 9}
+    noise = 0.02
+    few = rounds()
+    assert few["slow"] == 9 < few["first"] == few["second"] < 60
+    noise = 0.2
+    assert rounds() == {"slow": 9, "first": 60, "second": 60}
+    plan = dataclasses.replace(plan, more_seconds=-1.0)
+    assert set(rounds().values()) == {9}
+
+
 def test_answers_come_from_the_same_weights_however_long_a_variant_warmed_up() -> None:
     pytest.importorskip("transformers")
     workload = catalogue.named("gpt_training_adamw")

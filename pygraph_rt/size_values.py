@@ -1,0 +1,80 @@
+"""CPU scalars that are computed from sizes alone, such as the scale of an `interpolate`.
+
+With dynamic shapes, torch's decompositions compute such values anew on each call. A region has a
+graph for each set of sizes, so there they are constants: computed once for these sizes, on the CPU
+as in eager, and read from memory that stays where it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from .placement_ops import PROGRAMS, Program
+
+
+def sizes_of(root: fx.Node) -> list[fx.Node] | None:
+    """The integers that a CPU scalar is computed from; None where it takes more than integers."""
+    if not _is_host_scalar(root.meta.get("val")):
+        return None
+    found: dict[fx.Node, None] = {}
+    seen, waiting = {root}, [root]
+    while waiting:
+        node = waiting.pop()
+        value = node.meta.get("val")
+        if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
+            if free_unbacked_symbols(value):
+                return None
+            found[node] = None
+            continue
+        if node.op != "call_function" or not _is_arithmetic(node):
+            return None
+        new = [n for n in node.all_input_nodes if n not in seen]
+        seen.update(new)
+        waiting += new
+    return list(found)
+
+
+def _is_host_scalar(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() == 0
+
+
+def _is_arithmetic(node: fx.Node) -> bool:
+    """Whether a node is a number, or a CPU scalar, and the same for the same arguments."""
+    value, target = node.meta.get("val"), node.target
+    if isinstance(target, OpOverload):
+        seeded = torch.Tag.nondeterministic_seeded in target.tags
+        return _is_host_scalar(value) and not target._schema.is_mutable and not seeded
+    return isinstance(value, (float, bool, torch.SymFloat, torch.SymBool))
+
+
+def program(roots: Sequence[fx.Node]) -> tuple[str, list[fx.Node]]:
+    """The name of what computes these scalars (of one dtype), which is in `PROGRAMS` from here on,
+    and the integers that it takes, in order.
+    """
+    leaves = {leaf for root in roots for leaf in sizes_of(root) or ()}
+    needed, waiting = set(leaves), list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node not in needed:
+            needed.add(node)
+            waiting += node.all_input_nodes
+    nodes = [node for node in roots[0].graph.nodes if node in needed]
+    taken = [node for node in nodes if node in leaves]
+    graph = fx.Graph()
+    copies = {node: graph.placeholder(f"size_{i}") for i, node in enumerate(taken)}
+    for node in nodes:
+        if node not in leaves:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+            copies[node].meta = {}
+    graph.output(tuple(copies[root] for root in roots))
+    name = hashlib.sha256(str(graph).encode()).hexdigest()[:16]
+    dtype = roots[0].meta["val"].dtype
+    PROGRAMS.setdefault(name, Program(fx.GraphModule({}, graph), len(roots), dtype))
+    return name, taken

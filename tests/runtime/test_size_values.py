@@ -1,0 +1,240 @@
+"""CPU scalars that depend on sizes alone: computed once for these sizes, and never written to."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch._functorch.config
+import torch.nn.functional as F
+from torch import fx
+from torch._guards import TracingContext, tracing
+from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+from torch._inductor.utils import run_and_get_code
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+
+from pygraph_rt import inductor, outputs, placement, placement_ops
+from pygraph_rt.placement import place
+from pygraph_rt.placement_ops import FROM_SIZES, TO_GPU
+from pygraph_rt.size_values import program, sizes_of
+
+aten = torch.ops.aten
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    placement_ops._kept.clear()
+    yield
+    placement_ops._kept.clear()
+
+
+class Builder:
+    """A graph whose first two inputs are sizes, and whose third is a GPU tensor."""
+
+    def __init__(self) -> None:
+        self.graph, self.shapes = fx.Graph(), ShapeEnv()
+        self.mode = FakeTensorMode(shape_env=self.shapes)
+        self.height, self.width = (self.size(n) for n in (6, 9))
+        self.x = self.input(torch.empty(4), GPU)
+
+    def size(self, hint: int) -> fx.Node:
+        node = self.graph.placeholder(f"size_{hint}")
+        source = torch._dynamo.source.ConstantSource(f"size_{hint}")
+        symbol = self.shapes.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC)
+        node.meta["val"] = self.shapes.create_symintnode(symbol, hint=hint, source=source)
+        return node
+
+    def input(self, like: torch.Tensor, device: torch.device) -> fx.Node:
+        node = self.graph.placeholder(f"input_{len(self.graph.nodes)}")
+        with self.mode:
+            node.meta["val"] = torch.empty(like.shape, dtype=like.dtype, device=device)
+        return node
+
+    def __call__(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
+        node = self.graph.call_function(target, args, kwargs)
+        values, named = fx.map_arg((args, kwargs), lambda n: n.meta["val"])
+        with self.mode:
+            node.meta["val"] = target(*values, **named)
+        return node
+
+    def scalar(self, size: fx.Node, dtype: torch.dtype = torch.float32) -> fx.Node:
+        return self(aten.scalar_tensor.default, size, dtype=dtype)
+
+    def placed(self, *results: fx.Node) -> tuple[placement.Placement, list[Any]]:
+        self.graph.output(tuple(results))
+        found = place(self.graph)
+        self.graph.lint()
+        before = str(self.graph)
+        place(self.graph)
+        assert str(self.graph) == before
+        return found, [n.target for n in self.graph.nodes if n.op == "call_function"]
+
+
+def on_the_cpu(graph: fx.Graph, *args: Any) -> Any:
+    """The graph's results, with the CPU in the GPU's place."""
+    for node in graph.nodes:
+        node.args = tuple(CPU if arg == GPU else arg for arg in node.args)
+    return fx.Interpreter(fx.GraphModule({}, graph)).run(*args)
+
+
+def test_values_of_sizes_are_computed_once() -> None:
+    b = Builder()
+    ratio = b(aten.div.Tensor, b.scalar(b.height), b.scalar(b(operator.mul, b.width, 2)))
+    y = b(aten.mul.Tensor, b(aten.mul.Tensor, b.x, ratio), b.scalar(b.height))
+    found, targets = b.placed(y)
+    assert (found.values, found.copies, found.constants) == (0, 0, 2)
+    assert not found.notes
+    assert targets.count(FROM_SIZES) == 1
+    assert TO_GPU not in targets
+    assert aten.scalar_tensor.default not in targets
+    x = torch.randn(4)
+    for height, width in ((3, 7), (5, 2), (3, 7)):
+        (result,) = on_the_cpu(b.graph, height, width, x)
+        assert torch.equal(result, x * (torch.tensor(float(height)) / (2 * width)) * height)
+    ratio_3_14 = (torch.tensor(3.0) / 14).item()
+    assert [t.tolist() for t in placement_ops.kept()] == [[ratio_3_14, 3.0], [1.25, 5.0]]
+
+
+def test_each_dtype_has_its_own() -> None:
+    b = Builder()
+    y = b(aten.mul.Tensor, b.x, b.scalar(b.height, torch.float64))
+    y = b(aten.mul.Tensor, y, b.scalar(b.width, torch.int64))
+    found, targets = b.placed(y)
+    assert (found.constants, targets.count(FROM_SIZES)) == (2, 2)
+    (result,) = on_the_cpu(b.graph, 3, 7, torch.ones(4))
+    assert result.tolist() == [21.0] * 4
+    assert {t.dtype for t in placement_ops.kept()} == {torch.float64, torch.int64}
+
+
+def test_what_takes_more_than_sizes_crosses_on_each_call() -> None:
+    b = Builder()
+    step = b.input(torch.empty(()), CPU)
+    drawn = b(aten.rand.default, [], device=CPU)
+    mixed = b(aten.add.Tensor, b.scalar(b.height), step)
+    noisy = b(aten.add.Tensor, b.scalar(b.height), drawn)
+    y = b(aten.mul.Tensor, b(aten.mul.Tensor, b.x, mixed), noisy)
+    _, targets = b.placed(y)
+    assert FROM_SIZES not in targets
+    assert TO_GPU in targets
+
+
+def test_a_size_that_depends_on_data_is_no_size() -> None:
+    b = Builder()
+    count = b.graph.placeholder("count")
+    count.meta["val"] = b.shapes.create_unbacked_symint()
+    y = b(aten.mul.Tensor, b.x, b.scalar(count))
+    _, targets = b.placed(y)
+    assert FROM_SIZES not in targets
+
+
+def test_what_is_returned_has_memory_of_its_own() -> None:
+    b = Builder()
+    moved = b(torch.ops.prims.device_put.default, b.scalar(b.height), GPU)
+    _, targets = b.placed(moved)
+    assert FROM_SIZES not in targets
+
+
+def test_the_name_of_a_program_says_what_it_does() -> None:
+    def name(divisor: float) -> str:
+        b = Builder()
+        root = b(aten.div.Tensor, b.scalar(b.height), divisor)
+        assert sizes_of(root) == [b.height]
+        found, sizes = program([root])
+        assert sizes == [b.height]
+        return found
+
+    assert name(2.0) == name(2.0)
+    assert name(2.0) != name(2.0000000000000004)
+
+
+def named(divisor: float) -> str:
+    b = Builder()
+    return program([b(aten.div.Tensor, b.scalar(b.height), divisor)])[0]
+
+
+def test_the_same_sizes_are_the_same_memory() -> None:
+    name = named(4.0)
+    with torch.inference_mode():
+        first = FROM_SIZES([8], name, CPU)
+    again, other = FROM_SIZES([8], name, CPU), FROM_SIZES([12], name, CPU)
+    assert first.data_ptr() == again.data_ptr() != other.data_ptr()
+    assert (first.tolist(), other.tolist()) == ([2.0], [3.0])
+    assert not first.is_inference()
+    (again * torch.ones(1, requires_grad=True)).sum().backward()
+
+
+def test_no_more_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement_ops, "_MOST_KEPT", 2)
+    name = named(5.0)
+    for size in (5, 10, 15, 15, 5):
+        assert FROM_SIZES([size], name, CPU).tolist() == [size / 5]
+    assert len(placement_ops.kept()) == 2
+
+
+def test_a_graph_may_hold_their_addresses() -> None:
+    kept = FROM_SIZES([8], named(4.0), CPU)
+    (known,) = outputs.constants_of(lambda args: args)
+    assert known.data_ptr() == kept.data_ptr()
+
+
+def test_generated_code_writes_nothing_over_them() -> None:
+    """Memory of an intermediate result of the same size would serve for the next one."""
+    inductor._register_lowerings()
+    name = named(3.0)
+    graph = fx.Graph()
+    flat = graph.call_function(FROM_SIZES, ([6], name, CPU))
+    root = graph.call_function(aten.exp.default, (flat,))
+    sorted_ = graph.call_function(aten.cumsum.default, (root, 0))
+    graph.output((graph.call_function(aten.sin.default, (sorted_,)),))
+    mode = FakeTensorMode()
+    with tracing(TracingContext(mode)), torch.no_grad():
+        compiled, code = run_and_get_code(lambda: compile_fx_inner(fx.GraphModule({}, graph), []))
+    for _ in range(3):
+        (result,) = compiled([])
+        torch.testing.assert_close(result, torch.tensor([2.0]).exp().sin())
+    assert "from_sizes" in "".join(code)
+    assert [t.tolist() for t in placement_ops.kept()] == [[2.0]]
+
+
+def test_an_interpolation_of_any_size() -> None:
+    """From torch's decomposition to generated code, with the CPU in the GPU's place."""
+    inductor._register_lowerings()
+    seen = []
+
+    def inner(graph: Any, inputs: Any, **kwargs: Any) -> Any:
+        crossings = [
+            placement._Crossing(user, node, node, CPU, False)
+            for node in graph.graph.nodes
+            if sizes_of(node)
+            for user in node.users
+            if user.meta["val"].dim()
+        ]
+        rewriter = placement._Rewriter(graph.graph)
+        rewriter.compute_once(crossings)
+        for crossing in crossings:
+            rewriter.connect(crossing)
+        graph.graph.eliminate_dead_code()
+        graph.recompile()
+        seen.append(str(graph.graph))
+        return compile_fx_inner(graph, inputs, **kwargs)
+
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, scale_factor=2.0, mode="nearest") + 1
+
+    torch._dynamo.reset()
+    fast = torch.compile(
+        double, backend=lambda gm, inputs: compile_fx(gm, inputs, inner_compile=inner), dynamic=True
+    )
+    with torch.no_grad(), torch._functorch.config.patch(enable_autograd_cache=False):
+        for side in (8, 12, 16, 8):
+            x = torch.randn(1, 3, side, side + 4)
+            assert torch.equal(fast(x), double(x))
+    (graph,) = seen
+    assert "from_sizes" in graph
+    assert "scalar_tensor" not in graph
+    assert len(placement_ops.kept()) == 3
