@@ -249,24 +249,30 @@ def _register_lowerings() -> None:
     def stay(value: Any) -> Any:
         return value
 
-    def copy(values: Sequence[Any]) -> Any:
-        return lowerings[aten.clone.default](values[0])
+    def call(operator: Any, *args: Any) -> Any:
+        # No code is generated for it.
+        made: Any = fallback_handler(operator, add_to_fallback_set=False)  # type: ignore[no-untyped-call]
+        return made(*args)
 
     def to_gpu(values: Sequence[Any], device: torch.device) -> Any:
         flat = [lowerings[aten.view.default](value, [value.get_numel()]) for value in values]
         # Into memory of the CPU that is neither the caller's nor pinned: when the copy returns,
         # the driver has taken the bytes, and whoever writes there next changes nothing. Inductor's
         # own `DeviceCopy.create` would pin it, and the copy would be read later.
-        join = lowerings[aten.cat.default] if len(flat) > 1 else copy
-        staged = ir.ExternKernel.realize_input(join(flat))
+        join = aten.cat.default if len(flat) > 1 else aten.clone.default
+        what = flat if len(flat) > 1 else flat[0]
+        # Inductor's first code for the CPU costs a process many seconds, in which it compiles and
+        # runs programs that ask what the CPU can do. Where nothing is computed, a library does it.
+        computed = not all(ir.is_storage_and_layout(value) for value in flat)
+        joined = lowerings[join](what) if computed else call(join, what)
+        staged = ir.ExternKernel.realize_input(joined)
         for end in (device, staged.get_device_or_error()):
             V.graph.add_device_info(end)
         layout = ir.FixedLayout(device, staged.get_dtype(), staged.get_size(), [1])
         return ir.TensorBox.create(ir.DeviceCopy(layout, [staged], (True,)))
 
     def from_sizes(sizes: Sequence[Any], program: str, device: torch.device) -> Any:
-        call: Any = fallback_handler(FROM_SIZES, add_to_fallback_set=False)  # type: ignore[no-untyped-call]
-        made = call(sizes, program, device)
+        made = call(FROM_SIZES, sizes, program, device)
         V.graph.never_reuse_buffers.add(made.get_name())
         return made
 

@@ -4,8 +4,8 @@ Inductor hands a CPU scalar to a GPU kernel through `.item()`, which a graph wou
 some CPU tensors to the GPU of its own accord, returned ones too. This pass, over the graph that
 Inductor is about to compile, makes every crossing explicit instead:
 
-- what does arithmetic stays on the CPU, where it rounds as in eager; only views and constants are
-  made on the GPU instead of being copied there;
+- what does arithmetic stays on the CPU, where it rounds as in eager; only views, constants and what
+  torch makes of Python floats are made on the GPU instead of being copied there;
 - scalars that depend on nothing but sizes are computed once for these sizes (size_values.py);
 - all other values that cross and do not depend on the GPU cross together, from memory that nothing
   else writes to, in one copy a dtype that the CPU does not wait for;
@@ -278,9 +278,27 @@ def _find(graph: fx.Graph) -> tuple[list[_Crossing], list[Note]]:
 def _bases(value: fx.Node) -> Iterator[fx.Node]:
     """A value, the tensor that it is a view of, and so on."""
     yield value
-    while value.target in VIEWS and value.all_input_nodes == [value.args[0]]:
+    while _is_rounded_float(value) or (
+        value.target in VIEWS and value.all_input_nodes == [value.args[0]]
+    ):
         value = value.all_input_nodes[0]
         yield value
+
+
+def _is_rounded_float(value: fx.Node) -> bool:
+    """Whether a value is a double among the inputs, rounded to a float, which is the same on every
+    device. With dynamic shapes, torch makes inputs of Python floats.
+    """
+    if value.target is not prims.convert_element_type.default:
+        return False
+    source, found = value.all_input_nodes[0], _tensor(value)
+    whole = _tensor(source)
+    return (
+        source.op == "placeholder"
+        and whole is not None
+        and found is not None
+        and (whole.dim(), whole.dtype, found.dtype) == (0, torch.float64, torch.float32)
+    )
 
 
 def _root(value: fx.Node, shared: Counter[fx.Node]) -> fx.Node:
@@ -289,7 +307,7 @@ def _root(value: fx.Node, shared: Counter[fx.Node]) -> fx.Node:
     whole, part = _tensor(base), _tensor(value)
     if whole is None or part is None or not _small(base):
         return value
-    if _is_constant(base) or shared[base] > 1 or _bytes(whole) <= _bytes(part):
+    if _is_constant(base) or shared[base] > 1 or not whole.dim() or _bytes(whole) <= _bytes(part):
         return base
     return value
 

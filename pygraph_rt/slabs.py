@@ -2,7 +2,7 @@
 
 A step may save hundreds of small tensors for its backward and make hundreds of small gradients. To
 take memory for each of them, and to release it, costs the host more than the launch of a graph. The
-smallest that are saved share one piece of memory, which serves again in the next step. Larger ones
+smallest that are saved share a few pieces of memory, which serve again in the next step. Larger ones
 share with their neighbours, which the backward lets go of at about the same time. Gradients are the
 caller's, who may keep a few of them: small ones share small pieces, new ones in each step. What
 libraries return stays together where they put it (see library_results.py).
@@ -24,10 +24,12 @@ from .placeholders import extent
 from .signature import Signature
 
 # Of the bytes of all that a forward returns: saved activations may be let go of one by one, those
-# that share memory cannot. The smallest share one piece. Of others, those up to so many bytes share
-# pieces: with larger ones the GPU has more to do than the host has with their memory.
+# that share memory cannot. The smallest of them serve again in the next step.
 _SHARE, _PIECES = 16, 64
-_OTHER, _OTHERS = 1 << 20, 8 << 20
+# torch keeps blocks of up to 1 MiB in segments of their own. Larger pieces, above all those that
+# serve again, would stay in the middle of what the next large block needs.
+_MOST = 1 << 20
+_OTHER = _MOST // 2
 _GRADIENT = 4 << 10
 _PIECE = 32 << 10
 _ALIGNMENT = 256
@@ -94,10 +96,10 @@ def saved(plan: OutputPlan, positions: Collection[int]) -> list[Family]:
     room = total // _SHARE
     sums = accumulate(_padded(nbytes) for nbytes, _ in found)
     small = frozenset(n for (_, n), end in zip(found, sums, strict=True) if end <= room)
-    families = [Family(small, room, saved=True, again=True)]
+    families = [Family(small, min(room, _MOST), saved=True, again=True)]
     if knows_hooks():
         others = frozenset(n for nbytes, n in found if nbytes <= _OTHER) - small
-        families.append(Family(others, min(total // _PIECES, _OTHERS), saved=True))
+        families.append(Family(others, min(total // _PIECES, _MOST), saved=True))
     return families
 
 

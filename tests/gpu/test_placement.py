@@ -53,15 +53,15 @@ def doubled(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def test_values_of_sizes_are_constants_of_their_graph() -> None:
-    weight = torch.randn(8, 8, 3, 3, device=DEVICE) / 9
+    weight = torch.randn(16, 16, 3, 3, device=DEVICE) / 12
     fast = torch.compile(
         doubled, backend=pygraph_rt.pygraph, dynamic=True, options={"graphs": "always"}
     )
     kept = []
     with torch.no_grad():
         for i in range(24):
-            side = (8, 12, 16)[i % 3]
-            x = torch.randn(1, 8, side, side + 4, device=DEVICE)
+            side = (10, 12, 14)[i % 3]
+            x = torch.randn(1, 16, side, side + 5, device=DEVICE)
             kept.append((fast(x, weight), doubled(x, weight)))
         for ours, theirs in kept:
             assert_like(ours, theirs)
@@ -73,16 +73,16 @@ def test_values_of_sizes_are_constants_of_their_graph() -> None:
 
 
 def test_values_of_sizes_in_a_graph_of_the_callers_own() -> None:
-    weight = torch.randn(8, 8, 3, 3, device=DEVICE) / 9
+    weight = torch.randn(16, 16, 3, 3, device=DEVICE) / 12
     fast = torch.compile(
         doubled, backend=pygraph_rt.pygraph, dynamic=True, options={"graphs": "always"}
     )
-    x = torch.randn(1, 8, 8, 12, device=DEVICE)
+    x = torch.randn(1, 16, 10, 15, device=DEVICE)
     with torch.no_grad():
         for _ in range(3):
             fast(x, weight)
-        for side in (8, 20):  # sizes that it has seen, and others
-            x = torch.randn(1, 8, side, side + 4, device=DEVICE)
+        for side in (10, 20):  # sizes that it has seen, and others
+            x = torch.randn(1, 16, side, side + 5, device=DEVICE)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
                 result = fast(x, weight)

@@ -156,6 +156,29 @@ def targets(graph: fx.Graph) -> list[Any]:
     return [node.target for node in graph.nodes if node.op == "call_function"]
 
 
+def test_python_floats_cross_as_they_are() -> None:
+    """With dynamic shapes they are inputs, doubles, which torch rounds where they are used."""
+    b = Builder()
+    x = b.input(8, device=GPU)
+    epsilon, scale = b.input(dtype=torch.float64), b.input(dtype=torch.float64)
+    rounded = b(prims.convert_element_type.default, epsilon, torch.float32)
+    y = b(aten.add.Tensor, x, rounded)
+    y = b(aten.mul.Tensor, y, b(prims.convert_element_type.default, scale, torch.float32))
+    found = check(b, y)
+    assert (found.values, found.copies, found.nbytes) == (2, 1, 16)
+    nodes = b.graph.find_nodes(op="call_function", target=prims.convert_element_type.default)
+    assert {str(node.meta["val"].device) for node in nodes} == {"cuda:0"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64])
+def test_other_conversions_stay_on_the_cpu(dtype: torch.dtype) -> None:
+    b = Builder()
+    x, value = b.input(8, device=GPU), b.input(dtype=torch.float64)
+    check(b, b(aten.add.Tensor, x, b(prims.convert_element_type.default, value, dtype)))
+    (node,) = b.graph.find_nodes(op="call_function", target=prims.convert_element_type.default)
+    assert node.meta["val"].device.type == "cpu"
+
+
 def test_elements_of_one_vector_cross_as_the_vector() -> None:
     b = Builder()
     x, vector = b.input(8, device=GPU), b.input(4)

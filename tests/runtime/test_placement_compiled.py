@@ -48,6 +48,26 @@ def test_values_are_joined_in_memory_of_the_graphs_own() -> None:
     assert "empty_strided_cpu_pinned(" not in code
 
 
+def test_no_code_is_generated_for_values_that_are_given() -> None:
+    """Before it generates any for the CPU, Inductor compiles programs that try it out."""
+    graph = fx.Graph()
+    one, two, vector = (graph.placeholder(name) for name in ("one", "two", "vector"))
+    part = graph.call_function(torch.ops.aten.slice.Tensor, (vector, 0, 1, 3))
+    joined = graph.call_function(TO_GPU, ([one, two, part], CPU))
+    graph.output((joined, graph.call_function(TO_GPU, ([vector], CPU))))
+    inputs = [torch.tensor(2.0), torch.tensor(3.0), torch.arange(4.0)]
+    compiled, code = compile_graph(graph, inputs)
+    first, second = compiled(list(inputs))
+    assert (first.tolist(), second.tolist()) == ([2.0, 3.0, 1.0, 2.0], [0.0, 1.0, 2.0, 3.0])
+    assert "cpp_fused" not in code
+    doubled = fx.Graph()
+    value = doubled.call_function(torch.ops.aten.mul.Tensor, (doubled.placeholder("value"), 2))
+    doubled.output((doubled.call_function(TO_GPU, ([value], CPU)),))
+    compiled, code = compile_graph(doubled, [torch.tensor(2.0)])
+    assert compiled([torch.tensor(2.0)])[0].tolist() == [4.0]
+    assert "cpp_fused" in code
+
+
 def test_a_value_alone_is_not_read_from_the_callers_memory() -> None:
     graph = fx.Graph()
     vector = graph.placeholder("vector")
