@@ -213,7 +213,7 @@ def _won(blocks: Sequence[Block], first: str, middle: float) -> Choice:
     percent = 100 * (math.exp(abs(middle)) - 1)
     why = (
         f"a call takes {costs[winner].median:.3f} ms with {winner} and "
-        f"{costs[loser].median:.3f} ms with {loser} ({percent:.0f} % more)"
+        f"{costs[loser].median:.3f} ms with {loser} ({percent:.0f} % more, turn by turn)"
     )
     return Choice(winner, why, False, costs)
 

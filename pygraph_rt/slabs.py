@@ -2,10 +2,10 @@
 
 A step may save hundreds of small tensors for its backward and make hundreds of small gradients. To
 take memory for each of them, and to release it, costs the host more than the launch of a graph. The
-smallest that are saved share a few pieces of memory, which serve again in the next step. Larger ones
-share with their neighbours, which the backward lets go of at about the same time. Gradients are the
-caller's, who may keep a few of them: small ones share small pieces, new ones in each step. What
-libraries return stays together where they put it (see library_results.py).
+smallest that are saved share a few pieces of memory, which serve again in the next step. Larger
+ones share with their neighbours, which the backward lets go of at about the same time. Gradients
+are the caller's, who may keep a few of them: small ones share small pieces, new ones in each step.
+What libraries return stays together where they put it (see library_results.py).
 """
 
 from __future__ import annotations

@@ -82,7 +82,8 @@ def _introduction(content: dict[str, Any], source: str) -> str:
         "Times are milliseconds a call in steady state: the median over interleaved rounds of all "
         "variants in one process, with new input tensors on every call (a pool made beforehand; "
         "large inputs share at least three). Where rounds differ, the fastest variants get up to "
-        "99 of them. A call is one inference, or one training step: forward, loss outside the compiled model, backward. ± is half the interquartile range. "
+        "99 of them. A call is one inference, or one training step: forward, loss outside the "
+        "compiled model, backward. ± is half the interquartile range. "
         "Memory and warm-up come from a process of their own for each variant."
     )
     again = (
