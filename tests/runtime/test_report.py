@@ -27,7 +27,9 @@ def chosen() -> dict[str, Any]:
     region = Region("graph 1/0 forward partition 1 of 2", "forward at models/encoder.py:10-42")
     region.state, region.choice, region.graphs, region.nodes = "serving", "graph", 1, 208
     region.served, region.ordinary, region.patched = 1000, 24, 2500
-    region.choice_why = "a call takes 0.732 ms with graph and 2.760 ms with no graph (277 % more, turn by turn)"
+    region.choice_why = (
+        "a call takes 0.732 ms with graph and 2.760 ms with no graph (277 % more, turn by turn)"
+    )
     region.candidates = {"no graph": {**SPREAD, "median": 2.76, "high": 2.8}, "graph": SPREAD}
     region.moving_bytes, region.static_bytes, region.arena_bytes = 2048, 220 << 20, 12 << 20
     region.capture_ms, region.graph_bytes, region.launches = 87.4, 13 << 20, 3
