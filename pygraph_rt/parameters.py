@@ -24,6 +24,7 @@ Owner = Callable[[int], "str | None"]
 
 STEP = 4
 WORD = 8
+_LOWER_HALF, _SMALL = (1 << 32) - 1, 1 << 24
 
 
 @dataclass(frozen=True, order=True)
@@ -235,12 +236,24 @@ def _check_not_memory(
         if foreign is not None:
             raise _unexplained(node, a, foreign)
         return
+    padding = _is_padding(a, b, maps)
     for word in (a, b):
-        if maps[0].find(word) is not None or maps[1].find(word) is not None:
+        if not padding and any(blocks.find(word) is not None for blocks in maps):
             raise _unexplained(node, word, "memory that the two captures do not agree on")
         foreign = owner(word)
         if foreign is not None:
             raise _unexplained(node, word, foreign)
+
+
+def _is_padding(a: int, b: int, maps: tuple[AddressMap, AddressMap]) -> bool:
+    """Whether two words are a small number beside padding, which holds the upper half of a host
+    pointer: the same number in both captures, and at most pool memory at these addresses, which the
+    driver may have put next to the host's. All else is at addresses that were made up.
+    """
+    number = a & _LOWER_HALF
+    found = [blocks.find(word) for blocks in maps for word in (a, b)]
+    pools = all(f is None or f[0].kind == "pool" for f in found)
+    return number == b & _LOWER_HALF and number < _SMALL and pools
 
 
 def patch_plan(first: Capture, second: Capture, statics: AddressMap, owner: Owner) -> PatchPlan:

@@ -29,8 +29,8 @@ STAY = torch.ops.pygraph_1.stay.default
 
 FROM_SIZES = torch.ops.pygraph_1.from_sizes.default
 """Scalars of one dtype on a GPU, which a program computes on the CPU from sizes alone. Nobody may
-write to them: those of the same sizes are the same memory on each call, for good, so that a graph
-may hold its address.
+write to them: those of the same sizes are the same memory from the second call on, for good, so
+that a graph may hold its address.
 """
 
 
@@ -45,7 +45,9 @@ class Program(NamedTuple):
 PROGRAMS: dict[str, Program] = {}
 """By name, which says all that they do: the same name is the same program in another process."""
 
-_kept: dict[tuple[str, tuple[int, ...], torch.device], torch.Tensor] = {}
+_Key = tuple[str, tuple[int, ...], torch.device]
+_kept: dict[_Key, torch.Tensor] = {}
+_seen: set[_Key] = set()
 
 
 def kept() -> list[torch.Tensor]:
@@ -79,9 +81,23 @@ def _from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> tor
             # No memory of the CPU's is read, and the caller's graph owns what it writes to.
             ones = [torch.full((1,), v, dtype=made.dtype, device=device) for v in made.tolist()]
             return torch.cat(ones)
+        if (sizes and not _came_up_before(key)) or len(_kept) >= _MOST_KEPT:
+            return made.to(device, non_blocking=True, copy=True)
         moved = made.to(device, copy=True)  # waits: any stream may read it from now on
     # Another thread may have been faster, and a graph may hold the address of its tensor.
-    return _kept.setdefault(key, moved) if len(_kept) < _MOST_KEPT else moved
+    return _kept.setdefault(key, moved)
+
+
+def _came_up_before(key: _Key) -> bool:
+    """Whether these sizes are not ever new ones: a program whose sizes never come again is not to
+    wait for the GPU. The last few thousand are remembered.
+    """
+    if key in _seen:
+        return True
+    if len(_seen) >= _MOST_KEPT:
+        _seen.clear()
+    _seen.add(key)
+    return False
 
 
 def _fake_from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> torch.Tensor:

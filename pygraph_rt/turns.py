@@ -158,7 +158,6 @@ class Group:
         self._inside_total = 0.0
         self._cycles = 0
         self._capturing_since = 0
-        self._called: set[int] = set()
         # Calls of the leader that make one turn of the loop: one each, until that is known.
         self._turn_calls = 1
         self._since = 0
@@ -209,8 +208,6 @@ class Group:
         self._ran += 1
         self._inside_total += inside_ms
         self._now.ran(inside_ms)
-        if self.phase == "capturing":
-            self._called.add(id(member))
         if self.phase in ("watching", "comparing"):
             key = (id(member), self._now.candidate)
             self._inside.setdefault(key, deque(maxlen=_KEPT_TIMES)).append(inside_ms)
@@ -261,7 +258,7 @@ class Group:
                 self.period_ms = (now - self._times[-1 - turn]) / 1e6
             self._pending.clear()
             self.phase = "capturing"
-            self._cycles, self._capturing_since, self._called = 0, now, set()
+            self._cycles, self._capturing_since = 0, now
             self._watch(may_capture=True)
             self._use(self._with_graphs(GRAPH))
 
@@ -275,17 +272,12 @@ class Group:
 
     def _capturing(self, now: int) -> None:
         self._cycles += 1
-        found = {id(m): m.settled() for m in self.members()}
-        any_graph = GRAPH in found.values()
-        # Those of a graph that was compiled anew for other shapes are not called any more.
-        waited_for = [m for m, settled in found.items() if settled is None and m in self._called]
-        if self._cycles < _SETTLING_CYCLES and None in found.values():
-            return
-        patience = _SETTLING_CYCLES if any_graph else _MOST_SETTLING_CYCLES
+        found = [m.settled() for m in self.members()]
+        patience = _SETTLING_CYCLES if GRAPH in found else _MOST_SETTLING_CYCLES
         waited = now - self._capturing_since
-        if waited_for and (self._cycles < patience or waited < _SETTLING_NS):
+        if None in found and (self._cycles < patience or waited < _SETTLING_NS):
             return
-        if not any_graph:
+        if GRAPH not in found:
             self._finish(None, frozenset())
             return
         self.phase = "comparing"

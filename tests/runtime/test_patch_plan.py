@@ -193,6 +193,36 @@ def test_another_offset_in_the_same_block_is_refused() -> None:
         plan_of(word(A0), word(A1 + 8))
 
 
+def test_padding_beside_a_small_number_is_no_address_in_a_pool() -> None:
+    """Seen in a reduction: a 0, then the upper half of a host pointer, where the pool's memory is
+    next to the host's.
+    """
+    boundary = 0x7FC7 << 32
+    maps = (
+        AddressMap([Range(boundary - SIZE, 2 * SIZE, Block("pool", 0))]),
+        AddressMap([Range(0x7FD0 << 32, SIZE, Block("pool", 0))]),
+    )
+    for number in (0, 5):
+        first, second = word(boundary + number), word((0x5581 << 32) + number)
+        assert not patch_plan(*two(first, second, maps), NOTHING, is_number).patches
+        with pytest.raises(Unprovable, match="device memory"):
+            patch_plan(*two(first, second, maps), NOTHING, lambda address: "device memory")
+    for first, second in [
+        (boundary, (0x5581 << 32) + 1),
+        (boundary - 512, (0x5581 << 32) - 512),
+        (boundary + 64, 7),
+    ]:
+        with pytest.raises(Unprovable, match="do not agree"):
+            patch_plan(*two(word(first), word(second), maps), NOTHING, is_number)
+    made_up = (
+        AddressMap([Range(boundary, SIZE, Block("input", 0))]),
+        AddressMap([Range(boundary + (1 << 40), SIZE, Block("output", 0))]),
+    )
+    for second in (boundary + (1 << 40), boundary + (2 << 40)):
+        with pytest.raises(Unprovable, match="do not agree"):
+            patch_plan(*two(word(boundary), word(second), made_up), NOTHING, is_number)
+
+
 def test_pool_memory_may_be_laid_out_differently() -> None:
     maps = (
         AddressMap([Range(BASES[0], SIZE, Block("pool", 0))]),

@@ -143,22 +143,6 @@ def test_a_partition_that_costs_host_time_loses_its_graph_and_the_other_keeps_it
     assert "with no graph" in large.region.choice_why  # what the first comparison said
 
 
-def test_a_graph_that_was_compiled_anew_is_not_waited_for() -> None:
-    """As the first of two is, when a shape turns out to be dynamic."""
-    machine = Machine(0.1)
-    group = selector(machine)
-    parts = [Part(machine, name=f"graph {i}", **HOST_BOUND) for i in range(3)]
-    kept = [entry(group, part) for part in parts]
-    first, gone, last = parts
-    for i in range(150):
-        for part in parts if i < 6 else (first, last):
-            part([])
-    assert len({id(e.group) for e in kept}) == 1
-    assert machine.host < 1e6
-    assert gone.settled() is None
-    assert (first.choice, gone.choice, last.choice) == (GRAPH, "", GRAPH)
-
-
 def test_a_prefill_is_not_the_clock_of_a_decoding_loop() -> None:
     machine = Machine(0.1)
     group = selector(machine)

@@ -28,9 +28,11 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    placement_ops._kept.clear()
+    for table in (placement_ops._kept, placement_ops._seen):
+        table.clear()
     yield
-    placement_ops._kept.clear()
+    for table in (placement_ops._kept, placement_ops._seen):
+        table.clear()
 
 
 class Builder:
@@ -93,7 +95,7 @@ def test_values_of_sizes_are_computed_once() -> None:
     assert TO_GPU not in targets
     assert aten.scalar_tensor.default not in targets
     x = torch.randn(4)
-    for height, width in ((3, 7), (5, 2), (3, 7)):
+    for height, width in ((3, 7), (5, 2), (3, 7), (5, 2), (4, 4)):
         (result,) = on_the_cpu(b.graph, height, width, x)
         assert torch.equal(result, x * (torch.tensor(float(height)) / (2 * width)) * height)
     ratio_3_14 = (torch.tensor(3.0) / 14).item()
@@ -106,8 +108,9 @@ def test_each_dtype_has_its_own() -> None:
     y = b(aten.mul.Tensor, y, b.scalar(b.width, torch.int64))
     found, targets = b.placed(y)
     assert (found.constants, targets.count(FROM_SIZES)) == (2, 2)
-    (result,) = on_the_cpu(b.graph, 3, 7, torch.ones(4))
-    assert result.tolist() == [21.0] * 4
+    for _ in range(2):
+        (result,) = on_the_cpu(b.graph, 3, 7, torch.ones(4))
+        assert result.tolist() == [21.0] * 4
     assert {t.dtype for t in placement_ops.kept()} == {torch.float64, torch.int64}
 
 
@@ -159,10 +162,13 @@ def named(divisor: float) -> str:
 
 def test_the_same_sizes_are_the_same_memory() -> None:
     name = named(4.0)
+    alone = FROM_SIZES([8], name, CPU)
+    assert alone.tolist() == [2.0]
+    assert not placement_ops.kept()
     with torch.inference_mode():
         first = FROM_SIZES([8], name, CPU)
     again, other = FROM_SIZES([8], name, CPU), FROM_SIZES([12], name, CPU)
-    assert first.data_ptr() == again.data_ptr() != other.data_ptr()
+    assert first.data_ptr() == again.data_ptr() != alone.data_ptr()
     assert (first.tolist(), other.tolist()) == ([2.0], [3.0])
     assert not first.is_inference()
     (again * torch.ones(1, requires_grad=True)).sum().backward()
@@ -171,13 +177,34 @@ def test_the_same_sizes_are_the_same_memory() -> None:
 def test_no_more_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement_ops, "_MOST_KEPT", 2)
     name = named(5.0)
-    for size in (5, 10, 15, 15, 5):
+    for size in (5, 5, 10, 10, 15, 15, 5, 20, 20):
         assert FROM_SIZES([size], name, CPU).tolist() == [size / 5]
-    assert len(placement_ops.kept()) == 2
+    assert sorted(t.item() for t in placement_ops.kept()) == [1.0, 2.0]
+
+
+def test_sizes_that_never_come_again_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement_ops, "_MOST_KEPT", 16)
+    name = named(6.0)
+    for size in range(100):
+        assert FROM_SIZES([size], name, CPU).item() == pytest.approx(size / 6)
+    assert not placement_ops.kept()
+    assert len(placement_ops._seen) <= 16
+
+
+def test_what_depends_on_no_size_is_kept_at_once() -> None:
+    b = Builder()
+    root = b(aten.div.Tensor, b.scalar(b.height), 1.0)
+    root.args[0].args = (7,)
+    name, sizes = program([root])
+    assert not sizes
+    first, second = (FROM_SIZES([], name, CPU) for _ in range(2))
+    assert first.item() == 7.0
+    assert first.data_ptr() == second.data_ptr()
 
 
 def test_a_graph_may_hold_their_addresses() -> None:
-    kept = FROM_SIZES([8], named(4.0), CPU)
+    name = named(4.0)
+    _, kept = (FROM_SIZES([8], name, CPU) for _ in range(2))
     (known,) = outputs.constants_of(lambda args: args)
     assert known.data_ptr() == kept.data_ptr()
 
@@ -231,7 +258,7 @@ def test_an_interpolation_of_any_size() -> None:
         double, backend=lambda gm, inputs: compile_fx(gm, inputs, inner_compile=inner), dynamic=True
     )
     with torch.no_grad(), torch._functorch.config.patch(enable_autograd_cache=False):
-        for side in (8, 12, 16, 8):
+        for side in (8, 12, 16, 8, 12, 16, 8):
             x = torch.randn(1, 3, side, side + 4)
             assert torch.equal(fast(x), double(x))
     (graph,) = seen
