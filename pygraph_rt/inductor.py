@@ -249,6 +249,8 @@ def _register_lowerings() -> None:
     def stay(value: Any) -> Any:
         return value
 
+    copy = lowerings[aten.clone.default]
+
     def call(operator: Any, *args: Any) -> Any:
         # No code is generated for it.
         made: Any = fallback_handler(operator, add_to_fallback_set=False)  # type: ignore[no-untyped-call]
@@ -272,9 +274,10 @@ def _register_lowerings() -> None:
         return ir.TensorBox.create(ir.DeviceCopy(layout, [staged], (True,)))
 
     def from_sizes(sizes: Sequence[Any], program: str, device: torch.device) -> Any:
-        made = call(FROM_SIZES, sizes, program, device)
-        V.graph.never_reuse_buffers.add(made.get_name())
-        return made
+        kept = call(FROM_SIZES, sizes, program, device)
+        V.graph.never_reuse_buffers.add(kept.get_name())
+        # Whoever computes from it reads it there; whoever writes to it, or returns it, has a copy.
+        return copy(kept)
 
     register_lowering(STAY, type_promotion_kind=None)(stay)
     register_lowering(TO_GPU, type_promotion_kind=None)(to_gpu)

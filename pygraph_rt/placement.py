@@ -6,7 +6,7 @@ Inductor is about to compile, makes every crossing explicit instead:
 
 - what does arithmetic stays on the CPU, where it rounds as in eager; only views, constants and what
   torch makes of Python floats are made on the GPU instead of being copied there;
-- scalars that depend on nothing but sizes are computed once for these sizes (size_values.py);
+- what depends on nothing but sizes is computed once for these sizes (size_values.py);
 - all other values that cross and do not depend on the GPU cross together, from memory that nothing
   else writes to, in one copy a dtype that the CPU does not wait for;
 - what eager leaves on the CPU stays there: `STAY` keeps Inductor from moving it.
@@ -149,7 +149,7 @@ def place(graph: fx.Graph) -> Placement:
         return Placement(notes=(unsafe,))
     crossings, notes = _find(graph)
     rewriter = _Rewriter(graph)
-    rewriter.compute_once([c for c in crossings if _only_sizes(c)])
+    rewriter.compute_once([c for c in crossings if not c.alone and _depends_on_sizes(c.root)])
     ahead = host_only(graph)
     rewriter.copy_ahead(
         [
@@ -341,13 +341,9 @@ def _indices(user: fx.Node) -> list[fx.Node]:
     return [n for n in given if isinstance(n, fx.Node)] if isinstance(given, (list, tuple)) else []
 
 
-def _only_sizes(crossing: _Crossing) -> bool:
-    """Whether a value is a scalar that depends on sizes alone, and who reads it only computes."""
-    if crossing.value is not crossing.root or crossing.alone or _is_constant(crossing.root):
-        return False
-    target = crossing.user.target
-    computes = target in TAKES_SCALARS or torch.Tag.pointwise in getattr(target, "tags", ())
-    return computes and sizes_of(crossing.root) is not None
+def _depends_on_sizes(root: fx.Node) -> bool:
+    """Whether a value is the same whenever sizes are."""
+    return _small(root) and not _is_constant(root) and sizes_of(root) is not None
 
 
 def _is_returned(node: fx.Node) -> bool:
@@ -404,10 +400,8 @@ class _Rewriter:
             name, sizes = program(list(roots))
             first, like = max((*sizes, *inputs[-1:]), key=order.__getitem__), next(iter(roots))
             flat = after = self._insert(first, FROM_SIZES, (sizes, name, device), like)
-            for i, root in enumerate(roots):
-                after = self._insert(after, aten.select.int, (flat, 0, i), root)
-                self.made[root, device] = after
-                self.constants += 1
+            self._split(flat, list(roots), device, None, after)
+            self.constants += len(roots)
 
     def copy_ahead(self, crossings: list[_Crossing]) -> None:
         """Copy everything that does not depend on the GPU at the top, together where possible."""
@@ -462,7 +456,20 @@ class _Rewriter:
     ) -> fx.Node:
         """One copy of several values, and a view of it for each; returns the last node."""
         flat = after = self._insert(after, TO_GPU, (list(roots), device), roots[0])
+        self.nbytes += sum(_bytes(found) for root in roots if (found := _tensor(root)) is not None)
         self.copies += 1
+        self.values += len(roots)
+        return self._split(flat, roots, device, owner, after)
+
+    def _split(
+        self,
+        flat: fx.Node,
+        roots: list[fx.Node],
+        device: torch.device,
+        owner: fx.Node | None,
+        after: fx.Node,
+    ) -> fx.Node:
+        """A view for each value of what has the elements of all; returns the last node."""
         start = 0
         for root in roots:
             found = _tensor(root)
@@ -475,8 +482,6 @@ class _Rewriter:
                 shape = list(found.shape)
                 after = self._insert(after, aten.reshape.default, (after, shape), root)
             self.made[owner or (root, device)] = after
-            self.values += 1
-            self.nbytes += _bytes(found)
             start = end
         return after
 

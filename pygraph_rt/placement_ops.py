@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-# Results of FROM_SIZES that are kept, of 512 bytes each on the GPU.
-_MOST_KEPT = 4096
+# Results of FROM_SIZES that are kept, and their bytes, of which the smallest take 512 on the GPU.
+_MOST_KEPT, _MOST_BYTES = 4096, 16 << 20
+# So many elements may be filled one by one in a graph of the caller's own.
+_MOST_FILLS = 64
 
 _LIBRARY: Any = torch.library.Library("pygraph_1", "DEF")  # type: ignore[no-untyped-call]
 _LIBRARY.define("to_gpu(Tensor[] values, Device device) -> Tensor")
@@ -28,17 +30,17 @@ STAY = torch.ops.pygraph_1.stay.default
 """A CPU tensor, which stays where it is."""
 
 FROM_SIZES = torch.ops.pygraph_1.from_sizes.default
-"""Scalars of one dtype on a GPU, which a program computes on the CPU from sizes alone. Nobody may
-write to them: those of the same sizes are the same memory from the second call on, for good, so
-that a graph may hold its address.
+"""Elements of tensors of one dtype, one after the other, on a GPU, which a program computes on the
+CPU from sizes alone. In generated code they are read from memory that nobody writes to: that of the
+same sizes is the same from the second call on, for good, so that a graph may hold its address.
 """
 
 
 class Program(NamedTuple):
-    """What computes CPU scalars (a tuple of so many, of one `dtype`) from integers."""
+    """What computes CPU tensors (of so many elements together, of one `dtype`) from integers."""
 
     function: Callable[..., tuple[torch.Tensor, ...]]
-    scalars: int
+    elements: int
     dtype: torch.dtype
 
 
@@ -76,16 +78,23 @@ def _from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> tor
         return found
     # Kept, so of no use if it were an inference tensor.
     with torch.inference_mode(False), torch.no_grad():
-        made = torch.stack(PROGRAMS[program].function(*sizes))
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        made = torch.cat([value.reshape(-1) for value in PROGRAMS[program].function(*sizes)])
+        capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+        if capturing and made.numel() <= _MOST_FILLS:
             # No memory of the CPU's is read, and the caller's graph owns what it writes to.
             ones = [torch.full((1,), v, dtype=made.dtype, device=device) for v in made.tolist()]
             return torch.cat(ones)
-        if (sizes and not _came_up_before(key)) or len(_kept) >= _MOST_KEPT:
+        if capturing or (sizes and not _came_up_before(key)) or not _has_room(made):
+            # During a capture torch refuses the copy.
             return made.to(device, non_blocking=True, copy=True)
         moved = made.to(device, copy=True)  # waits: any stream may read it from now on
     # Another thread may have been faster, and a graph may hold the address of its tensor.
     return _kept.setdefault(key, moved)
+
+
+def _has_room(made: torch.Tensor) -> bool:
+    nbytes = sum(value.nbytes for value in _kept.values())
+    return len(_kept) < _MOST_KEPT and nbytes + made.nbytes <= _MOST_BYTES
 
 
 def _came_up_before(key: _Key) -> bool:
@@ -102,7 +111,7 @@ def _came_up_before(key: _Key) -> bool:
 
 def _fake_from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> torch.Tensor:
     known = PROGRAMS[program]
-    return torch.empty((known.scalars,), dtype=known.dtype, device=device)
+    return torch.empty((known.elements,), dtype=known.dtype, device=device)
 
 
 _LIBRARY.impl("to_gpu", _to_gpu, "CPU")

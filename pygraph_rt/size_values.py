@@ -1,8 +1,9 @@
-"""CPU scalars that are computed from sizes alone, such as the scale of an `interpolate`.
+"""CPU values that are computed from nothing, or from sizes alone: a mask that a model makes on the
+CPU, the scale of an `interpolate` with dynamic shapes.
 
-With dynamic shapes, torch's decompositions compute such values anew on each call. A region has a
-graph for each set of sizes, so there they are constants: computed once for these sizes, on the CPU
-as in eager, and read from memory that stays where it is.
+Programs compute them anew on each call. A region has a graph for each set of sizes, so there they
+are constants: computed once for these sizes, on the CPU as in eager, and read from memory that
+stays where it is.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from .placement_ops import PROGRAMS, Program
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
+# Bytes of what may be computed on the way to a value.
+_LARGEST = 1 << 20
+
 
 def sizes_of(root: fx.Node) -> list[fx.Node] | None:
-    """The integers that a CPU scalar is computed from; None where it takes more than integers."""
-    if not _is_host_scalar(root.meta.get("val")):
+    """The integers that a CPU tensor is computed from; None where it takes more than integers."""
+    if not _is_on_host(root.meta.get("val")):
         return None
     found: dict[fx.Node, None] = {}
     seen, waiting = {root}, [root]
@@ -43,21 +47,25 @@ def sizes_of(root: fx.Node) -> list[fx.Node] | None:
     return list(found)
 
 
-def _is_host_scalar(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() == 0
+def _is_on_host(value: Any) -> bool:
+    """Whether a value is a CPU tensor of fixed size, and no large one."""
+    if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
+        return False
+    fixed = value.layout is torch.strided and all(isinstance(n, int) for n in value.shape)
+    return fixed and value.numel() * value.element_size() <= _LARGEST
 
 
 def _is_arithmetic(node: fx.Node) -> bool:
-    """Whether a node is a number, or a CPU scalar, and the same for the same arguments."""
+    """Whether a node is a number, or a CPU tensor, and the same for the same arguments."""
     value, target = node.meta.get("val"), node.target
     if isinstance(target, OpOverload):
         seeded = torch.Tag.nondeterministic_seeded in target.tags
-        return _is_host_scalar(value) and not target._schema.is_mutable and not seeded
+        return _is_on_host(value) and not target._schema.is_mutable and not seeded
     return isinstance(value, (float, bool, torch.SymFloat, torch.SymBool))
 
 
 def program(roots: Sequence[fx.Node]) -> tuple[str, list[fx.Node]]:
-    """The name of what computes these scalars (of one dtype), which is in `PROGRAMS` from here on,
+    """The name of what computes these tensors (of one dtype), which is in `PROGRAMS` from here on,
     and the integers that it takes, in order.
     """
     leaves = {leaf for root in roots for leaf in sizes_of(root) or ()}
@@ -74,15 +82,16 @@ def program(roots: Sequence[fx.Node]) -> tuple[str, list[fx.Node]]:
     for node in nodes:
         if node in leaves:
             continue
-        made = copies[node] = graph.node_copy(node, copies.__getitem__)
-        made.meta = {}
-        if made.target is prims.convert_element_type.default:
+        copy = copies[node] = graph.node_copy(node, copies.__getitem__)
+        copy.meta = {}
+        if copy.target is prims.convert_element_type.default:
             # The same, and ten times as fast when it is run as it is.
-            source, dtype = made.args
-            made.target, made.args = aten._to_copy.default, (source,)
-            made.kwargs = {"dtype": dtype}
+            source, dtype = copy.args
+            copy.target, copy.args = aten._to_copy.default, (source,)
+            copy.kwargs = {"dtype": dtype}
     graph.output(tuple(copies[root] for root in roots))
     name = hashlib.sha256(str(graph).encode()).hexdigest()[:16]
-    kind = roots[0].meta["val"].dtype
-    PROGRAMS.setdefault(name, Program(fx.GraphModule({}, graph).forward, len(roots), kind))
+    made = [root.meta["val"] for root in roots]
+    elements, kind = sum(value.numel() for value in made), made[0].dtype
+    PROGRAMS.setdefault(name, Program(fx.GraphModule({}, graph).forward, elements, kind))
     return name, taken

@@ -114,6 +114,45 @@ def test_each_dtype_has_its_own() -> None:
     assert {t.dtype for t in placement_ops.kept()} == {torch.float64, torch.int64}
 
 
+def mask(b: Builder, side: int = 5) -> fx.Node:
+    """A causal mask, as models make it on the CPU."""
+    full = b(aten.full.default, [side, side], float("-inf"), device=CPU)
+    row = b(aten.arange.start_step, 0, side, 1, device=CPU)
+    column = b(aten.unsqueeze.default, row, 1)
+    return b(aten.where.self, b(aten.gt.Tensor, row, column), full, b(aten.full.default, [], 0.0))
+
+
+def test_a_mask_that_depends_on_nothing_is_made_once() -> None:
+    b = Builder()
+    rows = b.input(torch.empty(5, 5), GPU)
+    moved = b(torch.ops.prims.device_put.default, mask(b), GPU)
+    y = b(aten.add.Tensor, rows, moved)
+    found, targets = b.placed(b(aten.mul.Tensor, y, b.scalar(b.height)))
+    assert (found.values, found.copies, found.constants) == (0, 0, 2)
+    assert targets.count(FROM_SIZES) == 1
+    assert not {TO_GPU, aten.where.self, torch.ops.prims.device_put.default} & {*targets}
+    given = torch.randn(5, 5)
+    expected = torch.full((5, 5), float("-inf")).triu(1)
+    for height in (3, 3, 4):
+        (result,) = on_the_cpu(b.graph, height, 1, torch.ones(4), given)
+        assert torch.equal(result, (given + expected) * height)
+
+
+def test_what_is_large_or_of_a_size_that_differs_is_not() -> None:
+    for side in (200, 600):
+        b = Builder()
+        rows = b.input(torch.empty(side, side), GPU)
+        moved = b(torch.ops.prims.device_put.default, mask(b, side), GPU)
+        found, targets = b.placed(b(aten.add.Tensor, rows, moved))
+        assert FROM_SIZES not in targets
+        assert found.notes
+    b = Builder()
+    lengths = b(aten.arange.default, b.height, device=CPU)
+    moved = b(torch.ops.prims.device_put.default, lengths, GPU)
+    _, targets = b.placed(b(aten.sum.default, moved))
+    assert FROM_SIZES not in targets
+
+
 def test_what_takes_more_than_sizes_crosses_on_each_call() -> None:
     b = Builder()
     step = b.input(torch.empty(()), CPU)
@@ -174,6 +213,18 @@ def test_the_same_sizes_are_the_same_memory() -> None:
     (again * torch.ones(1, requires_grad=True)).sum().backward()
 
 
+def test_no_more_bytes_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement_ops, "_MOST_BYTES", 150)
+    for side in (5, 6):
+        b = Builder()
+        name, _ = program([mask(b, side)])
+        for _ in range(2):
+            made = FROM_SIZES([], name, CPU)
+            expected = torch.full((side, side), float("-inf")).triu(1)
+            assert torch.equal(made.view(side, side), expected)
+    assert [t.numel() for t in placement_ops.kept()] == [25]
+
+
 def test_no_more_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement_ops, "_MOST_KEPT", 2)
     name = named(5.0)
@@ -217,13 +268,20 @@ def test_generated_code_writes_nothing_over_them() -> None:
     flat = graph.call_function(FROM_SIZES, ([6], name, CPU))
     root = graph.call_function(aten.exp.default, (flat,))
     sorted_ = graph.call_function(aten.cumsum.default, (root, 0))
-    graph.output((graph.call_function(aten.sin.default, (sorted_,)),))
+    index = graph.call_function(aten.full.default, ([1], 0), {"dtype": torch.int64, "device": CPU})
+    written = graph.call_function(aten.index_put.default, (flat, [index], root))
+    view = graph.call_function(aten.view.default, (flat, [1, 1]))
+    graph.output((graph.call_function(aten.sin.default, (sorted_,)), written, view, flat))
     mode = FakeTensorMode()
     with tracing(TracingContext(mode)), torch.no_grad():
         compiled, code = run_and_get_code(lambda: compile_fx_inner(fx.GraphModule({}, graph), []))
+    two = torch.tensor([2.0])
     for _ in range(3):
-        (result,) = compiled([])
-        torch.testing.assert_close(result, torch.tensor([2.0]).exp().sin())
+        results = compiled([])
+        for result, expected in zip(results, (two.exp().sin(), two.exp(), two, two), strict=True):
+            torch.testing.assert_close(result.reshape(1), expected)
+        for result in results:
+            result.fill_(7.0)  # the caller's own
     assert "from_sizes" in "".join(code)
     assert [t.tolist() for t in placement_ops.kept()] == [[2.0]]
 
