@@ -219,29 +219,30 @@ def _won(blocks: Sequence[Block], first: str, middle: float) -> Choice:
 
 
 def _tie(blocks: Sequence[Block], first: str, middle: float = 0.0) -> Choice:
-    """No difference in time that is certain: less host time, or else less memory, decides; but not
-    for the candidate that took longer, `middle` being log(cost of the second / of the first).
+    """No difference in time that is certain: what seemed to take longer, `middle` being log(cost of
+    the second / of the first), is not taken; else less host time, or else less memory, decides.
     """
     second = _second(blocks, first)
     costs = spreads(blocks)
     fewer = PLAIN if PLAIN in (first, second) else SOME
     more = second if fewer == first else first
+    longer = middle if more == second else -middle
+    if abs(longer) > _TIE:
+        shorter, slower = (fewer, more) if longer > 0 else (more, fewer)
+        percent = 100 * (math.exp(abs(longer)) - 1)
+        return Choice(
+            shorter,
+            f"calls differ too much to be certain, but seem to take {percent:.0f} % more with "
+            f"{slower}",
+            True,
+            costs,
+        )
     if costs and all(c.limit == "GPU" for c in costs.values()):
         return Choice(
             fewer,
             f"the GPU is the limit, a call takes {costs[fewer].median:.3f} ms either way"
             if fewer in costs
             else "the GPU is the limit either way",
-            True,
-            costs,
-        )
-    longer = middle if more == second else -middle
-    if longer > _TIE:
-        percent = 100 * (math.exp(longer) - 1)
-        return Choice(
-            fewer,
-            f"calls differ too much to be certain, but seem to take {percent:.0f} % more with "
-            f"{more}",
             True,
             costs,
         )
