@@ -44,7 +44,9 @@ _ATTRIBUTE_BYTES = 64
 # Where address space is asked for, in turn: two captures have theirs at the same time. Left to
 # itself, a driver may reserve it at low addresses, where a small number above whatever padding held
 # is one, too: the upper half of these is hardly a number that a program has for a size or a count.
-_RESERVED = itertools.cycle([(0x2B5D + (n << 8)) << 32 for n in range(4)])
+# It begins so far above a multiple of 4 GiB (see `placeholders.layout`).
+ABOVE_4_GIB = 32 << 20
+_RESERVED = itertools.cycle([((0x2B5D + (n << 8)) << 32) + ABOVE_4_GIB for n in range(4)])
 _ATTRIBUTES = (1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
 _ACCESS_POLICY_WINDOW = 1
 

@@ -16,12 +16,15 @@ from typing import NamedTuple
 
 import torch
 
-from .driver import Driver
+from .driver import ABOVE_4_GIB, Driver
 from .parameters import Block, Range
 
 ALIGNMENT = 512
 _LARGE = 8 << 30
 _LARGE_PAGES = 16
+# Padding in a kernel's parameters may hold the upper half of an address: beside a number below the
+# latter, it looks like an address so little above a multiple of 4 GiB.
+_WINDOW, _SMALL = 4 << 30, 16 << 20
 
 
 class Request(NamedTuple):
@@ -40,13 +43,29 @@ def extent(size: Sequence[int], stride: Sequence[int], itemsize: int) -> int:
 
 
 def layout(requests: Sequence[Request], page: int) -> tuple[list[Range], int]:
-    """Ranges from address 0, a guard page before and after each, and the bytes they span in all."""
+    """Ranges from address 0, a guard page before and after each, and the bytes they span in all.
+
+    Where they are then put so far above a multiple of 4 GiB as `Driver.reserve` asks for, no range
+    of less than that holds an address that padding beside a small number looks like.
+    """
     ranges: list[Range] = []
     cursor = page
     for block, nbytes, residue in requests:
+        pages = -(-(residue + max(nbytes, 1)) // page) * page + page
+        cursor = _past_small_numbers(cursor, pages, page)
         ranges.append(Range(cursor + residue, nbytes, block, page // 2, page // 2))
-        cursor += -(-(residue + max(nbytes, 1)) // page) * page + page
+        cursor += pages
     return ranges, cursor
+
+
+def _past_small_numbers(start: int, size: int, page: int) -> int:
+    """Where to put so many bytes, with a page before them, from `start` on."""
+    multiple = (start - page + ABOVE_4_GIB) // _WINDOW * _WINDOW - ABOVE_4_GIB
+    if start - page >= multiple + _SMALL:
+        multiple += _WINDOW
+    end = -(-(multiple + _SMALL) // page) * page
+    fits = size + 2 * page + _SMALL <= _WINDOW
+    return end + page if start + size > multiple and fits else start
 
 
 class Placeholders:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt.driver import Driver
+from pygraph_rt.driver import ABOVE_4_GIB, Driver
 from pygraph_rt.errors import DriverError
 from pygraph_rt.neighbours import LOW
 from pygraph_rt.parameters import AddressMap, Block
@@ -35,6 +35,30 @@ def test_ranges_are_apart_guarded_and_aligned(wanted: list[Request]) -> None:
         assert found.base + found.size + found.after <= span
         for offset in (-1024, 0, request.nbytes, request.nbytes + 1024):
             assert blocks.find(found.base + offset) == (request.block, offset)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(1, 3 << 30) | st.integers(1, 1 << 20), min_size=1, max_size=12),
+    st.sampled_from([PAGE, 16 * PAGE]),
+)
+def test_no_address_is_a_small_number_beside_padding(sizes: list[int], page: int) -> None:
+    """Seen in reductions of large models: a 4, a 5 and a 999, and the upper half of an address."""
+    wanted = [Request(Block("input", i), n, i) for i, n in enumerate(sizes)]
+    ranges, span = layout(wanted, page)
+    base = (0x2B5D << 32) + ABOVE_4_GIB
+    blocks = AddressMap([r._replace(base=r.base + base) for r in ranges])
+    for window in range((base >> 32), ((base + span) >> 32) + 1):
+        for number in (0, 4, 5, 999, (1 << 24) - 1):
+            assert blocks.find((window << 32) + number) is None
+    assert span % page == 0
+    assert span < 2 * sum(sizes) + (len(sizes) + 2) * 8 * page
+
+
+def test_what_is_larger_than_4_gib_is_placed_all_the_same() -> None:
+    (found,), span = layout([Request(Block("input", 0), 9 << 30, 0)], PAGE)
+    assert found.base == PAGE
+    assert span == (9 << 30) + 2 * PAGE
 
 
 def test_everything_is_given_back_once_and_in_order() -> None:
@@ -96,5 +120,5 @@ def test_address_space_is_asked_for_where_no_small_numbers_are(
     driver.reserve(3 * PAGE, PAGE)  # beside the first, which may be large
     assert abs(asked[len(asked) // 2] - asked[0]) >= 1 << 40
     assert LOW <= asked[0] < 1 << 47
-    assert asked[0] % (1 << 32) == 0
+    assert asked[0] % (1 << 32) == ABOVE_4_GIB
     assert asked[0] >> 32 & (asked[0] >> 32) - 1  # no power of two
