@@ -149,15 +149,11 @@ def place(graph: fx.Graph) -> Placement:
         return Placement(notes=(unsafe,))
     crossings, notes = _find(graph)
     rewriter = _Rewriter(graph)
-    rewriter.compute_once([c for c in crossings if not c.alone and _depends_on_sizes(c.root)])
+    once = {c for c in crossings if not c.alone and _depends_on_sizes(c.root)}
+    rewriter.compute_once([c for c in crossings if c in once])
     ahead = host_only(graph)
-    rewriter.copy_ahead(
-        [
-            c
-            for c in crossings
-            if c.root in ahead and not _is_constant(c.root) and not rewriter.has(c)
-        ]
-    )
+    others = [c for c in crossings if c.root in ahead and not _is_constant(c.root)]
+    rewriter.copy_ahead([c for c in others if c not in once])
     for crossing in crossings:
         rewriter.connect(crossing)
     _erase_unused(graph, {c.value for c in crossings})
@@ -383,24 +379,23 @@ class _Rewriter:
         self.made: dict[fx.Node | tuple[fx.Node, torch.device], fx.Node] = {}
         self.values = self.nbytes = self.copies = self.constants = 0
 
-    def has(self, crossing: _Crossing) -> bool:
-        """Whether the GPU has its version of a value."""
-        return (crossing.root, crossing.device) in self.made
-
     def compute_once(self, crossings: list[_Crossing]) -> None:
-        """Let the GPU read what is computed once for the same sizes."""
-        groups: dict[Any, dict[fx.Node, None]] = {}
-        for c in crossings:
-            found = _tensor(c.root)
-            assert found is not None
-            groups.setdefault((c.device, found.dtype), {})[c.root] = None
+        """Let the GPU read what is computed once for the same sizes, as soon as these are known."""
         order = {node: i for i, node in enumerate(self.graph.nodes)}
         inputs = [node for node in order if node.op == "placeholder"]
-        for (device, _), roots in groups.items():
+        groups: dict[Any, dict[fx.Node, None]] = {}
+        for c in crossings:
+            found, sizes = _tensor(c.root), sizes_of(c.root)
+            assert found is not None
+            assert sizes is not None
+            known = max((*sizes, *inputs[-1:]), key=order.__getitem__, default=None)
+            groups.setdefault((known, c.device, found.dtype), {})[c.root] = None
+        for (known, device, _), roots in groups.items():
+            if known is None:  # of a graph without inputs, where nothing comes ahead
+                continue
             name, sizes = program(list(roots))
-            first, like = max((*sizes, *inputs[-1:]), key=order.__getitem__), next(iter(roots))
-            flat = after = self._insert(first, FROM_SIZES, (sizes, name, device), like)
-            self._split(flat, list(roots), device, None, after)
+            flat = self._insert(known, FROM_SIZES, (sizes, name, device), next(iter(roots)))
+            self._split(flat, list(roots), device, None, flat)
             self.constants += len(roots)
 
     def copy_ahead(self, crossings: list[_Crossing]) -> None:

@@ -37,8 +37,9 @@ def sizes_of(root: fx.Node) -> list[fx.Node] | None:
         if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
             if free_unbacked_symbols(value):
                 return None
-            found[node] = None
-            continue
+            if node.op == "placeholder" or isinstance(node.target, OpOverload):
+                found[node] = None
+                continue
         if node.op != "call_function" or not _is_arithmetic(node):
             return None
         new = [n for n in node.all_input_nodes if n not in seen]
@@ -61,7 +62,7 @@ def _is_arithmetic(node: fx.Node) -> bool:
     if isinstance(target, OpOverload):
         seeded = torch.Tag.nondeterministic_seeded in target.tags
         return _is_on_host(value) and not target._schema.is_mutable and not seeded
-    return isinstance(value, (float, bool, torch.SymFloat, torch.SymBool))
+    return isinstance(value, (int, float, torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
 def program(roots: Sequence[fx.Node]) -> tuple[str, list[fx.Node]]:

@@ -138,6 +138,52 @@ def test_a_mask_that_depends_on_nothing_is_made_once() -> None:
         assert torch.equal(result, (given + expected) * height)
 
 
+def test_what_is_known_late_does_not_hold_up_what_is_known_early() -> None:
+    b = Builder()
+    early = b(aten.mul.Tensor, b.x, b.scalar(b.height))
+    rows = b(aten.expand.default, b(aten.unsqueeze.default, early, 0), [b.width, 4])
+    late = b(aten.sym_size.int, b(aten.clone.default, rows), 0)
+    found, targets = b.placed(b(aten.mul.Tensor, rows, b.scalar(late)))
+    assert (found.constants, found.copies) == (2, 0)
+    assert targets.count(FROM_SIZES) == 2
+    x = torch.randn(4)
+    (result,) = on_the_cpu(b.graph, 3, 7, x)
+    assert torch.equal(result, (x * 3).expand(7, 4) * 7)
+
+
+def test_a_graph_without_inputs() -> None:
+    graph, mode = fx.Graph(), FakeTensorMode()
+
+    def add(target: Any, *args: Any, device: torch.device) -> fx.Node:
+        node = graph.call_function(
+            target, args, {"device": device} if "full" in str(target) else {}
+        )
+        with mode:
+            node.meta["val"] = torch.empty((3,), device=device)
+        return node
+
+    on_gpu = add(aten.full.default, [3], 1.0, device=GPU)
+    value = add(aten.exp.default, add(aten.full.default, [3], 2.0, device=CPU), device=CPU)
+    moved = add(torch.ops.prims.device_put.default, value, GPU, device=GPU)
+    graph.output((add(aten.add.Tensor, on_gpu, moved, device=GPU),))
+    place(graph)
+    graph.lint()
+
+
+def test_what_is_returned_too_has_a_copy_of_its_own() -> None:
+    b = Builder()
+    rows = b.input(torch.empty(5, 5), GPU)
+    value = mask(b)
+    y = b(aten.add.Tensor, rows, b(torch.ops.prims.device_put.default, value, GPU))
+    returned = b(torch.ops.prims.device_put.default, value, GPU)
+    found, targets = b.placed(y, returned)
+    assert (found.constants, found.copies) == (1, 1)
+    given, expected = torch.randn(5, 5), torch.full((5, 5), float("-inf")).triu(1)
+    one, two = on_the_cpu(b.graph, 3, 1, torch.ones(4), given)
+    assert torch.equal(one, given + expected)
+    assert torch.equal(two, expected)
+
+
 def test_what_is_large_or_of_a_size_that_differs_is_not() -> None:
     for side in (200, 600):
         b = Builder()
