@@ -17,14 +17,13 @@ from typing import Any
 
 import torch
 
+from .parameters import LOWER_HALF, SMALL
+
 # Addresses below this have a small upper half, as two neighbouring 32-bit numbers may have it.
 LOW = 4096 << 32
-# Padding in a parameter structure holds whatever was on the stack: the upper half of a host
-# pointer beside a small number is an address just above a multiple of 4 GiB, and beside a float
-# like 0.1, whose last bits are not zero, one that is aligned to nothing.
-_SMALL = 1 << 24
+# Padding beside a float like 0.1, whose last bits are not zero, looks like an address that is
+# aligned to nothing.
 _POINTER_ALIGNMENT = 4
-_LOWER_HALF = (1 << 32) - 1
 _BLOCK_ALIGNMENT = 256
 _ROUND_FLOAT = 1 << 16
 # Lower halves that are a float of 2^-20 to 2^20, either sign; one of a few digits has no low bits.
@@ -77,8 +76,8 @@ class Neighbours:
             return None
         if kind != "device":
             return f"{kind} memory"
-        half = word & _LOWER_HALF
-        if word >= LOW and half >= _SMALL and not (word % _POINTER_ALIGNMENT and _float(half)):
+        half = word & LOWER_HALF
+        if word >= LOW and half >= SMALL and not (word % _POINTER_ALIGNMENT and _float(half)):
             return "device memory"
         if _containing(self._segments, word) is None:
             self.library = True
@@ -94,7 +93,7 @@ class Neighbours:
 
     def _number(self, word: int) -> bool:
         """Whether the start of a block is taken for a small number beside a round float."""
-        half = word & _LOWER_HALF
+        half = word & LOWER_HALF
         round_float = _float(half) and not half % _FLOAT_DIGITS
         return word < LOW and round_float and word in self._parameters
 

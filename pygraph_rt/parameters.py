@@ -24,7 +24,11 @@ Owner = Callable[[int], "str | None"]
 
 STEP = 4
 WORD = 8
-_LOWER_HALF, _SMALL = (1 << 32) - 1, 1 << 24
+LOWER_HALF = (1 << 32) - 1
+SMALL = 1 << 24
+"""Padding in a parameter structure holds whatever was on the stack, such as the upper half of a
+pointer: beside a number below this, it looks like an address just above a multiple of 4 GiB.
+"""
 
 
 @dataclass(frozen=True, order=True)
@@ -250,10 +254,10 @@ def _is_padding(a: int, b: int, maps: tuple[AddressMap, AddressMap]) -> bool:
     pointer: the same number in both captures, and at most pool memory at these addresses, which the
     driver may have put next to the host's. All else is at addresses that were made up.
     """
-    number = a & _LOWER_HALF
+    number = a & LOWER_HALF
     found = [blocks.find(word) for blocks in maps for word in (a, b)]
     pools = all(f is None or f[0].kind == "pool" for f in found)
-    return number == b & _LOWER_HALF and number < _SMALL and pools
+    return number == b & LOWER_HALF and number < SMALL and pools
 
 
 def patch_plan(first: Capture, second: Capture, statics: AddressMap, owner: Owner) -> PatchPlan:

@@ -17,14 +17,12 @@ from typing import NamedTuple
 import torch
 
 from .driver import ABOVE_4_GIB, Driver
-from .parameters import Block, Range
+from .parameters import SMALL, Block, Range
 
 ALIGNMENT = 512
 _LARGE = 8 << 30
 _LARGE_PAGES = 16
-# Padding in a kernel's parameters may hold the upper half of an address: beside a number below the
-# latter, it looks like an address so little above a multiple of 4 GiB.
-_WINDOW, _SMALL = 4 << 30, 16 << 20
+_WINDOW = 4 << 30
 
 
 class Request(NamedTuple):
@@ -61,10 +59,10 @@ def layout(requests: Sequence[Request], page: int) -> tuple[list[Range], int]:
 def _past_small_numbers(start: int, size: int, page: int) -> int:
     """Where to put so many bytes, with a page before them, from `start` on."""
     multiple = (start - page + ABOVE_4_GIB) // _WINDOW * _WINDOW - ABOVE_4_GIB
-    if start - page >= multiple + _SMALL:
+    if start - page >= multiple + SMALL:
         multiple += _WINDOW
-    end = -(-(multiple + _SMALL) // page) * page
-    fits = size + 2 * page + _SMALL <= _WINDOW
+    end = -(-(multiple + SMALL) // page) * page
+    fits = size + 2 * page + SMALL <= _WINDOW
     return end + page if start + size > multiple and fits else start
 
 
