@@ -8,7 +8,7 @@ from collections import Counter, deque
 from typing import Any
 
 from .decisions import Decisions
-from .turns import Group, Instruments, Member
+from .turns import LEFT_BEHIND, Group, Instruments, Member
 
 # Graphs are one loop when this often in a row each call of the first is followed by exactly one
 # call of the other.
@@ -29,6 +29,7 @@ class Entry:
         self._first: weakref.ref[Member] | None = None
         self.group: Group | None = None
         self.together: dict[Entry, int] = {}
+        self._tick, self._since = 0, 0
 
     def add(self, member: Member) -> None:
         """Watch a partition that has just been compiled."""
@@ -46,6 +47,14 @@ class Entry:
     def first(self) -> Member | None:
         """The partition whose call is the graph's clock: the first that was called."""
         return None if self._first is None else self._first()
+
+    def calls_alone(self, tick: int, calls: int) -> int:
+        """How many calls there were since the leader of its group was called, at `tick`; `calls`
+        more than the last time that somebody asked.
+        """
+        self._since = self._since + calls if tick == self._tick else calls
+        self._tick = tick
+        return self._since
 
     def call(self, member: Member, args: list[Any]) -> Any:
         """One call of a partition that is watched."""
@@ -87,6 +96,27 @@ class Selector:
                 group = entry.group
             if group.leader is entry:
                 group.entered(thread, self.instruments.clock())
+            elif entry.calls_alone(group.last_tick, 1) > LEFT_BEHIND:
+                self._leave_behind(group, entry)
+
+    def waited(self, entry: Entry) -> None:
+        """A graph of a group that waits was called a number of times."""
+        with self._lock:
+            group = entry.group
+            if group is None or group.phase != "waiting":
+                return
+            if group.leader is entry:
+                group.begin(self.instruments.clock())
+            elif entry.calls_alone(group.last_tick, LEFT_BEHIND) > LEFT_BEHIND:
+                self._leave_behind(group, entry)
+            else:
+                group.wait(entry)
+
+    def _leave_behind(self, group: Group, entry: Entry) -> None:
+        """The group's leader is not called any more: Dynamo compiled it anew, say."""
+        group.dismiss(entry)
+        entry.group = Group(entry, self, threading.get_ident())
+        entry.group.start()
 
     def _follow(self, entry: Entry, group: Group) -> None:
         """Put graphs together that this thread calls in turn."""

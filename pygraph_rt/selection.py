@@ -33,8 +33,11 @@ _LEAST_SPREAD = 0.005
 _WIDTHS = {2: 15.0, 3: 7.0, 4: 5.5, 5: 4.5}
 _LAST_WIDTH = 4.0
 _LAST_LOOK = 0.8
-# One four is enough when the candidates differ by this many times what equal blocks differ by.
-_CLEAR = 3.0
+# One four is enough when the candidates differ by this many times what equal blocks differ by, and
+# by so much that a busy machine does not look like that.
+_CLEAR, _PLAIN_TO_SEE = 3.0, math.log(1.5)
+# Regions that take less of a call's time than this cannot change what it costs.
+_NEGLIGIBLE = 0.01
 # Ending a four early: the second candidate is three times as fast, its blocks within a quarter.
 _OBVIOUS, _ALIKE = math.log(3.0), math.log(1.25)
 _PAUSE = 5.0
@@ -144,6 +147,8 @@ def decide(blocks: Sequence[Block]) -> Choice | None:
     ratios = [r for r in (_log_ratio(four, first) for four in fours) if r is not None]
     if not ratios:
         return _tie(blocks, first) if over else None
+    if _is_negligible(blocks):
+        return _tie(blocks, first)
     middle, width = _interval(ratios, fours)
     if over:
         width *= _LAST_LOOK
@@ -162,6 +167,18 @@ def _obviously(blocks: Sequence[Block]) -> float | None:
     middle = math.log((one.ms + other.ms) / 2 / before.ms)
     alike = abs(math.log(one.ms / other.ms)) < _ALIKE
     return middle if alike and middle < -_OBVIOUS else None
+
+
+def _is_negligible(blocks: Sequence[Block]) -> bool:
+    """Whether the host is the limit, and the regions take so little of its time that no call costs
+    more or less for them.
+    """
+    return all(
+        b.inside_ms < _NEGLIGIBLE * statistics.median(b.periods_ms)
+        and (known := cost(b)) is not None
+        and known.limit == "host"
+        for b in blocks
+    )
 
 
 def _costs(blocks: Sequence[Block], first: str, of_first: bool) -> list[Cost]:
@@ -187,7 +204,8 @@ def _interval(ratios: Sequence[float], fours: Sequence[Sequence[Block]]) -> tupl
     middle = statistics.median(ratios)
     n = len(ratios)
     if n == 1:
-        return middle, _CLEAR * _difference_within(fours[-1])
+        certain = abs(middle) > _PLAIN_TO_SEE
+        return middle, _CLEAR * _difference_within(fours[-1]) if certain else math.inf
     usual = sorted(ratios, key=lambda r: abs(r - middle))
     if n > 3:
         usual.pop()  # one disturbed four does not count

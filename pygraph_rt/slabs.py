@@ -30,8 +30,8 @@ _SHARE, _PIECES = 16, 64
 # serve again, would stay in the middle of what the next large block needs.
 _MOST = 1 << 20
 _OTHER = _MOST // 2
-_GRADIENT = 4 << 10
-_PIECE = 32 << 10
+# (largest gradient, largest piece that such ones share)
+_GRADIENTS = ((4 << 10, 32 << 10), (32 << 10, 128 << 10))
 _ALIGNMENT = 256
 
 
@@ -82,7 +82,7 @@ def sharing(
     """Which outputs of a partition share memory. What is in segments that are `kept` shares no
     other.
     """
-    found = [gradients(plan)] if signature.backward else saved(plan, signature.saved)
+    found = gradients(plan) if signature.backward else saved(plan, signature.saved)
     inside = {n for slab in kept.values() for n in slab.storages}
     return Sharing(tuple(f._replace(storages=f.storages - inside) for f in found), kept)
 
@@ -103,10 +103,15 @@ def saved(plan: OutputPlan, positions: Collection[int]) -> list[Family]:
     return families
 
 
-def gradients(plan: OutputPlan) -> Family:
+def gradients(plan: OutputPlan) -> list[Family]:
     """For a backward: whoever keeps one of its outputs keeps a small piece of memory at most."""
-    everything = _whole(plan, range(len(plan.outputs)))
-    return Family(frozenset(n for nbytes, n in everything if nbytes <= _GRADIENT), _PIECE)
+    everything = [*_whole(plan, range(len(plan.outputs)))]
+    least, families = 0, []
+    for most, piece in _GRADIENTS:
+        found = frozenset(n for nbytes, n in everything if least < nbytes <= most)
+        families.append(Family(found, piece))
+        least = most
+    return families
 
 
 def _whole(plan: OutputPlan, positions: Collection[int]) -> Iterator[tuple[int, int]]:

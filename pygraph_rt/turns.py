@@ -13,6 +13,7 @@ import statistics
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from . import selection
@@ -33,6 +34,9 @@ _FOREIGN_CALLS = 64
 # So many calls a block's result is waited for before the other candidate gets its turn: the result
 # may be that it gets none.
 _PATIENCE = 64
+# So many calls after which a group that waits asks again, and so many of a graph without any of its
+# group's leader after which it is on its own.
+_ASK_AGAIN, LEFT_BEHIND = 16, 256
 _KEPT_TIMES, _KEPT_RUNS = 64, 256
 _FIRST_LOOK, _LOOK_GROWTH, _LOOKS = 1024, 4, 3
 
@@ -140,8 +144,8 @@ class _Measurement:
 class Group:
     """Compiled graphs that switch together, and what was measured of them.
 
-    phase: "watching" (which graphs belong together; is a capture worth it), "capturing",
-    "comparing", "resting" (decided).
+    phase: "watching" (which graphs belong together; is a capture worth it), "waiting" (for another
+    group to be decided), "capturing", "comparing", "resting" (decided).
     """
 
     def __init__(self, leader: Entry, selector: Selector, thread: int) -> None:
@@ -195,6 +199,10 @@ class Group:
         for entry in other.entries:
             entry.group = self
             self.entries.append(entry)
+
+    def dismiss(self, entry: Entry) -> None:
+        """Let go of a graph that this group's leader is not called with any more."""
+        self.entries.remove(entry)
 
     def added(self, member: Member) -> None:
         """A partition was compiled late, as the backward graph of a training step is."""
@@ -251,16 +259,39 @@ class Group:
         calls = self._calls - 1
         if self._blocks and selection.worth_capturing(calls, self._inside_total):
             turn = self._calls_of_a_turn()
-            if turn is None or not self._selector.take(self, now):
+            if turn is None:
                 return
             if turn > 1:
                 self._turn_calls = turn
                 self.period_ms = (now - self._times[-1 - turn]) / 1e6
             self._pending.clear()
+            self.begin(now)
+
+    def begin(self, now: int) -> None:
+        """Make graphs; where another group is being compared, wait and ask again later. Calls have
+        no trace of that but a countdown on each graph's first region.
+        """
+        self.last_tick, self._since = now, 0
+        if self._selector.take(self, now):
             self.phase = "capturing"
             self._cycles, self._capturing_since = 0, now
             self._watch(may_capture=True)
             self._use(self._with_graphs(GRAPH))
+            return
+        self.phase = "waiting"
+        for member in self.members():
+            member.watch(None, False)
+        for entry in self.entries:
+            self.wait(entry)
+
+    _waiting = begin
+
+    def wait(self, entry: Entry) -> None:
+        """Count calls of a graph while its group waits."""
+        first = entry.first()
+        if first is not None:
+            calls = _ASK_AGAIN if entry is self.leader else LEFT_BEHIND
+            first.watch(_Countdown(partial(self._selector.waited, entry), calls), False)
 
     def _calls_of_a_turn(self) -> int | None:
         """How many calls of the leader make one turn of the loop; None: not clear yet."""
@@ -399,7 +430,7 @@ class Group:
     def _rest(self) -> None:
         first = self.leader.first()
         if first is not None and self._looks < _LOOKS and self._reference:
-            first.watch(_Resting(self, self._look), True)
+            first.watch(_Countdown(self.check, self._look), True)
             self._look *= _LOOK_GROWTH
 
     def check(self) -> None:
@@ -454,22 +485,26 @@ class Group:
         self._times.clear()
         self._pending.clear()
         self._now = self._measure(PLAIN, _DROPPED)
+        self.start()
+
+    def start(self) -> None:
+        """Watch calls, which take the ordinary path."""
         self._watch(may_capture=False)
         self._use(frozenset())
 
 
-class _Resting:
-    """Counts down to the next check of a decided group."""
+class _Countdown:
+    """Stands before a region for a number of calls, then tells so."""
 
     deciding = False
 
-    def __init__(self, group: Group, calls: int) -> None:
-        self._group = group
+    def __init__(self, done: Callable[[], None], calls: int) -> None:
+        self._done = done
         self._left = calls
 
     def call(self, member: Member, args: list[Any]) -> Any:
-        """One call of the group's first region."""
+        """One call of the region."""
         self._left -= 1
         if self._left == 0:
-            self._group.check()
+            self._done()
         return member(args, False)

@@ -113,6 +113,29 @@ def test_equal_candidates_are_a_tie_for_the_one_with_less_host_time(seed: int) -
     assert (choice.tie, choice.winner) == (True, PLAIN)
 
 
+@pytest.mark.parametrize("limit", ["host", "GPU"])
+def test_what_takes_no_part_of_the_time_is_not_decided_by_noise(limit: str) -> None:
+    """0.3 ms of 46 ms: four blocks are enough where the host is the limit."""
+    gpu = {"gpu_ms": 8 * 60.0} if limit == "GPU" else {}
+    for seed in range(20):
+        source = random.Random(seed)
+        plain, graph = noisy(46.0, 0.3, source), noisy(46.0, 0.3, source)
+        choice, blocks = measure(
+            lambda i, ms=plain: block(PLAIN, ms(i), inside=0.3, **gpu),
+            lambda i, ms=graph: block(GRAPH, ms(i), inside=0.05, **gpu),
+        )
+        assert choice is not None
+        if limit == "host":
+            assert (blocks, choice.winner, choice.tie) == (4, GRAPH, True)
+        else:
+            assert choice.winner == PLAIN
+
+
+def test_one_four_is_not_believed_below_half_as_much_again() -> None:
+    assert measure(lambda i: 1.3, lambda i: 1.0)[1] == 8
+    assert measure(lambda i: 1.3, lambda i: 0.8)[1] == 4
+
+
 @pytest.mark.parametrize("second", [GRAPH, SOME])
 @pytest.mark.parametrize(
     ("shift", "chosen"), [(0.1, False), (0.025, False), (0.0, True), (-0.1, True)]

@@ -242,3 +242,48 @@ def test_a_group_that_is_not_called_any_more_does_not_stop_others() -> None:
     run(first, 300)
     assert first.choice == GRAPH
     assert len(kept) == 2
+
+
+def test_a_group_that_waits_for_another_leaves_no_trace_on_its_calls() -> None:
+    machine = Machine(0.05)
+    group = selector(machine)
+    first, second = (Part(machine, name=name, **HOST_BOUND) for name in ("first", "second"))
+    kept = [entry(group, first), entry(group, second)]
+    while not first.captures:
+        first([])
+    run(second, 60)
+    assert kept[1].group is not None
+    assert kept[1].group.phase == "waiting"
+    stamps = machine.stamps
+    run(second, 60)
+    assert machine.stamps == stamps
+    assert not any(second.served)
+    while not first.choice:
+        first([])
+    run(second, 200)
+    assert [part.choice for part in (first, second)] == [GRAPH] * 2
+
+
+@pytest.mark.parametrize("when", ["watching", "waiting", "comparing"])
+def test_a_graph_whose_leader_is_not_called_any_more_is_decided_on_its_own(when: str) -> None:
+    """Dynamo compiles the first graph of a loop anew, for sizes that change, say."""
+    machine = Machine(0.05)
+    group = selector(machine)
+    before, leader, other = (
+        Part(machine, name=name, **HOST_BOUND) for name in ("before", "leader", "other")
+    )
+    kept = [entry(group, part) for part in (before, leader, other)]
+    if when == "waiting":
+        while not before.captures:
+            before([])
+    for _ in range(6 if when == "watching" else 36):
+        leader([])
+        other([])
+        if when == "waiting":
+            before([])
+    assert kept[1].group is kept[2].group
+    assert kept[2].group is not None
+    assert kept[2].group.phase == when
+    run(other, 1600)
+    assert other.choice == GRAPH
+    assert kept[1].group is not kept[2].group

@@ -71,17 +71,24 @@ def test_views_and_memory_that_is_returned_twice_do_not_share() -> None:
     fixed = OutputPlan(plan.storages, (Fixed(3), *plan.outputs[1:]), 3)
     for found, expected in [(plan, {0, 1}), (views, set()), (fixed, {1})]:
         assert slabs.saved(found, range(3))[0].storages == expected
-        assert slabs.gradients(found).storages == expected
+        assert slabs.gradients(found)[0].storages == expected
 
 
-def test_gradients_share_pieces_of_32_kib_at_most() -> None:
-    plan = plan_of([storage(1024), storage(1025), storage(1), *[storage(768)] * 30])
-    family = slabs.gradients(plan)
-    assert family.storages == frozenset(range(33)) - {1}
-    pieces = slabs.slabs(plan.storages, range(33), [family])
+def test_gradients_share_pieces_of_32_times_their_size_at_most() -> None:
+    larger = [storage(8192)] * 9
+    plan = plan_of(
+        [storage(1024), storage(1025), storage(1), *[storage(768)] * 30, *larger, storage(8193)]
+    )
+    small, middle = slabs.gradients(plan)
+    assert small.storages == frozenset(range(33)) - {1}
+    assert middle.storages == frozenset(range(33, 42)) | {1}
+    pieces = slabs.slabs(plan.storages, range(43), [small])
     assert [len(piece.storages) for piece in pieces] == [11, 10, 10]  # the last one stays alone
     for piece in pieces:
         assert piece.memory[0][0] * 4 <= 32 << 10
+    pieces = slabs.slabs(plan.storages, range(43), [middle])
+    assert [len(piece.storages) for piece in pieces] == [4, 4, 2]
+    assert max(piece.memory[0][0] * 4 for piece in pieces) <= 128 << 10
 
 
 sizes = st.tuples(
@@ -322,11 +329,14 @@ def test_memory_is_not_kept_when_there_is_none_for_the_arena(
     assert turns.partition.region.state == "serving"
 
 
-def memory(again: bool = True) -> slabs.Memory:
+def memory(again: bool = True, taken: list[Any] | None = None) -> slabs.Memory:
+    """Of two outputs; notes in `taken` what it asks for."""
+    taken = [] if taken is None else taken
+    allocate = torch._C._dynamo.guards._empty_strided_cpu
     plan = plan_of([storage(64), storage(64), storage(64 * 100)])
     (slab,) = slabs.slabs(plan.storages, [0, 1], slabs.saved(plan, [0, 1])[:1])
     slab = slab._replace(again=again)
-    return slabs.Memory(slab, torch._C._dynamo.guards._empty_strided_cpu, view)
+    return slabs.Memory(slab, lambda *asked: taken.append(asked) or allocate(*asked), view)
 
 
 def served(made: slabs.Memory, stream: int = 7) -> list[torch.Tensor]:
@@ -395,10 +405,13 @@ def test_what_a_backward_has_done_with_serves_again() -> None:
 
 
 def test_memory_of_another_stream_or_behind_hooks_does_not_serve_again() -> None:
-    made = memory()
-    first = served(made)[0].data_ptr()
+    taken: list[Any] = []
+    made = memory(taken=taken)
+    served(made)
+    served(made)
+    assert len(taken) == 1
     held = served(made, stream=8)
-    assert held[0].data_ptr() != first
+    assert len(taken) == 2
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
         hooked = served(made, stream=8)
     assert {t.untyped_storage().nbytes() for t in hooked} == {256}
