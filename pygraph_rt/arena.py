@@ -22,6 +22,10 @@ from .placeholders import ALIGNMENT
 from .staging import Part, Use
 
 
+# From here on torch's caching allocator has a segment for each piece of memory.
+_OWN_SEGMENT = 10 << 20
+
+
 class Segment(NamedTuple):
     """A piece of a capture pool: address and size in bytes."""
 
@@ -86,13 +90,14 @@ def place(
     index = max((block.index for block in chunks), default=-1) + 1
     where: dict[Block, tuple[Block, int]] = {}
     for (first, last), group in sorted(groups.items()):
-        chunk = Block("pool", index)
-        index += 1
-        offsets, chunks[chunk] = lay_out(group)
-        where.update({block: (chunk, offset) for block, offset in offsets.items()})
-        made[first] = made[first]._replace(taken=(*made[first].taken, chunk))
-        if last < len(made) - 1:
-            made[last] = made[last]._replace(returned=(*made[last].returned, chunk))
+        for piece in cut(group, lay_out(group)):
+            chunk = Block("pool", index)
+            index += 1
+            chunks[chunk] = piece.nbytes
+            where.update({block: (chunk, offset) for block, offset in piece.offsets.items()})
+            made[first] = made[first]._replace(taken=(*made[first].taken, chunk))
+            if last < len(made) - 1:
+                made[last] = made[last]._replace(returned=(*made[last].returned, chunk))
     patches = []
     for patch in plan.patches:
         if patch.block in where:
@@ -102,9 +107,16 @@ def place(
     return Placed(PatchPlan(tuple(patches), plan.nodes), made, chunks)
 
 
-def lay_out(uses: Mapping[Block, Use]) -> tuple[dict[Block, int], int]:
-    """An offset for each block, and the bytes for all: those in use at the same time do not
-    overlap. The largest are placed first, each one as low as it can be.
+class Layout(NamedTuple):
+    """Where blocks are in a chunk of `nbytes`, in bytes from its beginning."""
+
+    offsets: dict[Block, int]
+    nbytes: int
+
+
+def lay_out(uses: Mapping[Block, Use]) -> Layout:
+    """Blocks in use at the same time do not overlap. The largest are placed first, each one as low
+    as it can be.
     """
     placed: list[tuple[int, int, Use]] = []
     offsets: dict[Block, int] = {}
@@ -118,7 +130,23 @@ def lay_out(uses: Mapping[Block, Use]) -> tuple[dict[Block, int], int]:
                 offset = max(offset, end)
         placed.append((offset, offset + size, use))
         offsets[block] = offset
-    return offsets, max((end for _, end, _ in placed), default=0)
+    return Layout(offsets, max((end for _, end, _ in placed), default=0))
+
+
+def cut(uses: Mapping[Block, Use], whole: Layout) -> list[Layout]:
+    """The layout in two where the largest block ends, if that is one that torch takes memory of its
+    own for, and nothing lies across. A program has large tensors of the same size: what one had,
+    another can have, but not a chunk that is a little larger.
+    """
+    spans = {block: (at, at + uses[block].nbytes) for block, at in whole.offsets.items()}
+    largest = max(uses, key=lambda block: uses[block].nbytes)
+    place = -(-spans[largest][1] // ALIGNMENT) * ALIGNMENT
+    across = any(start < place < end for start, end in spans.values())
+    if uses[largest].nbytes < _OWN_SEGMENT or place == whole.nbytes or across:
+        return [whole]
+    low = {block: at for block, at in whole.offsets.items() if at < place}
+    high = {block: at - place for block, at in whole.offsets.items() if at >= place}
+    return [Layout(low, place), Layout(high, whole.nbytes - place)]
 
 
 def most_taken(parts: Sequence[Part], chunks: Mapping[Block, int]) -> int:

@@ -8,6 +8,7 @@ import gc
 from typing import Any
 
 import torch
+from torch._dynamo import pgo
 
 from benchmarks.workloads.base import Batch, Case, Draw, Setting, Workload
 from benchmarks.workloads.variants import Variant, compiled
@@ -70,6 +71,9 @@ class Running:
 def build(workload: Workload, variant: Variant, device: torch.device, tiny: bool) -> Running:
     """Builds a variant with the weights that every variant of this workload has."""
     case = build_case(workload, Setting(device, workload.dtype, tiny))
+    # Each variant finds out for itself which sizes change, as in a process of its own. One that
+    # knew it from another's calls would compile other code, from the first call on.
+    pgo.reset_code_state()
     function = compiled(case.module, variant, workload.dynamic)
     return Running(workload, variant, case, function, device)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from pygraph_rt import capture
-from pygraph_rt.arena import lay_out, most_taken, place
+from pygraph_rt.arena import cut, lay_out, most_taken, place
 from pygraph_rt.options import Options
 from pygraph_rt.parameters import Block, Patch, PatchPlan
 from pygraph_rt.partition import Partition
@@ -144,6 +144,53 @@ def test_scratch_memory_overlaps_only_at_different_times(found: list[Use]) -> No
     assert all(offset % 512 == 0 for offset in offsets.values())
     ends = [offsets[b] + -(-blocks[b].nbytes // 512) * 512 for b in blocks]
     assert size == max(ends, default=0)
+
+
+MIB = 1 << 20
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(uses, min_size=1, max_size=14))
+def test_a_layout_is_cut_where_nothing_lies_across(found: list[Use]) -> None:
+    scale = 4096  # so that some are larger than 10 MiB
+    blocks = {
+        Block("scratch", i): use._replace(nbytes=use.nbytes * scale) for i, use in enumerate(found)
+    }
+    whole = lay_out(blocks)
+    pieces = cut(blocks, whole)
+    assert sum(piece.nbytes for piece in pieces) == whole.nbytes
+    start = 0
+    for piece in pieces:
+        for block, offset in piece.offsets.items():
+            assert start + offset == whole.offsets[block]
+            assert 0 <= offset <= piece.nbytes - blocks[block].nbytes
+        start += piece.nbytes
+    assert sorted(b for piece in pieces for b in piece.offsets) == sorted(blocks)
+    if len(pieces) > 1:
+        assert pieces[0].nbytes == max(use.nbytes for use in blocks.values()) >= 10 * MIB
+
+
+def test_the_largest_block_has_memory_that_fits_others_of_its_size() -> None:
+    big, beside, after = (Block("scratch", i) for i in range(3))
+    words = {big: [0, 1], beside: [1, 2], after: [2, 3]}
+    plan = PatchPlan(tuple(Patch(n, 0, 0, w, 8) for w in words for n in words[w]), 4)
+    scratch = {big: Use(488 * MIB, 0, 1), beside: Use(4 * MIB, 1, 2), after: Use(9 * MIB, 2, 3)}
+    placed = place(plan, [Part(range(4), (), ())], scratch, {})
+    first, second = Block("pool", 0), Block("pool", 1)
+    assert placed.chunks == {first: 488 * MIB, second: 4 * MIB}
+    assert placed.parts == [Part(range(4), (first, second), ())]
+    where = [(p.node, p.block, p.addend) for p in placed.plan.patches]
+    assert where[:4] == [(0, first, 8), (1, first, 8), (1, second, 8), (2, second, 8)]
+    assert where[4:] == [(2, first, 8), (3, first, 8)]
+    straddling = {**scratch, beside: Use(4 * MIB, 0, 2), after: Use(487 * MIB, 2, 3)}
+    low = {big: Use(20 * MIB, 0, 1), beside: Use(12 * MIB, 1, 2), after: Use(19 * MIB, 2, 3)}
+    assert len(place(plan, [Part(range(4), (), ())], straddling, {}).chunks) == 2
+    assert place(plan, [Part(range(4), (), ())], low, {}).chunks == {
+        first: 20 * MIB,
+        second: 12 * MIB,
+    }
+    across = {**low, after: Use(30 * MIB, 2, 3), beside: Use(12 * MIB, 0, 1)}
+    assert place(plan, [Part(range(4), (), ())], across, {}).chunks == {first: 32 * MIB}
 
 
 def test_scratch_memory_of_one_part_goes_with_it() -> None:
