@@ -21,9 +21,8 @@ from .parameters import Block, Patch, PatchPlan, Range
 from .placeholders import ALIGNMENT
 from .staging import Part, Use
 
-
 # From here on torch's caching allocator has a segment for each piece of memory.
-_OWN_SEGMENT = 10 << 20
+OWN_SEGMENT = 10 << 20
 
 
 class Segment(NamedTuple):
@@ -142,7 +141,7 @@ def cut(uses: Mapping[Block, Use], whole: Layout) -> list[Layout]:
     largest = max(uses, key=lambda block: uses[block].nbytes)
     place = -(-spans[largest][1] // ALIGNMENT) * ALIGNMENT
     across = any(start < place < end for start, end in spans.values())
-    if uses[largest].nbytes < _OWN_SEGMENT or place == whole.nbytes or across:
+    if uses[largest].nbytes < OWN_SEGMENT or place == whole.nbytes or across:
         return [whole]
     low = {block: at for block, at in whole.offsets.items() if at < place}
     high = {block: at - place for block, at in whole.offsets.items() if at >= place}

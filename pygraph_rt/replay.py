@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .arena import most_taken
+from .arena import OWN_SEGMENT, most_taken
 from .disposal import Handles
 from .driver import Driver
 from .errors import DriverError
@@ -59,13 +59,15 @@ class MovingInput(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A `Part` with its stage: (size, strides, dtype) of the memory to take, `outputs` of which are
-    outputs and the rest segments, `slabs` of other outputs, and its `places` among the addresses;
-    arguments to drop and places of segments to let go of afterwards.
+    """A `Part` with its stage: (size, strides, dtype) of the memory to take, in the order of
+    taking; `sort` puts that into the order of `_Taking`, where the first `outputs` are outputs and
+    the rest segments; `slabs` of other outputs, and its `places` among the addresses; arguments to
+    drop and places of segments to let go of afterwards.
     """
 
     stage: Stage
     memory: Sequence[tuple[Sizes, Sizes, torch.dtype]]
+    sort: Callable[[list[Any]], Sequence[Any]]
     outputs: int
     slabs: Sequence[Memory]
     places: slice
@@ -85,7 +87,9 @@ class _Taking(NamedTuple):
 
 
 def _taking(part: Part, storages: Sequence[Storage], sharing: Sharing) -> _Taking:
-    """See `_Taking`. Outputs come first: what stays leaves fewer gaps when it does."""
+    """See `_Taking`. Outputs come first, where sizes do not matter: what stays leaves fewer gaps
+    when it does.
+    """
     found = slabs(storages, part.made, sharing.families)
     found += [sharing.kept[block] for block in part.taken if block in sharing.kept]
     inside = {n for slab in (*found, *sharing.kept.values()) for n in slab.storages}
@@ -93,6 +97,17 @@ def _taking(part: Part, storages: Sequence[Storage], sharing: Sharing) -> _Takin
     segments = [block for block in part.taken if block not in sharing.kept]
     shared = [block for slab in found for block in slab.blocks]
     return _Taking(own, segments, found, [*(Block("output", n) for n in own), *segments, *shared])
+
+
+def _large_first(nbytes: Sequence[int]) -> list[int]:
+    """The order in which to take memory: what torch has a segment of its own for, the largest
+    first, so that nothing small takes a part of what something large needs.
+    """
+    return sorted(range(len(nbytes)), key=lambda i: -nbytes[i] if nbytes[i] >= OWN_SEGMENT else 0)
+
+
+def _as_it_is(new: list[Any]) -> list[Any]:
+    return new
 
 
 class Platform:
@@ -232,13 +247,18 @@ class Replay:
         slots: Mapping[Block, int],
     ) -> _Step:
         made = [self._outputs.storages[k] for k in taking.own]
+        segments = [chunks[block] for block in taking.segments]
+        memory = [
+            *((s.size, s.stride, s.dtype) for s in made),
+            *(((nbytes,), (1,), torch.uint8) for nbytes in segments),
+        ]
+        order = _large_first([*(s.nbytes for s in made), *segments])
+        back = sorted(range(len(order)), key=order.__getitem__)
         first = slots[taking.blocks[0]] if taking.blocks else 0
         return _Step(
             stage,
-            [
-                *((s.size, s.stride, s.dtype) for s in made),
-                *(((chunks[block],), (1,), torch.uint8) for block in taking.segments),
-            ],
+            [memory[i] for i in order],
+            picker(back) if order != sorted(order) else _as_it_is,
             len(made),
             [Memory(slab, self._allocate, self._platform.reinterpret) for slab in taking.slabs],
             slice(first, first + len(taking.blocks)),
@@ -355,10 +375,10 @@ class Replay:
         made: list[Any] = []
         drawn: tuple[int, int] | None = None
         begun = False
-        new: list[Any] = []
+        new: Sequence[Any] = []
         try:
-            for stage, memory, outputs, shared, places, dropped, returned in self._steps:
-                new = [*itertools.starmap(allocate, memory)]
+            for stage, memory, sort, outputs, shared, places, dropped, returned in self._steps:
+                new = sort([*itertools.starmap(allocate, memory)])
                 now = [tensor.data_ptr() for tensor in new]
                 for slab in shared:
                     now += slab.take(stream)

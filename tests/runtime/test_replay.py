@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt import native, stage
+from pygraph_rt import native, replay, stage
 from pygraph_rt.disposal import Disposal
 from pygraph_rt.driver import KernelNode, KernelParams
 from pygraph_rt.errors import DriverError
@@ -148,7 +148,12 @@ class Rig:
         return {n: [bytes(f) for f in fs] for n, fs in fields.items()}
 
 
-def test_a_launch_sees_every_address_of_its_call() -> None:
+@pytest.mark.parametrize("large", [8192, 4096, 1])
+def test_a_launch_sees_every_address_of_its_call(
+    monkeypatch: pytest.MonkeyPatch, large: int
+) -> None:
+    """Large memory is taken first; what is in it is told apart all the same."""
+    monkeypatch.setattr(replay, "OWN_SEGMENT", large)
     rig = Rig()
     for _ in range(3):
         args = rig.args()
@@ -156,7 +161,8 @@ def test_a_launch_sees_every_address_of_its_call() -> None:
         results = rig.replay(args)
         assert results is not None
         assert args == []
-        out, pool = rig.held[-2:]
+        out, pool = rig.held[-2:] if large > 4096 else rig.held[:-3:-1]
+        assert (out.nbytes, pool.nbytes) == (64, 4096)
         executable, stream, seen = rig.driver.launches[-1]
         assert (executable, stream) == (1000, 7)
         assert seen == rig.expected(kept, pool.data_ptr(), out.data_ptr())

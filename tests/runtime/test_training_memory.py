@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pygraph_rt import capture
+from pygraph_rt import arena, capture, replay
 from pygraph_rt.arena import cut, lay_out, most_taken, place
 from pygraph_rt.options import Options
 from pygraph_rt.parameters import Block, Patch, PatchPlan
@@ -101,10 +101,14 @@ def test_an_observed_call_may_free_what_was_saved(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("own", [1, 1 << 20])
+@pytest.mark.parametrize("segment", [1, 10 << 20])
 def test_large_intermediates_take_turns_in_little_memory(
-    monkeypatch: pytest.MonkeyPatch, own: int
+    monkeypatch: pytest.MonkeyPatch, own: int, segment: int
 ) -> None:
+    """`segment`: from which size on memory is taken first, and a layout cut."""
     monkeypatch.setattr(capture, "_OWN_PLACE", own)
+    monkeypatch.setattr(arena, "OWN_SEGMENT", segment)
+    monkeypatch.setattr(replay, "OWN_SEGMENT", segment)
     backward = Backward(monkeypatch, True, {0})
     exec(chain(6), namespace := backward.partition._function.__globals__)
     backward.partition._function = namespace["partition_0"]
