@@ -505,6 +505,6 @@ class _Countdown:
     def call(self, member: Member, args: list[Any]) -> Any:
         """One call of the region."""
         self._left -= 1
-        if self._left == 0:
+        if self._left <= 0:  # threads may count past it
             self._done()
         return member(args, False)
