@@ -284,7 +284,7 @@ class Group:
         for entry in self.entries:
             self.wait(entry)
 
-    _waiting = begin
+    _waiting = begin  # a partition that was compiled late may still be watched
 
     def wait(self, entry: Entry) -> None:
         """Count calls of a graph while its group waits."""
