@@ -48,9 +48,9 @@ class Entry:
         """The partition whose call is the graph's clock: the first that was called."""
         return None if self._first is None else self._first()
 
-    def calls_alone(self, tick: int, calls: int) -> int:
-        """How many calls there were since the leader of its group was called, at `tick`; `calls`
-        more than the last time that somebody asked.
+    def count_alone(self, tick: int, calls: int) -> int:
+        """Add calls that this graph had without its group's leader, which was last called at `tick`;
+        returns how many there are by now.
         """
         self._since = self._since + calls if tick == self._tick else calls
         self._tick = tick
@@ -96,7 +96,7 @@ class Selector:
                 group = entry.group
             if group.leader is entry:
                 group.entered(thread, self.instruments.clock())
-            elif entry.calls_alone(group.last_tick, 1) > LEFT_BEHIND:
+            elif entry.count_alone(group.last_tick, 1) > LEFT_BEHIND:
                 self._leave_behind(group, entry)
 
     def waited(self, entry: Entry) -> None:
@@ -107,7 +107,7 @@ class Selector:
                 return
             if group.leader is entry:
                 group.begin(self.instruments.clock())
-            elif entry.calls_alone(group.last_tick, LEFT_BEHIND) > LEFT_BEHIND:
+            elif entry.count_alone(group.last_tick, LEFT_BEHIND) > LEFT_BEHIND:
                 self._leave_behind(group, entry)
             else:
                 group.wait(entry)
