@@ -49,8 +49,8 @@ class Entry:
         return None if self._first is None else self._first()
 
     def count_alone(self, tick: int, calls: int) -> int:
-        """Add calls that this graph had without its group's leader, which was last called at `tick`;
-        returns how many there are by now.
+        """Add calls that this graph had without its group's leader, last called at `tick`; returns
+        how many there are by now.
         """
         self._since = self._since + calls if tick == self._tick else calls
         self._tick = tick
