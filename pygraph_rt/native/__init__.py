@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,10 @@ def make(
     source: Path,
     seconds: float,
     libraries: Sequence[str] = (),
+    check: Callable[[Path], Any] = Path.exists,
 ) -> Path | None:
     """`target`, made by a compiler's `command` out of `source` and `libraries`; None where that
-    fails.
+    fails, or where `check` raises ImportError for what was made.
 
     Processes may do this at the same time: each writes a file of its own and puts it in place in
     one step.
@@ -67,8 +68,9 @@ def make(
             capture_output=True,
             timeout=seconds,
         )
+        check(Path(made))
         Path(made).replace(target)
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, ImportError, subprocess.SubprocessError):
         if made:
             remove(Path(made))
         return None

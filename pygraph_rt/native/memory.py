@@ -32,6 +32,8 @@ _SECONDS = 600
 _NICE = 19
 # The builder needs torch's headers, not its devices: GPUs are the program's.
 _ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+# What builds needs torch's headers and libraries, not its devices.
+_ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 # The path of the program, which may find this package where a new interpreter does not.
 _CHILD = (
     "import sys; sys.path[:] = sys.argv[2:]; from pygraph_rt.native import memory; "
@@ -59,7 +61,8 @@ def build(folder: Path) -> Path | None:
     includes = [*cpp_extension.include_paths(), sysconfig.get_paths()["include"]]
     flags = [*_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={abi}", *(f"-I{path}" for path in includes)]
     libraries = [*(f"-L{path}" for path in cpp_extension.library_paths()), *_LIBRARIES]
-    return make(found, [*command, *flags], SOURCE, _SECONDS, libraries)
+    # Tried in this process first: to load what is cut short may kill one.
+    return make(found, [*command, *flags], SOURCE, _SECONDS, libraries, load_file)
 
 
 def build_alone(folder: str) -> None:
@@ -91,7 +94,9 @@ class Helper:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._module: Any = None
-        self.open = sys.platform != "win32" and bool(sys.executable)
+        # A frozen program's executable is the program, no interpreter.
+        usable = bool(sys.executable) and not getattr(sys, "frozen", False)
+        self.open = usable and sys.platform != "win32"
 
     def ask(self) -> Any:
         """The helper's module, or None. While `open` is true, another answer may come later; the
@@ -115,13 +120,8 @@ class Helper:
             self._module = load_file(file)
         elif self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _CHILD, str(self._folder), *sys.path],
-                # No GPU is needed, and its memory is the program's.
-                env={
-                    **os.environ,
-                    "CUDA_VISIBLE_DEVICES": "",
-                    "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
-                },
+                [sys.executable, "-I", "-c", _CHILD, str(self._folder), *map(str, sys.path)],
+                env={**os.environ, **_ENVIRONMENT},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -140,7 +140,7 @@ def load_file(file: Path) -> Any:
         module = module_from_spec(spec)
         spec.loader.exec_module(module)
         module.Plan  # noqa: B018
-    except (ImportError, AttributeError) as error:  # a file cut short by a full disk, say
+    except (ImportError, AttributeError) as error:
         remove(file)
         raise ImportError(str(error)) from error
     return module

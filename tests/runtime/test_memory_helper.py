@@ -83,6 +83,19 @@ def test_a_compiler_that_does_not_work_is_no_error(
     assert built_in(tmp_path) == []
 
 
+def test_what_kills_a_process_that_loads_it_is_not_put_in_place(
+    memory_module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short, script, folder = tmp_path / "short", tmp_path / "c++", tmp_path / "made"
+    short.write_bytes(Path(memory_module.__file__).read_bytes()[:1000])
+    copy = f'cp {shlex.quote(str(short))} "$2"'
+    script.write_text(f'#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\n{copy}\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    assert settled(Helper(folder)) is None
+    assert not memory.built_file(folder).exists()
+
+
 def test_without_a_compiler_there_is_no_helper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,11 +122,9 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     assert settled(Helper(tmp_path / "file" / "folder")) is None
 
 
-def test_a_file_cut_short_is_removed_and_not_asked_for_again(
-    memory_module: Any, tmp_path: Path
-) -> None:
+def test_a_file_of_no_use_is_removed_and_not_asked_for_again(tmp_path: Path) -> None:
     file = memory.built_file(tmp_path)
-    file.write_bytes(Path(memory_module.__file__).read_bytes()[:1000])
+    file.write_text("no module")
     helper = Helper(tmp_path)
     assert helper.ask() is None
     assert not helper.open

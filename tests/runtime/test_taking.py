@@ -186,6 +186,18 @@ def test_memory_is_asked_for_in_the_same_order(memory_module: Any) -> None:
     assert len(orders[0]) == 10
 
 
+def test_memory_that_serves_again_does_so_in_the_other_way(memory_module: Any) -> None:
+    shared = [slab([storage((4,))] * 2, saved=True, again=True), slab([storage((4,))] * 2)]
+    python = Both(memory_module, [], [], shared).ways[0]
+    assert isinstance(python, PythonTaking)
+    python.take(7, EMPTY)
+    places = [t.data_ptr() for t in python.outputs()[:2]]
+    native = NativeTaking(python, memory_module, EMPTY)
+    native.take(7, EMPTY)
+    assert [t.data_ptr() for t in native.outputs()[:2]] == places
+    assert python.addresses[:2].tolist() == places
+
+
 def test_the_allocator_of_torchs_own_function_is_used_without_a_call(memory_module: Any) -> None:
     both = Both(memory_module, [storage((3,))], [], [slab([storage((4,))] * 2)])
 
