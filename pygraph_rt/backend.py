@@ -16,6 +16,7 @@ from .disposal import Disposal
 from .driver import load
 from .entries import Entry, Selector
 from .errors import DriverError
+from .native.memory import Helper
 from .options import Options, split_options
 from .partition import Environment, Partition
 from .replay import Platform, same_addresses
@@ -29,6 +30,7 @@ from .turns import Instruments
 def _environment() -> Environment:
     """What all partitions of the process share. Raises DriverError without a usable driver."""
     driver = load()
+    folder = inductor.cache_folder() / "pygraph"
     platform = Platform(
         state_of=state_of,
         capturing=torch._C._cuda_isCurrentStreamCapturing,
@@ -37,7 +39,8 @@ def _environment() -> Environment:
         same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
         reinterpret=inductor.reinterpret(),
         generator=lambda device: torch.cuda.default_generators[device],
-        native=native.load(inductor.cache_folder() / "pygraph"),
+        native=native.load(folder),
+        memory=Helper(folder),
     )
     return Environment(
         driver, platform, Disposal(driver, torch.cuda.synchronize, platform.capturing)

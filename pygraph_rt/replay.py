@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .arena import OWN_SEGMENT, most_taken
+from .arena import most_taken
 from .disposal import Handles
 from .driver import Driver
 from .errors import DriverError
+from .native.memory import Helper
 from .outputs import (
     Allocate,
     Drawn,
@@ -28,19 +29,22 @@ from .outputs import (
     Output,
     OutputPlan,
     Sizes,
-    Storage,
     Undefined,
 )
 from .parameters import Block, Patch, PatchPlan
 from .passage import picker
 from .philox import OFFSET, SEED, Draw, Generator
-from .slabs import Memory, Sharing, Slab, slabs
+from .slabs import Memory, Sharing
 from .stage import Executable, Stage
 from .staging import Part
+from .taking import PythonTaking, Taking, Wanted, compiled, gains, wanted
 
 CLASS_MASK = 255
 _ALL_BITS = (1 << 64) - 1
 _NOTHING = Sharing()
+_NEVER = 1 << 62
+# Launches until the helper that takes memory is asked for again while it is built.
+_LOOK_EVERY = 256
 
 
 def alignment_class(address: int) -> int:
@@ -59,62 +63,21 @@ class MovingInput(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A `Part` with its stage: (size, strides, dtype) of the memory to take, in the order of
-    taking; `sort` puts that into the order of `_Taking`, where the first `outputs` are outputs and
-    the rest segments; `slabs` of other outputs, and its `places` among the addresses; arguments to
-    drop and places of segments to let go of afterwards.
+    """A `Part` with its stage: how it takes `memory`, arguments to drop, and places of segments to
+    let go of afterwards.
     """
 
     stage: Stage
-    memory: Sequence[tuple[Sizes, Sizes, torch.dtype]]
-    sort: Callable[[list[Any]], Sequence[Any]]
-    outputs: int
-    slabs: Sequence[Memory]
-    places: slice
+    memory: Taking
     dropped: Sequence[int]
     returned: Sequence[int]
-
-
-class _Taking(NamedTuple):
-    """What a part takes: storages of outputs with memory of their own, segments of the arena,
-    memory that other outputs share, and all blocks in the order in which their addresses are known.
-    """
-
-    own: Sequence[int]
-    segments: Sequence[Block]
-    slabs: Sequence[Slab]
-    blocks: Sequence[Block]
-
-
-def _taking(part: Part, storages: Sequence[Storage], sharing: Sharing) -> _Taking:
-    """See `_Taking`. Outputs come first, where sizes do not matter: what stays leaves fewer gaps
-    when it does.
-    """
-    found = slabs(storages, part.made, sharing.families)
-    found += [sharing.kept[block] for block in part.taken if block in sharing.kept]
-    inside = {n for slab in (*found, *sharing.kept.values()) for n in slab.storages}
-    own = [n for n in part.made if n not in inside]
-    segments = [block for block in part.taken if block not in sharing.kept]
-    shared = [block for slab in found for block in slab.blocks]
-    return _Taking(own, segments, found, [*(Block("output", n) for n in own), *segments, *shared])
-
-
-def _large_first(nbytes: Sequence[int]) -> list[int]:
-    """The order in which to take memory: what torch has a segment of its own for, the largest
-    first, so that nothing small takes a part of what something large needs.
-    """
-    return sorted(range(len(nbytes)), key=lambda i: -nbytes[i] if nbytes[i] >= OWN_SEGMENT else 0)
-
-
-def _as_it_is(new: list[Any]) -> list[Any]:
-    return new
 
 
 class Platform:
     """The few questions to torch that a served call asks; the tests answer them without a GPU.
 
-    `native` is the compiled helper (`pygraph_rt.native.load`), or None; `generator(device)` torch's
-    default generator for a GPU.
+    `native` is the compiled helper (`pygraph_rt.native.load`), or None, and `memory` the one that
+    takes memory; `generator(device)` torch's default generator for a GPU.
     """
 
     def __init__(
@@ -127,8 +90,10 @@ class Platform:
         reinterpret: Callable[..., torch.Tensor],
         generator: Callable[[int], Generator],
         native: Any = None,
+        memory: Helper | None = None,
     ) -> None:
         self.native = native
+        self.memory = memory
         self.generator = generator
         self.state_of = state_of
         self.capturing = capturing
@@ -211,8 +176,8 @@ class Replay:
         self.arguments = len(inputs) + len(scalars)
         self.launches = 0
         self.closed = False
-        taken = [_taking(part, outputs.storages, sharing) for part in parts]
-        blocks = itertools.chain.from_iterable(t.blocks for t in taken)
+        needs = [wanted(part, outputs.storages, sharing) for part in parts]
+        blocks = itertools.chain.from_iterable(need.blocks for need in needs)
         groups: dict[Block, tuple[Patch, ...]] = dict.fromkeys(blocks, ())
         groups.update(plan.by_block())
         self._addresses = array("Q", [0] * len(groups))
@@ -220,51 +185,57 @@ class Replay:
             Stage(driver, e, p.nodes, groups, self._addresses, platform.native)
             for e, p in zip(executables, parts, strict=True)
         ]
-        self._settle_at = self._stages[0].settle_at
         self._uncounted = 0
         slots = {block: slot for slot, block in enumerate(groups)}
         self._steps = [
-            self._step(stage, part, taking, chunks, slots)
-            for stage, part, taking in zip(self._stages, parts, taken, strict=True)
+            self._step(stage, part, need, chunks, slots)
+            for stage, part, need in zip(self._stages, parts, needs, strict=True)
         ]
+        self._look_for_helper()
+        self._settle_at = min(self._stages[0].settle_at, self._look_at)
         self._draw = draw
-        self._slabs = [memory for step in self._steps for memory in step.slabs]
         self._random = (slots.get(SEED), slots.get(OFFSET))
         self._numbers = [
             (i, slots[block]) for i in numbers if (block := Block("number", i)) in slots
         ]
         self._returned = [o for o in outputs.outputs if isinstance(o, Drawn)]
         self._prepare_inputs(inputs, slots)
-        inside = [k for taking in taken for slab in taking.slabs for k in slab.storages]
-        self._prepare_results([*(k for taking in taken for k in taking.own), *inside])
+        inside = [k for need in needs for slab in need.slabs for k in slab.storages]
+        self._shares = bool(inside)
+        self._prepare_results([*(k for need in needs for k in need.own), *inside])
 
     def _step(
         self,
         stage: Stage,
         part: Part,
-        taking: _Taking,
+        need: Wanted,
         chunks: Mapping[Block, int],
         slots: Mapping[Block, int],
     ) -> _Step:
-        made = [self._outputs.storages[k] for k in taking.own]
-        segments = [chunks[block] for block in taking.segments]
-        memory = [
-            *((s.size, s.stride, s.dtype) for s in made),
-            *(((nbytes,), (1,), torch.uint8) for nbytes in segments),
-        ]
-        order = _large_first([*(s.nbytes for s in made), *segments])
-        back = sorted(range(len(order)), key=order.__getitem__)
-        first = slots[taking.blocks[0]] if taking.blocks else 0
-        return _Step(
-            stage,
-            [memory[i] for i in order],
-            picker(back) if order != sorted(order) else _as_it_is,
-            len(made),
-            [Memory(slab, self._allocate, self._platform.reinterpret) for slab in taking.slabs],
-            slice(first, first + len(taking.blocks)),
-            part.dropped,
-            [slots[block] for block in part.returned],
+        reinterpret = self._platform.reinterpret
+        memory = PythonTaking(
+            [self._outputs.storages[k] for k in need.own],
+            [chunks[block] for block in need.segments],
+            [Memory(slab, self._allocate, reinterpret) for slab in need.slabs],
+            self._addresses,
+            slots[need.blocks[0]] if need.blocks else 0,
         )
+        return _Step(stage, memory, part.dropped, [slots[block] for block in part.returned])
+
+    def _look_for_helper(self) -> None:
+        """Take memory in compiled code, where there is much to take and a helper by now."""
+        helper = self._platform.memory
+        self._look_at = _NEVER
+        if helper is None or not any(gains(step.memory) for step in self._steps):
+            return
+        native = helper.ask()
+        if native is not None:
+            self._steps = [
+                step._replace(memory=compiled(step.memory, native, self._allocate))
+                for step in self._steps
+            ]
+        elif helper.open:
+            self._look_at = self.launches + _LOOK_EVERY
 
     def _prepare_inputs(self, inputs: dict[int, tuple[int, bool]], slots: dict[Block, int]) -> None:
         self._all: dict[int, MovingInput] = {}
@@ -357,8 +328,9 @@ class Replay:
             addresses[slot] = args[index].item() & _ALL_BITS
         made, drawn = self._launch(args, stream)
         self.launches += 1
-        for memory in self._slabs:
-            made += memory.outputs()
+        if self._shares:
+            for step in self._steps:
+                made += step.memory.outputs()
         results = self._results(args, made, drawn)
         args.clear()
         if self.launches >= self._settle_at:
@@ -375,16 +347,12 @@ class Replay:
         made: list[Any] = []
         drawn: tuple[int, int] | None = None
         begun = False
-        new: Sequence[Any] = []
         try:
-            for stage, memory, sort, outputs, shared, places, dropped, returned in self._steps:
-                new = sort([*itertools.starmap(allocate, memory)])
-                now = [tensor.data_ptr() for tensor in new]
-                for slab in shared:
-                    now += slab.take(stream)
-                addresses[places] = array("Q", now)
-                made += new[:outputs]
-                arena.update(enumerate(new[outputs:], places.start + outputs))
+            for stage, memory, dropped, returned in self._steps:
+                own, segments = memory.take(stream, allocate)
+                made += own
+                arena.update(enumerate(segments, memory.segments))
+                del own, segments  # what is held now is in two places that are cleared
                 if drawn is None:
                     drawn = self._take(addresses) if self._draw is not None else (0, 0)
                 if code := stage.launch(stream):
@@ -392,16 +360,13 @@ class Replay:
                 begun = True
                 for index in dropped:
                     args[index] = None
-                new = []
                 for slot in returned:
                     del arena[slot]
         except (DriverError, torch.OutOfMemoryError):
             # The error holds this frame, and the ordinary path may run while it is handled.
-            new = []
             made.clear()
             arena.clear()
-            for shared_memory in self._slabs:
-                shared_memory.forget()
+            self._forget_memory()
             if begun:
                 args.clear()
             elif drawn is not None and self._draw is not None:
@@ -423,7 +388,9 @@ class Replay:
         for stage in self._stages:
             if self.launches >= stage.settle_at:
                 stage.settle(self.launches)
-        self._settle_at = min(stage.settle_at for stage in self._stages)
+        if self.launches >= self._look_at:
+            self._look_for_helper()
+        self._settle_at = min(self._look_at, *(stage.settle_at for stage in self._stages))
 
     @property
     def patched(self) -> int:
@@ -487,11 +454,14 @@ class Replay:
         for i in range(len(values)):
             yield self._platform.reinterpret(whole, (), (), i)
 
+    def _forget_memory(self) -> None:
+        for step in self._steps:
+            step.memory.forget()
+
     def let_go(self) -> None:
         """Keep no memory for the next call."""
         with self._lock:
-            for memory in self._slabs:
-                memory.forget()
+            self._forget_memory()
 
     def detach(self) -> list[Handles]:
         """Take the handles out, so that no call can launch them again; in the order in which they
@@ -501,7 +471,6 @@ class Replay:
             if self.closed:
                 return []
             self.closed = True
-            for memory in self._slabs:
-                memory.forget()
+            self._forget_memory()
             keep, self._keep = self._keep, None
             return [stage.detach(keep) for stage in self._stages]

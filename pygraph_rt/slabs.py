@@ -190,16 +190,21 @@ class Memory:
         self._storage: torch.UntypedStorage | None = None
         self._owners: tuple[Any, ...] = ()
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is new memory in each call, where its outputs stay."""
+        return not self._again and not self._segment
+
     def take(self, stream: int) -> list[int]:
         """Where the blocks are in this call."""
-        hooked = self.slab.saved and _COUNTS is not None and _saved_tensor_hooks() is not None
+        through_hooks = self.slab.saved and hooked()
         if self._again:
-            if self._outputs and stream == self._stream and not hooked and self._is_free():
+            if self._outputs and stream == self._stream and not through_hooks and self._is_free():
                 return self._addresses
             self.forget()
             self._stream = stream
         # No variable holds memory: of an error that is handled, this frame would be a part.
-        if hooked and not self._segment:
+        if through_hooks and not self._segment:
             dtype = self.slab.memory[2]
             self._apart = [
                 self._allocate(size, stride, dtype) for size, stride, _ in self.slab.views
@@ -208,7 +213,7 @@ class Memory:
         self._base = self._allocate(*self.slab.memory)
         first = self._base.data_ptr()
         self._addresses = [first + offset for offset in self.slab.offsets]
-        if hooked:
+        if through_hooks:
             dtype = self._base.dtype
             self._apart = [self._allocate((n,), (1,), dtype) for n in self._elements()]
         return self._addresses
@@ -266,6 +271,11 @@ class Memory:
 def knows_hooks() -> bool:
     """Whether this torch tells that saved tensors go through hooks."""
     return _COUNTS is not None
+
+
+def hooked() -> bool:
+    """Whether saved tensors go through hooks now, as far as torch tells."""
+    return _COUNTS is not None and _saved_tensor_hooks() is not None
 
 
 def _counts() -> tuple[Callable[[torch.Tensor], int], Callable[[int], int]] | None:

@@ -1,7 +1,8 @@
-"""The compiled helper of the hot path, built on first use with the system's C compiler.
+"""The compiled helpers of the hot path, built on first use with the system's compilers.
 
-Triton needs that compiler anyway. Without one, or on a system it cannot build for, everything
-works the same through ctypes, at more host time for each updated node.
+`launch.c` is built here, at once: Triton needs a C compiler anyway. Without one, or on a system it
+cannot build for, everything works the same through ctypes, at more host time for each updated
+node. The other helper is in memory.py.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,53 +27,69 @@ _FLAGS = ("-O2", "-shared", "-fPIC")
 _SECONDS = 60
 
 
-def compiler() -> list[str] | None:
-    """The system's C compiler as a command: $CC, or the first one found."""
-    given = shlex.split(os.environ.get("CC", ""))
-    if given:
-        return given
-    found = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-    return [found] if found else None
+def compiler(variable: str = "CC", names: Sequence[str] = ("cc", "gcc", "clang")) -> list[str]:
+    """The system's C compiler as a command, $CC or the first one found; [] without one. Or that of
+    another language, by its variable and names.
+    """
+    given = shlex.split(os.environ.get(variable, ""))
+    return given or [found for found in map(shutil.which, names) if found][:1]
 
 
-def build(folder: Path) -> Path | None:
-    """The built helper in `folder`, made when it is not there yet; None when it cannot be made.
+def target(folder: Path, source: Path, *depends: Any) -> Path:
+    """Where a helper's built file is: one for each source, machine, and what else it `depends`
+    on.
+    """
+    content = source.read_bytes() + repr((sys.platform, platform.machine(), *depends)).encode()
+    return folder / f"{source.stem}-{hashlib.sha256(content).hexdigest()[:20]}.so"
+
+
+def make(
+    target: Path,
+    command: Sequence[str],
+    source: Path,
+    seconds: float,
+    libraries: Sequence[str] = (),
+    check: Callable[[Path], Any] = Path.exists,
+) -> Path | None:
+    """`target`, made by a compiler's `command` out of `source` and `libraries`; None where that
+    fails, or where `check` raises ImportError for what was made.
 
     Processes may do this at the same time: each writes a file of its own and puts it in place in
     one step.
     """
-    if sys.platform == "win32":
-        return None
-    source = SOURCE.read_bytes()
-    key = hashlib.sha256(
-        source + repr((sys.platform, platform.machine(), _FLAGS)).encode()
-    ).hexdigest()[:20]
-    target = folder / f"launch-{key}.so"
-    if target.exists():
-        return target
-    command = compiler()
-    if command is None:
-        return None
     made = ""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, made = tempfile.mkstemp(".so", "launch-", folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, made = tempfile.mkstemp(".so", f"{source.stem}-", target.parent)
         os.close(handle)
         subprocess.run(
-            [*command, *_FLAGS, "-o", made, str(SOURCE)],
+            [*command, "-o", made, str(source), *libraries],
             check=True,
             capture_output=True,
-            timeout=_SECONDS,
+            timeout=seconds,
         )
+        check(Path(made))
         Path(made).replace(target)
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, ImportError, subprocess.SubprocessError):
         if made:
-            _remove(Path(made))
+            remove(Path(made))
         return None
     return target
 
 
-def _remove(file: Path) -> None:
+def build(folder: Path) -> Path | None:
+    """The built helper in `folder`, made when it is not there yet; None when it cannot be made."""
+    if sys.platform == "win32":
+        return None
+    built = target(folder, SOURCE, _FLAGS)
+    if built.exists():
+        return built
+    command = compiler()
+    return make(built, [*command, *_FLAGS], SOURCE, _SECONDS) if command else None
+
+
+def remove(file: Path) -> None:
+    """Remove a file that nobody can use."""
     with contextlib.suppress(OSError):
         file.unlink()
 
@@ -90,7 +108,7 @@ def load(folder: Path) -> Any:
     try:
         function = ctypes.CDLL(str(built)).pygraph_launch
     except (OSError, AttributeError):  # a file cut short by a full disk, say
-        _remove(built)
+        remove(built)
         return None
     function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int
     return function

@@ -69,6 +69,9 @@ DRAWN = 4
 # PhiloxCudaState by its size: torch up to 2.12, and from 2.13 on.
 LAYOUTS = {24: "<QQI?3x", 32: "<QQQ?7x"}
 
+# What takes memory in compiled code, where a test says so (see conftest.py).
+MEMORY_HELPER: Any = None
+
 
 class Generator:
     """torch's default generator, with where it keeps its state for captures: in one place for
@@ -381,6 +384,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
         same_addresses=same_addresses,
         reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
         generator=lambda device: gpu.generator,
+        memory=MEMORY_HELPER,
     )
     disposal = Disposal(gpu, lambda: None, lambda: False)  # type: ignore[arg-type]
     memory = GraphMemory(lambda device: 1 << 40)

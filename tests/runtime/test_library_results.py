@@ -24,6 +24,8 @@ from pygraph_rt.staging import Sizes, parts, uses_of
 from tests.runtime.software_gpu import BYTES, COUNT, SoftwareGpu, install
 from tests.runtime.test_staging import line
 
+pytestmark = pytest.mark.usefixtures("way_of_taking")
+
 FLOAT, HALF = torch.float32, torch.float16
 MIB = 1 << 20
 view = torch._C._dynamo.guards._reinterpret_tensor

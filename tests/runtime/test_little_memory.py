@@ -17,6 +17,8 @@ from pygraph_rt.report import Region
 from pygraph_rt.signature import Signature
 from tests.runtime.software_gpu import COUNT, DRAWN, SoftwareGpu, install
 
+pytestmark = pytest.mark.usefixtures("way_of_taking")
+
 BODY = """
 def partition_0(args):
     saved, state, kept = args

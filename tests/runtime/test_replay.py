@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt import native, replay, stage
+from pygraph_rt import native, stage, taking
 from pygraph_rt.disposal import Disposal
 from pygraph_rt.driver import KernelNode, KernelParams
 from pygraph_rt.errors import DriverError
@@ -20,8 +20,11 @@ from pygraph_rt.replay import Platform, Replay, alignment_class, same_addresses
 from pygraph_rt.stage import Executable
 from pygraph_rt.staging import Part
 from pygraph_rt.templates import NodeTemplates, RawNode
+from tests.runtime import software_gpu
 from tests.runtime.fake_driver import FakeDriver
 from tests.runtime.software_gpu import Generator
+
+pytestmark = pytest.mark.usefixtures("way_of_taking")
 
 WEIGHT, FIRST, SECOND = 0, 1, 2
 OUT, POOL = Block("output", 0), Block("pool", 0)
@@ -77,6 +80,7 @@ class Rig:
             reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
             generator=lambda device: self.generator,
             native=self.native,
+            memory=software_gpu.MEMORY_HELPER,
         )
         kernel = bytes(KernelParams())
         nodes = {}
@@ -153,7 +157,7 @@ def test_a_launch_sees_every_address_of_its_call(
     monkeypatch: pytest.MonkeyPatch, large: int
 ) -> None:
     """Large memory is taken first; what is in it is told apart all the same."""
-    monkeypatch.setattr(replay, "OWN_SEGMENT", large)
+    monkeypatch.setattr(taking, "OWN_SEGMENT", large)
     rig = Rig()
     for _ in range(3):
         args = rig.args()

@@ -20,6 +20,8 @@ from pygraph_rt.report import Region
 from pygraph_rt.signature import Signature
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
+pytestmark = pytest.mark.usefixtures("way_of_taking")
+
 FLOAT, HALF = torch.float32, torch.float16
 view = torch._C._dynamo.guards._reinterpret_tensor
 

@@ -28,6 +28,8 @@ from pygraph_rt.signature import Signature
 from pygraph_rt.staging import Part, Sizes, Use, Uses, parts, uses_of, whole
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
+pytestmark = pytest.mark.usefixtures("way_of_taking")
+
 MIB = 1 << 20
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pygraph_rt import arena, capture, replay
+from pygraph_rt import arena, capture, taking
 from pygraph_rt.arena import cut, lay_out, most_taken, place
 from pygraph_rt.options import Options
 from pygraph_rt.parameters import Block, Patch, PatchPlan
@@ -21,6 +21,8 @@ from pygraph_rt.report import Region
 from pygraph_rt.signature import Signature
 from pygraph_rt.staging import Part, Use
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
+
+pytestmark = pytest.mark.usefixtures("way_of_taking")
 
 BODY = """
 def partition_0(args):
@@ -108,7 +110,7 @@ def test_large_intermediates_take_turns_in_little_memory(
     """`segment`: from which size on memory is taken first, and a layout cut."""
     monkeypatch.setattr(capture, "_OWN_PLACE", own)
     monkeypatch.setattr(arena, "OWN_SEGMENT", segment)
-    monkeypatch.setattr(replay, "OWN_SEGMENT", segment)
+    monkeypatch.setattr(taking, "OWN_SEGMENT", segment)
     backward = Backward(monkeypatch, True, {0})
     exec(chain(6), namespace := backward.partition._function.__globals__)
     backward.partition._function = namespace["partition_0"]

@@ -1,0 +1,297 @@
+/* Take a served call's memory, note where it is, and make the outputs that share some of it.
+ *
+ * taking.py says what is taken, and does the same thing in Python. Memory comes from the allocator
+ * that torch's own allocation function uses, which a tensor of that function tells; so nothing of
+ * CUDA is needed to build this. The caller holds the lock of the graph.
+ */
+#include <ATen/EmptyTensor.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/inductor/inductor_ops.h>
+#include <torch/csrc/utils/object_ptr.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace {
+
+using Integers = std::vector<int64_t>;
+
+struct Memory {
+    THPObjectPtr asked; /* (size, strides, dtype), for allocation functions of others */
+    Integers size, stride;
+    at::ScalarType dtype;
+};
+
+struct Piece {
+    Memory memory;
+    size_t place; /* among the results and their addresses */
+};
+
+struct View {
+    Integers size, stride;
+    int64_t offset; /* elements */
+};
+
+struct Slab {
+    Memory memory;
+    Integers offsets; /* bytes */
+    std::vector<View> views;
+};
+
+struct Contents {
+    c10::Allocator *allocator = nullptr; /* none: every call brings an allocation function */
+    c10::DispatchKeySet keys;
+    std::vector<Piece> pieces;
+    size_t first_piece = 0; /* places among the addresses */
+    std::vector<Slab> slabs;
+    size_t first_block = 0;
+    std::vector<at::Tensor> bases; /* of the slabs, from `take` to `outputs` */
+    size_t blocks = 0, views = 0;
+};
+
+struct Plan {
+    PyObject_HEAD
+    Contents *contents;
+};
+
+PyObject *checked(PyObject *object)
+{
+    if (object == nullptr)
+        throw python_error();
+    return object;
+}
+
+/* The items of a tuple, of which there are `count` (any number, where it is negative). */
+PyObject **items(PyObject *tuple, Py_ssize_t count)
+{
+    TORCH_CHECK_TYPE(PyTuple_Check(tuple), "a plan is made of tuples");
+    TORCH_CHECK_TYPE(count < 0 || PyTuple_GET_SIZE(tuple) == count, "a tuple of another length");
+    return &PyTuple_GET_ITEM(tuple, 0);
+}
+
+int64_t integer(PyObject *object)
+{
+    const long long value = PyLong_AsLongLong(object);
+    if (value == -1 && PyErr_Occurred())
+        throw python_error();
+    return value;
+}
+
+Integers integers(PyObject *tuple)
+{
+    PyObject **const found = items(tuple, -1);
+    Integers values;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++)
+        values.push_back(integer(found[i]));
+    return values;
+}
+
+Memory memory(PyObject *asked)
+{
+    PyObject **const parts = items(asked, 3);
+    TORCH_CHECK_TYPE(THPDtype_Check(parts[2]), "memory is (size, strides, dtype)");
+    Py_INCREF(asked);
+    return {THPObjectPtr(asked), integers(parts[0]), integers(parts[1]),
+            reinterpret_cast<THPDtype *>(parts[2])->scalar_type};
+}
+
+Slab slab(PyObject *tuple)
+{
+    PyObject **const parts = items(tuple, 3);
+    Slab made{memory(parts[0]), integers(parts[1]), {}};
+    PyObject **const views = items(parts[2], -1);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts[2]); i++) {
+        PyObject **const view = items(views[i], 3);
+        made.views.push_back({integers(view[0]), integers(view[1]), integer(view[2])});
+    }
+    return made;
+}
+
+/* Plan(specimen, pieces, first_piece, slabs, first_block); see NativeTaking. */
+PyObject *make(PyTypeObject *type, PyObject *arguments, PyObject *)
+{
+    HANDLE_TH_ERRORS
+    PyObject *specimen, *pieces, *slabs;
+    Py_ssize_t first_piece, first_block;
+    if (!PyArg_ParseTuple(arguments, "OO!nO!n", &specimen, &PyTuple_Type, &pieces, &first_piece,
+                          &PyTuple_Type, &slabs, &first_block))
+        return nullptr;
+    TORCH_CHECK_VALUE(first_piece >= 0 && first_block >= 0, "a place is not negative");
+    auto contents = std::make_unique<Contents>();
+    if (specimen != Py_None) {
+        TORCH_CHECK_TYPE(THPVariable_Check(specimen), "a specimen is a tensor");
+        const at::Tensor &tensor = THPVariable_Unpack(specimen);
+        TORCH_CHECK_VALUE(tensor.is_cpu() || tensor.is_cuda(), "a device of another kind");
+        contents->allocator = tensor.storage().allocator();
+        contents->keys = c10::DispatchKeySet(
+            tensor.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA);
+    }
+    const Py_ssize_t count = PyTuple_GET_SIZE(pieces);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject **const parts = items(PyTuple_GET_ITEM(pieces, i), 2);
+        const int64_t place = integer(parts[1]);
+        const bool taken = std::any_of(
+            contents->pieces.begin(), contents->pieces.end(),
+            [place](const Piece &other) { return other.place == static_cast<size_t>(place); });
+        TORCH_CHECK_VALUE(place >= 0 && place < count && !taken, "places are a permutation");
+        contents->pieces.push_back({memory(parts[0]), static_cast<size_t>(place)});
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slabs); i++) {
+        contents->slabs.push_back(slab(PyTuple_GET_ITEM(slabs, i)));
+        contents->blocks += contents->slabs.back().offsets.size();
+        contents->views += contents->slabs.back().views.size();
+    }
+    contents->first_piece = static_cast<size_t>(first_piece);
+    contents->first_block = static_cast<size_t>(first_block);
+    PyObject *const self = checked(type->tp_alloc(type, 0));
+    reinterpret_cast<Plan *>(self)->contents = contents.release();
+    return self;
+    END_HANDLE_TH_ERRORS
+}
+
+void destroy(PyObject *self)
+{
+    PyTypeObject *const type = Py_TYPE(self);
+    delete reinterpret_cast<Plan *>(self)->contents;
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+at::Tensor take_one(const Contents &plan, Memory &memory, PyObject *allocate)
+{
+    if (allocate == Py_None)
+        return at::Tensor(at::detail::empty_strided_generic(
+            memory.size, memory.stride, plan.allocator, plan.keys, memory.dtype));
+    THPObjectPtr made(checked(PyObject_Call(allocate, memory.asked.get(), nullptr)));
+    TORCH_CHECK_TYPE(THPVariable_Check(made.get()), "an allocation function returns tensors");
+    return THPVariable_Unpack(made.get());
+}
+
+uint64_t address(const at::Tensor &tensor)
+{
+    return reinterpret_cast<uint64_t>(tensor.data_ptr());
+}
+
+/* A writable buffer of addresses, let go of at the end of its scope. */
+struct Addresses {
+    Py_buffer buffer;
+
+    explicit Addresses(PyObject *array)
+    {
+        if (PyObject_GetBuffer(array, &buffer, PyBUF_WRITABLE) != 0)
+            throw python_error();
+    }
+    ~Addresses() { PyBuffer_Release(&buffer); }
+    Addresses(const Addresses &) = delete;
+    Addresses &operator=(const Addresses &) = delete;
+
+    uint64_t *at(size_t first, size_t count) const
+    {
+        const size_t room = static_cast<size_t>(buffer.len) / sizeof(uint64_t);
+        TORCH_CHECK_VALUE(count <= room && first <= room - count, "too few places for addresses");
+        return static_cast<uint64_t *>(buffer.buf) + first;
+    }
+};
+
+/* take(addresses, allocate): the tensors of the pieces, by place. `allocate` is called for each of
+ * them, or None for the specimen's allocator. An error leaves the addresses as they were. */
+PyObject *take(PyObject *self, PyObject *arguments)
+{
+    HANDLE_TH_ERRORS
+    PyObject *array, *allocate;
+    if (!PyArg_ParseTuple(arguments, "OO", &array, &allocate))
+        return nullptr;
+    Contents &plan = *reinterpret_cast<Plan *>(self)->contents;
+    TORCH_CHECK_TYPE(allocate != Py_None || plan.allocator != nullptr, "there is no allocator");
+    const Addresses addresses(array);
+    const size_t count = plan.pieces.size();
+    uint64_t *const of_pieces = addresses.at(plan.first_piece, count);
+    uint64_t *of_blocks = addresses.at(plan.first_block, plan.blocks);
+
+    std::vector<at::Tensor> made(count), bases;
+    bases.reserve(plan.slabs.size());
+    for (Piece &piece : plan.pieces)
+        made[piece.place] = take_one(plan, piece.memory, allocate);
+    for (Slab &slab : plan.slabs)
+        bases.push_back(take_one(plan, slab.memory, allocate));
+
+    THPObjectPtr results(checked(PyList_New(static_cast<Py_ssize_t>(count))));
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t where = address(made[i]);
+        PyList_SET_ITEM(results.get(), static_cast<Py_ssize_t>(i),
+                        checked(THPVariable_Wrap(std::move(made[i]))));
+        of_pieces[i] = where;
+    }
+    for (size_t i = 0; i < bases.size(); i++) {
+        const uint64_t where = address(bases[i]);
+        for (const int64_t offset : plan.slabs[i].offsets)
+            *of_blocks++ = where + static_cast<uint64_t>(offset);
+    }
+    plan.bases = std::move(bases);
+    return results.release();
+    END_HANDLE_TH_ERRORS
+}
+
+/* outputs(): a list of the views of all slabs that `take` took; it lets go of them. */
+PyObject *outputs(PyObject *self, PyObject *)
+{
+    HANDLE_TH_ERRORS
+    Contents &plan = *reinterpret_cast<Plan *>(self)->contents;
+    const std::vector<at::Tensor> bases = std::move(plan.bases);
+    plan.bases.clear();
+    TORCH_CHECK_VALUE(bases.size() == plan.slabs.size(), "take comes first");
+    THPObjectPtr results(checked(PyList_New(static_cast<Py_ssize_t>(plan.views))));
+    Py_ssize_t place = 0;
+    for (size_t i = 0; i < bases.size(); i++)
+        for (const View &view : plan.slabs[i].views)
+            PyList_SET_ITEM(results.get(), place++,
+                            checked(THPVariable_Wrap(torch::inductor::_reinterpret_tensor(
+                                bases[i], view.size, view.stride, view.offset))));
+    return results.release();
+    END_HANDLE_TH_ERRORS
+}
+
+/* forget(): let go of memory without outputs. */
+PyObject *forget(PyObject *self, PyObject *)
+{
+    reinterpret_cast<Plan *>(self)->contents->bases.clear();
+    Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"take", take, METH_VARARGS, nullptr},
+    {"outputs", outputs, METH_NOARGS, nullptr},
+    {"forget", forget, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot slots[] = {
+    {Py_tp_new, reinterpret_cast<void *>(make)},
+    {Py_tp_dealloc, reinterpret_cast<void *>(destroy)},
+    {Py_tp_methods, methods},
+    {0, nullptr},
+};
+
+PyType_Spec plan_type = {"pygraph_memory.Plan", sizeof(Plan), 0, Py_TPFLAGS_DEFAULT, slots};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "pygraph_memory", nullptr, -1, nullptr};
+
+} // namespace
+
+PyMODINIT_FUNC PyInit_pygraph_memory()
+{
+    THPObjectPtr module(PyModule_Create(&definition));
+    if (!module)
+        return nullptr;
+    PyObject *const type = PyType_FromSpec(&plan_type);
+    if (type == nullptr)
+        return nullptr;
+    if (PyModule_AddObject(module.get(), "Plan", type) != 0) {
+        Py_DECREF(type);
+        return nullptr;
+    }
+    return module.release();
+}

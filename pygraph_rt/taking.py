@@ -1,0 +1,251 @@
+"""Take what a part of a graph needs: memory of outputs, of the arena, and slabs.
+
+There are two ways that do the same: `PythonTaking`, one tensor at a time, and `NativeTaking`, where
+most of it is one call into compiled code (native/memory.cpp) before the launch and one after it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+from .arena import OWN_SEGMENT
+from .outputs import Allocate, Sizes, Storage
+from .parameters import Block
+from .passage import picker
+from .slabs import Memory, Sharing, Slab, hooked, slabs
+from .staging import Part
+
+Asked = tuple[Sizes, Sizes, torch.dtype]  # size, strides, dtype
+# From so many tensors in a call on, compiled code is worth what builds it.
+MANY = 16
+
+
+class Taking(Protocol):
+    """How a part of a graph takes its memory, call by call.
+
+    `take(stream, allocate)` takes all of it, puts where it is among the addresses, and returns the
+    outputs with memory of their own and the segments of the arena, in order. It raises what
+    `allocate` raises, and holds nothing then. `outputs()` are the outputs in slabs, in order, once
+    the addresses are in use. `forget()` lets go of the memory of slabs. `segments` is the first
+    segment's place among the addresses.
+    """
+
+    segments: int
+
+    def take(self, stream: int, allocate: Allocate) -> tuple[Sequence[Any], Sequence[Any]]: ...
+
+    def outputs(self) -> list[torch.Tensor]: ...
+
+    def forget(self) -> None: ...
+
+
+class Wanted(NamedTuple):
+    """What a part takes: storages of outputs with memory of their own, segments of the arena,
+    memory that other outputs share, and all blocks in the order in which their addresses are known.
+    """
+
+    own: Sequence[int]
+    segments: Sequence[Block]
+    slabs: Sequence[Slab]
+    blocks: Sequence[Block]
+
+
+def wanted(part: Part, storages: Sequence[Storage], sharing: Sharing) -> Wanted:
+    """See `Wanted`. Outputs come first, where sizes do not matter: what stays leaves fewer gaps
+    when it does.
+    """
+    found = slabs(storages, part.made, sharing.families)
+    found += [sharing.kept[block] for block in part.taken if block in sharing.kept]
+    inside = {n for slab in (*found, *sharing.kept.values()) for n in slab.storages}
+    own = [n for n in part.made if n not in inside]
+    segments = [block for block in part.taken if block not in sharing.kept]
+    shared = [block for slab in found for block in slab.blocks]
+    return Wanted(own, segments, found, [*(Block("output", n) for n in own), *segments, *shared])
+
+
+def _large_first(nbytes: Sequence[int]) -> list[int]:
+    """The order in which to take memory: what torch has a segment of its own for, the largest
+    first, so that nothing small takes a part of what something large needs.
+    """
+    return sorted(range(len(nbytes)), key=lambda i: -nbytes[i] if nbytes[i] >= OWN_SEGMENT else 0)
+
+
+def _as_it_is(new: list[Any]) -> list[Any]:
+    return new
+
+
+class PythonTaking:
+    """One tensor after the other, in Python."""
+
+    def __init__(
+        self,
+        made: Sequence[Storage],
+        segments: Sequence[int],
+        shared: Sequence[Memory],
+        addresses: array[int],
+        first: int,
+    ) -> None:
+        """`made` are outputs with memory of their own, `segments` the arena's (bytes), `shared` the
+        slabs: in this order their blocks are among the `addresses`, from the `first` place on.
+        """
+        self.own = len(made)
+        self.segments = first + self.own
+        self.shared = shared
+        self.addresses = addresses
+        asked: list[Asked] = [
+            *((s.size, s.stride, s.dtype) for s in made),
+            *(((nbytes,), (1,), torch.uint8) for nbytes in segments),
+        ]
+        self.order = _large_first([*(s.nbytes for s in made), *segments])
+        self.memory = [asked[i] for i in self.order]
+        back = sorted(range(len(asked)), key=self.order.__getitem__)
+        self._sort: Callable[[list[Any]], Sequence[Any]] = (
+            picker(back) if back != sorted(back) else _as_it_is
+        )
+        self.first = first
+        self._places = slice(first, first + len(asked) + _blocks(shared))
+
+    def take(self, stream: int, allocate: Allocate) -> tuple[Sequence[Any], Sequence[Any]]:
+        """See `Taking`."""
+        new: Sequence[Any] = []
+        try:
+            new = self._sort([*itertools.starmap(allocate, self.memory)])
+            now = [tensor.data_ptr() for tensor in new]
+            for memory in self.shared:
+                now += memory.take(stream)
+        except BaseException:
+            new = []  # the error holds this frame, and may be handled by what needs memory
+            self.forget()
+            raise
+        self.addresses[self._places] = array("Q", now)
+        return new[: self.own], new[self.own :]
+
+    def outputs(self) -> list[torch.Tensor]:
+        """See `Taking`."""
+        made: list[torch.Tensor] = []
+        for memory in self.shared:
+            made += memory.outputs()
+        return made
+
+    def forget(self) -> None:
+        """See `Taking`."""
+        for memory in self.shared:
+            memory.forget()
+
+    @property
+    def tensors(self) -> int:
+        """How many tensors a call makes that compiled code could make."""
+        return len(self.memory) + sum(len(m.slab.views) for m in self.shared if m.plain)
+
+
+class NativeTaking:
+    """What is new in each call in compiled code, the rest in Python; all of it in the same order.
+
+    The rest are slabs that serve again, and segments of the arena that results are kept in. A call
+    whose saved tensors go through hooks is Python's.
+    """
+
+    def __init__(self, python: PythonTaking, native: Any, allocate: Allocate) -> None:
+        """`native` is the helper's module, `allocate` what calls will mostly allocate with."""
+        self._python = python
+        self.segments = python.segments
+        self._addresses = python.addresses
+        self._own = python.own
+        self._saved = any(memory.slab.saved for memory in python.shared)
+        self._hooked = False
+        # Of torch's own functions the allocator is enough. A tensor without memory tells which.
+        self._torchs = allocate if allocate in _torchs_functions() else None
+        specimen = allocate((0,), (1,), torch.uint8) if self._torchs is not None else None
+        pieces = tuple(zip(python.memory, python.order, strict=True))
+        place = python.first + len(pieces)
+        runs = [(plain, [*run]) for plain, run in itertools.groupby(python.shared, _is_plain)]
+        leading = runs.pop(0)[1] if runs and runs[0][0] else []
+        self._first = native.Plan(specimen, pieces, python.first, _described(leading), place)
+        place += _blocks(leading)
+        # (a plan, None) or (a slab's memory, where its blocks' addresses are)
+        self._others: list[tuple[Any, slice | None]] = []
+        for plain, run in runs:
+            if plain:
+                plan = native.Plan(specimen, (), 0, _described(run), place)
+                self._others.append((plan, None))
+                place += _blocks(run)
+                continue
+            for memory in run:
+                end = place + _blocks([memory])
+                self._others.append((memory, slice(place, end)))
+                place = end
+
+    def take(self, stream: int, allocate: Allocate) -> tuple[Sequence[Any], Sequence[Any]]:
+        """See `Taking`."""
+        self._hooked = self._saved and hooked()
+        if self._hooked:
+            return self._python.take(stream, allocate)
+        function = None if allocate is self._torchs else allocate
+        addresses = self._addresses
+        new: list[Any] = []
+        try:
+            new = self._first.take(addresses, function)
+            for memory, places in self._others:
+                if places is None:
+                    memory.take(addresses, function)
+                else:
+                    addresses[places] = array("Q", memory.take(stream))
+        except BaseException:
+            new = []  # as in PythonTaking
+            self.forget()
+            raise
+        return new[: self._own], new[self._own :]
+
+    def outputs(self) -> list[torch.Tensor]:
+        """See `Taking`."""
+        if self._hooked:
+            return self._python.outputs()
+        made: list[torch.Tensor] = self._first.outputs()
+        for memory, _ in self._others:
+            made += memory.outputs()
+        return made
+
+    def forget(self) -> None:
+        """See `Taking`."""
+        self._python.forget()
+        self._first.forget()
+        for memory, places in self._others:
+            if places is None:
+                memory.forget()
+
+
+def gains(taking: Taking) -> bool:
+    """Whether compiled code would be worth it."""
+    return isinstance(taking, PythonTaking) and taking.tensors >= MANY
+
+
+def compiled(taking: Taking, native: Any, allocate: Allocate) -> Taking:
+    """The same in compiled code, where that gains; see `NativeTaking`."""
+    if isinstance(taking, PythonTaking) and gains(taking):
+        return NativeTaking(taking, native, allocate)
+    return taking
+
+
+_is_plain = attrgetter("plain")
+
+
+def _described(run: Sequence[Memory]) -> tuple[Any, ...]:
+    """Slabs, as the helper takes them."""
+    return tuple((m.slab.memory, m.slab.offsets, m.slab.views) for m in run)
+
+
+def _blocks(run: Sequence[Memory]) -> int:
+    return sum(len(memory.slab.blocks) for memory in run)
+
+
+def _torchs_functions() -> list[Allocate]:
+    """torch's own allocation functions, those of generated code."""
+    guards = torch._C._dynamo.guards
+    names = ("_empty_strided_cuda", "_empty_strided_cpu")
+    return [getattr(guards, name) for name in names if hasattr(guards, name)]

@@ -1,0 +1,455 @@
+"""Taking memory in Python and in compiled code: the same tensors at the same places."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pygraph_rt import replay, slabs, taking
+from pygraph_rt.outputs import Storage
+from pygraph_rt.parameters import Block
+from pygraph_rt.placeholders import extent
+from pygraph_rt.slabs import Memory, Slab
+from pygraph_rt.taking import NativeTaking, PythonTaking, Taking
+from tests.runtime.test_replay import Rig
+
+guards = torch._C._dynamo.guards
+EMPTY, VIEW = guards._empty_strided_cpu, guards._reinterpret_tensor
+DTYPES = [torch.float32, torch.bfloat16, torch.uint8, torch.complex64, torch.bool]
+TOO_LARGE = ((1 << 56,), (1,), torch.uint8)
+
+
+def storage(size: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Storage:
+    stride = torch.empty(size, device="meta").stride()
+    return Storage(size, stride, dtype, extent(size, stride, dtype.itemsize), 0)
+
+
+def slab(
+    storages: list[Storage], saved: bool = False, again: bool = False, kept: bool = False
+) -> Slab:
+    """One piece of memory for all of them, which have one dtype."""
+    made = slabs._slab(
+        storages[0].dtype,
+        storages,
+        list(range(len(storages))),
+        slabs.Family(frozenset(), 1 << 20, saved, again),
+    )
+    return made._replace(blocks=(Block("pool", 0),), offsets=(0,)) if kept else made
+
+
+class Both:
+    """The two ways over the same plan, each with its own slabs and addresses."""
+
+    def __init__(
+        self,
+        module: Any,
+        made: list[Storage],
+        segments: list[int],
+        shared: list[Slab],
+        allocate: Callable[..., torch.Tensor] = EMPTY,
+        first: int = 0,
+    ) -> None:
+        count = first + len(made) + len(segments) + sum(len(s.blocks) for s in shared)
+        self.addresses = [array("Q", [7] * (count + 2)) for _ in range(2)]
+        python = [
+            PythonTaking(made, segments, [Memory(s, allocate, VIEW) for s in shared], where, first)
+            for where in self.addresses
+        ]
+        self.ways: list[Taking] = [python[0], NativeTaking(python[1], module, allocate)]
+        self.allocate = allocate
+
+
+def facts(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What a caller can see of new memory, but for where it is."""
+    return (
+        type(tensor),
+        tensor.size(),
+        tensor.stride(),
+        tensor.dtype,
+        tensor.storage_offset(),
+        tensor.untyped_storage().nbytes(),
+        tensor._is_view(),
+        tensor._base,
+        None if tensor.is_inference() else tensor._version,
+        tensor.is_inference(),
+        tensor.requires_grad,
+        tensor.is_leaf,
+        tensor._use_count(),
+    )
+
+
+def places(addresses: array[int], tensors: list[torch.Tensor]) -> list[Any]:
+    """Each address as the tensors it lies in and the distance from where their storage begins."""
+    found: list[Any] = []
+    for address in addresses:
+        inside = [
+            (i, address - t.untyped_storage().data_ptr())
+            for i, t in enumerate(tensors)
+            if t.untyped_storage().nbytes()
+            and 0 <= address - t.untyped_storage().data_ptr() < max(t.untyped_storage().nbytes(), 1)
+        ]
+        found.append(inside or ("elsewhere" if address else 0))
+    return found
+
+
+def shared_storage(tensors: list[torch.Tensor]) -> list[int]:
+    """For each tensor, the first one with the same storage."""
+    seen: dict[int, int] = {}
+    return [seen.setdefault(t.untyped_storage()._cdata, i) for i, t in enumerate(tensors)]
+
+
+shapes = st.lists(st.integers(0, 5), max_size=3).map(tuple)
+storages = st.builds(storage, shapes, st.sampled_from(DTYPES))
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> tuple[list[Storage], list[int], list[Slab]]:
+    """Outputs, segments, and slabs of every kind in any order."""
+    made = draw(st.lists(storages, max_size=5))
+    segments = draw(st.lists(st.integers(1, 5000), max_size=3))
+    shared = []
+    for _ in range(draw(st.integers(0, 5))):
+        dtype = draw(st.sampled_from(DTYPES))
+        full = st.lists(st.integers(1, 5), max_size=3).map(tuple)
+        inside = [storage(size, dtype) for size in draw(st.lists(full, min_size=1, max_size=4))]
+        again, kept = draw(st.sampled_from([(False, False), (True, False), (False, True)]))
+        shared.append(slab(inside, again or draw(st.booleans()), again, kept))
+    return made, segments, shared
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    plan=plans(),
+    own_segment=st.sampled_from([1, 512, 1 << 20]),
+    hooks=st.lists(st.booleans(), min_size=3, max_size=3),
+    mode=st.sampled_from([torch.enable_grad, torch.no_grad, torch.inference_mode]),
+    first=st.integers(0, 2),
+)
+def test_both_ways_take_the_same(
+    memory_module: Any, plan: Any, own_segment: int, hooks: list[bool], mode: Any, first: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch, mode():
+        patch.setattr(taking, "OWN_SEGMENT", own_segment)
+        both = Both(memory_module, *plan, first=first)
+        for hooked in hooks:
+            patch.setattr(taking, "hooked", lambda hooked=hooked: hooked)
+            patch.setattr(slabs, "hooked", lambda hooked=hooked: hooked)
+            seen = []
+            for way, addresses in zip(both.ways, both.addresses, strict=True):
+                own, segments = way.take(7, EMPTY)
+                inside = way.outputs()
+                every = [*own, *segments, *inside]
+                assert [*addresses[:first], *addresses[-2:]] == [7] * (first + 2)
+                at = array("Q", addresses[first:-2])
+                assert at.tolist()[: len(own) + len(segments)] == [
+                    t.data_ptr() for t in (*own, *segments)
+                ]
+                at = places(at, every)
+                assert hooked or "elsewhere" not in at
+                counts = (len(own), len(segments))
+                seen.append((counts, at, shared_storage(every), [*map(facts, every)]))
+            assert seen[0] == seen[1]
+
+
+def test_memory_is_asked_for_in_the_same_order(memory_module: Any) -> None:
+    asked: list[Any] = []
+
+    def allocate(*memory: Any) -> torch.Tensor:
+        asked.append(memory)
+        return EMPTY(*memory)
+
+    pair = [storage((4,)), storage((5,))]
+    shared = [
+        slab(pair),
+        slab([storage((6,))] * 2, saved=True, again=True),
+        slab([storage((7,))] * 2),
+        slab([storage((8,))] * 2, kept=True),
+        slab([storage((9,))] * 3),
+    ]
+    made = [storage((3,)), storage((1 << 20, 8)), storage((2,), torch.bool)]
+    both = Both(memory_module, made, [64, 40 << 20], shared, allocate)
+    orders = []
+    for way in both.ways:
+        asked.clear()
+        way.take(7, allocate)
+        orders.append([*asked])
+    assert orders[0] == orders[1]
+    assert [size for size, _, _ in orders[0][:5]] == [(40 << 20,), (1 << 20, 8), (3,), (2,), (64,)]
+    assert len(orders[0]) == 10
+
+
+def test_memory_that_serves_again_does_so_in_the_other_way(memory_module: Any) -> None:
+    shared = [slab([storage((4,))] * 2, saved=True, again=True), slab([storage((4,))] * 2)]
+    python = Both(memory_module, [], [], shared).ways[0]
+    assert isinstance(python, PythonTaking)
+    python.take(7, EMPTY)
+    places = [t.data_ptr() for t in python.outputs()[:2]]
+    native = NativeTaking(python, memory_module, EMPTY)
+    native.take(7, EMPTY)
+    assert [t.data_ptr() for t in native.outputs()[:2]] == places
+    assert python.addresses[:2].tolist() == places
+
+
+def test_the_allocator_of_torchs_own_function_is_used_without_a_call(memory_module: Any) -> None:
+    both = Both(memory_module, [storage((3,))], [], [slab([storage((4,))] * 2)])
+
+    def allocate(*memory: Any) -> torch.Tensor:
+        raise AssertionError("called")
+
+    both.ways[1].take(7, EMPTY)
+    with pytest.raises(AssertionError, match="called"):
+        both.ways[1].take(7, allocate)
+
+
+@pytest.mark.parametrize("way", [0, 1], ids=["python", "compiled"])
+@pytest.mark.parametrize("at", range(8))
+def test_running_out_of_memory_leaves_nothing_held(memory_module: Any, way: int, at: int) -> None:
+    """Not even while the error is held."""
+    taken: list[Any] = []
+
+    def allocate(*memory: Any) -> torch.Tensor:
+        if len(taken) == at:
+            raise torch.OutOfMemoryError("no memory")
+        made = EMPTY(*memory)
+        taken.append(torch.multiprocessing.reductions.StorageWeakRef(made.untyped_storage()))
+        return made
+
+    shared = [
+        slab([storage((4,))] * 2),
+        slab([storage((6,))] * 2, saved=True, again=True),
+        slab([storage((7,))] * 2, saved=True),
+        slab([storage((8,))] * 2, kept=True),
+        slab([storage((9,))] * 3),
+    ]
+    both = Both(memory_module, [storage((3,)), storage((2,))], [64], shared, allocate)
+    with pytest.raises(torch.OutOfMemoryError) as error:
+        both.ways[way].take(7, allocate)
+    assert error.tb is not None
+    assert len(taken) == at
+    assert all(weak.expired() for weak in taken)
+    taken.clear()
+    at = -1
+    own, segments = both.ways[way].take(7, allocate)
+    assert [len(own), len(segments), len(both.ways[way].outputs())] == [2, 1, 11]
+
+
+def test_an_allocators_error_comes_out_and_the_addresses_stay(memory_module: Any) -> None:
+    plan = memory_module.Plan(
+        EMPTY((0,), (1,), torch.uint8),
+        ((((4,), (1,), torch.float32), 0), (TOO_LARGE, 1)),
+        0,
+        (),
+        2,
+    )
+    addresses = array("Q", [3, 4])
+    with pytest.raises(RuntimeError, match="allocate"):
+        plan.take(addresses, None)
+    assert addresses.tolist() == [3, 4]
+
+
+def test_an_allocator_that_fails_in_the_middle_leaves_nothing_held(memory_module: Any) -> None:
+    """256 MiB are mapped for a piece, and for a slab, before each failure."""
+    large = ((256 << 20,), (1,), torch.uint8)
+    addresses = array("Q", [0] * 3)
+    statm, page = Path("/proc/self/statm"), resource.getpagesize()
+    if not statm.exists():
+        pytest.skip("this system does not tell how much memory is mapped")
+    specimen = EMPTY((0,), (1,), torch.uint8)
+    slab_last = memory_module.Plan(
+        specimen, ((large, 0),), 0, ((large, (0,), ()), (TOO_LARGE, (0,), ())), 1
+    )
+    piece_last = memory_module.Plan(specimen, ((large, 1), (TOO_LARGE, 0)), 0, (), 2)
+    before = int(statm.read_text().split()[0])
+    for plan in (slab_last, piece_last):
+        for _ in range(10):
+            with pytest.raises(RuntimeError, match="allocate"):
+                plan.take(addresses, None)
+    assert (int(statm.read_text().split()[0]) - before) * page < 256 << 20
+
+
+@pytest.mark.parametrize("way", [0, 1], ids=["python", "compiled"])
+def test_outputs_alone_hold_their_memory(memory_module: Any, way: int) -> None:
+    shared = [slab([storage((4,))] * 2), slab([storage((8,))] * 2, kept=True), slab([storage(())])]
+    both = Both(memory_module, [storage((3,))], [64], shared)
+    own, segments = both.ways[way].take(7, EMPTY)
+    every = [*own, *segments, *both.ways[way].outputs()]
+    weak = [torch.multiprocessing.reductions.StorageWeakRef(t.untyped_storage()) for t in every]
+    assert not any(w.expired() for w in weak)
+    del own, segments, every
+    assert all(w.expired() for w in weak)
+
+
+@pytest.mark.parametrize("way", [0, 1], ids=["python", "compiled"])
+def test_what_is_forgotten_is_freed(memory_module: Any, way: int) -> None:
+    taken: list[Any] = []
+
+    def allocate(*memory: Any) -> torch.Tensor:
+        made = EMPTY(*memory)
+        taken.append(torch.multiprocessing.reductions.StorageWeakRef(made.untyped_storage()))
+        return made
+
+    shared = [slab([storage((4,))] * 2), slab([storage((8,))] * 2, kept=True), slab([storage(())])]
+    both = Both(memory_module, [], [], shared, allocate)
+    both.ways[way].take(7, allocate)
+    assert [weak.expired() for weak in taken] == [False] * 3
+    both.ways[way].forget()
+    assert [weak.expired() for weak in taken] == [True] * 3
+
+
+def test_a_thousand_calls_leave_nothing_behind(memory_module: Any) -> None:
+    made = [storage((3,)), storage((2,))]
+    both = Both(memory_module, made, [64], [slab([storage((4,))] * 2), slab([storage((4,))])])
+    way = both.ways[1]
+    watched = [made[0].size, made[0].stride, torch.float32, both.addresses[1], EMPTY]
+
+    def counts() -> list[int]:
+        gc.collect()
+        references = map(sys.getrefcount, watched)
+        return [*references, len(gc.get_objects()), sys.getallocatedblocks()]
+
+    def fail(*memory: Any) -> torch.Tensor:
+        raise torch.OutOfMemoryError("no memory")
+
+    def call() -> None:
+        way.take(7, EMPTY)
+        way.outputs()
+        with pytest.raises(torch.OutOfMemoryError):
+            way.take(7, fail)
+
+    call()
+    before = counts()
+    for _ in range(1000):
+        call()
+    grown = [now - then for now, then in zip(counts(), before, strict=True)]
+    assert max(grown) < 500
+
+
+def test_a_plan_lets_go_of_all_it_has(memory_module: Any) -> None:
+    asked = ((4,), (1,), torch.float32)
+    views = (((2,), (1,), 0),)
+    addresses = array("Q", [0] * 2)
+    before = [sys.getrefcount(asked), sys.getrefcount(memory_module.Plan)]
+    for _ in range(100):
+        plan = memory_module.Plan(
+            EMPTY((0,), (1,), torch.uint8), ((asked, 0),), 0, ((asked, (0,), views),), 1
+        )
+        (own,) = plan.take(addresses, None)
+        weak = torch.multiprocessing.reductions.StorageWeakRef(own.untyped_storage())
+        del plan, own
+        assert weak.expired()
+    assert [sys.getrefcount(asked), sys.getrefcount(memory_module.Plan)] == before
+
+
+ASKED = ((4,), (1,), torch.float32)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (None, [], 0, (), 0),
+        (3, (), 0, (), 0),
+        (None, (), -1, (), 0),
+        (None, ((ASKED, 1),), 0, (), 0),
+        (None, ((ASKED, 0), (ASKED, 0)), 0, (), 0),
+        (None, ((ASKED,),), 0, (), 0),
+        (None, ((((4,), (1,), "float32"), 0),), 0, (), 0),
+        (None, ((((4.0,), (1,), torch.float32), 0),), 0, (), 0),
+        (None, ((((1 << 70,), (1,), torch.float32), 0),), 0, (), 0),
+        (None, (), 0, ((ASKED, (0,), (((4,), (1,)),)),), 0),
+    ],
+)
+def test_a_plan_of_another_form_is_refused(memory_module: Any, wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        memory_module.Plan(*wrong)
+
+
+def test_a_call_of_another_form_is_refused(memory_module: Any) -> None:
+    plan = memory_module.Plan(None, ((ASKED, 0),), 1, (), 0)
+    with pytest.raises(ValueError, match="places"):
+        plan.take(array("Q", [0]), EMPTY)
+    with pytest.raises(TypeError, match="allocator"):
+        plan.take(array("Q", [0, 0]), None)
+    with pytest.raises(TypeError, match="tensors"):
+        plan.take(array("Q", [0, 0]), lambda *memory: 3)
+    with pytest.raises(BufferError):
+        plan.take(bytes(16), EMPTY)
+    empty = memory_module.Plan(None, (), 0, ((ASKED, (0,), ()),), 0)
+    with pytest.raises(ValueError, match="first"):
+        empty.outputs()
+
+
+class Coming:
+    """A helper that is there from the third look on."""
+
+    def __init__(self, module: Any, at: int = 3) -> None:
+        self.module, self.at, self.looks, self.open = module, at, 0, True
+
+    def ask(self) -> Any:
+        self.looks += 1
+        if self.looks < self.at:
+            return None
+        self.open = False
+        return self.module
+
+
+def serve(rig: Rig, calls: int) -> list[str]:
+    """Calls, each checked; how each took memory."""
+    ways = []
+    for _ in range(calls):
+        args = rig.args()
+        kept = list(args)
+        results = rig.replay(args)
+        assert results is not None
+        out, pool = rig.held[-2:]
+        assert results[0] is out
+        assert rig.driver.launches[-1][2] == rig.expected(kept, pool.data_ptr(), out.data_ptr())
+        ways.append(type(rig.replay._steps[0].memory).__name__)
+    return ways
+
+
+@pytest.fixture
+def coming(memory_module: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[Coming], Rig]:
+    def make(helper: Any) -> Rig:
+        monkeypatch.setattr("tests.runtime.software_gpu.MEMORY_HELPER", helper)
+        monkeypatch.setattr(replay, "_LOOK_EVERY", 4)
+        return Rig()
+
+    return make
+
+
+def test_a_graph_turns_to_the_helper_when_it_is_there(
+    memory_module: Any, coming: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "MANY", 2)
+    helper = Coming(memory_module)
+    ways = serve(coming(helper), 20)
+    assert ways == ["PythonTaking"] * 7 + ["NativeTaking"] * 13
+    assert helper.looks == 3
+
+
+def test_a_helper_that_will_not_come_is_not_asked_for_again(
+    coming: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "MANY", 2)
+    helper = Coming(None)
+    assert set(serve(coming(helper), 20)) == {"PythonTaking"}
+    assert helper.looks == 3
+
+
+def test_a_graph_with_few_tensors_asks_for_no_helper(
+    memory_module: Any, coming: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "MANY", 3)
+    helper = Coming(memory_module, at=1)
+    assert set(serve(coming(helper), 20)) == {"PythonTaking"}
+    assert helper.looks == 0
