@@ -44,7 +44,7 @@ _ALL_BITS = (1 << 64) - 1
 _NOTHING = Sharing()
 _NEVER = 1 << 62
 # Launches until the helper that takes memory is asked for again while it is built.
-_LOOK_EVERY = 256
+_LOOK_EVERY = 64
 
 
 def alignment_class(address: int) -> int:

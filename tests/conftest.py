@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,3 +17,19 @@ def own_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYGRAPH_LINT_CACHE_DIR", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session")
+def memory_module(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The compiled helper that takes memory, built once for a run of the tests."""
+    from pygraph_rt.native import memory
+
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # of all workers
+    folder /= "memory_helper"
+    with memory.alone(folder):
+        built = memory.build(folder)
+    if built is None:
+        pytest.skip("no C++ compiler")
+    return memory.load_file(built)

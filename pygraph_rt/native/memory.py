@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Iterator
+from functools import cached_property
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -31,8 +32,6 @@ _LIBRARIES = ("-lc10", "-ltorch_cpu", "-ltorch_python")
 _SECONDS = 600
 _NICE = 19
 # The builder needs torch's headers, not its devices: GPUs are the program's.
-_ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-# What builds needs torch's headers and libraries, not its devices.
 _ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 # The path of the program, which may find this package where a new interpreter does not.
 _CHILD = (
@@ -98,6 +97,10 @@ class Helper:
         usable = bool(sys.executable) and not getattr(sys, "frozen", False)
         self.open = usable and sys.platform != "win32"
 
+    @cached_property
+    def _file(self) -> Path:
+        return built_file(self._folder)
+
     def ask(self) -> Any:
         """The helper's module, or None. While `open` is true, another answer may come later; the
         first one starts a build.
@@ -114,10 +117,9 @@ class Helper:
     def _look(self) -> None:
         """Raises OSError or ImportError where there will be no helper."""
         over = self._process is not None and self._process.poll() is not None
-        file = built_file(self._folder)
-        if file.exists():
+        if self._file.exists():
             self.open = False
-            self._module = load_file(file)
+            self._module = load_file(self._file)
         elif self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _CHILD, str(self._folder), *map(str, sys.path)],

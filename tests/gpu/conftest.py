@@ -8,7 +8,9 @@ import json
 import os
 import platform
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 # What is compiled is remembered in a folder. Each process of pytest-xdist has its own, whatever the
@@ -22,6 +24,7 @@ import pytest
 import torch
 
 import pygraph_rt
+from pygraph_rt.backend import _environment
 
 # Some kernels give other last bits with other block sizes, and torch tunes kernels again when
 # compiled code comes out of its cache: two compilations of one model may differ. Nothing is tuned.
@@ -67,6 +70,17 @@ def pytest_sessionfinish() -> None:
     machine = {"python": platform.python_version(), "torch": torch.__version__, "gpu": gpu}
     written = {"environment": machine, "counts": counts, "tests": dict(sorted(tests.items()))}
     path.write_text(json.dumps(written, indent=1) + "\n")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def ready_helper(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The helper that takes memory is there from the start, not built by each process meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        if torch.cuda.is_available():
+            module = request.getfixturevalue("memory_module")
+            ready = SimpleNamespace(open=False, ask=lambda: module)
+            patch.setattr(_environment().platform, "memory", ready)
+        yield
 
 
 @pytest.fixture(autouse=True)
