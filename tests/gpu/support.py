@@ -14,6 +14,7 @@ import torch
 
 import pygraph_rt
 from pygraph_rt.partition import Partition
+from pygraph_rt.slabs import Memory
 from pygraph_rt.verification import same_bits
 
 DEVICE = "cuda"
@@ -52,6 +53,12 @@ def regions(state: str | None = None) -> list[dict[str, Any]]:
         if "graphs='never'" not in r["reason"] and r["state"] != "released"
     ]
     return [r for r in found if state is None or r["state"] == state]
+
+
+def shared_memory(replay: Any) -> list[Memory]:
+    """The memory that a graph's outputs share, whichever way it is taken."""
+    ways = (getattr(step.memory, "_python", step.memory) for step in replay._steps)
+    return [memory for way in ways for memory in way.shared]
 
 
 def leaves(value: Any) -> list[Any]:

@@ -28,7 +28,7 @@ from tests.gpu.training_models import CASES
 
 def in_compiled_code() -> int:
     """Parts of graphs whose memory the helper takes."""
-    return sum(isinstance(found, NativeTaking) for found in gc.get_objects())
+    return sum(type(found) is NativeTaking for found in gc.get_objects())
 
 
 @pytest.mark.parametrize("way", ["Python", "compiled code"])

@@ -20,6 +20,7 @@ from tests.gpu.support import (
     peaks_of,
     poison_free_memory,
     regions,
+    shared_memory,
 )
 from tests.gpu.test_training import compare, compiled, plain_step, repeatable  # noqa: F401
 from tests.gpu.training_models import CASES, Case, Transformer, tokens
@@ -134,10 +135,10 @@ def test_small_results_share_memory_that_serves_again() -> None:
     forward, backward = sorted(
         (p for p in pygraph_rt.pygraph.partitions() if p.replay), key=lambda p: not p.forward
     )
-    saved = [memory for memory in forward.replay._slabs if memory._again]
+    saved = [memory for memory in shared_memory(forward.replay) if memory._again]
     places = [memory._addresses for memory in saved]
     assert saved
-    assert backward.replay._slabs
+    assert shared_memory(backward.replay)
     first = model(*tokens())
     assert [memory._addresses for memory in saved] == places
     second = model(*tokens())  # the first one's backward has not run
@@ -170,7 +171,7 @@ def test_neighbours_share_memory_until_the_backward_has_done_with_them(
     for _ in range(4):
         model(*batches[0]).square().mean().backward()
     (forward,) = (p for p in pygraph_rt.pygraph.partitions() if p.forward and p.replay)
-    shared = [m.slab for m in forward.replay._slabs if m.slab.saved and not m.slab.again]
+    shared = [m.slab for m in shared_memory(forward.replay) if m.slab.saved and not m.slab.again]
     assert sum(len(slab.storages) for slab in shared) > 20
     losses = [model(*batch).square().mean() for batch in batches]  # all of them wait
     poison_free_memory()
@@ -191,9 +192,11 @@ def test_of_six_shapes_in_turn_one_keeps_memory() -> None:
             plain_step(model, optimizer, batch)
             for partition in pygraph_rt.pygraph.partitions():
                 replays = [v.replay for v in partition._variants if v.replay is not None]
-                keeping = [r for r in replays if any(m._storage is not None for m in r._slabs)]
+                keeping = [
+                    r for r in replays if any(m._storage is not None for m in shared_memory(r))
+                ]
                 assert keeping in ([], [partition._latest])
     forwards = [p for p in pygraph_rt.pygraph.partitions() if p.forward]
     assert any(len([v for v in p._variants if v.replay is not None]) > 4 for p in forwards)
     latest = [p._latest for p in forwards if p._latest is not None]
-    assert any(m._storage is not None for replay in latest for m in replay._slabs)
+    assert any(m._storage is not None for replay in latest for m in shared_memory(replay))
