@@ -191,8 +191,6 @@ class Replay:
             self._step(stage, part, need, chunks, slots)
             for stage, part, need in zip(self._stages, parts, needs, strict=True)
         ]
-        self._look_for_helper()
-        self._settle_at = min(self._stages[0].settle_at, self._look_at)
         self._draw = draw
         self._random = (slots.get(SEED), slots.get(OFFSET))
         self._numbers = [
@@ -203,6 +201,8 @@ class Replay:
         inside = [k for need in needs for slab in need.slabs for k in slab.storages]
         self._shares = bool(inside)
         self._prepare_results([*(k for need in needs for k in need.own), *inside])
+        self._look_for_helper()
+        self._settle_at = min(self._stages[0].settle_at, self._look_at)
 
     def _step(
         self,
@@ -234,6 +234,7 @@ class Replay:
                 step._replace(memory=compiled(step.memory, native, self._allocate))
                 for step in self._steps
             ]
+            self._make_views = native.Views(tuple(self._views))
         elif helper.open:
             self._look_at = self.launches + _LOOK_EVERY
 
@@ -431,15 +432,16 @@ class Replay:
                     made[spec.storage] if isinstance(spec, Fresh) else first_argument + spec.index
                 )
         self._pick = picker(places)
+        self._make_views: Callable[..., list[torch.Tensor]] = self._views_in_python
+
+    def _views_in_python(self, *sources: list[Any]) -> list[torch.Tensor]:
+        reinterpret = self._platform.reinterpret
+        return [reinterpret(sources[kind][i], *view) for kind, i, *view in self._views]
 
     def _results(
         self, args: list[Any], made: list[torch.Tensor], drawn: tuple[int, int]
     ) -> tuple[Any, ...]:
-        pool = [*made, *self._constants]
-        sources = (made, args)
-        for kind, index, size, stride, offset in self._views:
-            view = self._platform.reinterpret(sources[kind][index], size, stride, offset)
-            pool.append(view)
+        pool = [*made, *self._constants, *self._make_views(made, args)]
         if self._returned:
             pool.extend(self._host_numbers(drawn))
         pool.extend(args)

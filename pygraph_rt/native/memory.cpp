@@ -33,6 +33,8 @@ struct Piece {
 struct View {
     Integers size, stride;
     int64_t offset; /* elements */
+
+    PyObject *of(const at::Tensor &base) const;
 };
 
 struct Slab {
@@ -62,6 +64,12 @@ PyObject *checked(PyObject *object)
     if (object == nullptr)
         throw python_error();
     return object;
+}
+
+PyObject *View::of(const at::Tensor &base) const
+{
+    return checked(
+        THPVariable_Wrap(torch::inductor::_reinterpret_tensor(base, size, stride, offset)));
 }
 
 /* The items of a tuple, of which there are `count` (any number, where it is negative). */
@@ -98,15 +106,18 @@ Memory memory(PyObject *asked)
             reinterpret_cast<THPDtype *>(parts[2])->scalar_type};
 }
 
+View view(PyObject *const *parts)
+{
+    return {integers(parts[0]), integers(parts[1]), integer(parts[2])};
+}
+
 Slab slab(PyObject *tuple)
 {
     PyObject **const parts = items(tuple, 3);
     Slab made{memory(parts[0]), integers(parts[1]), {}};
     PyObject **const views = items(parts[2], -1);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts[2]); i++) {
-        PyObject **const view = items(views[i], 3);
-        made.views.push_back({integers(view[0]), integers(view[1]), integer(view[2])});
-    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts[2]); i++)
+        made.views.push_back(view(items(views[i], 3)));
     return made;
 }
 
@@ -247,9 +258,7 @@ PyObject *outputs(PyObject *self, PyObject *)
     Py_ssize_t place = 0;
     for (size_t i = 0; i < bases.size(); i++)
         for (const View &view : plan.slabs[i].views)
-            PyList_SET_ITEM(results.get(), place++,
-                            checked(THPVariable_Wrap(torch::inductor::_reinterpret_tensor(
-                                bases[i], view.size, view.stride, view.offset))));
+            PyList_SET_ITEM(results.get(), place++, view.of(bases[i]));
     return results.release();
     END_HANDLE_TH_ERRORS
 }
@@ -279,6 +288,89 @@ PyType_Spec plan_type = {"pygraph_memory.Plan", sizeof(Plan), 0, Py_TPFLAGS_DEFA
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "pygraph_memory", nullptr, -1, nullptr};
 
+/* Views of tensors in lists: which list, which place there, and the view. */
+struct Taken {
+    size_t source;
+    Py_ssize_t place;
+    View view;
+};
+
+struct Views {
+    PyObject_HEAD
+    std::vector<Taken> *contents;
+};
+
+const size_t SOURCES = 2;
+
+/* Views(((source, place, size, strides, offset), ...)) */
+PyObject *make_views(PyTypeObject *type, PyObject *arguments, PyObject *)
+{
+    HANDLE_TH_ERRORS
+    PyObject *given;
+    if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given))
+        return nullptr;
+    auto contents = std::make_unique<std::vector<Taken>>();
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++) {
+        PyObject **const parts = items(PyTuple_GET_ITEM(given, i), 5);
+        const int64_t source = integer(parts[0]), place = integer(parts[1]);
+        TORCH_CHECK_VALUE(source >= 0 && static_cast<size_t>(source) < SOURCES && place >= 0,
+                          "there is no such source or place");
+        contents->push_back({static_cast<size_t>(source), place, view(parts + 2)});
+    }
+    PyObject *const self = checked(type->tp_alloc(type, 0));
+    reinterpret_cast<Views *>(self)->contents = contents.release();
+    return self;
+    END_HANDLE_TH_ERRORS
+}
+
+void destroy_views(PyObject *self)
+{
+    PyTypeObject *const type = Py_TYPE(self);
+    delete reinterpret_cast<Views *>(self)->contents;
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* self(first, second): a list of the views of tensors in these lists. */
+PyObject *call_views(PyObject *self, PyObject *arguments, PyObject *)
+{
+    HANDLE_TH_ERRORS
+    PyObject *sources[SOURCES];
+    if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &sources[0], &PyList_Type, &sources[1]))
+        return nullptr;
+    const std::vector<Taken> &taken = *reinterpret_cast<Views *>(self)->contents;
+    THPObjectPtr results(checked(PyList_New(static_cast<Py_ssize_t>(taken.size()))));
+    for (size_t i = 0; i < taken.size(); i++) {
+        PyObject *const source = sources[taken[i].source];
+        TORCH_CHECK_INDEX(taken[i].place < PyList_GET_SIZE(source), "there is no such tensor");
+        PyObject *const base = PyList_GET_ITEM(source, taken[i].place);
+        TORCH_CHECK_TYPE(THPVariable_Check(base), "a view is of a tensor");
+        PyList_SET_ITEM(results.get(), static_cast<Py_ssize_t>(i),
+                        taken[i].view.of(THPVariable_Unpack(base)));
+    }
+    return results.release();
+    END_HANDLE_TH_ERRORS
+}
+
+PyType_Slot view_slots[] = {
+    {Py_tp_new, reinterpret_cast<void *>(make_views)},
+    {Py_tp_dealloc, reinterpret_cast<void *>(destroy_views)},
+    {Py_tp_call, reinterpret_cast<void *>(call_views)},
+    {0, nullptr},
+};
+
+PyType_Spec views_type = {"pygraph_memory.Views", sizeof(Views), 0, Py_TPFLAGS_DEFAULT,
+                          view_slots};
+
+bool add(PyObject *module, const char *name, PyType_Spec *spec)
+{
+    PyObject *const type = PyType_FromSpec(spec);
+    if (type != nullptr && PyModule_AddObject(module, name, type) == 0)
+        return true;
+    Py_XDECREF(type);
+    return false;
+}
+
 } // namespace
 
 PyMODINIT_FUNC PyInit_pygraph_memory()
@@ -286,12 +378,7 @@ PyMODINIT_FUNC PyInit_pygraph_memory()
     THPObjectPtr module(PyModule_Create(&definition));
     if (!module)
         return nullptr;
-    PyObject *const type = PyType_FromSpec(&plan_type);
-    if (type == nullptr)
+    if (!add(module.get(), "Plan", &plan_type) || !add(module.get(), "Views", &views_type))
         return nullptr;
-    if (PyModule_AddObject(module.get(), "Plan", type) != 0) {
-        Py_DECREF(type);
-        return nullptr;
-    }
     return module.release();
 }
