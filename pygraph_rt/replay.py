@@ -45,6 +45,8 @@ _NOTHING = Sharing()
 _NEVER = 1 << 62
 # Launches until the helper that takes memory is asked for again while it is built.
 _LOOK_EVERY = 64
+# From so many inputs on, compiled code is worth what builds it.
+_MANY_INPUTS = 64
 
 
 def alignment_class(address: int) -> int:
@@ -186,6 +188,8 @@ class Replay:
             for e, p in zip(executables, parts, strict=True)
         ]
         self._uncounted = 0
+        self._follow: Callable[[list[Any], array[int]], bool] = self._follow_in_python
+        self._make_views: Callable[..., list[torch.Tensor]] = self._views_in_python
         slots = {block: slot for slot, block in enumerate(groups)}
         self._steps = [
             self._step(stage, part, need, chunks, slots)
@@ -223,10 +227,13 @@ class Replay:
         return _Step(stage, memory, part.dropped, [slots[block] for block in part.returned])
 
     def _look_for_helper(self) -> None:
-        """Take memory in compiled code, where there is much to take and a helper by now."""
+        """Follow inputs and take memory in compiled code, where there is much of either and a
+        helper by now.
+        """
         helper = self._platform.memory
         self._look_at = _NEVER
-        if helper is None or not any(gains(step.memory) for step in self._steps):
+        much = len(self._all) >= _MANY_INPUTS or any(gains(step.memory) for step in self._steps)
+        if helper is None or not much:
             return
         native = helper.ask()
         if native is not None:
@@ -235,6 +242,7 @@ class Replay:
                 for step in self._steps
             ]
             self._make_views = native.Views(tuple(self._views))
+            self._follow = native.Inputs(tuple(map(tuple, self._all.values())))
         elif helper.open:
             self._look_at = self.launches + _LOOK_EVERY
 
@@ -254,6 +262,19 @@ class Replay:
         self._moving = [m for i, m in self._all.items() if i not in set(still)]
         self._moving_arguments = [m.argument for m in self._moving]
         self._known: list[int | None] = [None] * len(self._moving)
+
+    def _follow_in_python(self, args: list[Any], _: array[int]) -> bool:
+        """Write the addresses of inputs that moved; False where one is aligned in another way than
+        at capture.
+        """
+        if (
+            self._still
+            and not self._platform.same_addresses(args, self._still_addresses, self._still)
+            and not self._follow_still(args)
+        ):
+            return False
+        now: list[Any] = [args[i].data_ptr() for i in self._moving_arguments]
+        return now == self._known or self._follow_moving(now)
 
     def _follow_still(self, args: list[Any]) -> bool:
         """Follow inputs that had stayed put until now; those that move from here on are compared
@@ -315,15 +336,8 @@ class Replay:
         stream = platform.stream(self._device)
         if self.closed or (self.only_stream is not None and stream != self.only_stream):
             return None
-        if (
-            self._still
-            and not platform.same_addresses(args, self._still_addresses, self._still)
-            and not self._follow_still(args)
-        ):
-            return None
         addresses = self._addresses
-        now: list[Any] = [args[i].data_ptr() for i in self._moving_arguments]
-        if now != self._known and not self._follow_moving(now):
+        if not self._follow(args, addresses):
             return None
         for index, slot in self._numbers:
             addresses[slot] = args[index].item() & _ALL_BITS
@@ -432,7 +446,6 @@ class Replay:
                     made[spec.storage] if isinstance(spec, Fresh) else first_argument + spec.index
                 )
         self._pick = picker(places)
-        self._make_views: Callable[..., list[torch.Tensor]] = self._views_in_python
 
     def _views_in_python(self, *sources: list[Any]) -> list[torch.Tensor]:
         reinterpret = self._platform.reinterpret

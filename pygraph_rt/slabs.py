@@ -181,7 +181,7 @@ class Memory:
         self._segment = slab.segment
         self._allocate = allocate
         self._reinterpret = reinterpret
-        self._again = slab.again and _COUNTS is not None
+        self.again = slab.again and _COUNTS is not None
         self._base: torch.Tensor | None = None
         self._apart: list[torch.Tensor] = []
         self._stream = 0
@@ -190,15 +190,10 @@ class Memory:
         self._storage: torch.UntypedStorage | None = None
         self._owners: tuple[Any, ...] = ()
 
-    @property
-    def plain(self) -> bool:
-        """Whether it is new memory in each call, where its outputs stay."""
-        return not self._again and not self._segment
-
     def take(self, stream: int) -> list[int]:
         """Where the blocks are in this call."""
         through_hooks = self.slab.saved and hooked()
-        if self._again:
+        if self.again:
             if self._outputs and stream == self._stream and not through_hooks and self._is_free():
                 return self._addresses
             self.forget()
@@ -227,7 +222,7 @@ class Memory:
         if self._apart:
             return self._moved(base)
         made = [self._reinterpret(base, *view) for view in self.slab.views]
-        if self._again:
+        if self.again:
             self._storage = base.untyped_storage()
             del base
             self._outputs = made

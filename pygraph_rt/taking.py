@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -140,19 +139,18 @@ class PythonTaking:
 
     @property
     def tensors(self) -> int:
-        """How many tensors a call makes that compiled code could make."""
-        return len(self.memory) + sum(len(m.slab.views) for m in self.shared if m.plain)
+        """How many tensors a call makes, or looks at."""
+        return len(self.memory) + sum(len(m.slab.views) for m in self.shared)
 
 
 class NativeTaking:
-    """What is new in each call in compiled code, the rest in Python; all of it in the same order.
-
-    The rest are slabs that serve again, and segments of the arena that results are kept in. A call
-    whose saved tensors go through hooks is Python's.
+    """All of it in compiled code, in the same order. A call whose saved tensors go through hooks is
+    Python's.
     """
 
     def __init__(self, python: PythonTaking, native: Any, allocate: Allocate) -> None:
         """`native` is the helper's module, `allocate` what calls will mostly allocate with."""
+        python.forget()  # what could serve again: from now on that is here
         self._python = python
         self.segments = python.segments
         self._addresses = python.addresses
@@ -163,61 +161,35 @@ class NativeTaking:
         self._torchs = allocate if allocate in _torchs_functions() else None
         specimen = allocate((0,), (1,), torch.uint8) if self._torchs is not None else None
         pieces = tuple(zip(python.memory, python.order, strict=True))
-        place = python.first + len(pieces)
-        runs = [(plain, [*run]) for plain, run in itertools.groupby(python.shared, _is_plain)]
-        leading = runs.pop(0)[1] if runs and runs[0][0] else []
-        self._first = native.Plan(specimen, pieces, python.first, _described(leading), place)
-        place += _blocks(leading)
-        # (a plan, None) or (a slab's memory, where its blocks' addresses are)
-        self._others: list[tuple[Any, slice | None]] = []
-        for plain, run in runs:
-            if plain:
-                plan = native.Plan(specimen, (), 0, _described(run), place)
-                self._others.append((plan, None))
-                place += _blocks(run)
-                continue
-            for memory in run:
-                end = place + _blocks([memory])
-                self._others.append((memory, slice(place, end)))
-                place = end
+        shared = tuple(
+            (m.slab.memory, m.slab.offsets, m.slab.views, m.again) for m in python.shared
+        )
+        first_block = python.first + len(pieces)
+        self._plan = native.Plan(specimen, pieces, python.first, shared, first_block)
 
     def take(self, stream: int, allocate: Allocate) -> tuple[Sequence[Any], Sequence[Any]]:
         """See `Taking`."""
         self._hooked = self._saved and hooked()
         if self._hooked:
+            self._plan.forget()
             return self._python.take(stream, allocate)
         function = None if allocate is self._torchs else allocate
-        addresses = self._addresses
-        new: list[Any] = []
         try:
-            new = self._first.take(addresses, function)
-            for memory, places in self._others:
-                if places is None:
-                    memory.take(addresses, function)
-                else:
-                    addresses[places] = array("Q", memory.take(stream))
+            new = self._plan.take(self._addresses, function, stream)
         except BaseException:
-            new = []  # as in PythonTaking
-            self.forget()
+            self._plan.forget()
             raise
         return new[: self._own], new[self._own :]
 
     def outputs(self) -> list[torch.Tensor]:
         """See `Taking`."""
-        if self._hooked:
-            return self._python.outputs()
-        made: list[torch.Tensor] = self._first.outputs()
-        for memory, _ in self._others:
-            made += memory.outputs()
+        made: list[torch.Tensor] = (self._python if self._hooked else self._plan).outputs()
         return made
 
     def forget(self) -> None:
         """See `Taking`."""
         self._python.forget()
-        self._first.forget()
-        for memory, places in self._others:
-            if places is None:
-                memory.forget()
+        self._plan.forget()
 
 
 def gains(taking: Taking) -> bool:
@@ -230,14 +202,6 @@ def compiled(taking: Taking, native: Any, allocate: Allocate) -> Taking:
     if isinstance(taking, PythonTaking) and gains(taking):
         return NativeTaking(taking, native, allocate)
     return taking
-
-
-_is_plain = attrgetter("plain")
-
-
-def _described(run: Sequence[Memory]) -> tuple[Any, ...]:
-    """Slabs, as the helper takes them."""
-    return tuple((m.slab.memory, m.slab.offsets, m.slab.views) for m in run)
 
 
 def _blocks(run: Sequence[Memory]) -> int:

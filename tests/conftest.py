@@ -22,14 +22,15 @@ def own_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def memory_module(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The compiled helper that takes memory, built once for a run of the tests."""
-    from pygraph_rt.native import memory
+    from pygraph_rt.native import compiler, memory
 
+    if not compiler("CXX", ("c++", "g++", "clang++")):
+        pytest.skip("no C++ compiler")
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # of all workers
     folder /= "memory_helper"
     with memory.alone(folder):
         built = memory.build(folder)
-    if built is None:
-        pytest.skip("no C++ compiler")
+    assert built is not None, "the helper cannot be built"
     return memory.load_file(built)

@@ -34,6 +34,8 @@ from benchmarks.runtime.measure import (
 )
 
 MODULE = "benchmarks.runtime.training"
+# Calls of each mode in turn before it is timed: where memory is changes with who ran before.
+SETTLING_CALLS = 400
 
 
 class Program(NamedTuple):
@@ -175,7 +177,9 @@ def prepared(name: str, mode: str, device: str, tiny: bool) -> tuple[Program, Ca
 
 
 def timing(name: str, modes: list[str], device: str, tiny: bool, lock: str) -> dict[str, Any]:
-    """Milliseconds a step in each mode, interleaved; sum of GPU activities of a step."""
+    """Milliseconds a step in each mode, interleaved, once that has gone on for a while; sum of GPU
+    activities of a step.
+    """
     torch._dynamo.config.cache_size_limit = 64
     with turn(lock, False):
         steps = {}
@@ -185,6 +189,10 @@ def timing(name: str, modes: list[str], device: str, tiny: bool, lock: str) -> d
                 steps[mode](None)
     samples: dict[str, list[float]] = {mode: [] for mode in modes}
     with turn(lock, True):
+        for _ in range(0 if tiny else SETTLING_CALLS // program.calls):
+            for mode in modes:
+                for _ in range(program.calls):
+                    steps[mode](None)
         busy = {mode: gpu_busy_ms(steps[mode], []) for mode in modes}
         for number in range(3 if tiny else 11):
             for mode in modes if number % 2 else modes[::-1]:

@@ -1,12 +1,14 @@
-/* Take a served call's memory, note where it is, and make the outputs that share some of it.
+/* Follow a served call's inputs, take its memory, note where both are, and make the outputs that
+ * share some of the memory.
  *
- * taking.py says what is taken, and does the same thing in Python. Memory comes from the allocator
- * that torch's own allocation function uses, which a tensor of that function tells; so nothing of
- * CUDA is needed to build this. The caller holds the lock of the graph.
+ * replay.py and taking.py say what is meant, and do the same thing in Python. Memory comes from the
+ * allocator that torch's own allocation function uses, which a tensor of that function tells; so
+ * nothing of CUDA is needed to build this. The caller holds the lock of the graph.
  */
 #include <ATen/EmptyTensor.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/Storage.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/inductor/inductor_ops.h>
 #include <torch/csrc/utils/object_ptr.h>
@@ -41,6 +43,16 @@ struct Slab {
     Memory memory;
     Integers offsets; /* bytes */
     std::vector<View> views;
+    bool again; /* whether what it handed out serves again when nobody else has any of it */
+    std::vector<THPObjectPtr> outputs;
+    THPObjectPtr storage;
+    std::vector<size_t> owners; /* while nobody else has any of it */
+    int64_t stream = 0;
+    uint64_t address = 0;
+
+    void make(at::Tensor &base);
+    std::vector<size_t> count();
+    void forget();
 };
 
 struct Contents {
@@ -50,7 +62,8 @@ struct Contents {
     size_t first_piece = 0; /* places among the addresses */
     std::vector<Slab> slabs;
     size_t first_block = 0;
-    std::vector<at::Tensor> bases; /* of the slabs, from `take` to `outputs` */
+    /* Of the slabs, from `take` to `outputs`; undefined where one serves again. */
+    std::vector<at::Tensor> bases;
     size_t blocks = 0, views = 0;
 };
 
@@ -70,6 +83,40 @@ PyObject *View::of(const at::Tensor &base) const
 {
     return checked(
         THPVariable_Wrap(torch::inductor::_reinterpret_tensor(base, size, stride, offset)));
+}
+
+/* The outputs in this memory, of which the slab may then be the only owner. */
+void Slab::make(at::Tensor &base)
+{
+    for (const View &view : views)
+        outputs.emplace_back(view.of(base));
+    if (!again)
+        return;
+    storage = checked(THPStorage_Wrap(base.storage()));
+    base.reset();
+    owners = count();
+}
+
+/* How many have the memory, and each of the outputs, in Python and in C++. */
+std::vector<size_t> Slab::count()
+{
+    std::vector<size_t> owners;
+    owners.reserve(2 * outputs.size() + 2);
+    for (THPObjectPtr &output : outputs) {
+        owners.push_back(static_cast<size_t>(Py_REFCNT(output.get())));
+        owners.push_back(THPVariable_Unpack(output.get()).use_count());
+    }
+    owners.push_back(static_cast<size_t>(Py_REFCNT(storage.get())));
+    owners.push_back(THPStorage_Unpack(storage.get()).use_count());
+    return owners;
+}
+
+void Slab::forget()
+{
+    const std::vector<THPObjectPtr> old = std::move(outputs);
+    const THPObjectPtr memory = std::move(storage);
+    outputs.clear();
+    owners.clear();
 }
 
 /* The items of a tuple, of which there are `count` (any number, where it is negative). */
@@ -113,8 +160,8 @@ View view(PyObject *const *parts)
 
 Slab slab(PyObject *tuple)
 {
-    PyObject **const parts = items(tuple, 3);
-    Slab made{memory(parts[0]), integers(parts[1]), {}};
+    PyObject **const parts = items(tuple, 4);
+    Slab made{memory(parts[0]), integers(parts[1]), {}, parts[3] == Py_True, {}};
     PyObject **const views = items(parts[2], -1);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts[2]); i++)
         made.views.push_back(view(items(views[i], 3)));
@@ -207,13 +254,14 @@ struct Addresses {
     }
 };
 
-/* take(addresses, allocate): the tensors of the pieces, by place. `allocate` is called for each of
- * them, or None for the specimen's allocator. An error leaves the addresses as they were. */
+/* take(addresses, allocate, stream): the tensors of the pieces, by place. `allocate` is called for
+ * each of them, or None for the specimen's allocator. An error leaves the addresses as they were. */
 PyObject *take(PyObject *self, PyObject *arguments)
 {
     HANDLE_TH_ERRORS
     PyObject *array, *allocate;
-    if (!PyArg_ParseTuple(arguments, "OO", &array, &allocate))
+    long long stream;
+    if (!PyArg_ParseTuple(arguments, "OOL", &array, &allocate, &stream))
         return nullptr;
     Contents &plan = *reinterpret_cast<Plan *>(self)->contents;
     TORCH_CHECK_TYPE(allocate != Py_None || plan.allocator != nullptr, "there is no allocator");
@@ -226,8 +274,16 @@ PyObject *take(PyObject *self, PyObject *arguments)
     bases.reserve(plan.slabs.size());
     for (Piece &piece : plan.pieces)
         made[piece.place] = take_one(plan, piece.memory, allocate);
-    for (Slab &slab : plan.slabs)
+    for (Slab &slab : plan.slabs) {
+        if (!slab.owners.empty() && slab.stream == stream && slab.count() == slab.owners) {
+            bases.emplace_back();
+            continue;
+        }
+        slab.forget();
         bases.push_back(take_one(plan, slab.memory, allocate));
+        slab.stream = stream;
+        slab.address = address(bases.back());
+    }
 
     THPObjectPtr results(checked(PyList_New(static_cast<Py_ssize_t>(count))));
     for (size_t i = 0; i < count; i++) {
@@ -236,11 +292,9 @@ PyObject *take(PyObject *self, PyObject *arguments)
                         checked(THPVariable_Wrap(std::move(made[i]))));
         of_pieces[i] = where;
     }
-    for (size_t i = 0; i < bases.size(); i++) {
-        const uint64_t where = address(bases[i]);
-        for (const int64_t offset : plan.slabs[i].offsets)
-            *of_blocks++ = where + static_cast<uint64_t>(offset);
-    }
+    for (const Slab &slab : plan.slabs)
+        for (const int64_t offset : slab.offsets)
+            *of_blocks++ = slab.address + static_cast<uint64_t>(offset);
     plan.bases = std::move(bases);
     return results.release();
     END_HANDLE_TH_ERRORS
@@ -251,14 +305,22 @@ PyObject *outputs(PyObject *self, PyObject *)
 {
     HANDLE_TH_ERRORS
     Contents &plan = *reinterpret_cast<Plan *>(self)->contents;
-    const std::vector<at::Tensor> bases = std::move(plan.bases);
+    std::vector<at::Tensor> bases = std::move(plan.bases);
     plan.bases.clear();
     TORCH_CHECK_VALUE(bases.size() == plan.slabs.size(), "take comes first");
     THPObjectPtr results(checked(PyList_New(static_cast<Py_ssize_t>(plan.views))));
     Py_ssize_t place = 0;
-    for (size_t i = 0; i < bases.size(); i++)
-        for (const View &view : plan.slabs[i].views)
-            PyList_SET_ITEM(results.get(), place++, view.of(bases[i]));
+    for (size_t i = 0; i < bases.size(); i++) {
+        Slab &slab = plan.slabs[i];
+        if (bases[i].defined())
+            slab.make(bases[i]);
+        for (THPObjectPtr &output : slab.outputs) {
+            Py_INCREF(output.get());
+            PyList_SET_ITEM(results.get(), place++, output.get());
+        }
+        if (!slab.again)
+            slab.outputs.clear();
+    }
     return results.release();
     END_HANDLE_TH_ERRORS
 }
@@ -266,7 +328,10 @@ PyObject *outputs(PyObject *self, PyObject *)
 /* forget(): let go of memory without outputs. */
 PyObject *forget(PyObject *self, PyObject *)
 {
-    reinterpret_cast<Plan *>(self)->contents->bases.clear();
+    Contents &plan = *reinterpret_cast<Plan *>(self)->contents;
+    plan.bases.clear();
+    for (Slab &slab : plan.slabs)
+        slab.forget();
     Py_RETURN_NONE;
 }
 
@@ -362,6 +427,118 @@ PyType_Slot view_slots[] = {
 PyType_Spec views_type = {"pygraph_memory.Views", sizeof(Views), 0, Py_TPFLAGS_DEFAULT,
                           view_slots};
 
+struct Input {
+    Py_ssize_t argument;
+    size_t place;    /* among the addresses */
+    uint64_t align;  /* its alignment class */
+    uint64_t known;  /* where it was */
+    uint64_t now;
+};
+
+struct Inputs {
+    PyObject_HEAD
+    std::vector<Input> *contents;
+};
+
+uint64_t alignment_class(uint64_t address)
+{
+    const uint64_t low = address & 255;
+    return low ? low & -low : 256;
+}
+
+/* Inputs(((argument, place, alignment class), ...)) */
+PyObject *make_inputs(PyTypeObject *type, PyObject *arguments, PyObject *)
+{
+    HANDLE_TH_ERRORS
+    PyObject *given;
+    if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given))
+        return nullptr;
+    auto contents = std::make_unique<std::vector<Input>>();
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++) {
+        PyObject **const parts = items(PyTuple_GET_ITEM(given, i), 3);
+        const int64_t argument = integer(parts[0]), place = integer(parts[1]);
+        TORCH_CHECK_VALUE(argument >= 0 && place >= 0, "a place is not negative");
+        contents->push_back({static_cast<Py_ssize_t>(argument), static_cast<size_t>(place),
+                             static_cast<uint64_t>(integer(parts[2])), 0, 0});
+    }
+    PyObject *const self = checked(type->tp_alloc(type, 0));
+    reinterpret_cast<Inputs *>(self)->contents = contents.release();
+    return self;
+    END_HANDLE_TH_ERRORS
+}
+
+void destroy_inputs(PyObject *self)
+{
+    PyTypeObject *const type = Py_TYPE(self);
+    delete reinterpret_cast<Inputs *>(self)->contents;
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+void fetch(const void *memory)
+{
+#if defined(__GNUC__)
+    __builtin_prefetch(memory);
+#else
+    (void)memory;
+#endif
+}
+
+/* self(args, addresses): write where the inputs among the `args` are, those that moved. False, and
+ * nothing is written, where one is aligned in another way.
+ *
+ * Tensors lie anywhere, and little of them is in a cache. So each level of pointers is fetched for
+ * all of them before it is followed. */
+PyObject *call_inputs(PyObject *self, PyObject *arguments, PyObject *)
+{
+    HANDLE_TH_ERRORS
+    PyObject *args, *array;
+    if (!PyArg_ParseTuple(arguments, "O!O", &PyList_Type, &args, &array))
+        return nullptr;
+    const Addresses addresses(array);
+    std::vector<Input> &inputs = *reinterpret_cast<Inputs *>(self)->contents;
+    for (const Input &input : inputs) {
+        TORCH_CHECK_INDEX(input.argument < PyList_GET_SIZE(args), "there is no such argument");
+        fetch(PyList_GET_ITEM(args, input.argument));
+    }
+    for (const Input &input : inputs) {
+        PyObject *const argument = PyList_GET_ITEM(args, input.argument);
+        TORCH_CHECK_TYPE(THPVariable_Check(argument), "an input is a tensor");
+        const auto *const tensor = reinterpret_cast<const char *>(
+            THPVariable_Unpack(argument).unsafeGetTensorImpl());
+        for (size_t line = 0; line < sizeof(c10::TensorImpl); line += 64)
+            fetch(tensor + line);
+    }
+    for (const Input &input : inputs)
+        fetch(THPVariable_Unpack(PyList_GET_ITEM(args, input.argument))
+                  .unsafeGetTensorImpl()
+                  ->unsafe_storage()
+                  .unsafeGetStorageImpl());
+    for (Input &input : inputs) {
+        input.now = address(THPVariable_Unpack(PyList_GET_ITEM(args, input.argument)));
+        if (input.now != input.known && alignment_class(input.now) != input.align)
+            Py_RETURN_FALSE;
+    }
+    for (Input &input : inputs) {
+        if (input.now == input.known)
+            continue;
+        *addresses.at(input.place, 1) = input.now;
+        input.known = input.now;
+    }
+    Py_RETURN_TRUE;
+    END_HANDLE_TH_ERRORS
+}
+
+PyType_Slot input_slots[] = {
+    {Py_tp_new, reinterpret_cast<void *>(make_inputs)},
+    {Py_tp_dealloc, reinterpret_cast<void *>(destroy_inputs)},
+    {Py_tp_call, reinterpret_cast<void *>(call_inputs)},
+    {0, nullptr},
+};
+
+PyType_Spec inputs_type = {"pygraph_memory.Inputs", sizeof(Inputs), 0, Py_TPFLAGS_DEFAULT,
+                           input_slots};
+
 bool add(PyObject *module, const char *name, PyType_Spec *spec)
 {
     PyObject *const type = PyType_FromSpec(spec);
@@ -378,7 +555,8 @@ PyMODINIT_FUNC PyInit_pygraph_memory()
     THPObjectPtr module(PyModule_Create(&definition));
     if (!module)
         return nullptr;
-    if (!add(module.get(), "Plan", &plan_type) || !add(module.get(), "Views", &views_type))
+    if (!add(module.get(), "Plan", &plan_type) || !add(module.get(), "Views", &views_type) ||
+        !add(module.get(), "Inputs", &inputs_type))
         return nullptr;
     return module.release();
 }

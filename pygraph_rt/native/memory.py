@@ -141,7 +141,7 @@ def load_file(file: Path) -> Any:
     try:
         module = module_from_spec(spec)
         spec.loader.exec_module(module)
-        module.Plan, module.Views  # noqa: B018
+        module.Plan, module.Views, module.Inputs  # noqa: B018
     except (ImportError, AttributeError) as error:
         remove(file)
         raise ImportError(str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from array import array
 from types import SimpleNamespace
 from typing import Any
 
@@ -119,15 +120,13 @@ def test_too_little_memory() -> None:
 
 def test_what_the_helper_takes_is_torchs(memory_module: Any) -> None:
     """Memory of torch's allocator for GPUs, counted there, and its error where there is none."""
-    from array import array
-
     empty = torch._C._dynamo.guards._empty_strided_cuda
     specimen = empty((0,), (1,), torch.uint8)
     pieces = ((((3 * MIB,), (1,), torch.uint8), 0), (((64, 8), (8, 1), torch.float32), 1))
-    slabs = ((((4096,), (1,), torch.float32), (0, 512), (((100,), (1,), 128),)),)
+    slabs = ((((4096,), (1,), torch.float32), (0, 512), (((100,), (1,), 128),), False),)
     plan = memory_module.Plan(specimen, pieces, 0, slabs, 2)
     before, addresses = torch.cuda.memory_allocated(), array("Q", [0] * 4)
-    made = plan.take(addresses, None)
+    made = plan.take(addresses, None, 0)
     (view,) = plan.outputs()
     assert [t.shape for t in made] == [(3 * MIB,), (64, 8)]
     assert all(t.device == torch.device(DEVICE, 0) for t in (*made, view))
@@ -140,4 +139,4 @@ def test_what_the_helper_takes_is_torchs(memory_module: Any) -> None:
     assert torch.cuda.memory_allocated() == before
     huge = memory_module.Plan(specimen, ((((1 << 48,), (1,), torch.uint8), 0),), 0, (), 1)
     with pytest.raises(torch.OutOfMemoryError):
-        huge.take(addresses, None)
+        huge.take(addresses, None, 0)

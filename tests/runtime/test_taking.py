@@ -188,16 +188,51 @@ def test_memory_is_asked_for_in_the_same_order(memory_module: Any) -> None:
     assert len(orders[0]) == 10
 
 
-def test_memory_that_serves_again_does_so_in_the_other_way(memory_module: Any) -> None:
+@pytest.mark.parametrize("way", [0, 1], ids=["python", "compiled"])
+@pytest.mark.parametrize("owner", ["nobody", "a tensor", "a view", "a storage", "C++"])
+def test_memory_serves_again_when_nobody_has_it(memory_module: Any, way: int, owner: str) -> None:
     shared = [slab([storage((4,))] * 2, saved=True, again=True), slab([storage((4,))] * 2)]
-    python = Both(memory_module, [], [], shared).ways[0]
+    taking = Both(memory_module, [], [], shared).ways[way]
+    held: list[Any] = []
+    for _ in range(3):
+        taking.take(7, EMPTY)
+        first, second, *others = taking.outputs()
+        place = [first.data_ptr(), second.data_ptr()]
+        held.append(others)
+        if owner == "a tensor":
+            held.append(second)
+        elif owner == "a view":
+            held.append(second[1:])
+        elif owner == "a storage":
+            held.append(first.untyped_storage())
+        elif owner == "C++":
+            held.append(torch.ones(4, requires_grad=True) * first)  # saved for a backward
+        del first, second, others
+        taking.take(7, EMPTY)
+        again = [t.data_ptr() for t in taking.outputs()[:2]]
+        assert (again == place) == (owner == "nobody")
+        held.clear()
+    taking.take(7, EMPTY)
+    place = [t.data_ptr() for t in taking.outputs()[:2]]
+    blocker = EMPTY((8,), (1,), torch.float32)
+    taking.take(8, EMPTY)  # another stream
+    other = taking.outputs()
+    assert blocker.data_ptr() not in place
+    weak = torch.multiprocessing.reductions.StorageWeakRef(other[0].untyped_storage())
+    del other
+    assert not weak.expired()
+    taking.forget()
+    assert weak.expired()
+
+
+def test_memory_of_python_is_let_go_of_when_the_helper_comes(memory_module: Any) -> None:
+    python = Both(memory_module, [], [], [slab([storage((4,))] * 2, True, True)]).ways[0]
     assert isinstance(python, PythonTaking)
     python.take(7, EMPTY)
-    places = [t.data_ptr() for t in python.outputs()[:2]]
-    native = NativeTaking(python, memory_module, EMPTY)
-    native.take(7, EMPTY)
-    assert [t.data_ptr() for t in native.outputs()[:2]] == places
-    assert python.addresses[:2].tolist() == places
+    weak = torch.multiprocessing.reductions.StorageWeakRef(python.outputs()[0].untyped_storage())
+    assert not weak.expired()
+    NativeTaking(python, memory_module, EMPTY)
+    assert weak.expired()
 
 
 def test_the_allocator_of_torchs_own_function_is_used_without_a_call(memory_module: Any) -> None:
@@ -253,7 +288,7 @@ def test_an_allocators_error_comes_out_and_the_addresses_stay(memory_module: Any
     )
     addresses = array("Q", [3, 4])
     with pytest.raises(RuntimeError, match="allocate"):
-        plan.take(addresses, None)
+        plan.take(addresses, None, 7)
     assert addresses.tolist() == [3, 4]
 
 
@@ -266,14 +301,14 @@ def test_an_allocator_that_fails_in_the_middle_leaves_nothing_held(memory_module
         pytest.skip("this system does not tell how much memory is mapped")
     specimen = EMPTY((0,), (1,), torch.uint8)
     slab_last = memory_module.Plan(
-        specimen, ((large, 0),), 0, ((large, (0,), ()), (TOO_LARGE, (0,), ())), 1
+        specimen, ((large, 0),), 0, ((large, (0,), (), False), (TOO_LARGE, (0,), (), False)), 1
     )
     piece_last = memory_module.Plan(specimen, ((large, 1), (TOO_LARGE, 0)), 0, (), 2)
     before = int(statm.read_text().split()[0])
     for plan in (slab_last, piece_last):
         for _ in range(10):
             with pytest.raises(RuntimeError, match="allocate"):
-                plan.take(addresses, None)
+                plan.take(addresses, None, 7)
     assert (int(statm.read_text().split()[0]) - before) * page < 256 << 20
 
 
@@ -341,9 +376,9 @@ def test_a_plan_lets_go_of_all_it_has(memory_module: Any) -> None:
     before = [sys.getrefcount(asked), sys.getrefcount(memory_module.Plan)]
     for _ in range(100):
         plan = memory_module.Plan(
-            EMPTY((0,), (1,), torch.uint8), ((asked, 0),), 0, ((asked, (0,), views),), 1
+            EMPTY((0,), (1,), torch.uint8), ((asked, 0),), 0, ((asked, (0,), views, False),), 1
         )
-        (own,) = plan.take(addresses, None)
+        (own,) = plan.take(addresses, None, 7)
         weak = torch.multiprocessing.reductions.StorageWeakRef(own.untyped_storage())
         del plan, own
         assert weak.expired()
@@ -365,7 +400,7 @@ ASKED = ((4,), (1,), torch.float32)
         (None, ((((4,), (1,), "float32"), 0),), 0, (), 0),
         (None, ((((4.0,), (1,), torch.float32), 0),), 0, (), 0),
         (None, ((((1 << 70,), (1,), torch.float32), 0),), 0, (), 0),
-        (None, (), 0, ((ASKED, (0,), (((4,), (1,)),)),), 0),
+        (None, (), 0, ((ASKED, (0,), (((4,), (1,)),), False),), 0),
     ],
 )
 def test_a_plan_of_another_form_is_refused(memory_module: Any, wrong: Any) -> None:
@@ -376,14 +411,14 @@ def test_a_plan_of_another_form_is_refused(memory_module: Any, wrong: Any) -> No
 def test_a_call_of_another_form_is_refused(memory_module: Any) -> None:
     plan = memory_module.Plan(None, ((ASKED, 0),), 1, (), 0)
     with pytest.raises(ValueError, match="places"):
-        plan.take(array("Q", [0]), EMPTY)
+        plan.take(array("Q", [0]), EMPTY, 7)
     with pytest.raises(TypeError, match="allocator"):
-        plan.take(array("Q", [0, 0]), None)
+        plan.take(array("Q", [0, 0]), None, 7)
     with pytest.raises(TypeError, match="tensors"):
-        plan.take(array("Q", [0, 0]), lambda *memory: 3)
+        plan.take(array("Q", [0, 0]), lambda *memory: 3, 7)
     with pytest.raises(BufferError):
-        plan.take(bytes(16), EMPTY)
-    empty = memory_module.Plan(None, (), 0, ((ASKED, (0,), ()),), 0)
+        plan.take(bytes(16), EMPTY, 7)
+    empty = memory_module.Plan(None, (), 0, ((ASKED, (0,), (), False),), 0)
     with pytest.raises(ValueError, match="first"):
         empty.outputs()
 
