@@ -22,7 +22,16 @@ import numpy as np
 import pytest
 import torch
 
-from pygraph_rt import arena, capture, drawing, library_results, outputs, placeholders
+from pygraph_rt import (
+    arena,
+    capture,
+    drawing,
+    library_results,
+    neighbours,
+    outputs,
+    parameters,
+    placeholders,
+)
 from pygraph_rt.disposal import Disposal
 from pygraph_rt.driver import KernelNode, KernelParams
 from pygraph_rt.partition import Environment
@@ -354,6 +363,10 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
     gpu.nodes_by_executable = gpu.nodes  # type: ignore[attr-defined]
     patch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
     patch.setattr(torch.cuda, "MemPool", lambda: Pool(gpu, next(numbers)), raising=False)
+    # Its memory is the process's, which may be just above a multiple of 4 GiB; there an address is
+    # taken for a small number beside padding.
+    for module in (parameters, placeholders, neighbours):
+        patch.setattr(module, "SMALL", 1 << 10)
     patch.setattr(arena, "snapshot", lambda: gpu.segments)
     patch.setattr(placeholders, "tensor_at", tensor_at)
     patch.setattr(capture, "tensor_at", tensor_at)
