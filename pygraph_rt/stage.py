@@ -18,7 +18,7 @@ from .submission import make_submission
 from .templates import NodeTemplates
 
 _FIRST_WINDOW = 2
-_WINDOW_GROWTH = 4
+_WINDOW_GROWTH = 2
 _WORTH_SETTLING = 4
 # What a node at an address of its own saves in each launch, and what instantiating one costs until
 # that has been measured (H200, driver 580).
