@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.workloads import pictures, results, summary, tabular
+from benchmarks.workloads import cost, pictures, results, summary, tabular
 from benchmarks.workloads.summary import Row
 
 _ROOT = Path(__file__).parents[2]
@@ -19,8 +19,7 @@ BREAKS = _ROOT / "benchmarks" / "results" / "workloads_breaks.json"
 NOTES = Path(__file__).with_name("notes.json")
 FIXED = _ROOT / "benchmarks" / "results" / "workloads_fixed.json"
 _BEST = 5
-# A warm-up this many times as long as reduce-overhead's is wanted, and ratios of two runs so near.
-_WARM_UP = 1.3
+# Ratios of two runs so near are wanted.
 _NEAR = 0.05
 _HINDERED = {"CPU scalars", "CPU tensors", "large copies", "mutated buffers", "mutated inputs"}
 _VARIANTS = ("eager", "default", "reduce-overhead", "pygraph")
@@ -65,7 +64,8 @@ def document(
         *_disturbed(content),
         "## Where the time goes\n\n" + _shares(rows),
         "## What the compiler did\n\n" + _compiler(rows),
-        "## Memory and warm-up\n\n" + _memory(rows),
+        "## Memory and warm-up\n\n"
+        + cost.section(rows, _present(rows), _notes("memory and warm-up")),
         "## Answers\n\n" + _answers(rows),
         "## Failures of a mode\n\n" + _failures(rows),
         "## Not run\n\n" + _missing(content),
@@ -311,7 +311,7 @@ def _standing(rows: list[Row]) -> list[str]:
     if not known:
         return []
     known.sort(key=lambda pair: pair[0])
-    known_notes: dict[str, str] = json.loads(NOTES.read_text())
+    known_notes = _notes("speed")
     lost = [row for value, row in known if value < 1]
     best = [row for value, row in known[::-1][:_BEST] if value >= 1]
     lowest = known[0]
@@ -336,6 +336,12 @@ def _standing(rows: list[Row]) -> list[str]:
     if told:
         parts.insert(2, "Why, and what would close it:\n\n" + "\n".join(told))
     return parts
+
+
+def _notes(kind: str) -> dict[str, str]:
+    """What is known of single workloads, by name."""
+    found: dict[str, str] = json.loads(NOTES.read_text())[kind]
+    return found
 
 
 def _undecided(row: Row) -> bool:
@@ -447,43 +453,6 @@ def _compiler(rows: list[Row]) -> str:
         counts = ("graphs", "graph_breaks", "cudagraphs_recorded", "cudagraph_skips")
         body.append([f"`{row.name}`", *(str(seen[count]) for count in counts), text])
     return "Under `reduce-overhead` while warming up.\n\n" + tabular.markdown(header, body)
-
-
-def _memory(rows: list[Row]) -> str:
-    names = [name for name in _present(rows) if name != "eager"]
-    header = ["workload", "eager, MiB", *(f"{name}, MiB" for name in names)]
-    header += [f"{name} warm-up, s" for name in names]
-    header.append("pygraph over reduce-overhead")
-    body, ratios = [], []
-    for row in rows:
-        cells = [
-            tabular.whole_mib(row.memory("eager")),
-            *(tabular.whole_mib(row.memory(name)) for name in names),
-        ]
-        cells += [_warm_up(row, name) for name in names]
-        ratio = row.warm_up_ratio()
-        ratios += [] if ratio is None else [ratio]
-        body.append([f"`{row.name}`", *cells, tabular.times(ratio)])
-    note = (
-        "Peak reserved memory in steady state. Warm-up is from the first call to steady state with "
-        "cold compiler caches; it was taken with other processes on the machine, so read it as a "
-        "ratio between columns, and not where a star says that machine or company were not those "
-        "of reduce-overhead."
-    )
-    if ratios:
-        note += (
-            f" Where both were measured alike, pygraph's takes {tabular.mean(ratios)} as long as "
-            f"reduce-overhead's; {sum(r <= _WARM_UP for r in ratios)} of them take at most "
-            f"{_WARM_UP} times as long, the longest {max(ratios):.2f} times."
-        )
-    return note + "\n\n" + tabular.markdown(header, body)
-
-
-def _warm_up(row: Row, name: str) -> str:
-    seconds = row.warm_up_s(name)
-    if seconds is None:
-        return "-"
-    return f"{seconds:.1f}" + ("" if row.beside(name) == row.beside("reduce-overhead") else "*")
 
 
 def _answers(rows: list[Row]) -> str:

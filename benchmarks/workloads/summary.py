@@ -103,6 +103,11 @@ class Row:
         steady = self._result(variant).get("memory", {}).get("steady")
         return steady["reserved"] if steady else None
 
+    def allocated(self, variant: str) -> int | None:
+        """Peak allocated bytes in steady state."""
+        steady = self._result(variant).get("memory", {}).get("steady")
+        return steady["allocated"] if steady else None
+
     def warm_up_s(self, variant: str) -> float | None:
         """Seconds from the first call to steady state."""
         return self._result(variant).get("warm_up_s")

@@ -23,7 +23,7 @@ def times(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.2f}x"
 
 
-def whole_mib(value: int | None) -> str:
+def whole_mib(value: float | None) -> str:
     """Bytes as whole MiB, without the unit."""
     return "-" if value is None else f"{value / 2**20:.0f}"
 

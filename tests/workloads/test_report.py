@@ -268,7 +268,22 @@ def test_notes_are_of_workloads_that_exist() -> None:
     from benchmarks.workloads import catalogue
 
     names = {workload.name for workload in catalogue.WORKLOADS}
-    assert set(json.loads(report.NOTES.read_text())) <= names
+    notes = json.loads(report.NOTES.read_text())
+    assert set(notes) == {"speed", "memory and warm-up"}
+    assert all(set(of_kind) <= names for of_kind in notes.values())
+
+
+def test_what_is_beyond_a_bound_is_named() -> None:
+    content = _content()
+    probes = content["workloads"]["good"]["probes"]
+    probes["default"] = _probe(100 << 20)
+    probes["reduce-overhead"] = _probe(120 << 20)
+    probes["pygraph"] = _probe(110 << 20)
+    assert "bound, MiB" not in report.document(content, "file.json", [])
+    probes["pygraph"] = _probe(112 << 20)
+    assert "| `good` | 110 | 112 |" in report.document(content, "file.json", [])
+    probes["reduce-overhead"] = _probe(104 << 20)
+    assert "| `good` | 104 | 112 |" in report.document(content, "file.json", [])
 
 
 def test_a_disturbed_run_counts_nowhere_but_is_shown() -> None:
