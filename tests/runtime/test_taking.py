@@ -423,6 +423,111 @@ def test_a_call_of_another_form_is_refused(memory_module: Any) -> None:
         empty.outputs()
 
 
+def aligned(residue: int) -> torch.Tensor:
+    """A float whose address is `residue` more than a multiple of 256."""
+    room = torch.zeros(256)
+    start = (residue - room.data_ptr()) % 256 // 4
+    return room[start : start + 1]
+
+
+def test_inputs_that_moved_are_written_and_others_are_not(memory_module: Any) -> None:
+    follow = memory_module.Inputs(((1, 2, 256), (3, 0, 64)))
+    first, second = aligned(0), aligned(64)
+    addresses = array("Q", [7, 7, 7, 7])
+    assert follow([None, first, None, second], addresses) is True
+    assert addresses.tolist() == [second.data_ptr(), 7, first.data_ptr(), 7]
+    addresses[0] = addresses[2] = 5  # only what moved is written
+    assert follow([None, first, None, second], addresses)
+    assert addresses.tolist() == [5, 7, 5, 7]
+    moved = aligned(64)
+    assert follow([None, first, None, moved], addresses)
+    assert addresses.tolist() == [moved.data_ptr(), 7, 5, 7]
+    parameter = torch.nn.Parameter(aligned(0))
+    assert follow([None, parameter, None, moved], addresses)
+    assert addresses[2] == parameter.data_ptr()
+    assert follow([None, torch.empty(0), None, moved], addresses)  # no memory is at 0
+    assert addresses[2] == 0
+
+
+def test_after_an_input_that_is_aligned_otherwise_nothing_is_stale(memory_module: Any) -> None:
+    follow = memory_module.Inputs(((0, 0, 256), (1, 1, 64)))
+    first, second = aligned(0), aligned(64)
+    addresses = array("Q", [0, 0])
+    assert follow([first, second], addresses)
+    before, other = addresses.tolist(), aligned(0)
+    assert follow([other, aligned(32)], addresses) is False
+    assert follow([other, aligned(128)], addresses) is False
+    assert addresses.tolist() == before
+    assert follow([other, second], addresses)
+    assert addresses.tolist() == [other.data_ptr(), second.data_ptr()]
+
+
+def test_views_of_both_lists(memory_module: Any) -> None:
+    views = ((1, 0, (2,), (1,), 3), (0, 1, (), (), 0), (1, 0, (2, 2), (2, 1), 1))
+    make = memory_module.Views(views)
+    first, second = [torch.arange(3.0), torch.arange(5.0)], [torch.arange(9)]
+    found = make(first, second)
+    sources = (first, second)
+    expected = [VIEW(sources[source][place], *view) for source, place, *view in views]
+    assert [*map(facts, found)] == [*map(facts, expected)]
+    assert all(map(torch.equal, found, expected))
+    assert shared_storage([*second, *found]) == [0, 0, 2, 0]
+    assert memory_module.Views(())(first, second) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("Inputs", ([],)),
+        ("Inputs", (((-1, 0, 64),),)),
+        ("Inputs", (((0, -1, 64),),)),
+        ("Inputs", (((0, 0),),)),
+        ("Views", ([],)),
+        ("Views", (((2, 0, (), (), 0),),)),
+        ("Views", (((0, -1, (), (), 0),),)),
+        ("Views", (((0, 0, (), ()),),)),
+    ],
+)
+def test_inputs_and_views_of_another_form_are_refused(
+    memory_module: Any, name: str, wrong: Any
+) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        getattr(memory_module, name)(*wrong)
+
+
+def test_arguments_of_another_form_are_refused(memory_module: Any) -> None:
+    follow, addresses = memory_module.Inputs(((1, 1, 64),)), array("Q", [3, 3])
+    tensor = aligned(64)
+    with pytest.raises(IndexError):
+        follow([tensor], addresses)
+    with pytest.raises(TypeError):
+        follow([tensor, None], addresses)
+    with pytest.raises(TypeError):
+        follow((tensor, tensor), addresses)
+    with pytest.raises(ValueError, match="places"):
+        follow([tensor, tensor], array("Q", [3]))
+    assert addresses.tolist() == [3, 3]
+    assert follow([tensor, tensor], addresses)
+    make = memory_module.Views(((1, 1, (), (), 0),))
+    with pytest.raises(IndexError):
+        make([tensor, tensor], [tensor])
+    with pytest.raises(TypeError):
+        make([], [tensor, 3])
+
+
+def test_inputs_and_views_hold_nothing(memory_module: Any) -> None:
+    follow, make = memory_module.Inputs(((0, 0, 64),)), memory_module.Views(((0, 0, (), (), 0),))
+    tensor, addresses = aligned(64), array("Q", [0])
+    watched = [tensor, addresses, memory_module.Inputs, memory_module.Views]
+    before = [*map(sys.getrefcount, watched), tensor._use_count()]
+    for _ in range(100):
+        follow([tensor], addresses)
+        make([tensor], [])
+        memory_module.Inputs(((0, 0, 64),))
+        memory_module.Views(((0, 0, (), (), 0),))
+    assert [*map(sys.getrefcount, watched), tensor._use_count()] == before
+
+
 class Coming:
     """A helper that is there from the third look on."""
 
