@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace {
@@ -55,7 +56,7 @@ struct Slab {
     void forget();
 };
 
-struct Contents {
+struct Plan {
     c10::Allocator *allocator = nullptr; /* none: every call brings an allocation function */
     c10::DispatchKeySet keys;
     std::vector<Piece> pieces;
@@ -67,10 +68,16 @@ struct Contents {
     size_t blocks = 0, views = 0;
 };
 
-struct Plan {
+/* A Python object around contents. */
+template <typename Contents> struct Object {
     PyObject_HEAD
     Contents *contents;
 };
+
+template <typename Contents> Contents &contents_of(PyObject *self)
+{
+    return *reinterpret_cast<Object<Contents> *>(self)->contents;
+}
 
 PyObject *checked(PyObject *object)
 {
@@ -83,6 +90,22 @@ PyObject *View::of(const at::Tensor &base) const
 {
     return checked(
         THPVariable_Wrap(torch::inductor::_reinterpret_tensor(base, size, stride, offset)));
+}
+
+template <typename Contents>
+PyObject *object(PyTypeObject *type, std::unique_ptr<Contents> contents)
+{
+    PyObject *const self = checked(type->tp_alloc(type, 0));
+    reinterpret_cast<Object<Contents> *>(self)->contents = contents.release();
+    return self;
+}
+
+template <typename Contents> void destroy(PyObject *self)
+{
+    PyTypeObject *const type = Py_TYPE(self);
+    delete &contents_of<Contents>(self);
+    type->tp_free(self);
+    Py_DECREF(type);
 }
 
 /* The outputs in this memory, of which the slab may then be the only owner. */
@@ -178,7 +201,7 @@ PyObject *make(PyTypeObject *type, PyObject *arguments, PyObject *)
                           &PyTuple_Type, &slabs, &first_block))
         return nullptr;
     TORCH_CHECK_VALUE(first_piece >= 0 && first_block >= 0, "a place is not negative");
-    auto contents = std::make_unique<Contents>();
+    auto contents = std::make_unique<Plan>();
     if (specimen != Py_None) {
         TORCH_CHECK_TYPE(THPVariable_Check(specimen), "a specimen is a tensor");
         const at::Tensor &tensor = THPVariable_Unpack(specimen);
@@ -204,21 +227,11 @@ PyObject *make(PyTypeObject *type, PyObject *arguments, PyObject *)
     }
     contents->first_piece = static_cast<size_t>(first_piece);
     contents->first_block = static_cast<size_t>(first_block);
-    PyObject *const self = checked(type->tp_alloc(type, 0));
-    reinterpret_cast<Plan *>(self)->contents = contents.release();
-    return self;
+    return object(type, std::move(contents));
     END_HANDLE_TH_ERRORS
 }
 
-void destroy(PyObject *self)
-{
-    PyTypeObject *const type = Py_TYPE(self);
-    delete reinterpret_cast<Plan *>(self)->contents;
-    type->tp_free(self);
-    Py_DECREF(type);
-}
-
-at::Tensor take_one(const Contents &plan, Memory &memory, PyObject *allocate)
+at::Tensor take_one(const Plan &plan, Memory &memory, PyObject *allocate)
 {
     if (allocate == Py_None)
         return at::Tensor(at::detail::empty_strided_generic(
@@ -255,7 +268,8 @@ struct Addresses {
 };
 
 /* take(addresses, allocate, stream): the tensors of the pieces, by place. `allocate` is called for
- * each of them, or None for the specimen's allocator. An error leaves the addresses as they were. */
+ * each of them, or None for the specimen's allocator. An error leaves the addresses as they were.
+ */
 PyObject *take(PyObject *self, PyObject *arguments)
 {
     HANDLE_TH_ERRORS
@@ -263,7 +277,7 @@ PyObject *take(PyObject *self, PyObject *arguments)
     long long stream;
     if (!PyArg_ParseTuple(arguments, "OOL", &array, &allocate, &stream))
         return nullptr;
-    Contents &plan = *reinterpret_cast<Plan *>(self)->contents;
+    Plan &plan = contents_of<Plan>(self);
     TORCH_CHECK_TYPE(allocate != Py_None || plan.allocator != nullptr, "there is no allocator");
     const Addresses addresses(array);
     const size_t count = plan.pieces.size();
@@ -304,7 +318,7 @@ PyObject *take(PyObject *self, PyObject *arguments)
 PyObject *outputs(PyObject *self, PyObject *)
 {
     HANDLE_TH_ERRORS
-    Contents &plan = *reinterpret_cast<Plan *>(self)->contents;
+    Plan &plan = contents_of<Plan>(self);
     std::vector<at::Tensor> bases = std::move(plan.bases);
     plan.bases.clear();
     TORCH_CHECK_VALUE(bases.size() == plan.slabs.size(), "take comes first");
@@ -328,7 +342,7 @@ PyObject *outputs(PyObject *self, PyObject *)
 /* forget(): let go of memory without outputs. */
 PyObject *forget(PyObject *self, PyObject *)
 {
-    Contents &plan = *reinterpret_cast<Plan *>(self)->contents;
+    Plan &plan = contents_of<Plan>(self);
     plan.bases.clear();
     for (Slab &slab : plan.slabs)
         slab.forget();
@@ -344,12 +358,12 @@ PyMethodDef methods[] = {
 
 PyType_Slot slots[] = {
     {Py_tp_new, reinterpret_cast<void *>(make)},
-    {Py_tp_dealloc, reinterpret_cast<void *>(destroy)},
+    {Py_tp_dealloc, reinterpret_cast<void *>(destroy<Plan>)},
     {Py_tp_methods, methods},
     {0, nullptr},
 };
 
-PyType_Spec plan_type = {"pygraph_memory.Plan", sizeof(Plan), 0, Py_TPFLAGS_DEFAULT, slots};
+PyType_Spec plan_type = {"pygraph_memory.Plan", sizeof(Object<Plan>), 0, Py_TPFLAGS_DEFAULT, slots};
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "pygraph_memory", nullptr, -1, nullptr};
 
@@ -360,10 +374,7 @@ struct Taken {
     View view;
 };
 
-struct Views {
-    PyObject_HEAD
-    std::vector<Taken> *contents;
-};
+using Views = std::vector<Taken>;
 
 const size_t SOURCES = 2;
 
@@ -374,7 +385,7 @@ PyObject *make_views(PyTypeObject *type, PyObject *arguments, PyObject *)
     PyObject *given;
     if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given))
         return nullptr;
-    auto contents = std::make_unique<std::vector<Taken>>();
+    auto contents = std::make_unique<Views>();
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++) {
         PyObject **const parts = items(PyTuple_GET_ITEM(given, i), 5);
         const int64_t source = integer(parts[0]), place = integer(parts[1]);
@@ -382,18 +393,8 @@ PyObject *make_views(PyTypeObject *type, PyObject *arguments, PyObject *)
                           "there is no such source or place");
         contents->push_back({static_cast<size_t>(source), place, view(parts + 2)});
     }
-    PyObject *const self = checked(type->tp_alloc(type, 0));
-    reinterpret_cast<Views *>(self)->contents = contents.release();
-    return self;
+    return object(type, std::move(contents));
     END_HANDLE_TH_ERRORS
-}
-
-void destroy_views(PyObject *self)
-{
-    PyTypeObject *const type = Py_TYPE(self);
-    delete reinterpret_cast<Views *>(self)->contents;
-    type->tp_free(self);
-    Py_DECREF(type);
 }
 
 /* self(first, second): a list of the views of tensors in these lists. */
@@ -403,7 +404,7 @@ PyObject *call_views(PyObject *self, PyObject *arguments, PyObject *)
     PyObject *sources[SOURCES];
     if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &sources[0], &PyList_Type, &sources[1]))
         return nullptr;
-    const std::vector<Taken> &taken = *reinterpret_cast<Views *>(self)->contents;
+    const Views &taken = contents_of<Views>(self);
     THPObjectPtr results(checked(PyList_New(static_cast<Py_ssize_t>(taken.size()))));
     for (size_t i = 0; i < taken.size(); i++) {
         PyObject *const source = sources[taken[i].source];
@@ -419,12 +420,12 @@ PyObject *call_views(PyObject *self, PyObject *arguments, PyObject *)
 
 PyType_Slot view_slots[] = {
     {Py_tp_new, reinterpret_cast<void *>(make_views)},
-    {Py_tp_dealloc, reinterpret_cast<void *>(destroy_views)},
+    {Py_tp_dealloc, reinterpret_cast<void *>(destroy<Views>)},
     {Py_tp_call, reinterpret_cast<void *>(call_views)},
     {0, nullptr},
 };
 
-PyType_Spec views_type = {"pygraph_memory.Views", sizeof(Views), 0, Py_TPFLAGS_DEFAULT,
+PyType_Spec views_type = {"pygraph_memory.Views", sizeof(Object<Views>), 0, Py_TPFLAGS_DEFAULT,
                           view_slots};
 
 struct Input {
@@ -435,10 +436,7 @@ struct Input {
     uint64_t now;
 };
 
-struct Inputs {
-    PyObject_HEAD
-    std::vector<Input> *contents;
-};
+using Inputs = std::vector<Input>;
 
 uint64_t alignment_class(uint64_t address)
 {
@@ -453,7 +451,7 @@ PyObject *make_inputs(PyTypeObject *type, PyObject *arguments, PyObject *)
     PyObject *given;
     if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given))
         return nullptr;
-    auto contents = std::make_unique<std::vector<Input>>();
+    auto contents = std::make_unique<Inputs>();
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++) {
         PyObject **const parts = items(PyTuple_GET_ITEM(given, i), 3);
         const int64_t argument = integer(parts[0]), place = integer(parts[1]);
@@ -461,18 +459,8 @@ PyObject *make_inputs(PyTypeObject *type, PyObject *arguments, PyObject *)
         contents->push_back({static_cast<Py_ssize_t>(argument), static_cast<size_t>(place),
                              static_cast<uint64_t>(integer(parts[2])), 0, 0});
     }
-    PyObject *const self = checked(type->tp_alloc(type, 0));
-    reinterpret_cast<Inputs *>(self)->contents = contents.release();
-    return self;
+    return object(type, std::move(contents));
     END_HANDLE_TH_ERRORS
-}
-
-void destroy_inputs(PyObject *self)
-{
-    PyTypeObject *const type = Py_TYPE(self);
-    delete reinterpret_cast<Inputs *>(self)->contents;
-    type->tp_free(self);
-    Py_DECREF(type);
 }
 
 void fetch(const void *memory)
@@ -496,7 +484,7 @@ PyObject *call_inputs(PyObject *self, PyObject *arguments, PyObject *)
     if (!PyArg_ParseTuple(arguments, "O!O", &PyList_Type, &args, &array))
         return nullptr;
     const Addresses addresses(array);
-    std::vector<Input> &inputs = *reinterpret_cast<Inputs *>(self)->contents;
+    Inputs &inputs = contents_of<Inputs>(self);
     for (const Input &input : inputs) {
         TORCH_CHECK_INDEX(input.argument < PyList_GET_SIZE(args), "there is no such argument");
         fetch(PyList_GET_ITEM(args, input.argument));
@@ -531,12 +519,12 @@ PyObject *call_inputs(PyObject *self, PyObject *arguments, PyObject *)
 
 PyType_Slot input_slots[] = {
     {Py_tp_new, reinterpret_cast<void *>(make_inputs)},
-    {Py_tp_dealloc, reinterpret_cast<void *>(destroy_inputs)},
+    {Py_tp_dealloc, reinterpret_cast<void *>(destroy<Inputs>)},
     {Py_tp_call, reinterpret_cast<void *>(call_inputs)},
     {0, nullptr},
 };
 
-PyType_Spec inputs_type = {"pygraph_memory.Inputs", sizeof(Inputs), 0, Py_TPFLAGS_DEFAULT,
+PyType_Spec inputs_type = {"pygraph_memory.Inputs", sizeof(Object<Inputs>), 0, Py_TPFLAGS_DEFAULT,
                            input_slots};
 
 bool add(PyObject *module, const char *name, PyType_Spec *spec)
