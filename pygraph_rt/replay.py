@@ -79,7 +79,7 @@ class Platform:
     """The few questions to torch that a served call asks; the tests answer them without a GPU.
 
     `native` is the compiled helper (`pygraph_rt.native.load`), or None, and `memory` the one that
-    takes memory; `generator(device)` torch's default generator for a GPU.
+    follows inputs and takes memory; `generator(device)` torch's default generator for a GPU.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Take what a part of a graph needs: memory of outputs, of the arena, and slabs.
 
 There are two ways that do the same: `PythonTaking`, one tensor at a time, and `NativeTaking`, where
-most of it is one call into compiled code (native/memory.cpp) before the launch and one after it.
+it is one call into compiled code (native/memory.cpp) before the launch and one after it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The compiled helper that takes a served call's memory (memory.cpp; see taking.py).
+"""The compiled helper that follows a served call's inputs and takes its memory (memory.cpp; see
+replay.py and taking.py).
 
 It is built against this torch's headers, which takes a C++ compiler ten seconds or more. So a
-process of low priority builds it when the first graph with many outputs asks for it; until it is
-there, and where it cannot be built, the same is done in Python. The process outlives the program
-that started it, so that short programs get a helper at some time, too.
+process of low priority builds it when the first graph with many inputs or outputs asks for it;
+until it is there, and where it cannot be built, the same is done in Python. The process outlives
+the program that started it, so that short programs get a helper at some time, too.
 """
 
 from __future__ import annotations
