@@ -22,9 +22,9 @@ def own_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def memory_module(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The compiled helper that takes memory, built once for a run of the tests."""
-    from pygraph_rt.native import compiler, memory
+    from pygraph_rt.native import memory
 
-    if not compiler("CXX", ("c++", "g++", "clang++")):
+    if not memory.cxx():
         pytest.skip("no C++ compiler")
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -356,15 +357,6 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyType_Slot slots[] = {
-    {Py_tp_new, reinterpret_cast<void *>(make)},
-    {Py_tp_dealloc, reinterpret_cast<void *>(destroy<Plan>)},
-    {Py_tp_methods, methods},
-    {0, nullptr},
-};
-
-PyType_Spec plan_type = {"pygraph_memory.Plan", sizeof(Object<Plan>), 0, Py_TPFLAGS_DEFAULT, slots};
-
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "pygraph_memory", nullptr, -1, nullptr};
 
 /* Views of tensors in lists: which list, which place there, and the view. */
@@ -418,21 +410,11 @@ PyObject *call_views(PyObject *self, PyObject *arguments, PyObject *)
     END_HANDLE_TH_ERRORS
 }
 
-PyType_Slot view_slots[] = {
-    {Py_tp_new, reinterpret_cast<void *>(make_views)},
-    {Py_tp_dealloc, reinterpret_cast<void *>(destroy<Views>)},
-    {Py_tp_call, reinterpret_cast<void *>(call_views)},
-    {0, nullptr},
-};
-
-PyType_Spec views_type = {"pygraph_memory.Views", sizeof(Object<Views>), 0, Py_TPFLAGS_DEFAULT,
-                          view_slots};
-
 struct Input {
     Py_ssize_t argument;
-    size_t place;    /* among the addresses */
-    uint64_t align;  /* its alignment class */
-    uint64_t known;  /* where it was */
+    size_t place;   /* among the addresses */
+    uint64_t align; /* its alignment class */
+    uint64_t known; /* where it was */
     uint64_t now;
 };
 
@@ -517,20 +499,19 @@ PyObject *call_inputs(PyObject *self, PyObject *arguments, PyObject *)
     END_HANDLE_TH_ERRORS
 }
 
-PyType_Slot input_slots[] = {
-    {Py_tp_new, reinterpret_cast<void *>(make_inputs)},
-    {Py_tp_dealloc, reinterpret_cast<void *>(destroy<Inputs>)},
-    {Py_tp_call, reinterpret_cast<void *>(call_inputs)},
-    {0, nullptr},
-};
-
-PyType_Spec inputs_type = {"pygraph_memory.Inputs", sizeof(Object<Inputs>), 0, Py_TPFLAGS_DEFAULT,
-                           input_slots};
-
-bool add(PyObject *module, const char *name, PyType_Spec *spec)
+/* Give the module a type of objects that `make` makes; `use` is what else can be done with them. */
+template <typename Contents>
+bool add(PyObject *module, const char *name, newfunc make, PyType_Slot use)
 {
-    PyObject *const type = PyType_FromSpec(spec);
-    if (type != nullptr && PyModule_AddObject(module, name, type) == 0)
+    PyType_Slot slots[] = {
+        {Py_tp_new, reinterpret_cast<void *>(make)},
+        {Py_tp_dealloc, reinterpret_cast<void *>(destroy<Contents>)},
+        use,
+        {0, nullptr},
+    };
+    PyType_Spec spec = {name, sizeof(Object<Contents>), 0, Py_TPFLAGS_DEFAULT, slots};
+    PyObject *const type = PyType_FromSpec(&spec);
+    if (type != nullptr && PyModule_AddObject(module, std::strrchr(name, '.') + 1, type) == 0)
         return true;
     Py_XDECREF(type);
     return false;
@@ -541,10 +522,13 @@ bool add(PyObject *module, const char *name, PyType_Spec *spec)
 PyMODINIT_FUNC PyInit_pygraph_memory()
 {
     THPObjectPtr module(PyModule_Create(&definition));
-    if (!module)
-        return nullptr;
-    if (!add(module.get(), "Plan", &plan_type) || !add(module.get(), "Views", &views_type) ||
-        !add(module.get(), "Inputs", &inputs_type))
+    const auto call = [](ternaryfunc function) {
+        return PyType_Slot{Py_tp_call, reinterpret_cast<void *>(function)};
+    };
+    if (!module ||
+        !add<Plan>(module.get(), "pygraph_memory.Plan", make, {Py_tp_methods, methods}) ||
+        !add<Views>(module.get(), "pygraph_memory.Views", make_views, call(call_views)) ||
+        !add<Inputs>(module.get(), "pygraph_memory.Inputs", make_inputs, call(call_inputs)))
         return nullptr;
     return module.release();
 }

@@ -47,12 +47,17 @@ def built_file(folder: Path) -> Path:
     return target(folder, SOURCE, _FLAGS, _LIBRARIES, *versions)
 
 
+def cxx() -> list[str]:
+    """The system's C++ compiler as a command; [] without one."""
+    return compiler("CXX", ("c++", "g++", "clang++"))
+
+
 def build(folder: Path) -> Path | None:
     """The built helper in `folder`, made when it is not there yet; None when it cannot be made."""
     found = built_file(folder)
     if found.exists():
         return found
-    command = compiler("CXX", ("c++", "g++", "clang++"))
+    command = cxx()
     if not command:
         return None
     from torch.utils import cpp_extension

@@ -25,6 +25,7 @@ import torch
 
 import pygraph_rt
 from pygraph_rt.backend import _environment
+from pygraph_rt.native import memory
 
 # Some kernels give other last bits with other block sizes, and torch tunes kernels again when
 # compiled code comes out of its cache: two compilations of one model may differ. Nothing is tuned.
@@ -76,7 +77,7 @@ def pytest_sessionfinish() -> None:
 def ready_helper(request: pytest.FixtureRequest) -> Iterator[None]:
     """The helper that takes memory is there from the start, not built by each process meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        if torch.cuda.is_available():
+        if torch.cuda.is_available() and memory.cxx():
             module = request.getfixturevalue("memory_module")
             ready = SimpleNamespace(open=False, ask=lambda: module)
             patch.setattr(_environment().platform, "memory", ready)
