@@ -3,14 +3,13 @@
 
 For each workload: steady state of every mode in one process, interleaved; the cost of the first
 200 calls; the choices of several fresh processes; and of one that remembers. Compiling runs side by
-side, whatever is timed or decided has the GPU to itself.
+side; while anything is timed or decided, nothing else runs or compiles.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import fcntl
 import json
 import math
 import os
@@ -30,11 +29,14 @@ from torch._dynamo import pgo
 import pygraph_rt
 from benchmarks.runtime import workloads
 from benchmarks.runtime.__main__ import ROOT, environment
-from benchmarks.runtime.measure import period_ms, spread, synchronize
+from benchmarks.runtime.measure import period_ms, spread, synchronize, turn
 from pygraph_rt import entries, table, turns
 from pygraph_rt.report import REGIONS
 
 FIRST_CALLS, SETTLING_CALLS, SYNCHRONISED_EVERY = 200, 1000, 50
+# A comparison waits a second for a graph that is not called any more, as where Dynamo compiled a
+# break's code anew.
+SETTLING_SECONDS = 3.0
 ROUNDS, ROUND_MS = 9, 60.0
 MODES = ("default", "reduce-overhead", "auto", "never", "always")
 UNDECIDED = {"observing", "deciding"}
@@ -95,12 +97,9 @@ WORKLOADS: dict[str, Callable[[str, bool], workloads.Workload]] = {
 }
 
 
-@contextlib.contextmanager
-def alone() -> Iterator[None]:
-    """Hold the GPU: one process of this benchmark at a time."""
-    with Path(os.environ["SELECTION_LOCK"]).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def turns_taken(alone: bool) -> contextlib.AbstractContextManager[None]:
+    """Compile beside others, or hold the machine: one process of this benchmark at a time."""
+    return turn(os.environ["SELECTION_LOCK"], alone)
 
 
 def compiled(function: Callable[..., Any], mode: str) -> Step:
@@ -128,8 +127,11 @@ def undecided() -> bool:
 
 
 def settle(step: Step, inputs: list[list[torch.Tensor]], calls: int, done: int) -> int:
-    """Calls until everything is decided, at most up to `calls`; how many there have been."""
-    while done < calls and (done < 4 or undecided()):
+    """Calls until everything is decided, or both `calls` and SETTLING_SECONDS are over; how many
+    there have been.
+    """
+    until = time.monotonic() + SETTLING_SECONDS
+    while (done < calls or time.monotonic() < until) and (done < 4 or undecided()):
         for _ in range(SYNCHRONISED_EVERY):
             step([t.clone() for t in inputs[done % len(inputs)]])
             done += 1
@@ -223,17 +225,19 @@ def compare(name: str, device: str, tiny: bool) -> dict[str, Any]:
     function, make = WORKLOADS[name](device, tiny)
     inputs = [make() for _ in range(8)]
     steps = {"auto": compiled(function, "auto")}
-    steps["auto"](inputs[0])
-    with alone():
+    with turns_taken(alone=False):
+        steps["auto"](inputs[0])
+    with turns_taken(alone=True):
         first = first_calls(steps["auto"], inputs)
         calls = settle(steps["auto"], inputs, SETTLING_CALLS, FIRST_CALLS)
         found = rows()
-    for mode in MODES:
-        if mode not in steps:
-            steps[mode] = compiled(function, mode)
-            for batch in inputs[:4]:
-                steps[mode]([t.clone() for t in batch])
-    with alone():
+    with turns_taken(alone=False):
+        for mode in MODES:
+            if mode not in steps:
+                steps[mode] = compiled(function, mode)
+                for batch in inputs[:4]:
+                    steps[mode]([t.clone() for t in batch])
+    with turns_taken(alone=True):
         counts = {}
         for mode in MODES:
             warm = period_ms(steps[mode], inputs, 16)
@@ -281,8 +285,9 @@ def choose(name: str, device: str, tiny: bool) -> dict[str, Any]:
     function, make = WORKLOADS[name](device, tiny)
     inputs = [make() for _ in range(8)]
     step = compiled(function, "auto")
-    step(inputs[0])
-    with alone():
+    with turns_taken(alone=False):
+        step(inputs[0])
+    with turns_taken(alone=True):
         calls = settle(step, inputs, SETTLING_CALLS, 1)
     kept = ("name", "state", "choice", "choice_why", "candidates", "served", "ordinary")
     return {
