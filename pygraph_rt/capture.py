@@ -462,8 +462,7 @@ def _build(
     kept = library_results.slabs(recording.kept, recording.segments, final.storages)
     chunks = arena.chunk_sizes(recording.segments, patches.patches, kept)
     uses = staging.uses_of(patches, recording.capture.edges, _sizes(job, chunks, kept))
-    parts = staging.parts(uses)
-    placed = arena.place(patches, parts, uses.scratch, chunks, staging.held(uses, parts))
+    placed = arena.place(patches, staging.parts(uses), uses.scratch, chunks)
     executables: list[Executable] = []
     try:
         for part in placed.parts:  # one by one: after an error, those that were made are freed

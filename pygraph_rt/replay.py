@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .arena import taken
+from .arena import most_taken
 from .disposal import Handles
 from .driver import Driver
 from .errors import DriverError
@@ -174,7 +174,7 @@ class Replay:
         self.nodes = plan.nodes
         self.words = len(plan.patches)
         self.parts = len(parts)
-        self.arena_bytes = max(taken(parts, {**chunks, **dict.fromkeys(sharing.kept, 0)}))
+        self.arena_bytes = most_taken(parts, {**chunks, **dict.fromkeys(sharing.kept, 0)})
         self.arguments = len(inputs) + len(scalars)
         self.launches = 0
         self.closed = False

@@ -179,19 +179,6 @@ def parts(uses: Uses) -> list[Part]:
     return found
 
 
-def held(uses: Uses, found: Sequence[Part]) -> list[int]:
-    """The bytes of outputs and of arguments that are let go of that a call has while each part is
-    launched.
-    """
-    made = [use for use in uses.outputs if use.nbytes]
-    gone = list(uses.dropped.values())
-    return [
-        sum(use.nbytes for use in made if use.first < part.nodes.stop)
-        + sum(use.nbytes for use in gone if use.last >= part.nodes.start)
-        for part in found
-    ]
-
-
 def _dropped(uses: Uses, part: range) -> tuple[int, ...]:
     """Arguments that are let go of after a part, those in the same memory together."""
     found = [i for i, use in uses.dropped.items() if use.last in part]
