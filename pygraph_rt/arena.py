@@ -23,8 +23,8 @@ from .staging import Part, Use
 
 # From here on torch's caching allocator has a segment for each piece of memory.
 OWN_SEGMENT = 10 << 20
-# A chunk may be made larger by one such part of it. By more, it would not fit what a program's own
-# tensors leave: blenderbot_small, measured, reserved 14.1 instead of 12.5 GB.
+# A chunk may be made larger by one such part of it. By more, it might not fit what a program's own
+# tensors leave.
 _LITTLE = 4
 
 
