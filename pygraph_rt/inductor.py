@@ -24,7 +24,7 @@ import torch
 from .outputs import Scalar
 from .passage import Passage, Passed, Whole, finds, read_passage, splice
 from .placement import Placement, host_only, place
-from .placement_ops import FROM_SIZES, STAY, TO_GPU
+from .placement_ops import FROM_SIZES, NUMBER, STAY, TO_GPU
 from .reasons import Cut, splits
 from .report import Region
 from .signature import Signature
@@ -251,10 +251,10 @@ def _register_lowerings() -> None:
 
     copy = lowerings[aten.clone.default]
 
-    def call(operator: Any, *args: Any) -> Any:
+    def call(operator: Any, *args: Any, **kwargs: Any) -> Any:
         # No code is generated for it.
         made: Any = fallback_handler(operator, add_to_fallback_set=False)  # type: ignore[no-untyped-call]
-        return made(*args)
+        return made(*args, **kwargs)
 
     def to_gpu(values: Sequence[Any], device: torch.device) -> Any:
         flat = [lowerings[aten.view.default](value, [value.get_numel()]) for value in values]
@@ -279,6 +279,10 @@ def _register_lowerings() -> None:
         # Whoever computes from it reads it there; whoever writes to it, or returns it, has a copy.
         return copy(kept)
 
+    def number(value: float, dtype: torch.dtype) -> Any:
+        return call(aten.scalar_tensor.default, value, dtype=dtype, device=torch.device("cpu"))
+
+    register_lowering(NUMBER, type_promotion_kind=None)(number)
     register_lowering(STAY, type_promotion_kind=None)(stay)
     register_lowering(TO_GPU, type_promotion_kind=None)(to_gpu)
     register_lowering(FROM_SIZES, type_promotion_kind=None)(from_sizes)

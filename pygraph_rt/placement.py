@@ -6,7 +6,8 @@ Inductor is about to compile, makes every crossing explicit instead:
 
 - what does arithmetic stays on the CPU, where it rounds as in eager; only views, constants and what
   torch makes of Python floats are made on the GPU instead of being copied there;
-- what depends on nothing but sizes is computed once for these sizes (size_values.py);
+- what depends on nothing but sizes is computed once for these sizes (size_values.py), and a number
+  that is returned is made without generated code;
 - all other values that cross and do not depend on the GPU cross together, from memory that nothing
   else writes to, in one copy a dtype that the CPU does not wait for;
 - what eager leaves on the CPU stays there: `STAY` keeps Inductor from moving it.
@@ -28,8 +29,8 @@ from torch._guards import detect_fake_mode
 from torch._ops import OpOverload
 from torch._subclasses import fake_tensor
 
-from .placement_ops import FROM_SIZES, STAY, TO_GPU
-from .size_values import program, sizes_of
+from .placement_ops import DTYPES, FROM_SIZES, NUMBER, STAY, TO_GPU
+from .size_values import is_held, number, program, sizes_of
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -37,21 +38,6 @@ LARGEST = 64 * 1024
 """Bytes of a value up to which it is copied on each call. The driver takes up to 64 KiB of pageable
 memory into buffers of its own without waiting for the GPU.
 """
-
-DTYPES = frozenset(
-    {
-        torch.bool,
-        torch.uint8,
-        torch.int8,
-        torch.int16,
-        torch.int32,
-        torch.int64,
-        torch.float16,
-        torch.bfloat16,
-        torch.float32,
-        torch.float64,
-    }
-)
 
 VIEWS = frozenset(
     {
@@ -156,7 +142,7 @@ def place(graph: fx.Graph) -> Placement:
     rewriter.copy_ahead([c for c in others if c not in once])
     for crossing in crossings:
         rewriter.connect(crossing)
-    _erase_unused(graph, {c.value for c in crossings})
+    _erase_unused(graph, {*_return_numbers(graph), *(c.value for c in crossings)})
     _pin(graph)
     return Placement(
         rewriter.values, rewriter.nbytes, rewriter.copies, rewriter.constants, tuple(notes)
@@ -208,14 +194,9 @@ def _bytes(value: torch.Tensor) -> int:
 
 def _is_constant(node: fx.Node) -> bool:
     """Whether a value is the same on each call, so that the GPU can have it without a copy."""
-    if _is_attribute(node):
+    if is_held(node):
         return True
     return node.target in CONSTANTS and not node.all_input_nodes
-
-
-def _is_attribute(node: fx.Node) -> bool:
-    """Whether a node stands for a tensor that the graph holds, such as `torch.tensor([1.0])`."""
-    return node.target is aten.lift_fresh_copy.default and node.all_input_nodes[0].op == "get_attr"
 
 
 def _source(node: fx.Node) -> str:
@@ -259,7 +240,7 @@ def _find(graph: fx.Graph) -> tuple[list[_Crossing], list[Note]]:
         if "attention" in str(user.target):
             continue  # It takes the seed of its random numbers from the CPU.
         copied = user.target is prims.device_put.default
-        if copied and _is_attribute(value):
+        if copied and is_held(value):
             continue  # Inductor makes that copy once, when it compiles.
         alone = copied and _is_returned(user)
         root = value if alone else _root(value, shared)
@@ -501,7 +482,7 @@ class _Rewriter:
     def _constant(self, value: fx.Node, device: torch.device) -> fx.Node:
         """The GPU's version of what is the same on each call."""
         self.constants += 1
-        if _is_attribute(value):
+        if is_held(value):
             # Inductor makes that copy once, when it compiles.
             return self._insert(value, prims.device_put.default, (value, device), value)
         kwargs = {k: v for k, v in value.kwargs.items() if k != "pin_memory"}
@@ -534,6 +515,26 @@ def _erase_unused(graph: fx.Graph, values: set[fx.Node]) -> None:
         if node in candidates and not node.users and node.op != "placeholder":
             candidates.update(node.all_input_nodes)
             graph.erase_node(node)
+
+
+def _return_numbers(graph: fx.Graph) -> list[fx.Node]:
+    """Return CPU scalars that are always the same without code that computes them: before Inductor
+    generates any for the CPU, it compiles programs that try it out. What was returned before.
+    """
+    (output,) = graph.find_nodes(op="output")
+    found = []
+    for node in output.all_input_nodes:
+        if node.op != "call_function" or node.target in (STAY, NUMBER) or node.target in VIEWS:
+            continue
+        views = [user for user in node.users if user.target in VIEWS and _is_returned(user)]
+        value = None if views or not _on_cpu(node) else number(node)
+        if value is not None:
+            with graph.inserting_before(output):
+                made = graph.call_function(NUMBER, (value, node.meta["val"].dtype))
+            made.meta = dict(node.meta)
+            output.replace_input_with(node, made)
+            found.append(node)
+    return found
 
 
 def _is_constructor(node: fx.Node) -> bool:

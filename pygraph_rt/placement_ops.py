@@ -18,10 +18,27 @@ _MOST_KEPT, _MOST_BYTES = 4096, 16 << 20
 # So many elements may be filled one by one in a graph of the caller's own.
 _MOST_FILLS = 64
 
+DTYPES = frozenset(
+    {
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+    }
+)
+"""Of what is copied, and of numbers."""
+
 _LIBRARY: Any = torch.library.Library("pygraph_1", "DEF")  # type: ignore[no-untyped-call]
 _LIBRARY.define("to_gpu(Tensor[] values, Device device) -> Tensor")
 _LIBRARY.define("stay(Tensor(a) value) -> Tensor(a)")
 _LIBRARY.define("from_sizes(SymInt[] sizes, str program, Device device) -> Tensor")
+_LIBRARY.define("number(Scalar value, ScalarType dtype) -> Tensor")
 
 TO_GPU = torch.ops.pygraph_1.to_gpu.default
 """Elements of CPU tensors of one dtype, one after the other, in fresh memory of a GPU."""
@@ -34,6 +51,9 @@ FROM_SIZES = torch.ops.pygraph_1.from_sizes.default
 CPU from sizes alone. In generated code they are read from memory that nobody writes to: that of the
 same sizes is the same from the second call on, for good, so that a graph may hold its address.
 """
+
+NUMBER = torch.ops.pygraph_1.number.default
+"""A CPU scalar, always the same number, in memory of its own; no code is generated for it."""
 
 
 class Program(NamedTuple):
@@ -114,9 +134,15 @@ def _fake_from_sizes(sizes: Sequence[int], program: str, device: torch.device) -
     return torch.empty((known.elements,), dtype=known.dtype, device=device)
 
 
+def _number(value: float, dtype: torch.dtype) -> torch.Tensor:
+    return torch.scalar_tensor(value, dtype=dtype, device="cpu")
+
+
 _LIBRARY.impl("to_gpu", _to_gpu, "CPU")
 _LIBRARY.impl("from_sizes", _from_sizes, "CompositeExplicitAutograd")
+_LIBRARY.impl("number", _number, "CompositeExplicitAutograd")
 _LIBRARY.impl("stay", _stay, "CPU")
 torch.library.register_fake("pygraph_1::to_gpu", _fake_to_gpu, lib=_LIBRARY)
 torch.library.register_fake("pygraph_1::stay", _stay, lib=_LIBRARY)
 torch.library.register_fake("pygraph_1::from_sizes", _fake_from_sizes, lib=_LIBRARY)
+torch.library.register_fake("pygraph_1::number", _number, lib=_LIBRARY)

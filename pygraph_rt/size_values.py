@@ -1,5 +1,5 @@
 """CPU values that are computed from nothing, or from sizes alone: a mask that a model makes on the
-CPU, the scale of an `interpolate` with dynamic shapes.
+CPU, the scale of an `interpolate` with dynamic shapes, the root of a `torch.tensor(64.0)`.
 
 Programs compute them anew on each call. A region has a graph for each set of sizes, so there they
 are constants: computed once for these sizes, on the CPU as in eager, and read from memory that
@@ -9,20 +9,22 @@ stays where it is.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from .placement_ops import PROGRAMS, Program
+from .placement_ops import DTYPES, PROGRAMS, Program
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
-# Bytes of what may be computed on the way to a value.
-_LARGEST = 1 << 20
+# Bytes of what may be computed on the way to a value, and elements that a program may hold.
+_LARGEST, _MOST_HELD = 1 << 20, 256
 
 
 def sizes_of(root: fx.Node) -> list[fx.Node] | None:
@@ -40,12 +42,32 @@ def sizes_of(root: fx.Node) -> list[fx.Node] | None:
             if node.op == "placeholder" or isinstance(node.target, OpOverload):
                 found[node] = None
                 continue
+        if is_held(node):
+            if _held(node) is None:
+                return None
+            continue
         if node.op != "call_function" or not _is_arithmetic(node):
             return None
         new = [n for n in node.all_input_nodes if n not in seen]
         seen.update(new)
         waiting += new
     return list(found)
+
+
+def is_held(node: fx.Node) -> bool:
+    """Whether a node stands for a tensor that the graph holds, such as `torch.tensor([1.0])`."""
+    return node.target is aten.lift_fresh_copy.default and node.all_input_nodes[0].op == "get_attr"
+
+
+def _held(node: fx.Node) -> torch.Tensor | None:
+    """A small CPU tensor of numbers that the graph holds; None for any other."""
+    found: Any = node.graph.owning_module
+    for name in str(node.all_input_nodes[0].target).split("."):
+        found = getattr(found, name, None)
+    if not isinstance(found, torch.Tensor) or isinstance(found, FakeTensor):
+        return None
+    small = _is_on_host(found) and found.numel() <= _MOST_HELD
+    return found if small and found.dtype in DTYPES else None
 
 
 def _is_on_host(value: Any) -> bool:
@@ -75,13 +97,17 @@ def program(roots: Sequence[fx.Node]) -> tuple[str, list[fx.Node]]:
         node = waiting.pop()
         if node not in needed:
             needed.add(node)
-            waiting += node.all_input_nodes
+            waiting += [] if is_held(node) else node.all_input_nodes
     nodes = [node for node in roots[0].graph.nodes if node in needed]
     taken = [node for node in nodes if node in leaves]
     graph = fx.Graph()
     copies = {node: graph.placeholder(f"size_{i}") for i, node in enumerate(taken)}
     for node in nodes:
         if node in leaves:
+            continue
+        if is_held(node) and (held := _held(node)) is not None:
+            like: dict[str, Any] = {"dtype": held.dtype, "device": held.device}
+            copies[node] = graph.call_function(torch.tensor, (held.tolist(),), like)
             continue
         copy = copies[node] = graph.node_copy(node, copies.__getitem__)
         copy.meta = {}
@@ -96,3 +122,20 @@ def program(roots: Sequence[fx.Node]) -> tuple[str, list[fx.Node]]:
     elements, kind = sum(value.numel() for value in made), made[0].dtype
     PROGRAMS.setdefault(name, Program(fx.GraphModule({}, graph).forward, elements, kind))
     return name, taken
+
+
+def number(root: fx.Node) -> bool | int | float | None:
+    """What a CPU scalar always is; None where it is not a number, or not always the same one."""
+    value = root.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dim() or value.dtype not in DTYPES:
+        return None
+    if sizes_of(root) != []:
+        return None
+    name, _ = program([root])
+    try:
+        with torch.inference_mode(False), torch.no_grad():
+            (made,) = PROGRAMS[name].function()
+    except RuntimeError:  # it is the program that is to see it
+        return None
+    found: bool | int | float = made.item()
+    return found if math.isfinite(found) else None

@@ -92,6 +92,34 @@ def test_values_of_sizes_in_a_graph_of_the_callers_own() -> None:
                 assert_like(result, doubled(x, weight))
 
 
+def scaled(x: torch.Tensor, weight: torch.Tensor) -> Any:
+    """DeBERTa's scale, which is made of numbers; and numbers that are returned."""
+    for _ in range(8):
+        scale = torch.sqrt(torch.tensor(x.shape[-1], dtype=torch.float) * 3)
+        x = torch.tanh(x @ weight / scale.to(x.dtype))
+    return x, torch.tensor(512), torch.exp(torch.tensor(0.25)), torch.tensor([1.0, 2.0]) + 1
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_what_is_made_of_numbers_is_computed_once(training: bool) -> None:
+    weight = torch.randn(WIDTH, WIDTH, device=DEVICE, requires_grad=training)
+    fast = graphed(scaled)
+    with torch.set_grad_enabled(training):
+        for _ in range(8):
+            x = torch.randn(8, WIDTH, device=DEVICE)
+            ours, theirs = fast(x, weight), scaled(x, weight)
+            assert_like(ours, theirs)
+            if training:
+                (ours_grad,) = torch.autograd.grad(ours[0].sum(), weight)
+                (theirs_grad,) = torch.autograd.grad(theirs[0].sum(), weight)
+                torch.testing.assert_close(ours_grad, theirs_grad, rtol=1e-3, atol=1e-3)
+            for number in ours[1:]:
+                number.zero_()  # the caller's own
+    for region in regions():
+        assert region["state"] == "serving", region["reason"]
+        assert region["host_values"] == 0
+
+
 def test_a_pinned_value_may_be_written_to_right_after_the_call() -> None:
     weight = torch.randn(WIDTH, WIDTH, device=DEVICE) / WIDTH**0.5
     x = torch.randn(8, WIDTH, device=DEVICE)

@@ -4,6 +4,7 @@ compiled graph's regions learn what was placed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from pygraph_rt import inductor
 from pygraph_rt.placement import Note, Placement, place
-from pygraph_rt.placement_ops import STAY, TO_GPU
+from pygraph_rt.placement_ops import NUMBER, STAY, TO_GPU
 from pygraph_rt.table import details
 
 CPU = torch.device("cpu")
@@ -66,6 +67,34 @@ def test_no_code_is_generated_for_values_that_are_given() -> None:
     compiled, code = compile_graph(doubled, [torch.tensor(2.0)])
     assert compiled([torch.tensor(2.0)])[0].tolist() == [4.0]
     assert "cpp_fused" in code
+
+
+def test_a_number_is_made_anew_without_generated_code() -> None:
+    numbers = [
+        torch.tensor(512),
+        torch.tensor(-(1 << 62)),
+        torch.tensor(True),
+        torch.tensor(0.1),
+        torch.tensor(0.1, dtype=torch.float64),
+        torch.tensor(1 / 3, dtype=torch.bfloat16),
+        torch.tensor(-0.0),
+        torch.tensor(200, dtype=torch.uint8),
+    ]
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    made = [graph.call_function(NUMBER, (value.item(), value.dtype)) for value in numbers]
+    graph.output((x, *(graph.call_function(STAY, (node,)) for node in made)))
+    compiled, code = compile_graph(graph, [torch.ones(2)])
+    assert "cpp_fused" not in code
+    for _ in range(2):
+        _, *results = compiled([torch.ones(2)])
+        for result, expected in zip(results, numbers, strict=True):
+            assert result.dtype == expected.dtype
+            assert result.device == CPU
+            assert result.shape == ()
+            assert torch.equal(result, expected)
+            assert math.copysign(1, result) == math.copysign(1, expected)
+            result.zero_()  # is the caller's own
 
 
 def test_a_value_alone_is_not_read_from_the_callers_memory() -> None:

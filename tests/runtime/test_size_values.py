@@ -19,7 +19,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from pygraph_rt import inductor, outputs, placement, placement_ops
 from pygraph_rt.placement import place
-from pygraph_rt.placement_ops import FROM_SIZES, TO_GPU
+from pygraph_rt.placement_ops import FROM_SIZES, NUMBER, TO_GPU
 from pygraph_rt.size_values import program, sizes_of
 
 aten = torch.ops.aten
@@ -40,6 +40,7 @@ class Builder:
 
     def __init__(self) -> None:
         self.graph, self.shapes = fx.Graph(), ShapeEnv()
+        self.attributes: dict[str, torch.Tensor] = {}
         self.mode = FakeTensorMode(shape_env=self.shapes)
         self.height, self.width = (self.size(n) for n in (6, 9))
         self.x = self.input(torch.empty(4), GPU)
@@ -67,8 +68,18 @@ class Builder:
     def scalar(self, size: fx.Node, dtype: torch.dtype = torch.float32) -> fx.Node:
         return self(aten.scalar_tensor.default, size, dtype=dtype)
 
+    def held(self, value: torch.Tensor) -> fx.Node:
+        """A tensor that the graph holds, as `torch.tensor([1.0])` in a program becomes."""
+        self.attributes[f"held_{len(self.attributes)}"] = value
+        held = self.graph.create_node("get_attr", f"held_{len(self.attributes) - 1}")
+        node = self.graph.call_function(aten.lift_fresh_copy.default, (held,))
+        with self.mode:
+            node.meta["val"] = torch.empty(value.shape, dtype=value.dtype)
+        return node
+
     def placed(self, *results: fx.Node) -> tuple[placement.Placement, list[Any]]:
         self.graph.output(tuple(results))
+        self.graph = fx.GraphModule(self.attributes, self.graph).graph
         found = place(self.graph)
         self.graph.lint()
         before = str(self.graph)
@@ -81,7 +92,8 @@ def on_the_cpu(graph: fx.Graph, *args: Any) -> Any:
     """The graph's results, with the CPU in the GPU's place."""
     for node in graph.nodes:
         node.args = tuple(CPU if arg == GPU else arg for arg in node.args)
-    return fx.Interpreter(fx.GraphModule({}, graph)).run(*args)
+    assert graph.owning_module is not None
+    return fx.Interpreter(graph.owning_module).run(*args)
 
 
 def test_values_of_sizes_are_computed_once() -> None:
@@ -227,7 +239,107 @@ def test_what_is_returned_has_memory_of_its_own() -> None:
     assert FROM_SIZES not in targets
 
 
+def test_what_is_computed_from_held_tensors_is_computed_once() -> None:
+    """The scale of DeBERTa's attention, and a vector."""
+    b = Builder()
+    scale = b(aten.sqrt.default, b(aten.mul.Tensor, b.held(torch.tensor(64.0)), 3))
+    steps = b(aten.exp.default, b.held(torch.tensor([1.0, float("inf"), -0.0, 3.0])))
+    moved = b(torch.ops.prims.device_put.default, steps, GPU)
+    found, targets = b.placed(b(aten.mul.Tensor, b(aten.div.Tensor, b.x, scale), moved))
+    assert (found.values, found.copies, found.constants) == (0, 0, 2)
+    assert targets.count(FROM_SIZES) == 1
+    assert not {TO_GPU, aten.sqrt.default, aten.lift_fresh_copy.default} & {*targets}
+    x = torch.randn(4)
+    expected = (
+        x / torch.sqrt(torch.tensor(64.0) * 3) * torch.tensor([1, float("inf"), -0.0, 3]).exp()
+    )
+    for _ in range(2):
+        (result,) = on_the_cpu(b.graph, 3, 7, x)
+        assert torch.equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", sorted(placement_ops.DTYPES, key=str), ids=str)
+def test_held_tensors_of_every_dtype(dtype: torch.dtype) -> None:
+    b = Builder()
+    held = torch.tensor([3, 0, 1], dtype=torch.float64).div(3 if dtype.is_floating_point else 1)
+    held = held.to(dtype)
+    value = b(aten.flip.default, b.held(held), [0])
+    _, targets = b.placed(b(torch.ops.prims.device_put.default, value, GPU), b.x)
+    assert TO_GPU in targets  # because it is returned
+    name, _ = program([value])
+    (made,) = placement_ops.PROGRAMS[name].function()
+    assert made.dtype == dtype
+    assert torch.equal(made, held.flip(0))
+
+
+def test_held_tensors_that_are_large_or_not_known_are_not_computed_from() -> None:
+    b = Builder()
+    large = b(aten.neg.default, b.held(torch.zeros(300)))
+    elsewhere = b(aten.neg.default, b.held(torch.zeros(3, device="meta")))
+    with b.mode:
+        fake = torch.zeros(3)
+    unknown = b(aten.neg.default, b.held(fake))
+    b.graph = fx.GraphModule(b.attributes, b.graph).graph
+    assert [sizes_of(node) for node in (large, elsewhere, unknown)] == [None] * 3
+
+
+def test_a_number_that_is_returned_takes_no_code() -> None:
+    b = Builder()
+    root = b(aten.sqrt.default, b(aten.mul.Tensor, b.held(torch.tensor(64.0)), 3))
+    span = b.held(torch.tensor(512))
+    full = b(aten.full.default, [], True, dtype=torch.bool, device=CPU)
+    y = b(aten.mul.Tensor, b.x, root)
+    found, targets = b.placed(y, root, span, full, span)
+    assert targets.count(NUMBER) == 3
+    assert not {aten.sqrt.default, aten.lift_fresh_copy.default, aten.full.default} & {*targets}
+    expected = [torch.sqrt(torch.tensor(64.0) * 3), torch.tensor(512), torch.tensor(True)]
+    for _ in range(2):
+        _, *results = on_the_cpu(b.graph, 3, 7, torch.randn(4))
+        assert [r.item() for r in results] == [e.item() for e in (*expected, expected[1])]
+        assert [r.dtype for r in results] == [e.dtype for e in (*expected, expected[1])]
+        for result in results:
+            result.zero_()
+
+
+def test_what_is_returned_and_no_number_is_computed() -> None:
+    b = Builder()
+    one = b.held(torch.tensor(1.0))
+    returned = [
+        b(aten.mul.Tensor, one, b.held(torch.tensor(float("nan")))),
+        b(aten.mul.Tensor, b.held(torch.tensor([1.0])), 2),
+        b(aten.mul.Tensor, b.held(torch.tensor(2.0)), b.scalar(b.height)),
+        b(aten.mul.Tensor, b.held(torch.tensor(1.0)), b(aten.rand.default, [], device=CPU)),
+        b(aten.remainder.Tensor, b.held(torch.tensor(3)), b.held(torch.tensor(0))),
+        b(aten.mul.Tensor, b.held(torch.tensor(1j)), 2),
+    ]
+    _, targets = b.placed(b(aten.mul.Tensor, b.x, 2), *returned)
+    assert NUMBER not in targets
+    b = Builder()
+    base = b(aten.mul.Tensor, b.held(torch.tensor(2.0)), 3)
+    _, targets = b.placed(b.x, base, b(aten.view.default, base, [1]))
+    assert NUMBER not in targets  # they share memory
+
+
+def test_a_number_that_cpu_code_uses_too_stays_there() -> None:
+    b = Builder()
+    step = b.input(torch.empty(()), CPU)
+    number = b(aten.mul.Tensor, b.held(torch.tensor(2.0)), 3)
+    _, targets = b.placed(b(aten.mul.Tensor, b.x, 2), number, b(aten.add.Tensor, step, number))
+    assert NUMBER in targets
+    assert aten.mul.Tensor in targets
+    _, six, seven = on_the_cpu(b.graph, 3, 7, torch.ones(4), torch.tensor(1.0))
+    assert (six.item(), seven.item()) == (6.0, 7.0)
+
+
 def test_the_name_of_a_program_says_what_it_does() -> None:
+    held = []
+    for value in (2.0, 2.0, 3.0):
+        b = Builder()
+        root = b(aten.neg.default, b.held(torch.tensor(value)))
+        b.graph = fx.GraphModule(b.attributes, b.graph).graph
+        held.append(program([root])[0])
+    assert held[0] == held[1] != held[2]
+
     def name(divisor: float) -> str:
         b = Builder()
         root = b(aten.div.Tensor, b.scalar(b.height), divisor)
