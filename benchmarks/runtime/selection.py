@@ -120,18 +120,23 @@ def compiled(function: Callable[..., Any], mode: str) -> Step:
     return lambda inputs: run(*inputs)
 
 
-def undecided() -> bool:
-    """Whether a region is still being watched or compared."""
+def undecided() -> list[tuple[str, int]]:
+    """Regions that are still being watched or compared, and how often they were called."""
     regions = pygraph_rt.report().to_dict()["regions"]
-    return any(r["state"] in UNDECIDED for r in regions)
+    return [(r["name"], r["served"] + r["ordinary"]) for r in regions if r["state"] in UNDECIDED]
 
 
 def settle(step: Step, inputs: list[list[torch.Tensor]], calls: int, done: int) -> int:
-    """Calls until everything is decided, or both `calls` and SETTLING_SECONDS are over; how many
-    there have been.
+    """Calls until everything is decided that is called, or both `calls` and SETTLING_SECONDS are
+    over; how many there have been.
     """
     until = time.monotonic() + SETTLING_SECONDS
-    while (done < calls or time.monotonic() < until) and (done < 4 or undecided()):
+    before: list[tuple[str, int]] = []
+    while done < calls or time.monotonic() < until:
+        now = undecided()
+        if done >= 4 and {*now} <= {*before}:
+            break
+        before = now
         for _ in range(SYNCHRONISED_EVERY):
             step([t.clone() for t in inputs[done % len(inputs)]])
             done += 1
