@@ -22,7 +22,7 @@ from .partition import Environment, Partition
 from .replay import Platform, same_addresses
 from .report import REGIONS, notice
 from .selection import GRAPH
-from .state import state_of
+from .state import state_of, watch
 from .turns import Instruments
 
 
@@ -41,6 +41,7 @@ def _environment() -> Environment:
         generator=lambda device: torch.cuda.default_generators[device],
         native=native.load(folder),
         memory=Helper(folder),
+        watch_state=watch,
     )
     return Environment(
         driver, platform, Disposal(driver, torch.cuda.synchronize, platform.capturing)

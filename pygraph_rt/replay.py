@@ -37,7 +37,7 @@ from .philox import OFFSET, SEED, Draw, Generator
 from .slabs import Memory, Sharing
 from .stage import Executable, Stage
 from .staging import Part
-from .taking import PythonTaking, Taking, Wanted, compiled, gains, wanted
+from .taking import PythonTaking, Taking, Wanted, compiled, wanted
 
 CLASS_MASK = 255
 _ALL_BITS = (1 << 64) - 1
@@ -45,8 +45,6 @@ _NOTHING = Sharing()
 _NEVER = 1 << 62
 # Launches until the helper that takes memory is asked for again while it is built.
 _LOOK_EVERY = 64
-# From so many inputs on, compiled code is worth what builds it.
-_MANY_INPUTS = 64
 
 
 def alignment_class(address: int) -> int:
@@ -79,7 +77,8 @@ class Platform:
     """The few questions to torch that a served call asks; the tests answer them without a GPU.
 
     `native` is the compiled helper (`pygraph_rt.native.load`), or None, and `memory` the one that
-    follows inputs and takes memory; `generator(device)` torch's default generator for a GPU.
+    follows inputs and takes memory; `generator(device)` torch's default generator for a GPU;
+    `state_of` and `watch_state` are state.py's.
     """
 
     def __init__(
@@ -93,9 +92,11 @@ class Platform:
         generator: Callable[[int], Generator],
         native: Any = None,
         memory: Helper | None = None,
+        watch_state: Callable[[Any, Any], Callable[[], bool] | None] | None = None,
     ) -> None:
         self.native = native
         self.memory = memory
+        self.watch_state = watch_state
         self.generator = generator
         self.state_of = state_of
         self.capturing = capturing
@@ -110,6 +111,10 @@ def same_addresses(tensors: list[Any], addresses: list[Any], indices: list[int])
     Python).
     """
     return all(tensors[i].data_ptr() == addresses[i] for i in indices)
+
+
+def _unknown() -> bool:
+    return False
 
 
 def _is_view(output: Output) -> bool:
@@ -169,6 +174,8 @@ class Replay:
         self._keep = keep
         self._read_state = platform.state_of(keep)
         self._state = self._read_state()
+        # Whether the state is known to be that one, at less cost than to read it.
+        self._same_state: Callable[[], bool] = _unknown
         self.only_stream: int | None = None
         self._lock = threading.Lock()
         self.nodes = plan.nodes
@@ -191,9 +198,11 @@ class Replay:
         self._follow: Callable[[list[Any], array[int]], bool] = self._follow_in_python
         self._make_views: Callable[..., list[torch.Tensor]] = self._views_in_python
         slots = {block: slot for slot, block in enumerate(groups)}
+        takings = [self._taking(need, chunks, slots) for need in needs]
+        tensors = sum(taking.tensors for taking in takings)
         self._steps = [
-            self._step(stage, part, need, chunks, slots)
-            for stage, part, need in zip(self._stages, parts, needs, strict=True)
+            _Step(stage, taking, part.dropped, [slots[block] for block in part.returned])
+            for stage, taking, part in zip(self._stages, takings, parts, strict=True)
         ]
         self._draw = draw
         self._random = (slots.get(SEED), slots.get(OFFSET))
@@ -205,37 +214,30 @@ class Replay:
         inside = [k for need in needs for slab in need.slabs for k in slab.storages]
         self._shares = bool(inside)
         self._prepare_results([*(k for need in needs for k in need.own), *inside])
-        self._look_for_helper()
+        self._look_for_helper(len(self._all) + 4 * tensors)
         self._settle_at = min(self._stages[0].settle_at, self._look_at)
 
-    def _step(
-        self,
-        stage: Stage,
-        part: Part,
-        need: Wanted,
-        chunks: Mapping[Block, int],
-        slots: Mapping[Block, int],
-    ) -> _Step:
+    def _taking(
+        self, need: Wanted, chunks: Mapping[Block, int], slots: Mapping[Block, int]
+    ) -> PythonTaking:
         reinterpret = self._platform.reinterpret
-        memory = PythonTaking(
+        return PythonTaking(
             [self._outputs.storages[k] for k in need.own],
             [chunks[block] for block in need.segments],
             [Memory(slab, self._allocate, reinterpret) for slab in need.slabs],
             self._addresses,
             slots[need.blocks[0]] if need.blocks else 0,
         )
-        return _Step(stage, memory, part.dropped, [slots[block] for block in part.returned])
 
-    def _look_for_helper(self) -> None:
-        """Follow inputs and take memory in compiled code, where there is much of either and a
-        helper by now.
+    def _look_for_helper(self, work: int = 0) -> None:
+        """Follow inputs, take memory and compare switches in compiled code, once there is a
+        helper; `work` is what it would do on each call.
         """
         helper = self._platform.memory
         self._look_at = _NEVER
-        much = len(self._all) >= _MANY_INPUTS or any(gains(step.memory) for step in self._steps)
-        if helper is None or not much:
+        if helper is None:
             return
-        native = helper.ask()
+        native = helper.ask(work)
         if native is not None:
             self._steps = [
                 step._replace(memory=compiled(step.memory, native, self._allocate))
@@ -243,8 +245,16 @@ class Replay:
             ]
             self._make_views = native.Views(tuple(self._views))
             self._follow = native.Inputs(tuple(map(tuple, self._all.values())))
+            self._watch_state(native)
         elif helper.open:
             self._look_at = self.launches + _LOOK_EVERY
+
+    def _watch_state(self, native: Any) -> None:
+        watch = self._platform.watch_state
+        same = watch(self._keep, native) if watch is not None else None
+        # Read again, because it may have changed meanwhile.
+        if same is not None and self._read_state() == self._state:
+            self._same_state = same
 
     def _prepare_inputs(self, inputs: dict[int, tuple[int, bool]], slots: dict[Block, int]) -> None:
         self._all: dict[int, MovingInput] = {}
@@ -320,7 +330,7 @@ class Replay:
         if (
             platform.capturing()
             or platform.device() != self._device
-            or self._read_state() != self._state
+            or not (self._same_state() or self._read_state() == self._state)
         ):
             return None
         for index, value in self._scalars:

@@ -89,17 +89,20 @@ def _autocast() -> Hashable:
     return enabled, dtype, torch.is_autocast_cache_enabled()
 
 
-def _readers() -> dict[str, tuple[Callable[[], Hashable], ...]]:
-    """The switches that this torch has and can read; one that cannot be read is left out for
-    good.
+def _readers() -> dict[str, dict[str, Callable[[], Hashable]]]:
+    """The switches that this torch has and can read, by family and name; one that cannot be read
+    is left out for good.
     """
-    candidates: dict[str, list[Any]] = {
-        family: [getattr(torch._C, name, getattr(torch, name, None)) for name in names]
+    candidates: dict[str, dict[str, Any]] = {
+        family: {name: getattr(torch._C, name, getattr(torch, name, None)) for name in names}
         for family, names in _SWITCHES.items()
     }
-    candidates["attention"].append(_sdp_order_reader())
-    candidates["blas"] += _precision_readers()[:1]
-    return {family: tuple(filter(_readable, found)) for family, found in candidates.items()}
+    candidates["attention"]["_get_sdp_priority_order"] = _sdp_order_reader()
+    candidates["blas"]["_get_fp32_precision_getter"] = next(iter(_precision_readers()), None)
+    return {
+        family: {name: reader for name, reader in found.items() if _readable(reader)}
+        for family, found in candidates.items()
+    }
 
 
 def _readable(reader: Any) -> bool:
@@ -128,12 +131,22 @@ def families(function: Any) -> frozenset[str]:
     return frozenset(found)
 
 
+def _wanted(function: Any) -> dict[str, Callable[[], Hashable]]:
+    """What reads the switches that a generated function's library calls read, by name."""
+    wanted = families(function)
+    return {
+        name: reader
+        for family in _SWITCHES
+        if family in wanted
+        for name, reader in _READERS[family].items()
+    }
+
+
 def state_of(function: Any) -> Callable[[], Hashable]:
     """What reads the switches that a generated function's library calls read: equal values mean
     that they would choose alike.
     """
-    wanted = families(function)
-    readers = [reader for family in _SWITCHES if family in wanted for reader in _READERS[family]]
+    readers = [*_wanted(function).values()]
     precisions = _precision_readers()
 
     anywhere = torch._C._is_any_autocast_enabled
@@ -155,3 +168,27 @@ def _read(reader: Callable[[], Hashable]) -> Hashable:
         return reader()
     except RuntimeError as error:
         return str(error)
+
+
+def watch(function: Any, native: Any) -> Callable[[], bool] | None:
+    """What says whether all that `state_of(function)` reads is as it is now, at a small part of
+    the cost: `native` is the compiled helper's module. It may say no where nothing changed. None
+    where that cannot be said.
+    """
+    readers, anywhere = _wanted(function), torch._C._is_any_autocast_enabled
+    known = [name for name in readers if name in native.switch_names]
+    others = [reader for name, reader in readers.items() if name not in native.switch_names]
+    if anywhere():
+        return None
+    try:
+        same_as_then = native.Switches(tuple(known))
+        then = [reader() for reader in others]
+    except RuntimeError:
+        return None
+
+    def same() -> bool:
+        if anywhere() or not same_as_then():
+            return False
+        return not others or then == [_read(reader) for reader in others]
+
+    return same

@@ -21,8 +21,8 @@ from .slabs import Memory, Sharing, Slab, hooked, slabs
 from .staging import Part
 
 Asked = tuple[Sizes, Sizes, torch.dtype]  # size, strides, dtype
-# From so many tensors in a call on, compiled code is worth what builds it.
-MANY = 16
+# From so many tensors in a call on, compiled code is used where there is any.
+MANY = 1
 
 
 class Taking(Protocol):

@@ -1,5 +1,5 @@
-/* Follow a served call's inputs, take its memory, note where both are, and make the outputs that
- * share some of the memory.
+/* Follow a served call's inputs, take its memory, note where both are, make the outputs that share
+ * some of the memory, and compare global switches.
  *
  * replay.py and taking.py say what is meant, and do the same thing in Python. Memory comes from the
  * allocator that torch's own allocation function uses, which a tensor of that function tells; so
@@ -12,6 +12,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/inductor/inductor_ops.h>
 #include <torch/csrc/utils/object_ptr.h>
+
+#include "switches.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -499,6 +501,59 @@ PyObject *call_inputs(PyObject *self, PyObject *arguments, PyObject *)
     END_HANDLE_TH_ERRORS
 }
 
+struct Switch {
+    switches::Read read;
+    int64_t then;
+};
+
+using Switches = std::vector<Switch>;
+
+/* Switches((name, ...)): as they are now. */
+PyObject *make_switches(PyTypeObject *type, PyObject *arguments, PyObject *)
+{
+    HANDLE_TH_ERRORS
+    PyObject *given;
+    if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given))
+        return nullptr;
+    const auto &known = switches::known<at::Context>();
+    auto contents = std::make_unique<Switches>();
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++) {
+        const char *const name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(given, i));
+        if (name == nullptr)
+            throw python_error();
+        const auto found = known.find(name);
+        TORCH_CHECK_VALUE(found != known.end(), "there is no switch ", name);
+        contents->push_back({found->second, found->second()});
+    }
+    return object(type, std::move(contents));
+    END_HANDLE_TH_ERRORS
+}
+
+/* self(): whether all are as they were then. What torch refuses to read is not. */
+PyObject *call_switches(PyObject *self, PyObject *, PyObject *)
+{
+    try {
+        for (const Switch &one : contents_of<Switches>(self))
+            if (one.read() != one.then)
+                Py_RETURN_FALSE;
+    } catch (const std::exception &) {
+        Py_RETURN_FALSE;
+    }
+    Py_RETURN_TRUE;
+}
+
+/* The names of all switches that can be read. */
+PyObject *switch_names()
+{
+    PyObject *const names = PySet_New(nullptr);
+    for (const auto &[name, _] : switches::known<at::Context>()) {
+        THPObjectPtr one(PyUnicode_FromString(name.c_str()));
+        if (names == nullptr || !one || PySet_Add(names, one.get()) != 0)
+            return nullptr;
+    }
+    return names;
+}
+
 /* Give the module a type of objects that `make` makes; `use` is what else can be done with them. */
 template <typename Contents>
 bool add(PyObject *module, const char *name, newfunc make, PyType_Slot use)
@@ -528,7 +583,10 @@ PyMODINIT_FUNC PyInit_pygraph_memory()
     if (!module ||
         !add<Plan>(module.get(), "pygraph_memory.Plan", make, {Py_tp_methods, methods}) ||
         !add<Views>(module.get(), "pygraph_memory.Views", make_views, call(call_views)) ||
-        !add<Inputs>(module.get(), "pygraph_memory.Inputs", make_inputs, call(call_inputs)))
+        !add<Inputs>(module.get(), "pygraph_memory.Inputs", make_inputs, call(call_inputs)) ||
+        !add<Switches>(module.get(), "pygraph_memory.Switches", make_switches,
+                       call(call_switches)) ||
+        PyModule_AddObject(module.get(), "switch_names", switch_names()) != 0)
         return nullptr;
     return module.release();
 }

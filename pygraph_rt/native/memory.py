@@ -2,7 +2,7 @@
 replay.py and taking.py).
 
 It is built against this torch's headers, which takes a C++ compiler ten seconds or more. So a
-process of low priority builds it when the first graph with many inputs or outputs asks for it;
+process of low priority builds it when the graphs that ask for it do enough on a call together;
 until it is there, and where it cannot be built, the same is done in Python. The process outlives
 the program that started it, so that short programs get a helper at some time, too.
 """
@@ -27,10 +27,14 @@ import torch
 from . import compiler, make, remove, target
 
 SOURCE = Path(__file__).with_name("memory.cpp")
+_INCLUDED = Path(__file__).with_name("switches.hpp")
 _MODULE = "pygraph_memory"
 _FLAGS = ("-O2", "-std=c++20", "-shared", "-fPIC", "-w")
 _LIBRARIES = ("-lc10", "-ltorch_cpu", "-ltorch_python")
 _SECONDS = 600
+# What graphs do on a call, in all, that is worth a build: inputs they follow, and four for each
+# piece of memory that they take.
+ENOUGH = 64
 _NICE = 19
 # The builder needs torch's headers, not its devices: GPUs are the program's.
 _ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
@@ -44,7 +48,7 @@ _CHILD = (
 def built_file(folder: Path) -> Path:
     """Where the helper of this torch and this Python is, or will be."""
     versions = (torch.__version__, torch.version.git_version, sysconfig.get_config_var("SOABI"))
-    return target(folder, SOURCE, _FLAGS, _LIBRARIES, *versions)
+    return target(folder, SOURCE, _INCLUDED.read_text(), _FLAGS, _LIBRARIES, *versions)
 
 
 def cxx() -> list[str]:
@@ -99,6 +103,7 @@ class Helper:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._module: Any = None
+        self._work = 0
         # A frozen program's executable is the program, no interpreter.
         usable = bool(sys.executable) and not getattr(sys, "frozen", False)
         self.open = usable and sys.platform != "win32"
@@ -107,10 +112,11 @@ class Helper:
     def _file(self) -> Path:
         return built_file(self._folder)
 
-    def ask(self) -> Any:
-        """The helper's module, or None. While `open` is true, another answer may come later; the
-        first one starts a build.
+    def ask(self, work: int = 0) -> Any:
+        """The helper's module, or None. While `open` is true, another answer may come later. A
+        build starts when there is ENOUGH `work` for it, all that was asked with together.
         """
+        self._work += work
         if self.open and self._lock.acquire(blocking=False):
             try:
                 self._look()
@@ -126,7 +132,7 @@ class Helper:
         if self._file.exists():
             self.open = False
             self._module = load_file(self._file)
-        elif self._process is None:
+        elif self._process is None and self._work >= ENOUGH:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _CHILD, str(self._folder), *map(str, sys.path)],
                 env={**os.environ, **_ENVIRONMENT},
@@ -147,7 +153,7 @@ def load_file(file: Path) -> Any:
     try:
         module = module_from_spec(spec)
         spec.loader.exec_module(module)
-        module.Plan, module.Views, module.Inputs  # noqa: B018
+        module.Plan, module.Views, module.Inputs, module.Switches  # noqa: B018
     except (ImportError, AttributeError) as error:
         remove(file)
         raise ImportError(str(error)) from error

@@ -79,7 +79,7 @@ def ready_helper(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if torch.cuda.is_available() and memory.cxx():
             module = request.getfixturevalue("memory_module")
-            ready = SimpleNamespace(open=False, ask=lambda: module)
+            ready = SimpleNamespace(open=False, ask=lambda work: module)
             patch.setattr(_environment().platform, "memory", ready)
         yield
 

@@ -45,7 +45,7 @@ def test_training(name: str, way: str, memory_module: Any, monkeypatch: pytest.M
 def test_a_helper_that_comes_later(memory_module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
 
-    def ask() -> Any:
+    def ask(work: int) -> Any:
         nonlocal asked
         asked += 1
         return memory_module if asked > 8 else None

@@ -16,5 +16,5 @@ def way_of_taking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     if request.param == "memory in compiled code":
         module = request.getfixturevalue("memory_module")
         monkeypatch.setattr(taking, "MANY", 0)
-        ready = SimpleNamespace(open=False, ask=lambda: module)
+        ready = SimpleNamespace(open=False, ask=lambda work: module)
         monkeypatch.setattr(software_gpu, "MEMORY_HELPER", ready)

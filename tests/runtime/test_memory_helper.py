@@ -44,7 +44,7 @@ def settled(helper: Helper) -> Any:
     until = time.monotonic() + _SECONDS
     while helper.open:
         assert time.monotonic() < until
-        helper.ask()
+        helper.ask(memory.ENOUGH)
         time.sleep(0.05)
     return helper.ask()
 
@@ -60,7 +60,7 @@ def test_the_first_question_starts_a_build_and_a_later_one_is_answered(
     compiler.write_text("")
     helper, folder = Helper(tmp_path / "made"), tmp_path / "made"
     started = time.monotonic()
-    assert helper.ask() is None
+    assert helper.ask(memory.ENOUGH) is None
     assert helper.ask() is None
     assert time.monotonic() - started < 1
     assert helper.open
@@ -71,6 +71,21 @@ def test_the_first_question_starts_a_build_and_a_later_one_is_answered(
     assert built_in(folder) == [memory.built_file(folder).name]
     assert settled(Helper(folder)).Plan is not None
     assert (tmp_path / "calls").read_text() == "call\n"
+
+
+def test_little_work_starts_no_build_but_takes_what_is_there(
+    compiler: Path, tmp_path: Path
+) -> None:
+    helper, folder = Helper(tmp_path / "made"), tmp_path / "made"
+    for _ in range(3):
+        assert helper.ask() is None
+    assert helper.ask(memory.ENOUGH - 1) is None
+    assert helper._process is None
+    assert helper.open
+    assert helper.ask(1) is None
+    assert helper._process is not None
+    assert settled(helper) is not None
+    assert Helper(folder).ask() is not None
 
 
 @pytest.mark.parametrize("command", ["/nonexistent/c++", "false", "true"])
@@ -104,7 +119,7 @@ def test_without_a_compiler_there_is_no_helper(
     assert memory.build(tmp_path) is None
     monkeypatch.setattr(sys, "executable", "")
     helper = Helper(tmp_path)
-    assert helper.ask() is None
+    assert helper.ask(memory.ENOUGH) is None
     assert not helper.open
 
 
@@ -113,7 +128,7 @@ def test_an_interpreter_that_cannot_be_started_is_no_error(
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     helper = Helper(tmp_path / "made")
-    assert helper.ask() is None
+    assert helper.ask(memory.ENOUGH) is None
     assert not helper.open
 
 
@@ -136,7 +151,7 @@ def test_processes_that_ask_at_the_same_time_build_once(compiler: Path, tmp_path
     folder = tmp_path / "made"
     helpers = [Helper(folder) for _ in range(3)]
     for helper in helpers:
-        helper.ask()
+        helper.ask(memory.ENOUGH)
     until = time.monotonic() + _SECONDS
     while not (tmp_path / "calls").exists():
         assert time.monotonic() < until
@@ -153,9 +168,9 @@ def test_processes_that_ask_at_the_same_time_build_once(compiler: Path, tmp_path
 PROGRAM = """
 import sys
 from pathlib import Path
-from pygraph_rt.native.memory import Helper
+from pygraph_rt.native.memory import ENOUGH, Helper
 helper = Helper(Path(sys.argv[1]))
-assert helper.ask() is None and helper.open
+assert helper.ask(ENOUGH) is None and helper.open
 print("asked", helper._process.pid, flush=True)
 if sys.argv[2] == "wait":
     sys.stdin.read()
@@ -204,7 +219,7 @@ def test_a_forked_process_does_not_hang(compiler: Path, tmp_path: Path) -> None:
     """Not even when another thread was asking at that moment."""
     compiler.write_text("")
     helper = Helper(tmp_path / "made")
-    helper.ask()
+    helper.ask(memory.ENOUGH)
     for held in (False, True):
         if held:
             helper._lock.acquire()
@@ -229,7 +244,7 @@ def test_the_builder_has_low_priority_and_the_programs_path(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "torch.py").write_text("raise SystemExit(1)")  # what lies around is not imported
     helper = Helper(tmp_path / "made")
-    helper.ask()
+    helper.ask(memory.ENOUGH)
     until = time.monotonic() + _SECONDS
     while not (tmp_path / "calls").exists():
         assert time.monotonic() < until

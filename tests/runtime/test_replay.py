@@ -60,10 +60,12 @@ class Rig:
     """One replay on CPU tensors, with every answer of torch under the test's control."""
 
     native: Any = None
+    watch_state: Any = None
 
     def __init__(self, stays: tuple[int, ...] = (WEIGHT,)) -> None:
         self.driver = FakeDriver()
         self.state: Any = ("state",)
+        self.reads = 0
         self.capturing = False
         self.device = 0
         self.stream = 7
@@ -72,7 +74,7 @@ class Rig:
         self.allocated = 0
         self.fail_allocation = 0
         platform = Platform(
-            state_of=lambda function: lambda: self.state,
+            state_of=lambda function: self.read_state,
             capturing=lambda: self.capturing,
             device=lambda: self.device,
             stream=lambda device: self.stream,
@@ -81,6 +83,7 @@ class Rig:
             generator=lambda device: self.generator,
             native=self.native,
             memory=software_gpu.MEMORY_HELPER,
+            watch_state=self.watch_state,
         )
         kernel = bytes(KernelParams())
         nodes = {}
@@ -117,6 +120,10 @@ class Rig:
             "kept",
         )
         self.weight = self.aligned()
+
+    def read_state(self) -> Any:
+        self.reads += 1
+        return self.state
 
     def allocate(self, size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
         self.allocated += 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from pygraph_rt.state import families, state_of
+from pygraph_rt.state import _wanted, families, state_of, watch
 
 global_state = state_of(None)  # a function it knows nothing of: every switch
 
@@ -44,12 +45,48 @@ SWITCHES: dict[str, tuple[Callable[[Any], None], Callable[[], Any], Any]] = {
         torch.backends.cuda.cudnn_sdp_enabled,
         False,
     ),
+    "math reduction": (
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp,
+        torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed,
+        True,
+    ),
+    "fp16 accumulation": (*attribute(matmul, "allow_fp16_accumulation"), True),
+    "sm carveout": (
+        torch._C._set_sm_carveout_experimental,
+        torch._C._get_sm_carveout_experimental,
+        8,
+    ),
+    "order of attentions": (
+        torch._C._set_sdp_priority_order,
+        lambda: list(torch._C._get_sdp_priority_order()),
+        [0, 2, 1, 3, 4],
+    ),
+    "fill": (*attribute(torch.utils.deterministic, "fill_uninitialized_memory"), False),
+    "gradients": (torch.set_grad_enabled, torch.is_grad_enabled, False),
+    "warn only": (
+        lambda value: torch.use_deterministic_algorithms(value, warn_only=value),
+        torch.is_deterministic_algorithms_warn_only_enabled,
+        True,
+    ),
     "deterministic": (
         torch.use_deterministic_algorithms,
         torch.are_deterministic_algorithms_enabled,
         True,
     ),
 }
+if torch.backends.cuda.is_built():  # other builds refuse to change them
+    SWITCHES |= {
+        "products": (
+            torch._C._set_blas_preferred_backend,
+            torch._C._get_blas_preferred_backend,
+            torch._C._BlasBackend.Cublaslt,
+        ),
+        "linear algebra": (
+            torch._C._set_linalg_preferred_backend,
+            torch._C._get_linalg_preferred_backend,
+            torch._C._LinalgBackend.Cusolver,
+        ),
+    }
 
 
 @pytest.mark.parametrize("name", SWITCHES)
@@ -67,6 +104,83 @@ def test_a_switch_changes_the_key_and_changes_it_back(name: str) -> None:
     finally:
         set_to(value)
     assert global_state() == before
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_compiled_code_sees_a_switch_change(name: str, memory_module: Any) -> None:
+    set_to, get, other = SWITCHES[name]
+    value = get()
+    set_to(value)
+    same = watch(None, memory_module)
+    assert same is not None
+    assert same()
+    try:
+        set_to(other)
+        if get() == value:
+            pytest.skip("this build of torch does not let the switch be changed")
+        assert not same()
+    finally:
+        set_to(value)
+    assert same()
+
+
+def test_compiled_code_reads_every_switch(memory_module: Any) -> None:
+    assert _wanted(None).keys() <= memory_module.switch_names
+
+
+def test_what_compiled_code_does_not_know_is_read_in_python(memory_module: Any) -> None:
+    few = SimpleNamespace(
+        switch_names=memory_module.switch_names - {"_get_cudnn_benchmark"},
+        Switches=memory_module.Switches,
+    )
+    same, before = watch(None, few), cudnn.benchmark
+    assert same is not None
+    assert same()
+    try:
+        cudnn.benchmark = not before
+        assert not same()
+    finally:
+        cudnn.benchmark = before
+    assert same()
+    with pytest.raises(ValueError, match="there is no switch"):
+        memory_module.Switches(("_get_cudnn_benchmarks",))
+    with pytest.raises(TypeError):
+        memory_module.Switches((1,))
+
+
+def test_compiled_code_sees_the_modes_of_a_block(memory_module: Any) -> None:
+    same = watch(None, memory_module)
+    assert same is not None
+    for block in (torch.no_grad(), torch.inference_mode(), torch.autocast("cpu")):
+        with block:
+            assert not same()
+        assert same()
+    with torch.autocast("cpu"):
+        assert watch(None, memory_module) is None
+    with torch.no_grad():
+        inside = watch(None, memory_module)
+        assert inside is not None
+        assert inside()
+    assert not inside()
+
+
+def test_compiled_code_says_no_where_torch_refuses_to_read(memory_module: Any) -> None:
+    conv, rnn = cudnn.conv, cudnn.rnn
+    before = (conv.fp32_precision, rnn.fp32_precision)
+    try:
+        conv.fp32_precision, rnn.fp32_precision = "tf32", "tf32"
+        same = watch(None, memory_module)
+        assert same is not None
+        assert same()
+        rnn.fp32_precision = "ieee"
+        assert not same()
+        assert watch(None, memory_module) is None
+        conv.fp32_precision = "ieee"
+        assert not same()
+        conv.fp32_precision, rnn.fp32_precision = "tf32", "tf32"
+        assert same()
+    finally:
+        conv.fp32_precision, rnn.fp32_precision = before
 
 
 def test_modes_of_a_block_are_part_of_the_key() -> None:
