@@ -24,16 +24,16 @@ _SWITCHES = {
         "_get_deterministic_fill_uninitialized_memory",
     ),
     "blas": (
-        "_get_cublas_allow_tf32",
+        "fp32_precision matmul",
         "_get_cublas_allow_fp16_reduced_precision_reduction",
         "_get_cublas_allow_bf16_reduced_precision_reduction",
         "_get_cublas_allow_fp16_accumulation",
-        "_get_float32_matmul_precision",
         "_get_sm_carveout_experimental",
         "_get_blas_preferred_backend",
     ),
     "cudnn": (
-        "_get_cudnn_allow_tf32",
+        "fp32_precision conv",
+        "fp32_precision rnn",
         "_get_cudnn_enabled",
         "_get_cudnn_benchmark",
         "_get_cudnn_deterministic",
@@ -46,8 +46,10 @@ _SWITCHES = {
         "_get_overrideable_sdp_enabled",
         "_get_fa3_sdp_enabled",
         "_get_math_sdp_allow_fp16_bf16_reduction",
+        "_get_sdp_priority_order",
     ),
-    "linalg": ("_get_linalg_preferred_backend",),
+    # Of calls that are not known. The old name of the TF32 switches says nothing else of CUDA.
+    "others": ("_get_linalg_preferred_backend", "_get_float32_matmul_precision"),
 }
 _EVERY = frozenset(_SWITCHES)
 # Library calls of generated code, and which families they read; another name may read all of them.
@@ -67,21 +69,27 @@ _PLUMBING |= {"_DeviceGuard", "set_device", "get_raw_stream", "clear", "run"}
 _PLUMBING |= {"assert_size_stride", "assert_alignment", "reinterpret_tensor"}
 _PLUMBING |= {"empty_strided", "empty_strided_cuda"}
 _KERNEL = "triton_"
-# Matmul first: it alone is read on each call, the others only when the old switches do not say.
-_PRECISIONS = (("cuda", "matmul"), ("cuda", "conv"), ("cuda", "rnn"), ("generic", "all"))
 
 
-def _precision_readers() -> list[Callable[[], Hashable]]:
-    """The newer names of the TF32 switches, one reader for each operation."""
-    getter = getattr(torch._C, "_get_fp32_precision_getter", None)
-    if getter is None:
-        return []
-    return [partial(getter, backend, operation) for backend, operation in _PRECISIONS]
+def _reader(name: str) -> Callable[[], Hashable] | None:
+    """What reads a switch; None where this torch has none of that name."""
+    if name.startswith("fp32_precision "):
+        # What library calls go by, whatever name it was set under. Torch refuses to read the older
+        # switches where the newer ones disagree with them.
+        getter = getattr(torch._C, "_get_fp32_precision_getter", None)
+        return None if getter is None else partial(getter, "cuda", name.split()[1])
+    found = getattr(torch._C, name, getattr(torch, name, None))
+    if found is None or name not in ("_get_sdp_priority_order", "_get_float32_matmul_precision"):
+        return found
+    return partial(_hashable, found)
 
 
-def _sdp_order_reader() -> Callable[[], Hashable] | None:
-    getter = getattr(torch._C, "_get_sdp_priority_order", None)
-    return None if getter is None else (lambda: tuple(getter()))
+def _hashable(reader: Callable[[], Any]) -> Hashable:
+    try:
+        found = reader()
+    except RuntimeError as error:
+        return str(error)
+    return tuple(found) if isinstance(found, list) else found
 
 
 def _autocast() -> Hashable:
@@ -93,15 +101,9 @@ def _readers() -> dict[str, dict[str, Callable[[], Hashable]]]:
     """The switches that this torch has and can read, by family and name; one that cannot be read
     is left out for good.
     """
-    candidates: dict[str, dict[str, Any]] = {
-        family: {name: getattr(torch._C, name, getattr(torch, name, None)) for name in names}
-        for family, names in _SWITCHES.items()
-    }
-    candidates["attention"]["_get_sdp_priority_order"] = _sdp_order_reader()
-    candidates["blas"]["_get_fp32_precision_getter"] = next(iter(_precision_readers()), None)
     return {
-        family: {name: reader for name, reader in found.items() if _readable(reader)}
-        for family, found in candidates.items()
+        family: {n: reader for n in names if _readable(reader := _reader(n))}
+        for family, names in _SWITCHES.items()
     }
 
 
@@ -147,27 +149,13 @@ def state_of(function: Any) -> Callable[[], Hashable]:
     that they would choose alike.
     """
     readers = [*_wanted(function).values()]
-    precisions = _precision_readers()
-
     anywhere = torch._C._is_any_autocast_enabled
 
     def state() -> Hashable:
-        try:
-            found = tuple([reader() for reader in readers])
-        except RuntimeError:
-            # torch refuses to read an old switch when the new ones behind it disagree: read those
-            # too.
-            found = tuple(_read(reader) for reader in (*readers, *precisions))
+        found = tuple([reader() for reader in readers])
         return (found, _autocast()) if anywhere() else found
 
     return state
-
-
-def _read(reader: Callable[[], Hashable]) -> Hashable:
-    try:
-        return reader()
-    except RuntimeError as error:
-        return str(error)
 
 
 def watch(function: Any, native: Any) -> Callable[[], bool] | None:
@@ -180,15 +168,11 @@ def watch(function: Any, native: Any) -> Callable[[], bool] | None:
     others = [reader for name, reader in readers.items() if name not in native.switch_names]
     if anywhere():
         return None
-    try:
-        same_as_then = native.Switches(tuple(known))
-        then = [reader() for reader in others]
-    except RuntimeError:
-        return None
+    same_as_then, then = native.Switches(tuple(known)), [reader() for reader in others]
 
     def same() -> bool:
         if anywhere() or not same_as_then():
             return False
-        return not others or then == [_read(reader) for reader in others]
+        return not others or then == [reader() for reader in others]
 
     return same

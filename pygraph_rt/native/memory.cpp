@@ -504,6 +504,16 @@ PyObject *call_inputs(PyObject *self, PyObject *arguments, PyObject *)
 struct Switch {
     switches::Read read;
     int64_t then;
+
+    /* What torch refuses to read is a value, too. */
+    int64_t now() const
+    {
+        try {
+            return read();
+        } catch (const std::exception &) {
+            return INT64_MAX;
+        }
+    }
 };
 
 using Switches = std::vector<Switch>;
@@ -523,22 +533,19 @@ PyObject *make_switches(PyTypeObject *type, PyObject *arguments, PyObject *)
             throw python_error();
         const auto found = known.find(name);
         TORCH_CHECK_VALUE(found != known.end(), "there is no switch ", name);
-        contents->push_back({found->second, found->second()});
+        contents->push_back({found->second, 0});
+        contents->back().then = contents->back().now();
     }
     return object(type, std::move(contents));
     END_HANDLE_TH_ERRORS
 }
 
-/* self(): whether all are as they were then. What torch refuses to read is not. */
+/* self(): whether all are as they were then. */
 PyObject *call_switches(PyObject *self, PyObject *, PyObject *)
 {
-    try {
-        for (const Switch &one : contents_of<Switches>(self))
-            if (one.read() != one.then)
-                Py_RETURN_FALSE;
-    } catch (const std::exception &) {
-        Py_RETURN_FALSE;
-    }
+    for (const Switch &one : contents_of<Switches>(self))
+        if (one.now() != one.then)
+            Py_RETURN_FALSE;
     Py_RETURN_TRUE;
 }
 

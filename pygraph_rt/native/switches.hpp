@@ -46,7 +46,6 @@ template <typename Context> const std::unordered_map<std::string, Read> &known()
         SWITCH("_get_deterministic_algorithms_warn_only", deterministicAlgorithmsWarnOnly());
         SWITCH("_get_deterministic_fill_uninitialized_memory",
                deterministicFillUninitializedMemory());
-        SWITCH("_get_cublas_allow_tf32", allowTF32CuBLAS());
         SWITCH("_get_cublas_allow_fp16_reduced_precision_reduction", allowFP16ReductionCuBLAS());
         SWITCH("_get_cublas_allow_bf16_reduced_precision_reduction", allowBF16ReductionCuBLAS());
         SWITCH("_get_cublas_allow_fp16_accumulation", allowFP16AccumulationCuBLAS());
@@ -54,7 +53,6 @@ template <typename Context> const std::unordered_map<std::string, Read> &known()
         SWITCH("_get_sm_carveout_experimental", _SMCarveout_EXPERIMENTAL());
         SWITCH("_get_blas_preferred_backend", blasPreferredBackend());
         SWITCH("_get_linalg_preferred_backend", linalgPreferredBackend());
-        SWITCH("_get_cudnn_allow_tf32", allowTF32CuDNN());
         SWITCH("_get_cudnn_enabled", userEnabledCuDNN());
         SWITCH("_get_cudnn_benchmark", benchmarkCuDNN());
         SWITCH("_get_cudnn_deterministic", deterministicCuDNN());
@@ -66,8 +64,12 @@ template <typename Context> const std::unordered_map<std::string, Read> &known()
         SWITCH("_get_fa3_sdp_enabled", userEnabledFA3SDP());
         SWITCH("_get_math_sdp_allow_fp16_bf16_reduction", allowFP16BF16ReductionMathSDP());
         SWITCH("_get_sdp_priority_order", sDPPriorityOrder());
-        SWITCH("_get_fp32_precision_getter",
+        SWITCH("fp32_precision matmul",
                float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL));
+        SWITCH("fp32_precision conv",
+               float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV));
+        SWITCH("fp32_precision rnn",
+               float32Precision(at::Float32Backend::CUDA, at::Float32Op::RNN));
 #undef SWITCH
         found["is_grad_enabled"] = +[] { return number(at::GradMode::is_enabled()); };
         found["is_inference_mode_enabled"] =

@@ -164,23 +164,27 @@ def test_compiled_code_sees_the_modes_of_a_block(memory_module: Any) -> None:
     assert not inside()
 
 
-def test_compiled_code_says_no_where_torch_refuses_to_read(memory_module: Any) -> None:
-    conv, rnn = cudnn.conv, cudnn.rnn
-    before = (conv.fp32_precision, rnn.fp32_precision)
+@pytest.mark.parametrize("operation", ["matmul", "conv", "rnn"])
+def test_switches_under_their_new_names(operation: str, memory_module: Any) -> None:
+    """Torch refuses to read the older ones then."""
+    owner = {"matmul": matmul, "conv": cudnn.conv, "rnn": cudnn.rnn}[operation]
+    before = owner.fp32_precision
+    seen, watched = [], []
     try:
-        conv.fp32_precision, rnn.fp32_precision = "tf32", "tf32"
-        same = watch(None, memory_module)
-        assert same is not None
-        assert same()
-        rnn.fp32_precision = "ieee"
-        assert not same()
-        assert watch(None, memory_module) is None
-        conv.fp32_precision = "ieee"
-        assert not same()
-        conv.fp32_precision, rnn.fp32_precision = "tf32", "tf32"
-        assert same()
+        for value in ("tf32", "ieee"):
+            owner.fp32_precision = value
+            seen.append(global_state())
+            same = watch(None, memory_module)
+            assert same is not None
+            assert same()
+            watched.append(same)
+        assert seen[0] != seen[1]
+        assert [same() for same in watched] == [False, True]
+        owner.fp32_precision = "tf32"
+        assert global_state() == seen[0]
+        assert [same() for same in watched] == [True, False]
     finally:
-        conv.fp32_precision, rnn.fp32_precision = before
+        owner.fp32_precision = before
 
 
 def test_modes_of_a_block_are_part_of_the_key() -> None:
