@@ -101,15 +101,16 @@ def _readers() -> dict[str, dict[str, Callable[[], Hashable]]]:
     """The switches that this torch has and can read, by family and name; one that cannot be read
     is left out for good.
     """
+    found = {family: {n: _reader(n) for n in names} for family, names in _SWITCHES.items()}
     return {
-        family: {n: reader for n in names if _readable(reader := _reader(n))}
-        for family, names in _SWITCHES.items()
+        family: {n: reader for n, reader in readers.items() if reader and _readable(reader)}
+        for family, readers in found.items()
     }
 
 
-def _readable(reader: Any) -> bool:
+def _readable(reader: Callable[[], Hashable]) -> bool:
     try:
-        return reader is not None and isinstance(hash(reader()), int)
+        return isinstance(hash(reader()), int)
     except (RuntimeError, TypeError):
         return False
 
