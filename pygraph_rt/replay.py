@@ -92,7 +92,7 @@ class Platform:
         generator: Callable[[int], Generator],
         native: Any = None,
         memory: Helper | None = None,
-        watch_state: Callable[[Any, Any], Callable[[], bool] | None] | None = None,
+        watch_state: Callable[[Any, Any], Callable[[], bool]] | None = None,
     ) -> None:
         self.native = native
         self.memory = memory
@@ -250,11 +250,11 @@ class Replay:
             self._look_at = self.launches + _LOOK_EVERY
 
     def _watch_state(self, native: Any) -> None:
-        watch = self._platform.watch_state
-        same = watch(self._keep, native) if watch is not None else None
-        # Read again, because it may have changed meanwhile.
-        if same is not None and self._read_state() == self._state:
-            self._same_state = same
+        if self._platform.watch_state is not None:
+            same = self._platform.watch_state(self._keep, native)
+            # Read again, because it may have changed meanwhile.
+            if self._read_state() == self._state:
+                self._same_state = same
 
     def _prepare_inputs(self, inputs: dict[int, tuple[int, bool]], slots: dict[Block, int]) -> None:
         self._all: dict[int, MovingInput] = {}

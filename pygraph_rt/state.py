@@ -159,21 +159,15 @@ def state_of(function: Any) -> Callable[[], Hashable]:
     return state
 
 
-def watch(function: Any, native: Any) -> Callable[[], bool] | None:
+def watch(function: Any, native: Any) -> Callable[[], bool]:
     """What says whether all that `state_of(function)` reads is as it is now, at a small part of
-    the cost: `native` is the compiled helper's module. It may say no where nothing changed. None
-    where that cannot be said.
+    the cost: `native` is the compiled helper's module. It may say no where nothing changed.
     """
-    readers, anywhere = _wanted(function), torch._C._is_any_autocast_enabled
+    readers = _wanted(function)
     known = [name for name in readers if name in native.switch_names]
     others = [reader for name, reader in readers.items() if name not in native.switch_names]
-    if anywhere():
-        return None
-    same_as_then, then = native.Switches(tuple(known)), [reader() for reader in others]
-
-    def same() -> bool:
-        if anywhere() or not same_as_then():
-            return False
-        return not others or then == [reader() for reader in others]
-
-    return same
+    same_as_then: Callable[[], bool] = native.Switches(("autocast", *known))
+    then = [reader() for reader in others]
+    if not others:
+        return same_as_then
+    return lambda: same_as_then() and then == [reader() for reader in others]

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 
@@ -30,6 +31,15 @@ template <typename T, size_t n> int64_t number(const std::array<T, n> &values)
     for (const T &value : values)
         found = 31 * found + number(value) + 2; /* some are -1 */
     return found;
+}
+
+/* What state.py reads of it, in one number. */
+inline int64_t autocast()
+{
+    const int64_t on = at::autocast::is_autocast_enabled(at::kCUDA) +
+                       2 * at::autocast::is_autocast_enabled(at::kCPU) +
+                       4 * at::autocast::is_autocast_cache_enabled();
+    return 8 * number(at::autocast::get_autocast_dtype(at::kCUDA)) + on;
 }
 
 using Read = int64_t (*)();
@@ -74,6 +84,7 @@ template <typename Context> const std::unordered_map<std::string, Read> &known()
         found["is_grad_enabled"] = +[] { return number(at::GradMode::is_enabled()); };
         found["is_inference_mode_enabled"] =
             +[] { return number(c10::InferenceMode::is_enabled()); };
+        found["autocast"] = autocast;
         return found;
     }();
     return made;

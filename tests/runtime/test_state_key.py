@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -89,6 +90,19 @@ if torch.backends.cuda.is_built():  # other builds refuse to change them
     }
 
 
+@contextlib.contextmanager
+def autocasting(dtype: torch.dtype) -> Iterator[None]:
+    """What `torch.autocast("cuda", dtype)` does where there is a GPU."""
+    before = torch.get_autocast_dtype("cuda")
+    torch.set_autocast_enabled("cuda", True)
+    torch.set_autocast_dtype("cuda", dtype)
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+        torch.set_autocast_dtype("cuda", before)
+
+
 @pytest.mark.parametrize("name", SWITCHES)
 def test_a_switch_changes_the_key_and_changes_it_back(name: str) -> None:
     set_to, get, other = SWITCHES[name]
@@ -112,7 +126,6 @@ def test_compiled_code_sees_a_switch_change(name: str, memory_module: Any) -> No
     value = get()
     set_to(value)
     same = watch(None, memory_module)
-    assert same is not None
     assert same()
     try:
         set_to(other)
@@ -134,7 +147,6 @@ def test_what_compiled_code_does_not_know_is_read_in_python(memory_module: Any) 
         Switches=memory_module.Switches,
     )
     same, before = watch(None, few), cudnn.benchmark
-    assert same is not None
     assert same()
     try:
         cudnn.benchmark = not before
@@ -149,19 +161,27 @@ def test_what_compiled_code_does_not_know_is_read_in_python(memory_module: Any) 
 
 
 def test_compiled_code_sees_the_modes_of_a_block(memory_module: Any) -> None:
-    same = watch(None, memory_module)
-    assert same is not None
-    for block in (torch.no_grad(), torch.inference_mode(), torch.autocast("cpu")):
-        with block:
-            assert not same()
-        assert same()
-    with torch.autocast("cpu"):
-        assert watch(None, memory_module) is None
-    with torch.no_grad():
-        inside = watch(None, memory_module)
-        assert inside is not None
-        assert inside()
-    assert not inside()
+    blocks: list[Callable[[], Any]] = [
+        torch.no_grad,
+        torch.inference_mode,
+        lambda: torch.autocast("cpu"),
+        lambda: autocasting(torch.bfloat16),
+        lambda: autocasting(torch.float16),
+    ]
+    outside = watch(None, memory_module)
+    assert outside()
+    for i, block in enumerate(blocks):
+        with block():
+            assert not outside()
+            inside = watch(None, memory_module)
+            assert inside()
+        assert outside()
+        assert not inside()
+        for other in blocks[:i]:
+            with other():
+                assert not inside()
+        with block():
+            assert inside()
 
 
 @pytest.mark.parametrize("operation", ["matmul", "conv", "rnn"])
@@ -175,7 +195,6 @@ def test_switches_under_their_new_names(operation: str, memory_module: Any) -> N
             owner.fp32_precision = value
             seen.append(global_state())
             same = watch(None, memory_module)
-            assert same is not None
             assert same()
             watched.append(same)
         assert seen[0] != seen[1]
@@ -193,15 +212,9 @@ def test_modes_of_a_block_are_part_of_the_key() -> None:
     for block in (torch.no_grad(), torch.inference_mode()):
         with block:
             seen.append(global_state())
-    dtype = torch.get_autocast_dtype("cuda")
-    try:
-        torch.set_autocast_enabled("cuda", True)
-        for other in (torch.bfloat16, torch.float16):
-            torch.set_autocast_dtype("cuda", other)
+    for dtype in (torch.bfloat16, torch.float16):
+        with autocasting(dtype):
             seen.append(global_state())
-    finally:
-        torch.set_autocast_enabled("cuda", False)
-        torch.set_autocast_dtype("cuda", dtype)
     assert len(set(seen)) == 5
     assert global_state() == outside
 
