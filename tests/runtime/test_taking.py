@@ -15,13 +15,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt import replay, slabs, taking
+from pygraph_rt import slabs, taking
 from pygraph_rt.outputs import Storage
 from pygraph_rt.parameters import Block
 from pygraph_rt.placeholders import extent
 from pygraph_rt.slabs import Memory, Slab
 from pygraph_rt.taking import NativeTaking, PythonTaking, Taking
-from tests.runtime.test_replay import Rig
 
 guards = torch._C._dynamo.guards
 EMPTY, VIEW = guards._empty_strided_cpu, guards._reinterpret_tensor
@@ -526,99 +525,3 @@ def test_inputs_and_views_hold_nothing(memory_module: Any) -> None:
         memory_module.Inputs(((0, 0, 64),))
         memory_module.Views(((0, 0, (), (), 0),))
     assert [*map(sys.getrefcount, watched), tensor._use_count()] == before
-
-
-class Coming:
-    """A helper that is there from the third look on."""
-
-    def __init__(self, module: Any, at: int = 3) -> None:
-        self.module, self.at, self.looks, self.open = module, at, 0, True
-        self.work: list[int] = []
-
-    def ask(self, work: int = 0) -> Any:
-        self.looks += 1
-        self.work.append(work)
-        if self.looks < self.at:
-            return None
-        self.open = False
-        return self.module
-
-
-def serve(rig: Rig, calls: int) -> list[str]:
-    """Calls, each checked; how each took memory."""
-    ways = []
-    for _ in range(calls):
-        args = rig.args()
-        kept = list(args)
-        results = rig.replay(args)
-        assert results is not None
-        out, pool = rig.held[-2:]
-        assert results[0] is out
-        assert rig.driver.launches[-1][2] == rig.expected(kept, pool.data_ptr(), out.data_ptr())
-        ways.append(type(rig.replay._steps[0].memory).__name__)
-    return ways
-
-
-@pytest.fixture
-def coming(memory_module: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[Coming], Rig]:
-    def make(helper: Any) -> Rig:
-        monkeypatch.setattr("tests.runtime.software_gpu.MEMORY_HELPER", helper)
-        monkeypatch.setattr(replay, "_LOOK_EVERY", 4)
-        return Rig()
-
-    return make
-
-
-def test_a_graph_turns_to_the_helper_when_it_is_there(memory_module: Any, coming: Any) -> None:
-    helper = Coming(memory_module)
-    ways = serve(coming(helper), 20)
-    assert ways == ["PythonTaking"] * 7 + ["NativeTaking"] * 13
-    assert helper.looks == 3
-    assert helper.work == [3 + 4 * 2, 0, 0]  # inputs, and pieces of memory
-
-
-def test_a_helper_that_will_not_come_is_not_asked_for_again(coming: Any) -> None:
-    helper = Coming(None)
-    assert set(serve(coming(helper), 20)) == {"PythonTaking"}
-    assert helper.looks == 3
-
-
-def test_switches_that_are_watched_are_not_read(
-    memory_module: Any, coming: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-    same = True
-
-    def watch(function: Any, native: Any) -> Callable[[], bool]:
-        asked.append((function, native))
-        return lambda: same
-
-    monkeypatch.setattr(Rig, "watch_state", staticmethod(watch))
-    rig = coming(Coming(memory_module, at=2))
-    assert not asked
-    serve(rig, 4)
-    assert asked == [("kept", memory_module)]
-    before = rig.reads
-    serve(rig, 5)
-    assert rig.reads == before
-    same = False  # which says nothing
-    serve(rig, 5)
-    assert rig.reads == before + 5
-    rig.state = ("other",)
-    assert rig.replay(rig.args()) is None
-
-
-def test_switches_that_change_while_they_are_looked_at_are_not_watched(
-    memory_module: Any, coming: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rigs: list[Rig] = []
-
-    def watch(function: Any, native: Any) -> Callable[[], bool]:
-        rigs[0].state = ("other",)
-        return lambda: True
-
-    monkeypatch.setattr(Rig, "watch_state", staticmethod(watch))
-    rigs.append(coming(Coming(memory_module, at=2)))
-    serve(rigs[0], 4)
-    assert rigs[0].state == ("other",)
-    assert rigs[0].replay(rigs[0].args()) is None
