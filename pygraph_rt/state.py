@@ -48,7 +48,8 @@ _SWITCHES = {
         "_get_math_sdp_allow_fp16_bf16_reduction",
         "_get_sdp_priority_order",
     ),
-    # Of calls that are not known. The old name of the TF32 switches says nothing else of CUDA.
+    # Of calls that are not known. CUDA's libraries do not go by the precision's older name, but a
+    # call of somebody else's may.
     "others": ("_get_linalg_preferred_backend", "_get_float32_matmul_precision"),
 }
 _EVERY = frozenset(_SWITCHES)

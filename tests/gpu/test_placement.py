@@ -115,7 +115,9 @@ def test_what_is_made_of_numbers_is_computed_once(training: bool) -> None:
                 torch.testing.assert_close(ours_grad, theirs_grad, rtol=1e-3, atol=1e-3)
             for number in ours[1:]:
                 number.zero_()  # the caller's own
-    for region in regions():
+    found = regions()
+    assert len(found) == 1 + training  # forward and backward
+    for region in found:
         assert region["state"] == "serving", region["reason"]
         assert region["host_values"] == 0
 

@@ -320,7 +320,7 @@ def test_what_is_returned_and_no_number_is_computed() -> None:
     assert NUMBER not in targets  # they share memory
 
 
-def test_a_number_that_cpu_code_uses_too_stays_there() -> None:
+def test_a_number_that_cpu_code_uses_too_is_computed_for_that() -> None:
     b = Builder()
     step = b.input(torch.empty(()), CPU)
     number = b(aten.mul.Tensor, b.held(torch.tensor(2.0)), 3)
