@@ -16,6 +16,8 @@ Note = Callable[[str], None]
 SETTLING_BLOCK = 64
 SETTLING_CALLS = 1280
 SETTLING_S = 45.0
+STEADY_CALLS = 64
+STEADY_S = 2.0
 
 
 def measure(
@@ -25,7 +27,7 @@ def measure(
     can be placed.
 
     Warm-up is everything from the first call to steady state, compilation included, less what that
-    many calls take in steady state. Peak memory in
+    many calls take in steady state, right after it. Peak memory in
     steady state is taken after cached blocks were given back, so what was needed only once is not
     in it.
     """
@@ -41,12 +43,13 @@ def measure(
         calls = warm_up(live, batches, note)
         note("settling")
         more, settling_s = settle(live, batches)
+        steady_s = steady_call(live, batches)
         result: dict[str, Any] = {
             "build_s": built - started,
             "first_call_s": calls[0],
-            "warm_up_s": sum(calls) + settling_s - (len(calls) + more) * calls[-1],
+            "warm_up_s": sum(calls) + settling_s - (len(calls) + more) * steady_s,
             "warm_up_calls": len(calls) + more,
-            "last_call_s": calls[-1],
+            "steady_call_s": steady_s,
             "compiler": record.summary(),
         }
     result["memory"] = {"before_calls": weights, "warm_up": _peaks(device)}
@@ -89,6 +92,20 @@ def settle(live: running.Running, batches: list[Any]) -> tuple[int, float]:
             calls += 1
         running.synchronize(live.device)
     return calls, time.perf_counter() - started
+
+
+def steady_call(live: running.Running, batches: list[Any]) -> float:
+    """Seconds a call, of some without a wait in between."""
+    live.reset()
+    running.synchronize(live.device)
+    calls, started = 0, time.perf_counter()
+    while calls < min(STEADY_CALLS, live.case.calls_per_reset):
+        live.call(batches[calls % len(batches)])
+        calls += 1
+        if time.perf_counter() - started > STEADY_S:
+            break
+    running.synchronize(live.device)
+    return (time.perf_counter() - started) / calls
 
 
 def _steady_peaks(live: running.Running, batches: list[Any], device: torch.device) -> Any:

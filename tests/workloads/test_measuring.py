@@ -43,10 +43,33 @@ def test_a_probe_counts_calls_and_graphs() -> None:
     torch._dynamo.reset()
     found = probe.measure(workload, variants.named("aot_eager"), CPU, True, _no_note)
     assert found["warm_up_calls"] == variants.named("aot_eager").warm_calls
-    assert found["first_call_s"] > found["last_call_s"] > 0
-    assert 0 < found["warm_up_s"] < found["first_call_s"] + found["last_call_s"]
+    assert found["first_call_s"] > found["steady_call_s"] > 0
+    assert 0 < found["warm_up_s"] < 2 * found["first_call_s"]
     assert found["compiler"]["graphs"] == 1
     assert found["compiler"]["graph_breaks"] == 0
+
+
+def test_calls_that_are_slow_until_all_is_decided_count_as_warm_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    workload = catalogue.named("deeprecommender_inference")
+    variant = variants.Variant("deciding", None, settled="benchmarks.workloads.decisions:made")
+    live = running.build(workload, variant, CPU, True)
+    function, called = live.function, []
+    slow = variant.warm_calls + probe.SETTLING_BLOCK
+
+    def slow_until_decided(*args: object) -> object:
+        called.append(1)
+        if len(called) <= slow:
+            time.sleep(0.01)
+        return function(*args)
+
+    live.function = slow_until_decided
+    monkeypatch.setattr(running, "build", lambda *_: live)
+    monkeypatch.setattr(decisions, "made", lambda: len(called) >= slow)
+    found = probe.measure(workload, variant, CPU, True, _no_note)
+    assert found["warm_up_calls"] == slow
+    assert found["warm_up_s"] > 0.9 * 0.01 * slow
 
 
 def test_a_variant_that_decides_while_running_is_called_until_it_has(
