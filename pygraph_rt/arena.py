@@ -12,7 +12,9 @@ is reused in stream order, so the next call, or anybody else on this stream, may
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import contextlib
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -26,13 +28,44 @@ OWN_SEGMENT = 10 << 20
 # A chunk may be made larger by one such part of it. By more, it might not fit what a program's own
 # tensors leave.
 _LITTLE = 4
+# torch's allocator notes so many events at most while it is asked to.
+_EVENTS = 1 << 18
 
 
 class Segment(NamedTuple):
-    """A piece of a capture pool: address and size in bytes."""
+    """A piece of a capture pool: its address, its size, and how much of it from its beginning on
+    was ever given out. Sizes are in bytes.
+    """
 
     address: int
     size: int
+    used: int
+
+
+# Address and size in bytes of each block that torch's allocator gave out, if that is known.
+Given = Sequence[tuple[int, int]] | None
+
+
+@contextlib.contextmanager
+def given_out(device: int) -> Iterator[Callable[[], Given]]:
+    """Lets torch's allocator note what it gives out on this GPU; what is yielded tells it. It is
+    not known while the program itself has the allocator take notes.
+    """
+    if torch._C._cuda_isHistoryEnabled():
+        yield lambda: None
+        return
+
+    def told() -> Given:
+        events = torch.cuda.memory._snapshot()["device_traces"][device]
+        if len(events) >= _EVENTS:
+            return None
+        return [(int(e["addr"]), int(e["size"])) for e in events if e["action"] == "alloc"]
+
+    torch.cuda.memory._record_memory_history("all", context=None, max_entries=_EVENTS)
+    try:
+        yield told
+    finally:
+        torch.cuda.memory._record_memory_history(None)
 
 
 def snapshot() -> list[dict[str, Any]]:
@@ -46,10 +79,24 @@ def of_pool(pool_id: tuple[int, int], segments: Sequence[dict[str, Any]]) -> lis
     return [s for s in segments if tuple(s["segment_pool_id"]) == tuple(pool_id)]
 
 
-def pool_segments(pool_id: tuple[int, int], segments: Sequence[dict[str, Any]]) -> list[Segment]:
-    """The segments of one pool among those of a `snapshot()`, by address."""
-    found = of_pool(pool_id, segments)
-    return sorted(Segment(int(s["address"]), int(s["total_size"])) for s in found)
+def pool_segments(
+    pool_id: tuple[int, int], segments: Sequence[dict[str, Any]], given: Given = None
+) -> list[Segment]:
+    """The segments of one pool among those of a `snapshot()`, by address. All that was ever `given`
+    out of them counts as used, or all of them where that is not known.
+    """
+    found = sorted((int(s["address"]), int(s["total_size"])) for s in of_pool(pool_id, segments))
+    if given is None:
+        return [Segment(address, size, size) for address, size in found]
+    ends = [0] * len(found)
+    for address, size in given:
+        i = bisect_right(found, address, key=lambda segment: segment[0]) - 1
+        if i >= 0 and address < sum(found[i]):
+            ends[i] = max(ends[i], address - found[i][0] + size)
+    return [
+        Segment(address, size, min(-(-end // ALIGNMENT) * ALIGNMENT or size, size))
+        for (address, size), end in zip(found, ends, strict=True)
+    ]
 
 
 def pool_ranges(segments: Sequence[Segment]) -> list[Range]:
@@ -60,9 +107,18 @@ def pool_ranges(segments: Sequence[Segment]) -> list[Range]:
 def chunk_sizes(
     segments: Sequence[Segment], patches: Sequence[Patch], kept: Collection[Block] = ()
 ) -> dict[Block, int]:
-    """Bytes to take on each call for every segment that the graph uses, or that is `kept`."""
-    used = {p.block for p in patches if p.block.kind == "pool"}.union(kept)
-    return {block: segments[block.index].size for block in sorted(used)}
+    """Bytes to take on each call for every segment that the graph uses, or that is `kept`: as much
+    as was given out of it, or all of it where a word points beyond that, and where it is kept.
+    """
+    ends: dict[Block, int] = {}
+    for patch in patches:
+        if patch.block.kind == "pool":
+            ends[patch.block] = max(ends.get(patch.block, 0), patch.addend)
+    sizes = {}
+    for block in sorted(ends.keys() | set(kept)):
+        _, size, used = segments[block.index]
+        sizes[block] = size if block in kept or ends[block] > used else used
+    return sizes
 
 
 class Placed(NamedTuple):

@@ -318,13 +318,14 @@ def _record(job: _Job, reverse: bool) -> Recording:
         code = outputs.with_allocator(job.function, allocator)
         target = drawing.probe_target(places) if job.random else None
         kept: list[library_results.KeptSegment] = []
-        graph = _capture_graph(
-            lambda: kept.extend(_run_into(job, code, fake, placed, pool, target)),
-            _capture_stream(driver, device),
-            pool,
-            device,
-        )
-        segments = arena.pool_segments(pool.id, arena.snapshot())
+        with arena.given_out(device) as given:
+            graph = _capture_graph(
+                lambda: kept.extend(_run_into(job, code, fake, placed, pool, target)),
+                _capture_stream(driver, device),
+                pool,
+                device,
+            )
+            segments = arena.pool_segments(pool.id, arena.snapshot(), given())
         ranges = [*places.ranges, *arena.pool_ranges(segments)]
         raw, capture = read_graph(driver, graph.raw_cuda_graph(), AddressMap(ranges))
         found = None

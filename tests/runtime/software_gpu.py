@@ -145,6 +145,7 @@ class SoftwareGpu(FakeDriver):
         self.executables: dict[int, list[int]] = {}
         self.memory: list[Any] = []
         self.segments: list[dict[str, Any]] = []
+        self.given: list[tuple[int, int]] = []
         # Of a capture's pool: bytes of a segment, and of what is handed out of it.
         self.segment_bytes, self.block_bytes = 1 << 15, 512
         self.generator = Generator()
@@ -342,6 +343,7 @@ class Pool:
             self._open()
         address = self._base + self._used
         self._used += nbytes
+        self._gpu.given.append((address, nbytes))
         free = self._gpu.segment_bytes - self._used
         last = {"size": free, "state": "inactive"}
         self._blocks[-1:] = [{"size": nbytes, "state": "active_allocated"}, last]
@@ -368,6 +370,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
     for module in (parameters, placeholders, neighbours):
         patch.setattr(module, "SMALL", 1 << 10)
     patch.setattr(arena, "snapshot", lambda: gpu.segments)
+    patch.setattr(arena, "given_out", lambda device: contextlib.nullcontext(lambda: gpu.given))
     patch.setattr(placeholders, "tensor_at", tensor_at)
     patch.setattr(capture, "tensor_at", tensor_at)
     patch.setattr(capture, "check_allocator", lambda: None)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pygraph_rt.arena import Placed, cut, lay_out, most_taken, place
+from pygraph_rt import arena
+from pygraph_rt.arena import Placed, Segment, cut, lay_out, most_taken, place
 from pygraph_rt.parameters import Block, Patch, PatchPlan
 from pygraph_rt.staging import Part, Use
 
@@ -70,3 +76,83 @@ def test_evening_out_needs_little_more(sizes: list[list[int]]) -> None:
     assert {size for size in placed.chunks.values() if size >= 10 * MIB} <= large
     before = most_taken(placed.parts, dict(zip(chunks, least, strict=True)))
     assert before <= most_taken(placed.parts, placed.chunks) <= before * 1.25
+
+
+def _segment(address: int, size: int, pool: int = 1) -> dict[str, Any]:
+    return {"address": address, "total_size": size, "segment_pool_id": (0, pool)}
+
+
+def test_how_much_of_a_pools_segments_was_used() -> None:
+    segments = [_segment(4 * MIB, 2 * MIB), _segment(32 * MIB, 20 * MIB), _segment(MIB, 512, 2)]
+    told = [
+        (32 * MIB, 3 * MIB),
+        (33 * MIB, MIB),  # where something else was before
+        (4 * MIB + 1024, 100),
+        (4 * MIB, 700),
+        (MIB, 512),  # of another pool
+        (6 * MIB, 512),  # between two segments
+        (60 * MIB, 512),
+    ]
+    found = arena.pool_segments((0, 1), segments, told)
+    assert found == [Segment(4 * MIB, 2 * MIB, 1536), Segment(32 * MIB, 20 * MIB, 3 * MIB)]
+    whole = [Segment(4 * MIB, 2 * MIB, 2 * MIB), Segment(32 * MIB, 20 * MIB, 20 * MIB)]
+    assert arena.pool_segments((0, 1), segments) == whole
+    # What is told of other memory alone says nothing of these.
+    assert arena.pool_segments((0, 1), segments, told[-3:]) == whole
+
+
+def test_a_chunk_has_what_was_used_of_a_segment() -> None:
+    segments = [Segment(n * 32 * MIB, 20 * MIB, 3 * MIB) for n in range(4)]
+    blocks = [Block("pool", n) for n in range(4)]
+    patches = [
+        Patch(0, 0, 0, blocks[0], 3 * MIB),  # its end
+        Patch(0, 0, 8, blocks[1], 3 * MIB + 1),
+        Patch(0, 0, 16, blocks[2], 0),
+        Patch(0, 0, 24, Block("input", 3), 0),
+    ]
+    sizes = arena.chunk_sizes(segments, patches, {blocks[2]})
+    assert sizes == {blocks[0]: 3 * MIB, blocks[1]: 20 * MIB, blocks[2]: 20 * MIB}
+
+
+class Allocator:
+    """What torch says of its allocator's notes."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.enabled = False
+        self.events: list[dict[str, Any]] = []
+        memory = SimpleNamespace(_snapshot=self.told, _record_memory_history=self.switch)
+        patch.setattr(torch.cuda, "memory", memory)
+        patch.setattr(torch._C, "_cuda_isHistoryEnabled", lambda: self.enabled, raising=False)
+
+    def told(self) -> dict[str, Any]:
+        assert self.enabled
+        return {"device_traces": [[], self.events]}
+
+    def switch(self, enabled: str | None, context: None = None, max_entries: int = 0) -> None:
+        self.enabled = enabled == "all" and max_entries > 0
+
+
+def test_the_allocator_is_asked_to_take_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocator = Allocator(monkeypatch)
+    with arena.given_out(1) as given:
+        assert allocator.enabled
+        allocator.events += [
+            {"action": "segment_alloc", "addr": 64, "size": 2048},
+            {"action": "alloc", "addr": 64, "size": 100},
+            {"action": "free_requested", "addr": 64, "size": 100},
+        ]
+        assert given() == [(64, 100)]
+        monkeypatch.setattr(arena, "_EVENTS", 3)  # there may have been more
+        assert given() is None
+    assert not allocator.enabled
+    with pytest.raises(MemoryError), arena.given_out(1):
+        raise MemoryError
+    assert not allocator.enabled
+
+
+def test_a_programs_own_notes_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocator = Allocator(monkeypatch)
+    allocator.enabled = True
+    with arena.given_out(1) as given:
+        assert given() is None
+    assert allocator.enabled

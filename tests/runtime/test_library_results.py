@@ -158,7 +158,8 @@ def test_a_segments_outputs_lie_where_they_lay_in_the_capture(sizes: list[int]) 
     storages = [storage(nbytes - 4) for nbytes in sizes]
     starts = [sum(sizes[:n]) for n in range(len(sizes))]
     kept = KeptSegment(BASE, sum(sizes), tuple(enumerate(starts)))
-    segments = [capture.arena.Segment(BASE - MIB, 512), capture.arena.Segment(BASE, sum(sizes))]
+    segments = [capture.arena.Segment(BASE - MIB, 512, 512)]
+    segments += [capture.arena.Segment(BASE, sum(sizes), sum(sizes))]
     ((block, slab),) = library_results.slabs([kept], segments, storages).items()
     assert block == Block("pool", 1)
     made = slabs.Memory(slab, torch._C._dynamo.guards._empty_strided_cpu, view)
@@ -424,7 +425,7 @@ def test_what_stays_shares_no_other_memory_and_is_there_without_a_word() -> None
     plan = OutputPlan(
         storages, tuple(Fresh(n, s.size, (1,), 0, True) for n, s in enumerate(storages)), 5
     )
-    segments = [capture.arena.Segment(BASE, 1024)]
+    segments = [capture.arena.Segment(BASE, 1024, 512)]
     kept = library_results.slabs([KeptSegment(BASE, 1024, ((1, 0), (2, 512)))], segments, storages)
     signature = Signature(0, forward=True, saved=frozenset(range(5)))
     shared = [slabs.sharing(plan, signature, k).families[0].storages for k in ({}, kept)]

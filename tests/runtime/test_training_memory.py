@@ -122,7 +122,7 @@ def test_large_intermediates_take_turns_in_little_memory(
     backward.partition.refresh()
     assert backward.region.served == 3, backward.region.reason
     assert "bit for bit" in backward.region.note
-    assert backward.region.arena_bytes == (2 * 512 if own == 1 else 1 << 15)
+    assert backward.region.arena_bytes == (2 * 512 if own == 1 else 6 * 512)
 
 
 def test_only_memory_that_nobody_else_has_is_let_go_of_early() -> None:
