@@ -70,7 +70,7 @@ class Recording:
         torch then keeps for the caller's stream (32 MiB on Hopper) goes too, because a served
         graph has its own in the arena.
         """
-        _forget_workspaces()
+        forget_workspaces()
         self.graph.reset()
         self.pool = None
         self.placeholders.close()
@@ -221,7 +221,10 @@ def _requests(job: _Job) -> list[Request]:
     return found
 
 
-def _forget_workspaces() -> None:
+def forget_workspaces() -> None:
+    """Let cuBLAS's workspaces go (32 MiB for each thread and stream on Hopper): who needs one
+    takes one.
+    """
     torch._C._cuda_clearCublasWorkspaces()
 
 
@@ -244,7 +247,7 @@ def _capture_graph(
     with torch.cuda.device(device), torch.cuda.stream(stream), _no_collection():
         # A cached workspace would tie the pool to the library's handle, and one from before has no
         # place in it.
-        _forget_workspaces()
+        forget_workspaces()
         try:
             graph.capture_begin(pool=pool.id, capture_error_mode="thread_local")
             run()
@@ -254,7 +257,7 @@ def _capture_graph(
             _settle_generator(device)
             raise
         finally:
-            _forget_workspaces()
+            forget_workspaces()
     return graph
 
 

@@ -243,7 +243,8 @@ def _check_not_memory(
     padding = _is_padding(a, b, maps)
     for word in (a, b):
         if not padding and any(blocks.find(word) is not None for blocks in maps):
-            raise _unexplained(node, word, "memory that the two captures do not agree on")
+            where = f"memory that the two captures ({a:#x}, {b:#x}) do not agree on"
+            raise _unexplained(node, word, where)
         foreign = owner(word)
         if foreign is not None:
             raise _unexplained(node, word, foreign)

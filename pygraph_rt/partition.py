@@ -436,6 +436,18 @@ class Partition:
         self._active = None  # found again by the next call's key
         self._take_turns(None)
 
+    def serve(self) -> None:
+        """Serve calls with graphs from now on. What libraries hold for the ordinary calls since the
+        capture goes, unless another graph is being captured.
+        """
+        self.use(True)
+        self.region.state = "serving"
+        if self._environment.capturing.acquire(blocking=False):
+            try:
+                capture.forget_workspaces()
+            finally:
+                self._environment.capturing.release()
+
     def leave(self, reason: str) -> None:
         """Free the graphs and take the ordinary path until `use` says otherwise."""
         with self._lock:  # not in the middle of another thread's capture

@@ -62,6 +62,12 @@ class Slab(NamedTuple):
     again: bool = False
 
     @property
+    def nbytes(self) -> int:
+        """The size of its memory."""
+        (elements,), _, dtype = self.memory
+        return int(elements) * dtype.itemsize
+
+    @property
     def segment(self) -> bool:
         """Whether it is a segment of the arena, which results of library calls stay in."""
         return self.blocks[0].kind == "pool"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -16,7 +16,6 @@ import torch
 from .arena import OWN_SEGMENT
 from .outputs import Allocate, Sizes, Storage
 from .parameters import Block
-from .passage import picker
 from .slabs import Memory, Sharing, Slab, hooked, slabs
 from .staging import Part
 
@@ -68,15 +67,12 @@ def wanted(part: Part, storages: Sequence[Storage], sharing: Sharing) -> Wanted:
     return Wanted(own, segments, found, [*(Block("output", n) for n in own), *segments, *shared])
 
 
-def _large_first(nbytes: Sequence[int]) -> list[int]:
+def _large_first(nbytes: Sequence[int]) -> tuple[int, ...]:
     """The order in which to take memory: what torch has a segment of its own for, the largest
     first, so that nothing small takes a part of what something large needs.
     """
-    return sorted(range(len(nbytes)), key=lambda i: -nbytes[i] if nbytes[i] >= OWN_SEGMENT else 0)
-
-
-def _as_it_is(new: list[Any]) -> list[Any]:
-    return new
+    sizes = [n if n >= OWN_SEGMENT else 0 for n in nbytes]
+    return tuple(sorted(range(len(sizes)), key=lambda i: -sizes[i]))
 
 
 class PythonTaking:
@@ -97,32 +93,33 @@ class PythonTaking:
         self.segments = first + self.own
         self.shared = shared
         self.addresses = addresses
-        asked: list[Asked] = [
+        self.memory: list[Asked] = [
             *((s.size, s.stride, s.dtype) for s in made),
             *(((nbytes,), (1,), torch.uint8) for nbytes in segments),
         ]
-        self.order = _large_first([*(s.nbytes for s in made), *segments])
-        self.memory = [asked[i] for i in self.order]
-        back = sorted(range(len(asked)), key=self.order.__getitem__)
-        self._sort: Callable[[list[Any]], Sequence[Any]] = (
-            picker(back) if back != sorted(back) else _as_it_is
-        )
+        slabs_bytes = [memory.slab.nbytes for memory in shared]
+        # Of the pieces of `memory`, and after them the slabs.
+        self.order = _large_first([*(s.nbytes for s in made), *segments, *slabs_bytes])
         self.first = first
-        self._places = slice(first, first + len(asked) + _blocks(shared))
+        self._places = slice(first, first + len(self.memory) + _blocks(shared))
 
     def take(self, stream: int, allocate: Allocate) -> tuple[Sequence[Any], Sequence[Any]]:
         """See `Taking`."""
-        new: Sequence[Any] = []
+        pieces = len(self.memory)
+        new: list[Any] = [None] * pieces
+        where: list[Sequence[int]] = [()] * len(self.shared)
         try:
-            new = self._sort([*itertools.starmap(allocate, self.memory)])
-            now = [tensor.data_ptr() for tensor in new]
-            for memory in self.shared:
-                now += memory.take(stream)
+            for i in self.order:
+                if i < pieces:
+                    new[i] = allocate(*self.memory[i])
+                else:
+                    where[i - pieces] = self.shared[i - pieces].take(stream)
         except BaseException:
             new = []  # the error holds this frame, and may be handled by what needs memory
             self.forget()
             raise
-        self.addresses[self._places] = array("Q", now)
+        now = [tensor.data_ptr() for tensor in new]
+        self.addresses[self._places] = array("Q", itertools.chain(now, *where))
         return new[: self.own], new[self.own :]
 
     def outputs(self) -> list[torch.Tensor]:
@@ -160,12 +157,11 @@ class NativeTaking:
         # Of torch's own functions the allocator is enough. A tensor without memory tells which.
         self._torchs = allocate if allocate in _torchs_functions() else None
         specimen = allocate((0,), (1,), torch.uint8) if self._torchs is not None else None
-        pieces = tuple(zip(python.memory, python.order, strict=True))
         shared = tuple(
             (m.slab.memory, m.slab.offsets, m.slab.views, m.again) for m in python.shared
         )
-        first_block = python.first + len(pieces)
-        self._plan = native.Plan(specimen, pieces, python.first, shared, first_block)
+        pieces = tuple(python.memory)
+        self._plan = native.Plan(specimen, pieces, python.first, shared, python.order)
 
     def take(self, stream: int, allocate: Allocate) -> tuple[Sequence[Any], Sequence[Any]]:
         """See `Taking`."""

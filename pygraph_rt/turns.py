@@ -78,6 +78,9 @@ class Member(Protocol):
     def use(self, graphs: bool) -> None:
         """Whether calls may use graphs."""
 
+    def serve(self) -> None:
+        """Use graphs from now on."""
+
     def leave(self, reason: str) -> None:
         """Free the graphs and stay on the ordinary path."""
 
@@ -394,8 +397,7 @@ class Group:
             elif choice is None or settled != GRAPH:
                 member.use(True)  # what is declined stays so, with its own reason
             elif id(member) in kept:
-                member.use(True)
-                member.region.state = "serving"
+                member.serve()
                 self._note(member, choice, GRAPH)
             else:
                 self._note(member, choice, PLAIN)

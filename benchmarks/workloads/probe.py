@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from benchmarks.workloads import observe, running, variants
+from benchmarks.workloads import decisions, observe, running, variants
 from benchmarks.workloads.base import Workload
 from benchmarks.workloads.variants import Variant
 
@@ -51,6 +52,7 @@ def measure(
             "warm_up_calls": len(calls) + more,
             "steady_call_s": steady_s,
             "compiler": record.summary(),
+            "decided": dict(Counter(region["state"] for region in decisions.regions())),
         }
     result["memory"] = {"before_calls": weights, "warm_up": _peaks(device)}
     note("measuring memory")

@@ -31,11 +31,6 @@ struct Memory {
     at::ScalarType dtype;
 };
 
-struct Piece {
-    Memory memory;
-    size_t place; /* among the results and their addresses */
-};
-
 struct View {
     Integers size, stride;
     int64_t offset; /* elements */
@@ -62,10 +57,10 @@ struct Slab {
 struct Plan {
     c10::Allocator *allocator = nullptr; /* none: every call brings an allocation function */
     c10::DispatchKeySet keys;
-    std::vector<Piece> pieces;
-    size_t first_piece = 0; /* places among the addresses */
+    std::vector<Memory> pieces;
     std::vector<Slab> slabs;
-    size_t first_block = 0;
+    std::vector<size_t> order; /* of the pieces, and after them the slabs */
+    size_t first = 0; /* of their blocks' places among the addresses */
     /* Of the slabs, from `take` to `outputs`; undefined where one serves again. */
     std::vector<at::Tensor> bases;
     size_t blocks = 0, views = 0;
@@ -194,16 +189,16 @@ Slab slab(PyObject *tuple)
     return made;
 }
 
-/* Plan(specimen, pieces, first_piece, slabs, first_block); see NativeTaking. */
+/* Plan(specimen, pieces, first, slabs, order); see NativeTaking. */
 PyObject *make(PyTypeObject *type, PyObject *arguments, PyObject *)
 {
     HANDLE_TH_ERRORS
-    PyObject *specimen, *pieces, *slabs;
-    Py_ssize_t first_piece, first_block;
-    if (!PyArg_ParseTuple(arguments, "OO!nO!n", &specimen, &PyTuple_Type, &pieces, &first_piece,
-                          &PyTuple_Type, &slabs, &first_block))
+    PyObject *specimen, *pieces, *slabs, *order;
+    Py_ssize_t first;
+    if (!PyArg_ParseTuple(arguments, "OO!nO!O", &specimen, &PyTuple_Type, &pieces, &first,
+                          &PyTuple_Type, &slabs, &order))
         return nullptr;
-    TORCH_CHECK_VALUE(first_piece >= 0 && first_block >= 0, "a place is not negative");
+    TORCH_CHECK_VALUE(first >= 0, "a place is not negative");
     auto contents = std::make_unique<Plan>();
     if (specimen != Py_None) {
         TORCH_CHECK_TYPE(THPVariable_Check(specimen), "a specimen is a tensor");
@@ -213,23 +208,22 @@ PyObject *make(PyTypeObject *type, PyObject *arguments, PyObject *)
         contents->keys = c10::DispatchKeySet(
             tensor.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA);
     }
-    const Py_ssize_t count = PyTuple_GET_SIZE(pieces);
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject **const parts = items(PyTuple_GET_ITEM(pieces, i), 2);
-        const int64_t place = integer(parts[1]);
-        const bool taken = std::any_of(
-            contents->pieces.begin(), contents->pieces.end(),
-            [place](const Piece &other) { return other.place == static_cast<size_t>(place); });
-        TORCH_CHECK_VALUE(place >= 0 && place < count && !taken, "places are a permutation");
-        contents->pieces.push_back({memory(parts[0]), static_cast<size_t>(place)});
-    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pieces); i++)
+        contents->pieces.push_back(memory(PyTuple_GET_ITEM(pieces, i)));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slabs); i++) {
         contents->slabs.push_back(slab(PyTuple_GET_ITEM(slabs, i)));
         contents->blocks += contents->slabs.back().offsets.size();
         contents->views += contents->slabs.back().views.size();
     }
-    contents->first_piece = static_cast<size_t>(first_piece);
-    contents->first_block = static_cast<size_t>(first_block);
+    std::vector<bool> taken(contents->pieces.size() + contents->slabs.size());
+    for (const int64_t i : integers(order)) {
+        const auto step = static_cast<size_t>(i);
+        TORCH_CHECK_VALUE(step < taken.size() && !taken[step], "the order is a permutation");
+        taken[step] = true;
+        contents->order.push_back(step);
+    }
+    TORCH_CHECK_VALUE(contents->order.size() == taken.size(), "the order is a permutation");
+    contents->first = static_cast<size_t>(first);
     return object(type, std::move(contents));
     END_HANDLE_TH_ERRORS
 }
@@ -270,7 +264,7 @@ struct Addresses {
     }
 };
 
-/* take(addresses, allocate, stream): the tensors of the pieces, by place. `allocate` is called for
+/* take(addresses, allocate, stream): the tensors of the pieces. `allocate` is called for
  * each of them, or None for the specimen's allocator. An error leaves the addresses as they were.
  */
 PyObject *take(PyObject *self, PyObject *arguments)
@@ -284,22 +278,22 @@ PyObject *take(PyObject *self, PyObject *arguments)
     TORCH_CHECK_TYPE(allocate != Py_None || plan.allocator != nullptr, "there is no allocator");
     const Addresses addresses(array);
     const size_t count = plan.pieces.size();
-    uint64_t *const of_pieces = addresses.at(plan.first_piece, count);
-    uint64_t *of_blocks = addresses.at(plan.first_block, plan.blocks);
+    uint64_t *const of_pieces = addresses.at(plan.first, count + plan.blocks);
+    uint64_t *of_blocks = of_pieces + count;
 
-    std::vector<at::Tensor> made(count), bases;
-    bases.reserve(plan.slabs.size());
-    for (Piece &piece : plan.pieces)
-        made[piece.place] = take_one(plan, piece.memory, allocate);
-    for (Slab &slab : plan.slabs) {
-        if (!slab.owners.empty() && slab.stream == stream && slab.count() == slab.owners) {
-            bases.emplace_back();
+    std::vector<at::Tensor> made(count), bases(plan.slabs.size());
+    for (const size_t step : plan.order) {
+        if (step < count) {
+            made[step] = take_one(plan, plan.pieces[step], allocate);
             continue;
         }
+        Slab &slab = plan.slabs[step - count];
+        if (!slab.owners.empty() && slab.stream == stream && slab.count() == slab.owners)
+            continue;
         slab.forget();
-        bases.push_back(take_one(plan, slab.memory, allocate));
+        at::Tensor &base = bases[step - count] = take_one(plan, slab.memory, allocate);
         slab.stream = stream;
-        slab.address = address(bases.back());
+        slab.address = address(base);
     }
 
     THPObjectPtr results(checked(PyList_New(static_cast<Py_ssize_t>(count))));

@@ -145,7 +145,7 @@ def test_a_backward_that_has_no_room_beside_copies(
             assert_same([t.cpu() for t in step()], expected)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    assert undone.calls == 2  # the forward's, and the backward's
+    assert undone.calls == 2, regions()  # the forward's, and the backward's
     assert {r["state"] for r in regions()} == {"ordinary"}
 
 

@@ -122,9 +122,9 @@ def test_what_the_helper_takes_is_torchs(memory_module: Any) -> None:
     """Memory of torch's allocator for GPUs, counted there, and its error where there is none."""
     empty = torch._C._dynamo.guards._empty_strided_cuda
     specimen = empty((0,), (1,), torch.uint8)
-    pieces = ((((3 * MIB,), (1,), torch.uint8), 0), (((64, 8), (8, 1), torch.float32), 1))
+    pieces = (((3 * MIB,), (1,), torch.uint8), ((64, 8), (8, 1), torch.float32))
     slabs = ((((4096,), (1,), torch.float32), (0, 512), (((100,), (1,), 128),), False),)
-    plan = memory_module.Plan(specimen, pieces, 0, slabs, 2)
+    plan = memory_module.Plan(specimen, pieces, 0, slabs, (0, 2, 1))
     before, addresses = torch.cuda.memory_allocated(), array("Q", [0] * 4)
     made = plan.take(addresses, None, 0)
     (view,) = plan.outputs()
@@ -137,6 +137,6 @@ def test_what_the_helper_takes_is_torchs(memory_module: Any) -> None:
     assert float(made[1].sum()) == 1024
     del made, view
     assert torch.cuda.memory_allocated() == before
-    huge = memory_module.Plan(specimen, ((((1 << 48,), (1,), torch.uint8), 0),), 0, (), 1)
+    huge = memory_module.Plan(specimen, (((1 << 48,), (1,), torch.uint8),), 0, (), (0,))
     with pytest.raises(torch.OutOfMemoryError):
         huge.take(addresses, None, 0)

@@ -382,7 +382,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
             i: a for i, a in enumerate(args) if isinstance(a, torch.Tensor) and i not in numbers
         },
     )
-    patch.setattr(capture, "_forget_workspaces", lambda: gpu.log.append(("forget workspaces",)))
+    patch.setattr(capture, "forget_workspaces", lambda: gpu.log.append(("forget workspaces",)))
     patch.setattr(capture, "_capture_stream", lambda driver, device: None)
     patch.setattr(
         capture, "_capture_graph", lambda run, stream, pool, device: gpu.record(run, pool)

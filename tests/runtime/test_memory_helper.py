@@ -66,7 +66,7 @@ def test_the_first_question_starts_a_build_and_a_later_one_is_answered(
     assert helper.open
     compiler.unlink()
     module = settled(helper)
-    assert module.Plan(None, (), 0, (), 0) is not None
+    assert module.Plan(None, (), 0, (), ()) is not None
     assert helper.ask() is module
     assert built_in(folder) == [memory.built_file(folder).name]
     assert settled(Helper(folder)).Plan is not None
