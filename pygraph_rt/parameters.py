@@ -252,13 +252,15 @@ def _check_not_memory(
 
 def _is_padding(a: int, b: int, maps: tuple[AddressMap, AddressMap]) -> bool:
     """Whether two words are a small number beside padding, which holds the upper half of a host
-    pointer: the same number in both captures, and at most pool memory at these addresses, which the
-    driver may have put next to the host's. All else is at addresses that were made up.
+    pointer, or padding with two of them: the same number, or the same upper half, in both captures,
+    and at most pool memory at these addresses, which the driver may have put next to the host's.
+    All else is at addresses that were made up.
     """
-    number = a & LOWER_HALF
+    numbers = a & LOWER_HALF, b & LOWER_HALF
+    same = numbers[0] == numbers[1] or a >> 32 == b >> 32
     found = [blocks.find(word) for blocks in maps for word in (a, b)]
     pools = all(f is None or f[0].kind == "pool" for f in found)
-    return number == b & LOWER_HALF and number < SMALL and pools
+    return same and max(numbers) < SMALL and pools
 
 
 def patch_plan(first: Capture, second: Capture, statics: AddressMap, owner: Owner) -> PatchPlan:

@@ -207,8 +207,13 @@ def test_padding_beside_a_small_number_is_no_address_in_a_pool() -> None:
         assert not patch_plan(*two(first, second, maps), NOTHING, is_number).patches
         with pytest.raises(Unprovable, match="device memory"):
             patch_plan(*two(first, second, maps), NOTHING, lambda address: "device memory")
+    # Nothing but padding: the upper halves of two host pointers, and of one.
+    words = [boundary + 0x7FC7, boundary]
+    for first, second in (words, words[::-1]):
+        assert not patch_plan(*two(word(first), word(second), maps), NOTHING, is_number).patches
     for first, second in [
         (boundary, (0x5581 << 32) + 1),
+        (boundary, boundary + (1 << 24)),
         (boundary - 512, (0x5581 << 32) - 512),
         (boundary + 64, 7),
     ]:
