@@ -15,7 +15,7 @@ MEMORY = 1.1
 
 def section(rows: list[Row], present: Sequence[str], notes: Mapping[str, str]) -> str:
     """The tables of memory and warm-up of the variants that are `present`, what is beyond the
-    bounds, and `notes` on workloads that are.
+    bounds, and `notes` on workloads.
     """
     names = [name for name in present if name != "eager"]
     header = ["workload", "eager, MiB", *(f"{name}, MiB" for name in names)]
@@ -47,17 +47,13 @@ def section(rows: list[Row], present: Sequence[str], notes: Mapping[str, str]) -
 
 
 def _beyond(rows: list[Row], notes: Mapping[str, str]) -> list[str]:
-    """Workloads that need more memory or time than is wanted, and what is known of them."""
-    found, body = [], []
+    """Workloads that need more memory than is wanted, and what is known of any."""
+    body = []
     for row in rows:
         most, ours = _most_memory(row), row.memory("pygraph")
-        ratio = row.warm_up_ratio()
         if most is not None and ours is not None and ours > most:
             sizes = [most, ours, row.allocated("default"), row.allocated("pygraph")]
             body.append([f"`{row.name}`", *map(tabular.whole_mib, sizes)])
-            found.append(row.name)
-        elif ratio is not None and ratio > WARM_UP:
-            found.append(row.name)
     parts = []
     if body:
         header = ["workload", "bound, MiB", "pygraph, MiB", "allocated in default mode, MiB"]
@@ -67,9 +63,9 @@ def _beyond(rows: list[Row], notes: Mapping[str, str]) -> list[str]:
             "*allocated* is the peak of what is in use, the rest is held by torch's allocator."
         )
         parts += [note, tabular.markdown(header, body)]
-    told = [f"- `{name}`: {notes[name]}" for name in found if name in notes]
+    told = [f"- `{row.name}`: {notes[row.name]}" for row in rows if row.name in notes]
     if told:
-        parts += ["What is known of those, and of longer warm-ups:", "\n".join(told)]
+        parts += ["What is known of memory and of longer warm-ups:", "\n".join(told)]
     return parts
 
 
