@@ -49,9 +49,10 @@ Given = Sequence[tuple[int, int]] | None
 @contextlib.contextmanager
 def given_out(device: int) -> Iterator[Callable[[], Given]]:
     """Lets torch's allocator note what it gives out on this GPU; what is yielded tells it. It is
-    not known while the program itself has the allocator take notes.
+    not known while the program itself has the allocator take notes, or where torch does not say.
     """
-    if torch._C._cuda_isHistoryEnabled():
+    enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
+    if enabled is None or enabled():
         yield lambda: None
         return
 

@@ -156,3 +156,11 @@ def test_a_programs_own_notes_are_left_alone(monkeypatch: pytest.MonkeyPatch) ->
     with arena.given_out(1) as given:
         assert given() is None
     assert allocator.enabled
+
+
+def test_a_torch_that_does_not_say_whether_notes_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocator = Allocator(monkeypatch)
+    monkeypatch.delattr(torch._C, "_cuda_isHistoryEnabled")
+    with arena.given_out(1) as given:
+        assert given() is None
+        assert not allocator.enabled
