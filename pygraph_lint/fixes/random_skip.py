@@ -91,24 +91,33 @@ def _probability(proposal: Proposal, node: ast.expr) -> ast.expr | None:
 
 def _is_draw(proposal: Proposal, node: ast.expr) -> bool:
     """One draw of ``torch.rand``, or a name that only ever holds one: a number in [0, 1)."""
-    if isinstance(node, ast.Name) and proposal.function is not None:
-        values = assigned_values(proposal.function, node.id) or [node]
-        return all(_draws_one(proposal, value) for value in values)
-    return _draws_one(proposal, node)
+    function = proposal.function
+    if not isinstance(node, ast.Name) or function is None:
+        return _draws_one(proposal, node)
+    values = assigned_values(function, node.id) or [node]
+    if not all(_draws_one(proposal, value) for value in values):
+        return False
+    # Whoever else has a tensor may write to it.
+    above = parents(function)
+    compared = all(isinstance(above.get(load), ast.Compare) for load in loads(function, node.id))
+    return compared or all(_draws_number(proposal, value) for value in values)
 
 
 def _draws_one(proposal: Proposal, node: ast.expr) -> bool:
     if not isinstance(node, ast.Call):
         return False
-    name = proposal.names.callee(node)
-    if name == "random.uniform":
+    if _draws_number(proposal, node):
         return [ast.unparse(bound) for bound in node.args] in (["0", "1"], ["0.0", "1.0"])
-    if name != "torch.rand":
+    if proposal.names.callee(node) != "torch.rand":
         return False
     size = node.args[0] if len(node.args) == 1 else None
     if isinstance(size, (ast.List, ast.Tuple)):
         return all(_one(item) for item in size.elts)
     return size is not None and _one(size)
+
+
+def _draws_number(proposal: Proposal, node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and proposal.names.callee(node) == "random.uniform"
 
 
 def _one(node: ast.expr) -> bool:

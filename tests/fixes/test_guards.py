@@ -207,6 +207,23 @@ def test_layerdrop_asks_for_the_probability_first() -> None:
     expect(SKIP, marked(NOT_SKIPPED)[0], "PG306")
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        "change(draw)",
+        "draw.sub_(1)",
+        "other = draw; other -= 1",
+        "torch.sub(draw, 1, out=draw)",
+        "draw.data -= 1",
+        "draw -= 1",
+        "change = lambda: draw.zero_()",
+    ],
+)
+def test_a_draw_that_may_have_been_changed_is_not_skipped(between: str) -> None:
+    body = f"draw = torch.rand([])\n    {between}\n    if «draw < p»:\n        x = x * 2"
+    decline(f"import torch\n\ndef forward(x, p):\n    {body}\n    return x\n", "PG306", "draw")
+
+
 def test_layerdrop_gives_the_same() -> None:
     old, new = module_of(marked(SKIP)[0]).forward, module_of(marked(NOT_SKIPPED)[0]).forward
     for layerdrop in (0.0, 0, -1.0, 0.4, 1.0, 1.5, float("nan"), None, "0.1"):
