@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from pygraph_lint.fixes.at_hand import at_hand
 from pygraph_lint.fixes.factories import (
     FACTORIES,
     has_integer_values,
@@ -226,6 +227,8 @@ def _meeting(proposal: Proposal, call: ast.Call) -> None:
     met = ast.parse(device, mode="eval").body
     known = isinstance(met, ast.Attribute) and used_as_tensor(proposal, met.value)
     proposal.need("met-tensor", known, "what it meets may be a number")
+    there = isinstance(met, ast.Attribute) and at_hand(proposal, met.value)
+    proposal.need("at-hand", there, "what it meets may not be there yet, or be None")
     _conditions(proposal, call, name)
     proposal.safe_if(
         "uses",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import struct
 
+from pygraph_lint.fixes.at_hand import at_hand
 from pygraph_lint.fixes.factories import keyword
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined, Proposal
@@ -32,6 +33,8 @@ def propose(proposal: Proposal) -> None:
     met = ast.parse(device, mode="eval").body
     known = isinstance(met, ast.Attribute) and used_as_tensor(proposal, met.value)
     proposal.need("met-tensor", known, "what it meets may be a number")
+    there = isinstance(met, ast.Attribute) and at_hand(proposal, met.value)
+    proposal.need("at-hand", there, "what it meets may not be there yet, or be None")
     plain = all(item.arg in ("dtype", "data") for item in call.keywords) and len(call.args) <= 1
     proposal.need("plain", plain, "more than a value and a dtype is asked for")
     value = call.args[0] if call.args else keyword(call, "data")

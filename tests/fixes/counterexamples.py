@@ -317,6 +317,34 @@ CASES = [
         lambda: (3,),
         notes={"meets": "p.device"},
     ),
+    Case(
+        "factory_device",
+        "at-hand",
+        "PG102",
+        lines(
+            "made = «torch.ones(3)»",
+            "if p is not None:",
+            "    return p * made",
+            "return 0",
+            head="p: torch.Tensor | None",
+        ),
+        lambda: (None,),
+        notes={"meets": "p.device", "uses": "device"},
+    ),
+    Case(
+        "scalar_tensor",
+        "at-hand",
+        "PG103",
+        lines(
+            "made = «torch.tensor(2.0)»",
+            "if p is not None:",
+            "    return p * made",
+            "return 0",
+            head="p: torch.Tensor | None",
+        ),
+        lambda: (None,),
+        notes={"meets": "p.device"},
+    ),
     # always_run
     Case(
         "always_run",
