@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from pygraph_lint.paths import exists, is_file
+
 MARKERS = ("pyproject.toml", "pygraph-lint.toml", "setup.py", "setup.cfg", ".git")
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -49,9 +51,9 @@ class Roots:
         for above in (folder, *folder.parents):
             if above.parent.name in _INSTALLED:
                 return Root(above.parent, only=above.name)
-            if any((above / marker).exists() for marker in MARKERS):
+            if any(exists(above / marker) for marker in MARKERS):
                 return Root(above)
-        while (folder / "__init__.py").is_file():
+        while is_file(folder / "__init__.py"):
             folder = folder.parent
         return Root(folder, recursive=False)
 

@@ -16,6 +16,7 @@ from pygraph_lint.cache import Cache
 from pygraph_lint.catalogue import Rule
 from pygraph_lint.errors import SourceError
 from pygraph_lint.findings import Finding, Fix, Location
+from pygraph_lint.paths import is_folder
 from pygraph_lint.project import Root, Roots
 from pygraph_lint.settings import Resolver, Selection, Settings
 from pygraph_lint.sources import Source, decode, read_bytes
@@ -76,7 +77,7 @@ class Runner:
         for given in paths:
             # Not resolved: a file behind a link keeps the name it was given by.
             path = Path(os.path.abspath(given))
-            if path.is_dir():
+            if is_folder(path):
                 files.update(dict.fromkeys(walk.files_below(path, self.resolver)))
             elif os.path.lexists(path):
                 settings = self.settings(path)

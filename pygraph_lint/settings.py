@@ -18,6 +18,7 @@ from typing import Any
 from pygraph_lint.catalogue import TARGETS, Rule
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.nearest import nearest
+from pygraph_lint.paths import is_file
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -257,7 +258,7 @@ class Resolver:
     def _own(self, folder: Path) -> Settings | None:
         for name in (OWN_FILE, "pyproject.toml"):
             path = folder / name
-            if path.is_file():
+            if is_file(path):
                 settings = self._from(path)
                 if settings is not None:
                     return settings

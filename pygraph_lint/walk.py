@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pygraph_lint.errors import SettingsError
+from pygraph_lint.paths import exists, is_file, is_folder
 from pygraph_lint.project import Root
 from pygraph_lint.settings import Resolver, Settings, matches_glob
 
@@ -28,14 +29,14 @@ class _Ignores:
         """Those of the folders above ``folder``, up to the repository's top; none outside a
         repository.
         """
-        if (folder / ".git").exists():
+        if exists(folder / ".git"):
             return cls()
         chain: list[Path] = []
         for above in folder.parents:
             if above.name in ("site-packages", "dist-packages"):
                 return cls()
             chain.append(above)
-            if (above / ".git").exists():
+            if exists(above / ".git"):
                 ignores = cls()
                 for outer in reversed(chain):
                     ignores = ignores.entering(outer)
@@ -87,7 +88,7 @@ def files_of_root(root: Root, resolver: Resolver) -> Iterator[Path]:
     """Every Python file that is read together in ``root``."""
     if root.only:
         path = root.base / root.only
-        if path.is_dir():
+        if is_folder(path):
             yield from files_below(path, resolver)
         else:
             yield path
@@ -109,21 +110,21 @@ def _walk(folder: Path, resolver: Resolver, ignores: _Ignores, recursive: bool) 
         ignores = ignores.entering(folder)
     for entry in found:
         name = entry.name
-        is_folder = entry.is_dir(follow_symlinks=False)
-        if not is_folder and not name.endswith(".py"):
+        below = entry.is_dir(follow_symlinks=False)
+        if not below and not name.endswith(".py"):
             continue
         if name in plain:
             continue
         path = folder / name
         if any(matches_glob(path, glob, settings.folder) for glob in patterns):
             continue
-        if settings.respect_gitignore and ignores.ignores(path.as_posix(), is_folder):
+        if settings.respect_gitignore and ignores.ignores(path.as_posix(), below):
             continue
-        if not is_folder:
-            if not (entry.is_symlink() and path.is_dir()):
+        if not below:
+            if not (entry.is_symlink() and is_folder(path)):
                 yield path
             continue
-        if (path / "pyvenv.cfg").is_file():
+        if is_file(path / "pyvenv.cfg"):
             continue
-        if recursive or (path / "__init__.py").is_file():
+        if recursive or is_file(path / "__init__.py"):
             yield from _walk(path, resolver, ignores, recursive=True)

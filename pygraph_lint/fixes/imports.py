@@ -6,8 +6,9 @@ import ast
 import itertools
 import sys
 
-from pygraph_lint.fixes.names import loads
+from pygraph_lint.fixes.names import loads, own_nodes
 from pygraph_lint.fixes.proposal import Declined, Proposal
+from pygraph_lint.fixes.source import FUNCTIONS
 
 
 def use_torch(proposal: Proposal) -> str:
@@ -19,7 +20,7 @@ def use_torch(proposal: Proposal) -> str:
     """
     spelled = proposal.names.spelling("torch")
     if spelled is not None:
-        if not _always_imported(proposal, spelled) and not _used(proposal, spelled):
+        if not _surely_imported(proposal, spelled) and not _used(proposal, spelled):
             raise Declined("torch is imported under a condition, and not used here")
         return spelled
     if proposal.names.taken("torch"):
@@ -31,10 +32,12 @@ def use_torch(proposal: Proposal) -> str:
 def use_module(proposal: Proposal, module: str) -> str:
     """How a module of the standard library is written at the finding; imported where it is not.
 
-    Raises Declined where its name means something else.
+    Raises Declined where its name means something else, or is imported under a condition.
     """
     spelled = proposal.names.spelling(module)
     if spelled is not None:
+        if not _surely_imported(proposal, spelled):
+            raise Declined(f"{module} is imported under a condition")
         return spelled
     if proposal.names.taken(module):
         raise Declined(f"the name {module} means something else here")
@@ -97,12 +100,21 @@ def take_import(proposal: Proposal, name: str) -> None:
         return
 
 
-def _always_imported(proposal: Proposal, name: str) -> bool:
-    """Whether the module imports a name without a condition."""
-    return any(
-        isinstance(node, ast.Import)
-        and any((alias.asname or alias.name.split(".")[0]) == name for alias in node.names)
-        for node in proposal.source.tree.body
+def _surely_imported(proposal: Proposal, name: str) -> bool:
+    """Whether an import binds a name at the finding without a condition: in front of it in a
+    function around it, or in the module.
+    """
+    for node in proposal.path[::-1]:
+        if isinstance(node, FUNCTIONS) and any(_binds(inner, name) for inner in own_nodes(node)):
+            body = [] if isinstance(node, ast.Lambda) else node.body
+            line = proposal.statement.lineno
+            return any(_binds(item, name) and item.lineno < line for item in body)
+    return any(_binds(node, name) for node in proposal.source.tree.body)
+
+
+def _binds(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Import) and any(
+        (alias.asname or alias.name.split(".")[0]) == name for alias in node.names
     )
 
 

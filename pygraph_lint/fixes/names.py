@@ -79,10 +79,12 @@ def imported(source: Source) -> dict[str, str]:
             if bound.get(name, target) != target:
                 lost.add(name)
             bound[name] = target
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             lost.add(node.id)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             lost.add(node.name)
+        elif isinstance(node, ast.ExceptHandler):
+            lost.add(node.name or "")
     return bound | dict.fromkeys(lost, "")
 
 

@@ -162,3 +162,26 @@ def test_continued_lines_are_joined() -> None:
         "PG304",
         "unsafe",
     )
+
+
+@pytest.mark.parametrize(
+    ("head", "inside"),
+    [
+        ("if TYPE_CHECKING:\n    import math\n", ""),
+        ("try:\n    import missing\n    import math\nexcept ImportError:\n    pass\n", ""),
+        ("import math\ndel math\n", ""),
+        ("", "if x is None:\n        import math\n    "),
+        ("import math\n", "if x is None:\n        import math\n    "),
+    ],
+)
+def test_a_module_that_may_not_be_imported_is_not_used(head: str, inside: str) -> None:
+    body = f"def forward(x):\n    {inside}return x.reshape(int(«np.prod(x.shape)»))\n"
+    before = f"import numpy as np\n{head}\n{body}"
+    _, changed = offer(before, "PG520")
+    assert "math.prod" not in changed
+
+
+def test_a_module_that_the_function_imports_is_used() -> None:
+    body = "def forward(x):\n    import math\n    return x.reshape(int(«np.prod(x.shape)»))\n"
+    _, changed = offer(f"import numpy as np\n\n{body}", "PG520")
+    assert "math.prod(x.shape)" in changed

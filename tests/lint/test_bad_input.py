@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,6 +120,29 @@ def test_unreadable_by_whatever_reason(lint: Lint, monkeypatch: pytest.MonkeyPat
     good, secret = lint(".").lines
     assert secret == "secret.py:1:1: PG002 cannot be read: Permission denied"
     assert good.startswith("good.py")
+
+
+@pytest.mark.parametrize("given", [".", "closed", "good.py"])
+def test_a_folder_that_may_not_be_looked_into(
+    lint: Lint, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    lint.write({"closed/inner.py": SYNCS, "good.py": SYNCS})
+    inside, stat, scan = f"{lint.folder}/closed", os.stat, os.scandir
+
+    def refuse(path: Any, *arguments: Any, **keywords: Any) -> Any:
+        if str(path).startswith(f"{inside}/"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, *arguments, **keywords)
+
+    def refuse_all(path: Any = ".") -> Any:
+        if str(path) == inside:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    monkeypatch.setattr(os, "scandir", refuse_all)
+    found = {line.partition(":")[0] for line in lint(given).lines}
+    assert found == (set() if given == "closed" else {"good.py"})
 
 
 def test_links_to_nowhere_and_to_themselves(lint: Lint) -> None:
