@@ -23,9 +23,12 @@ def guard(proposal: Proposal, statement: ast.stmt, reason: str) -> None:
     compiled = region is None or not region.captured
     proposal.need("compiled", compiled, "nothing is compiling in a capture made by hand")
     proposal.need("alone", source.alone(statement), "the line holds more than this statement")
+    lost = any(changes_something(part) for part in _parts(statement))
+    proposal.need("nothing-else", not lost, "what it is given is computed by what has an effect")
     proposal.safe_if("guard", False, reason)
     parent = proposal.parent(statement)
-    if isinstance(parent, ast.If) and parent.body == [statement] and not parent.orelse:
+    alone = isinstance(parent, ast.If) and parent.body == [statement] and not parent.orelse
+    if isinstance(parent, ast.If) and alone and not _may_change_something(parent.test):
         guard_condition(proposal, parent)
         return
     condition = _not_compiling(proposal)
@@ -37,6 +40,8 @@ def guard(proposal: Proposal, statement: ast.stmt, reason: str) -> None:
 
 def guard_condition(proposal: Proposal, node: ast.If) -> None:
     """Make the guard the first operand of a condition."""
+    lost = changes_something(node.test)
+    proposal.need("only-asks", not lost, "the condition has an effect")
     condition = _not_compiling(proposal)
     test = node.test
     start, end = with_parentheses(proposal.source, test, node)
@@ -53,6 +58,43 @@ def guard_condition(proposal: Proposal, node: ast.If) -> None:
         proposal.replace(end, end, ")")
     else:
         proposal.replace(start, start, f"{condition} and ")
+
+
+_CHANGING = frozenset(
+    (
+        *("append", "extend", "insert", "remove", "pop", "popleft", "popitem", "clear", "sort"),
+        *("reverse", "update", "setdefault", "add", "discard", "write", "send", "step"),
+    )
+)
+
+
+def changes_something(node: ast.AST) -> bool:
+    """Whether evaluating this visibly binds a name or changes an object."""
+    for inner in ast.walk(node):
+        if isinstance(inner, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+            return True
+        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
+            name = inner.func.attr
+            if name in _CHANGING or (name.endswith("_") and not name.endswith("__")):
+                return True
+        if isinstance(inner, ast.Call) and ast.unparse(inner.func) == "next":
+            return True
+    return False
+
+
+def _may_change_something(test: ast.expr) -> bool:
+    """The same, where methods of ``self`` are not trusted, either."""
+    return changes_something(test) or any(
+        isinstance(inner, ast.Call) and ast.unparse(inner.func).startswith(("self.", "cls."))
+        for inner in ast.walk(test)
+    )
+
+
+def _parts(statement: ast.stmt) -> list[ast.AST]:
+    """What a statement evaluates, apart from the call that it is."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return [*statement.value.args, *statement.value.keywords]
+    return [statement]
 
 
 # Names that projects give their own question, for files that can be used without torch.

@@ -185,3 +185,19 @@ def test_a_module_that_the_function_imports_is_used() -> None:
     body = "def forward(x):\n    import math\n    return x.reshape(int(«np.prod(x.shape)»))\n"
     _, changed = offer(f"import numpy as np\n\n{body}", "PG520")
     assert "math.prod(x.shape)" in changed
+
+
+@pytest.mark.parametrize("test", ["self.bump() > 0", "(n := x.shape[0]) > 1", "left.pop() > 1"])
+def test_a_condition_that_may_have_an_effect_stays_in_front(test: str) -> None:
+    before = f"import torch\n\ndef forward(self, x, left):\n    if {test}:\n        «print(1)»\n"
+    after = (
+        f"import torch\n\ndef forward(self, x, left):\n    if {test}:\n"
+        "        if not torch.compiler.is_compiling():\n            print(1)\n"
+    )
+    expect(before, after, "PG501", "unsafe")
+
+
+@pytest.mark.parametrize("said", ["left.pop()", "k := 3", "x.add_(1)", "next(left)"])
+def test_what_is_said_must_have_no_effect(said: str) -> None:
+    before = f"import torch\n\ndef forward(x, left):\n    «print({said})»\n"
+    decline(before, "PG501", "has an effect")
