@@ -25,17 +25,17 @@ def keeps_answer(node: FunctionNode, names: Names) -> bool:
     taken = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
     if taken or node.args.vararg or node.args.kwarg or isinstance(node, ast.AsyncFunctionDef):
         return False
-    for decorator in node.decorator_list:
-        inner = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if names.resolve(inner) not in _CACHES:
-            continue
-        given = (
-            [*decorator.args, *(item.value for item in decorator.keywords)]
-            if isinstance(decorator, ast.Call)
-            else []
-        )
-        return all(isinstance(item, ast.Constant) and item.value != 0 for item in given)
-    return False
+    if len(node.decorator_list) != 1:
+        return False  # another decorator may run code, or give something else, in each call
+    decorator = node.decorator_list[0]
+    inner = decorator.func if isinstance(decorator, ast.Call) else decorator
+    given = (
+        [*decorator.args, *(item.value for item in decorator.keywords)]
+        if isinstance(decorator, ast.Call)
+        else []
+    )
+    cached = names.resolve(inner) in _CACHES
+    return cached and all(isinstance(item, ast.Constant) and item.value != 0 for item in given)
 
 
 def asked_on_import(body: list[ast.stmt], names: Names) -> Iterator[str]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from pygraph_lint.fixes.conditions import joined, operands, with_parentheses
 from pygraph_lint.fixes.flow import binding, fresh, is_norm_call, used_outside
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import dotted
+from pygraph_lint.fixes.names import dotted, pure, shared
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.statements import line_span, one_line, written
 
@@ -72,6 +72,7 @@ def _read(proposal: Proposal) -> _Guard:
     statics = [part for part in parts if part not in tests]
     if not tests or any(_mentions_test(proposal, part) for part in statics):
         raise Declined("the condition is not a plain test for inf or nan")
+    _same_order(proposal, parts, tests)
     if not all(isinstance(item, ast.Assign) for item in node.body):
         raise Declined("the branch does more than assign names")
     update = node.body[-1]
@@ -82,6 +83,40 @@ def _read(proposal: Proposal) -> _Guard:
     if not isinstance(update.value, ast.Call):
         raise Declined("the branch does not end in a clamp")
     return _Guard(node, statics, tests, update, target.id, update.value)
+
+
+def _same_order(proposal: Proposal, parts: list[ast.expr], tests: list[ast.expr]) -> None:
+    """Decline where something that can do more than give a value is evaluated at other times: the
+    selection makes every test, and looks at all else before.
+    """
+    behind = parts[parts.index(tests[0]) + 1 :]
+    if not all(part in tests or _calm(part) for part in behind):
+        raise Declined("the condition calls something behind the test for inf or nan")
+    tested = [
+        _tested(proposal, node)
+        for test in tests
+        for node in ast.walk(test)
+        if isinstance(node, ast.Call) and _is_test(proposal, node)
+    ]
+    if (behind or len(tested) > 1) and not all(map(pure, tested)):
+        raise Declined("what is tested for inf or nan is computed in the condition")
+
+
+def _calm(node: ast.expr) -> bool:
+    """Whether an operand only looks at what is there, and is unlikely to raise: an order of two
+    values is not among them.
+    """
+    if isinstance(node, ast.BoolOp):
+        return all(map(_calm, node.values))
+    if isinstance(node, ast.UnaryOp):
+        return _calm(node.operand)
+    if isinstance(node, ast.Compare):
+        plain = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
+        calm = all(isinstance(item, plain) for item in node.ops)
+        return calm and all(map(_calm, [node.left, *node.comparators]))
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return all(map(_calm, node.elts))
+    return pure(node)
 
 
 def _finite_test(proposal: Proposal, node: ast.expr) -> tuple[str, bool] | None:
@@ -131,6 +166,13 @@ def _is_test(proposal: Proposal, node: ast.expr) -> bool:
     return proposal.names.callee(node) in _TESTS or (method and not node.args)
 
 
+def _tested(proposal: Proposal, node: ast.Call) -> ast.expr:
+    """``x`` of ``torch.isinf(x)`` or ``x.isinf()``."""
+    if proposal.names.callee(node) in _TESTS and len(node.args) == 1 and not node.keywords:
+        return node.args[0]
+    return node.func.value if isinstance(node.func, ast.Attribute) else node
+
+
 def _mentions_test(proposal: Proposal, node: ast.expr) -> bool:
     return any(
         isinstance(inner, ast.expr) and _is_test(proposal, inner) for inner in ast.walk(node)
@@ -163,7 +205,11 @@ def _conditions(proposal: Proposal, guard: _Guard) -> None:
     for item in temporaries:
         assert isinstance(item, ast.Assign)
         name = item.targets[0].id if isinstance(item.targets[0], ast.Name) else None
-        local = name is not None and not used_outside(function, name, guard.node)
+        local = (
+            name is not None
+            and not shared(function, name)
+            and not used_outside(function, name, guard.node)
+        )
         proposal.need(
             "local", local and len(item.targets) == 1, "what the branch computes is used behind it"
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import all_nodes, loads
+from pygraph_lint.fixes.names import all_nodes, dotted, loads
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import FUNCTIONS
 
@@ -41,7 +41,7 @@ def propose(proposal: Proposal) -> None:
     proposal.need("text", said, "what is said is not written out as one text")
     logger = function.value.id
     made = _made(proposal, logger)
-    name = f"_{function.attr}"
+    name = _helper(proposal, logger, function.attr)
     torch = use_torch(proposal)
     proposal.need("torch-first", _is_imported(proposal, torch, made), "torch is not imported above")
     lines = [
@@ -54,6 +54,15 @@ def propose(proposal: Proposal) -> None:
         proposal.need("free", free, f"the name {name} is used for something else")
         _add(proposal, made, lines)
     proposal.replace_node(function, name)
+
+
+def _helper(proposal: Proposal, logger: str, method: str) -> str:
+    """The name of the function: with the logger's where the file may need one for another."""
+    others = any(
+        isinstance(node, ast.Attribute) and node.attr == method and dotted(node.value) != logger
+        for node in all_nodes(proposal.source.tree)
+    )
+    return f"_{method}_{logger}" if others and logger != "logger" else f"_{method}"
 
 
 def _made(proposal: Proposal, logger: str) -> ast.Assign:

@@ -4,12 +4,13 @@ x[x < 0] = 0 -> x.masked_fill_(x < 0, 0)
 
 Indexing with a mask fits it to the leading dimensions, masked_fill to the trailing ones, so the
 mask has to be of the tensor's own shape: a comparison of the tensor itself with a number, or a
-test of its values. Safe then.
+test of its values. Safe then, for a number that the smallest floating dtype holds.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 
 from pygraph_lint.fixes.flow import binding, binds, earlier
 from pygraph_lint.fixes.names import dotted
@@ -18,6 +19,7 @@ from pygraph_lint.fixes.proposal import Declined, Proposal
 CODES = ("PG406", "PG208")
 _TESTS = ("isnan", "isinf", "isfinite", "isposinf", "isneginf", "logical_not", "signbit")
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_HALF_MAX = 65504
 
 
 def propose(proposal: Proposal) -> None:
@@ -34,6 +36,9 @@ def propose(proposal: Proposal) -> None:
     proposal.need("number", number, "what is written is not a number")
     own = name is not None and _own_mask(proposal, statement, target.slice, name)
     proposal.need("own-mask", own, "nothing proves that the mask has the tensor's shape")
+    proposal.safe_if(
+        "fits", _fits(statement.value), "masked_fill raises where the tensor's dtype is too small"
+    )
     source = proposal.source
     mask, value = source.segment(target.slice), source.segment(statement.value)
     proposal.replace_node(
@@ -51,6 +56,22 @@ def _number(proposal: Proposal, node: ast.expr) -> bool:
         text = node.args[0] if len(node.args) == 1 else None
         return isinstance(text, ast.Constant) and not proposal.names.taken("float")
     return False
+
+
+def _fits(node: ast.expr) -> bool:
+    """Whether every floating dtype holds a number; writing by index makes others infinite."""
+    try:
+        size = abs(float(ast.literal_eval(_literal(node))))
+    except (ValueError, TypeError, OverflowError):
+        return False
+    return math.isinf(size) or size <= _HALF_MAX
+
+
+def _literal(node: ast.expr) -> ast.expr:
+    """The literal of a number, without signs and ``float``."""
+    while isinstance(node, (ast.UnaryOp, ast.Call)):
+        node = node.operand if isinstance(node, ast.UnaryOp) else node.args[0]
+    return node
 
 
 def _own_mask(proposal: Proposal, statement: ast.stmt, mask: ast.expr, name: str) -> bool:

@@ -192,6 +192,16 @@ def loads(function: ast.AST, name: str) -> list[ast.Name]:
     ]
 
 
+def shared(function: ast.AST, name: str) -> bool:
+    """Whether code outside a function, or a function inside it, may bind its name: one of them
+    declares it global or nonlocal.
+    """
+    return any(
+        isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names
+        for node in all_nodes(function)
+    )
+
+
 @lru_cache(maxsize=4)
 def parents(root: ast.AST) -> dict[ast.AST, ast.AST]:
     """Each node's parent, below ``root``."""
@@ -213,8 +223,10 @@ def pure(node: ast.expr) -> bool:
 
 def assigned_values(function: ast.AST, name: str) -> list[ast.expr] | None:
     """The right-hand sides of a local name's bindings; None if one of them is not a plain
-    assignment.
+    assignment, or if other functions may bind the name.
     """
+    if shared(function, name):
+        return None
     bindings = stores(function, name)
     values = [
         node.value

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.conditions import operands, with_parentheses
-from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, parents, pure
+from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, parents, pure, shared
 from pygraph_lint.fixes.proposal import Declined, Proposal
 
 CODES = ("PG306",)
@@ -110,6 +110,8 @@ def _draws_one(proposal: Proposal, node: ast.expr) -> bool:
         return [ast.unparse(bound) for bound in node.args] in (["0", "1"], ["0.0", "1.0"])
     if proposal.names.callee(node) != "torch.rand":
         return False
+    if any(item.arg not in ("device", "dtype") for item in node.keywords):
+        return False  # with out, others hold the tensor too
     size = node.args[0] if len(node.args) == 1 else None
     if isinstance(size, (ast.List, ast.Tuple)):
         return all(_one(item) for item in size.elts)
@@ -132,9 +134,10 @@ def _only_truth(proposal: Proposal, statement: ast.stmt) -> bool:
         return True
     if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.IfExp):
         return True
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    target = targets[0] if len(targets) == 1 else None
     function = proposal.function
-    if not isinstance(target, ast.Name) or function is None:
+    if not isinstance(target, ast.Name) or function is None or shared(function, target.id):
         return False
     above = parents(function)
     return all(_tested(above, load) for load in loads(function, target.id))

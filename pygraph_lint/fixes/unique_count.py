@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.fixes.names import loads
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.statements import one_line, written
 
@@ -37,7 +38,7 @@ def propose(proposal: Proposal) -> None:
     proposal.need("not-elif", first, "the branch is an elif")
     if not source.alone(node.body[0]):
         raise Declined("the branch is written on one line")
-    name = proposal.names.free("values")
+    name = _new_name(proposal)
     value = one_line(source.segment(unique.args[0]))
     atom = isinstance(unique.args[0], (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
     form = value if atom else f"({value})"
@@ -45,6 +46,16 @@ def propose(proposal: Proposal) -> None:
     start = source.line_start(node.lineno)
     proposal.replace(start, start, line + source.newline)
     proposal.replace_node(test, f"({name}[1:] != {name}[:-1]).any()")
+
+
+def _new_name(proposal: Proposal) -> str:
+    """A name that means nothing here, and that nothing reads: ``import *`` may bind it."""
+    names = ("values", *(f"values_{number}" for number in range(2, 99)))
+    return next(
+        name
+        for name in names
+        if not proposal.names.taken(name) and not loads(proposal.source.tree, name)
+    )
 
 
 def _counted(node: ast.expr) -> ast.Call | None:

@@ -42,6 +42,8 @@ def test_a_cached_function_that_ends_the_graph_is_seen() -> None:
         ("@functools.lru_cache\n", "@functools.wraps\n"),
         ("@functools.lru_cache\n", "@functools.lru_cache(maxsize=0)\n"),
         ("@functools.lru_cache\n", "@functools.lru_cache(SIZE)\n"),
+        ("@functools.lru_cache\n", "@counted\n    @functools.lru_cache\n"),
+        ("@functools.lru_cache\n", "@functools.lru_cache\n    @counted\n"),
         ("available():", "available(more=None):"),
         ("available():", "available(*more):"),
         ('logger.debug("looking")', "pass"),

@@ -130,6 +130,13 @@ CASES = [
         lines("«x[y]» = 0", "return x", head="x, y"),
         lambda: (torch.ones(3, 3), torch.tensor([True, False, False])),
     ),
+    Case(
+        "mask_write",
+        "fits",
+        "PG406",
+        lines("«x[x < 0]» = -1e9", "return x"),
+        lambda: (-torch.ones(3, dtype=torch.float16),),
+    ),
     # item_arithmetic
     Case(
         "item_arithmetic",

@@ -382,6 +382,7 @@ WRITES = [
     ("x[~(x == 1.0)] = -2.5", "x.masked_fill_(~(x == 1.0), -2.5)"),
     ("x[torch.isnan(x)] = True", "x.masked_fill_(torch.isnan(x), True)"),
     ("x[x.ge(1)] = float('-inf')", "x.masked_fill_(x.ge(1), float('-inf'))"),
+    ("x[x.ge(1)] = -6.5e4", "x.masked_fill_(x.ge(1), -6.5e4)"),
 ]
 
 
@@ -401,6 +402,14 @@ def test_masked_writes_are_safe(before: str, after: str, data: st.DataObject) ->
         return function(x * 2)
 
     assert_same(run(partial(doubled, old), (x,)), run(partial(doubled, new), (x,)))
+
+
+@pytest.mark.parametrize("number", ["-1e9", "65505", "+float('1e5')", "-float('text')"])
+def test_a_number_that_half_cannot_hold_is_unsafe_to_fill(number: str) -> None:
+    text = f"def forward(x):\n    «x[x < 0]» = {number}\n    return x\n"
+    fix, changed = offer(text, "PG406")
+    assert fix is not None and fix.applicability == "unsafe"
+    assert f"x.masked_fill_(x < 0, {number})" in changed
 
 
 def test_a_mask_made_before_is_known() -> None:

@@ -167,6 +167,46 @@ def test_other_guards_stay(body: str, reason: str) -> None:
     decline(f"import torch\n\ndef forward(x):\n    {body}\n    return x\n", "PG307", reason)
 
 
+OTHERS_LOOKED_AT = [
+    "«torch.isinf(x).any()» and self.count()",
+    "«torch.isinf(x).any()» and self.limits[0]",
+    "«torch.isinf(x).any()» and self.limit > 3",
+    "«torch.isinf(x).any()» and (seen := True)",
+    "«torch.isinf(self.more(x)).any()» and self.training",
+    "«(torch.isinf(x).any() or torch.isnan(self.more(x)).any())»",
+]
+
+
+@pytest.mark.parametrize("test", OTHERS_LOOKED_AT)
+def test_what_a_condition_calls_is_called_as_before(test: str) -> None:
+    body = f"    if x.dtype == torch.half and {test}:\n        x = x.clamp(-4.0, 4.0)\n"
+    text = f"import torch\n\ndef forward(self, x):\n    x = x + 1\n{body}    return x\n"
+    fix, _ = offer(text, "PG307")
+    assert fix is not None and fix.applicability != "safe"
+
+
+@pytest.mark.parametrize(
+    "test", ["self.training", "x.dtype in (torch.half, torch.float)", "not (self.a or y is None)"]
+)
+def test_what_a_condition_only_looks_at_may_come_first(test: str) -> None:
+    head = "import torch\n\ndef forward(self, x, y):\n    x = x + y\n"
+    clamped = "        x = {}\n    return x\n"
+    before = f"    if x.dtype == torch.half and «torch.isinf(x).any()» and {test}:\n"
+    after = f"    if x.dtype == torch.half and {test}:\n"
+    chosen = "torch.where(torch.isinf(x).any(), x.clamp(-4.0, 4.0), x)"
+    before, after = (
+        head + before + clamped.format("x.clamp(-4.0, 4.0)"),
+        head + after + clamped.format(chosen),
+    )
+    expect(before, after, "PG307")
+
+
+def test_a_bound_that_others_may_read_is_left_in_the_branch() -> None:
+    body = "    global limit\n    if «torch.isinf(x).any()»:\n        limit = 4.0\n"
+    text = f"import torch\n\ndef forward(x):\n{body}        x = x.clamp(-limit, limit)\n"
+    decline(text + "    return x\n", "PG307", "used behind it")
+
+
 SKIP = """
 import torch
 
@@ -222,6 +262,29 @@ def test_layerdrop_asks_for_the_probability_first() -> None:
 def test_a_draw_that_may_have_been_changed_is_not_skipped(between: str) -> None:
     body = f"draw = torch.rand([])\n    {between}\n    if «draw < p»:\n        x = x * 2"
     decline(f"import torch\n\ndef forward(x, p):\n    {body}\n    return x\n", "PG306", "draw")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "draw = torch.rand([1], out=self.kept)\n    if «draw < p»:\n        x = x * 2",
+        "global draw\n    draw = torch.rand([])\n    if «draw < p»:\n        x = x * 2",
+        "draw = torch.rand([])\n    def change():\n        nonlocal draw\n        draw = x\n"
+        "    change()\n    if «draw < p»:\n        x = x * 2",
+    ],
+)
+def test_a_draw_that_others_hold_is_not_skipped(body: str) -> None:
+    text = f"import torch\n\ndef forward(self, x, p):\n    {body}\n    return x\n"
+    decline(text, "PG306", "draw")
+
+
+@pytest.mark.parametrize(
+    ("head", "target"), [("", "skip = self.last"), ("global skip", "skip"), ("", "self.last")]
+)
+def test_a_comparison_that_others_see_stays(head: str, target: str) -> None:
+    body = f"    {head}\n    draw = torch.rand([])\n    {target} = «draw < p»\n"
+    text = f"import torch\n\ndef forward(self, x, p):\n{body}    if skip:\n        return x\n"
+    decline(text, "PG306", "used as a value")
 
 
 def test_layerdrop_gives_the_same() -> None:

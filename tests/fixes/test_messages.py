@@ -87,6 +87,17 @@ def test_two_messages_share_the_function() -> None:
     assert twice == again.replace("«logger.warning_once", "_warning_once").replace("»", "")
 
 
+def test_each_logger_has_its_own_function() -> None:
+    body = (
+        "audit = logging.getLogger('audit')\n\n\n    def forward(x):\n        «{}»\n        «{}»\n"
+    )
+    calls = ('logger.warning_once("a")', 'audit.warning_once("b")')
+    _, changed = offer(HEAD + body.format(*calls) + "        return x\n    ", "PG502")
+    assert "def _warning_once(message):\n    logger.warning_once(message)\n" in changed
+    assert "def _warning_once_audit(message):\n    audit.warning_once(message)\n" in changed
+    assert '    _warning_once("a")\n    _warning_once_audit("b")\n' in changed
+
+
 def test_two_empty_lines_are_kept_around_it() -> None:
     text = HEAD + "LIMIT = 3\n\n\n    def forward(x):\n        «logger.info_once('a')»\n    "
     _, changed = offer(text, "PG502")

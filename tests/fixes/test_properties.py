@@ -148,6 +148,71 @@ def test_what_may_change_is_unsafe_to_follow(old: str, new: str) -> None:
     assert fix.applicability == "unsafe"
 
 
+SIZED = """
+    from functools import cached_property
+
+    import torch
+
+
+    class Model(torch.nn.Module):
+        def __init__(self, size: int, parts: float | None = None):
+            super().__init__()
+            self.size, self.stride = size, 1
+            self.parts: float = parts
+            self.first = self.left
+
+        @cached_property
+        def left(self):
+            return self.size - self.stride * self.parts
+
+        def forward(self, x):
+            return x * «self.left»
+    """
+
+
+def test_numbers_that_a_constructor_is_given_do_not_change() -> None:
+    for text in (SIZED, SIZED.replace("super()", "super(Model, self)")):
+        fix, _ = offer(text, "PG513", own=OWN)
+        assert fix is not None and fix.applicability == "safe"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("self.first = self.left", "self.first = self.left\n            self.size = 5"),
+        ("self.first = self.left", "self.size += 2"),
+        ("self.parts: float", "other(self)\n            self.parts"),
+        ("self.parts: float", "self.forward(1)\n            self.parts"),
+        ("self.first = self.left", "for self.size in range(3): pass"),
+        ("self.first = self.left", "while size: self.size = 3"),
+        ("size: int", "size"),
+        ("size: int", "size: list"),
+        ("super().__init__()", "size = [size]"),
+        ("size, 1", "[1], [2]"),
+        ("size, 1", "size"),
+        ("- self.stride", "- self.training"),
+        ("- self.stride", "- self.cfg['n']"),
+        ("- self.stride", "- self.cfg.n"),
+        ("- self.stride", "- self.kernel_size"),
+        ("- self.stride", "- self.twice"),
+        ("return x", "setattr(self, 'size', 3)\n            return x"),
+        ("return x", "self.__dict__['left'] = 3\n            return x"),
+        ("return x", "'left' in vars(self)\n            return x"),
+    ],
+)
+def test_what_may_be_something_else_later_is_unsafe_to_follow(old: str, new: str) -> None:
+    assert old in SIZED
+    fix, _ = offer(SIZED.replace(old, new, 1), "PG513", own=OWN)
+    assert fix is not None and fix.applicability == "unsafe"
+
+
+def test_the_constructor_of_a_base_may_read_before() -> None:
+    body = "            super().__init__(3)\n            self.size = 5\n"
+    more = f"\n\n    class More(Model):\n        def __init__(self):\n{body}    "
+    fix, _ = offer(SIZED + more, "PG513", own=OWN)
+    assert fix is not None and fix.applicability == "unsafe"
+
+
 def test_other_files_may_set_what_a_class_of_theirs_reads() -> None:
     fix, _ = offer(MODEL, "PG513", own=frozenset({"Other"}))
     assert fix is not None

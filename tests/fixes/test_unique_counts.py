@@ -8,7 +8,7 @@ from hypothesis import given
 
 from tests.fixes.equivalence import assert_same, breaks, module_of, run
 from tests.fixes.strategies import FEW, tensors
-from tests.fixes.support import decline, edited, expect, marked
+from tests.fixes.support import decline, edited, expect, marked, offer
 
 BEFORE = """
     import torch
@@ -44,6 +44,13 @@ def test_neighbours_are_compared(count: str) -> None:
 def test_what_is_computed_is_computed_once() -> None:
     before = edited(BEFORE, "consecutive(x)", "consecutive(x + 1)")
     expect(before, AFTER.replace("= x.flatten", "= (x + 1).flatten"), "PG403")
+
+
+def test_a_name_that_is_read_is_left() -> None:
+    before = edited(BEFORE, "import torch\n", "import torch\nfrom consts import *\n")
+    before = edited(before, "return y\n", "return y * values\n")
+    _, changed = offer(before, "PG403")
+    assert "    values_2 = x.flatten()\n    if (values_2[1:] != values_2[:-1]).any():" in changed
 
 
 @pytest.mark.parametrize("name", ["unique", "unique_consecutive"])
