@@ -447,3 +447,34 @@ def test_turns_compute_the_same(sizes: list[int]) -> None:
 def test_other_turns_stay(old: str, new: str) -> None:
     assert old in TURNS
     decline(TURNS.replace(old, new, 1).replace("= *[", "= 0, [", 1), "PG203", "")
+
+
+@pytest.mark.parametrize(
+    ("elements", "reason"),
+    [
+        ("split(y, «lengths.tolist()») if y is x else y", "may do without"),
+        ("y if y is x else split(y, «lengths.tolist()»)", "may do without"),
+        ("y is x and split(y, «lengths.tolist()»)", "may do without"),
+        ("0 < len(y) < torch.Size(«lengths.tolist()»)", "may do without"),
+        ("torch.cat([*(torch.tensor(«lengths.tolist()») for _ in y)])", "may do without"),
+        ("{0: torch.tensor(«s.tolist()») for s in y}", "another tensor"),
+        ("torch.cat([*(torch.tensor(«s.tolist()») for s in y)])", "another tensor"),
+        ("«lengths.tolist()»", "may keep the list"),
+        ("(y, «lengths.tolist()»)", "may keep the list"),
+        ('{"n": «lengths.tolist()»}', "may keep the list"),
+        ("[*split(y, lengths.tolist()), «lengths.tolist()»]", "may keep the list"),
+    ],
+)
+def test_turns_that_skip_or_keep_the_list_stay(elements: str, reason: str) -> None:
+    before = TURNS.replace("split(tensor, «lengths.tolist()», dim=0)", elements)
+    decline(before.replace("for tensor in", "for y in"), "PG203", reason)
+
+
+def test_a_turn_that_always_reads_may_read_again_in_a_branch() -> None:
+    once = "split(tensor, «lengths.tolist()», dim=0)"
+    twice = f"({once}, split(x, lengths.tolist()) if tensor is x else x)"
+    after = TURNS_AFTER.replace(
+        "split(tensor, lengths_list, dim=0)",
+        "(split(tensor, lengths_list, dim=0), split(x, lengths_list) if tensor is x else x)",
+    )
+    expect(TURNS.replace(once, twice), after, "PG203")
