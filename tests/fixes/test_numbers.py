@@ -26,6 +26,10 @@ PAIRS = {
         "return torch.zeros(«np.max(x.shape)», dtype=x.dtype)",
         "return torch.zeros(max(x.shape), dtype=x.dtype)",
     ),
+    "taken-out": (
+        "return x[: «np.max(x.shape)».item()]",
+        "return x[: max(x.shape)]",
+    ),
     "listed": (
         "sizes = [x.shape[0], 2]\nfor _ in range(«np.sum(sizes)»):\n    x = x + 1\nreturn x",
         "sizes = [x.shape[0], 2]\nfor _ in range(sum(sizes)):\n    x = x + 1\nreturn x",
@@ -73,6 +77,21 @@ def test_rounding_agrees_where_it_is_closest() -> None:
     for size in {*near, *range(2000), 2**31, 2**40 - 1, 2**53}:
         assert math.ceil(math.log1p(size)) == np.ceil(np.log1p(size)).astype("int").item()
         assert math.floor(math.sqrt(size)) == np.floor(np.sqrt(size)).astype("int").item()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x, «np.max(x.shape)».dtype",
+        "return x, «np.max(x.shape)».item(0)",
+        "return x, (2 * «np.max(x.shape)»).item()",
+        "return x, «np.max(x.shape)»[()]",
+        "n = «np.max(x.shape)»\nreturn x, n.item()",
+        "n = «np.max(x.shape)» + 1\nreturn x, n.astype(float)",
+    ],
+)
+def test_what_only_numpy_answers_is_left_to_it(body: str) -> None:
+    decline(_source(body), "PG520", "more than a number has")
 
 
 PLAN = """
