@@ -213,3 +213,13 @@ def test_a_public_method_of_a_class_that_is_the_files_own_is_followed_too() -> N
         assert fix is not None
         assert fix.applicability == safety
         assert "sum(counts[: last + 1])), dtype" in changed
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["size, blocks=np.array([1])", "size, *, blocks=torch.ones(2)", "size, blocks: torch.Tensor"],
+)
+def test_an_array_is_no_single_number(head: str) -> None:
+    before = PLAN.replace("def _plan(size, blocks)", f"def _plan({head})")
+    assert before != PLAN
+    decline(before, "PG520", "not proven to be a list of single numbers")
