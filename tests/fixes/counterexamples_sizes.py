@@ -297,6 +297,16 @@ CASES = [
     ),
     Case(
         "host_list",
+        "untouched",
+        "PG203",
+        _joined(
+            "v",
+            before="p = [2, 2]; v = torch.tensor(p, dtype=torch.long); p.append(1)",
+        ).replace("; ", "\n    "),
+        lambda: (torch.ones(2, 2), torch.ones(2)),
+    ),
+    Case(
+        "host_list",
         "whole",
         "PG203",
         _joined("torch.as_tensor(x.shape, dtype=torch.float)"),

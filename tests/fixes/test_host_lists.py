@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.fixes.equivalence import assert_same, breaks, compiled, module_of, run
 from tests.fixes.strategies import FEW
-from tests.fixes.support import decline, expect, marked, offer
+from tests.fixes.support import decline, edited, expect, marked, offer
 
 JOINED = """
     import torch
@@ -184,6 +184,49 @@ def test_a_list_that_a_name_was_made_of() -> None:
         "        shape = torch.as_tensor(shape,", "        sizes = torch.as_tensor(shape,"
     )
     expect(before, after.replace("shape_list", "shape"), "PG203", "unsafe")
+
+
+NAMED = """
+    import torch
+
+
+    def forward(x, index):
+        sizes = [*x.shape]
+        first = torch.tensor(sizes, dtype=torch.long)
+        assert first.dim() == len(sizes)
+        shape = torch.cat([first, torch.as_tensor([1])])
+        return x.reshape(«shape.tolist()»)
+    """
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "first.mul_(2)",
+        "first[0] = 4",
+        "sizes[0] = 4",
+        "sizes.append(1)",
+        "other = first",
+        "other = sizes",
+        "index.update(sizes, first)",
+        "torch.abs(first, out=first)",
+    ],
+)
+def test_what_may_be_written_to_in_place_is_read_back(written: str) -> None:
+    asked = "assert first.dim() == len(sizes)"
+    decline(edited(NAMED, asked, written), "PG203", "may change in place")
+
+
+def test_a_second_name_of_the_list_is_seen() -> None:
+    before = NAMED.replace("sizes = [*x.shape]", "sizes = [*x.shape]\n        other = sizes")
+    before = before.replace("        shape =", "        other[0] = 1\n        shape =")
+    decline(before, "PG203", "may change in place")
+
+
+def test_a_list_that_is_only_read_is_taken() -> None:
+    fix, _ = offer(NAMED.replace("[*x.shape]", "x.shape"), "PG203")
+    assert fix is not None
+    assert fix.applicability == "safe", fix.reason
 
 
 PRODUCT = """
