@@ -44,7 +44,7 @@ def is_size(function: ast.AST, node: ast.expr) -> bool:
         grows = isinstance(node.op, (ast.Add, ast.Mult, ast.FloorDiv))
         return grows and is_size(function, node.left) and is_size(function, node.right)
     if isinstance(node, ast.Subscript):
-        return _is_shape(node.value) and not isinstance(node.slice, ast.Slice)
+        return is_shape(node.value) and not isinstance(node.slice, ast.Slice)
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Name):
             return node.func.id == "len"
@@ -69,7 +69,7 @@ def _mentions(node: ast.expr, name: str) -> bool:
     return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node))
 
 
-def _is_shape(node: ast.expr) -> bool:
+def is_shape(node: ast.expr) -> bool:
     """``x.shape`` or ``x.size()``, but not an attribute of the object itself."""
     if isinstance(node, ast.Call):
         function = node.func
@@ -98,7 +98,7 @@ class Lists:
             return all(_is_number(function, item) for item in node.elts)
         if isinstance(node, ast.Name):
             return self._name_holds(function, node.id, depth, "numbers")
-        if _is_shape(node):
+        if is_shape(node):
             return True
         copied = without_copy(node)
         if copied is not node:
