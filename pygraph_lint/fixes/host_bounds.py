@@ -199,14 +199,25 @@ def _named_kind(function: Function, name: str) -> int:
         return _UNKNOWN
     above = parents(function)
     kind = _kind(function, values[0])
-    changed = not all(_only_reads(above, read) for read in loads(function, name))
-    return max(kind, _UNKNOWN) if changed else kind
+    for read in loads(function, name):
+        method = above[read]
+        call = above.get(method) if isinstance(method, ast.Attribute) else None
+        if isinstance(call, ast.Call) and method.attr == "append":  # type: ignore[attr-defined]
+            added = [_element_kind(function, item, {f"{name}[]": kind}) for item in call.args]
+            kind = max([kind, *added])
+        elif not _only_reads(above, read):
+            kind = max(kind, _UNKNOWN)
+    return kind
 
 
 def _element_kind(function: Function, node: ast.expr, known: dict[str, int]) -> int:
     """What is known of an element: whether it is one whole number."""
     if isinstance(node, ast.Name) and node.id in known:
         return known[node.id]
+    if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
+        kind = known.get(f"{ast.unparse(node.value)}[]")
+        if kind is not None:
+            return kind
     if isinstance(node, ast.Constant):
         return _NUMBERS if type(node.value) is int else _OTHER
     if isinstance(node, ast.UnaryOp):

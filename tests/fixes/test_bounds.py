@@ -211,3 +211,16 @@ def test_what_only_a_tensor_can_be_indexed_with_stays(index: str) -> None:
 def test_other_meanings_of_builtins_stay(name: str) -> None:
     before = MADE.replace("def forward", f"from os import path as {name}\n\n    def forward")
     decline(before, "PG407", "is another name here")
+
+
+@pytest.mark.parametrize(
+    ("added", "applicability"),
+    [("made[-1] + row.shape[0]", "safe"), ("row.sum()", "unsafe"), ("[1]", "declined")],
+)
+def test_a_list_that_grows_holds_what_it_is_given(added: str, applicability: str) -> None:
+    growing = f"made = [0]\n        for row in x:\n            made.append({added})\n        ends ="
+    before = MADE.replace("ends =", growing, 1).replace("tensor(sizes)", "tensor(made)")
+    fix, changed = offer(before, "PG407")
+    assert fix is not None
+    assert fix.applicability == applicability, fix.reason
+    assert ("ends = [*made]" in changed) == (applicability != "declined")
