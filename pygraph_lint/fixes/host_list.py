@@ -13,7 +13,14 @@ import ast
 from typing import NamedTuple
 
 from pygraph_lint.fixes.lists import Lists, without_copy
-from pygraph_lint.fixes.names import loads, own_nodes, parameters, parents, stores
+from pygraph_lint.fixes.names import (
+    assigned_values,
+    loads,
+    own_nodes,
+    parameters,
+    parents,
+    stores,
+)
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.statements import line_span, one_line, written
 from pygraph_lint.fixes.unused import no_longer_used, take_out
@@ -22,6 +29,7 @@ CODES = ("PG203",)
 _MAKERS = ("torch.tensor", "torch.as_tensor")
 _LIKE = {"torch.ones_like": "1", "torch.zeros_like": "0"}
 _WHOLE = ("torch.int64", "torch.long")
+_ASKS = ("shape", "size", "device", "dtype", "dim", "ndim", "numel")
 _FIRST = (["0"], ["dim=0"], ["-1"], ["dim=-1"])
 _VIEWS = ("view", "reshape")
 _TAKES_SIZES = (*_VIEWS, "expand", "new_empty", "new_ones", "new_zeros", "repeat")
@@ -201,15 +209,49 @@ class _Parts:
         self._check_filled(call)
         data = call.args[0] if len(call.args) == 1 else None
         own = stores(self._function, name)
-        if isinstance(data, ast.Name) and data.id == name:
-            self._proposal.need("once", len(own) == len(making) + 1 == 2, f"{name} changes")
+        again = isinstance(data, ast.Name) and data.id == name
+        once = len(own) == len(making) + again == 1 + again
+        self._proposal.need("once", once, f"{name} changes")
+        untouched = isinstance(data, ast.Name) and self._untouched(making[0], name, data.id)
+        self._proposal.need("untouched", untouched, f"{name} or its list may change in place")
+        if again:
             return self._kept(making[0], name)
-        self._proposal.need("once", len(own) == len(making) == 1, f"{name} changes")
         if not isinstance(data, ast.Name) or not self.lists.holds_numbers(self._function, data):
             raise Declined(f"{name} is not made of a Python list")
         steady = len(stores(self._function, data.id)) == 1
         self._proposal.need("steady", steady, f"{data.id} changes")
         return data.id
+
+    def _untouched(self, making: ast.Assign, name: str, data: str) -> bool:
+        """Whether nothing before the concatenation can write to a tensor, or to the list that it
+        was made of, or gives one of them another name.
+        """
+        values = assigned_values(self._function, data) or ()
+        if data != name and any(isinstance(value, ast.Name) for value in values):
+            return False
+        above = parents(self._function)
+        place = self._before.index(making)
+        kept = f"{name}_list"
+        for position, statement in enumerate(self._before):
+            if ast.unparse(statement) == f"{kept} = {name}":
+                continue
+            for read in [read for one in (name, data, kept) for read in loads(statement, one)]:
+                parent = above[read]
+                earlier = position < place and isinstance(parent, (ast.Attribute, ast.Subscript))
+                if position != place and not earlier and not self._only_reads(above, read):
+                    return False
+        return True
+
+    def _only_reads(self, above: dict[ast.AST, ast.AST], read: ast.Name) -> bool:
+        """Whether what takes a tensor or a list neither writes to it nor keeps it."""
+        parent = above[read]
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in _ASKS
+        if isinstance(parent, (ast.Starred, ast.BinOp)) or ast.unparse(parent) == f"len({read.id})":
+            return True
+        if isinstance(parent, (ast.List, ast.Tuple)):
+            return self._proposal.names.callee(above[parent]) == "torch.cat"
+        return self._proposal.names.callee(parent) in ("torch.tensor", "torch.is_tensor", *_LIKE)
 
     def _kept(self, statement: ast.Assign, name: str) -> str:
         """A second name for a parameter that is turned into a tensor of the same name."""

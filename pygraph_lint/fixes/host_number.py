@@ -13,6 +13,7 @@ import ast
 
 from pygraph_lint.fixes.imports import use_module
 from pygraph_lint.fixes.lists import Lists, is_size
+from pygraph_lint.fixes.names import loads, parents
 from pygraph_lint.fixes.proposal import Declined, Proposal
 
 CODES = ("PG520",)
@@ -40,10 +41,13 @@ def _reduced(proposal: Proposal, call: ast.Call) -> None:
     name = (proposal.names.callee(call) or "").rpartition(".")[2]
     plain = len(call.args) == 1 and not call.keywords
     proposal.need("plain", plain, "numpy is asked for more than the one number")
+    whole = _taken_out(proposal, call)
+    python = not _asks_numpy(proposal, whole)
+    proposal.need("python", python, "what numpy gives is asked for more than a number has")
     lists = Lists(proposal.source.tree, proposal.finding.own)
     numbers = lists.holds_numbers(proposal.function, call.args[0])
     proposal.need("numbers", numbers, "it is not proven to be a list of single numbers")
-    number = _is_converted(proposal, call) or name not in ("sum", "prod")
+    number = _is_converted(proposal, whole) or name not in ("sum", "prod")
     filled = number or lists.is_filled(proposal.function, call.args[0])
     proposal.safe_if("filled", filled, "of an empty list numpy makes a float, which is no size")
     callers = not lists.others_may_call
@@ -52,7 +56,40 @@ def _reduced(proposal: Proposal, call: ast.Call) -> None:
     if builtin is not None and proposal.names.taken(builtin):
         raise Declined(f"the name {builtin} means something else here")
     written = builtin or f"{use_module(proposal, 'math')}.prod"
-    proposal.replace_node(call.func, written)
+    if whole is call:
+        proposal.replace_node(call.func, written)
+    else:
+        argument = proposal.source.segment(call.args[0])
+        proposal.replace_node(whole, f"{written}({argument})")
+
+
+def _taken_out(proposal: Proposal, call: ast.Call) -> ast.Call:
+    """The call with ``.item()`` behind it, which Python's own numbers do not have."""
+    attribute = proposal.parent(call)
+    taken = proposal.parent(attribute) if isinstance(attribute, ast.Attribute) else None
+    if not isinstance(taken, ast.Call) or attribute.attr != "item":  # type: ignore[union-attr]
+        return call
+    return call if taken.args or taken.keywords else taken
+
+
+def _asks_numpy(proposal: Proposal, call: ast.Call) -> bool:
+    """Whether something of the number is asked for by a dot or an index, here or by its name."""
+    assert proposal.function is not None
+    above = parents(proposal.function)
+    node: ast.AST = call
+    while isinstance(above.get(node), (ast.BinOp, ast.UnaryOp, ast.IfExp, ast.NamedExpr)):
+        node = above[node]
+    reads: list[ast.AST] = [node]
+    statement = above.get(node)
+    if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        for target in targets:
+            name = target.id if isinstance(target, ast.Name) else ""
+            reads += loads(proposal.function, name)
+    return any(
+        isinstance(above.get(read), (ast.Attribute, ast.Subscript)) and above[read].value is read  # type: ignore[attr-defined]
+        for read in reads
+    )
 
 
 def _is_converted(proposal: Proposal, call: ast.Call) -> bool:

@@ -7,6 +7,7 @@ to what it returns.
 from __future__ import annotations
 
 import ast
+import re
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from pygraph_lint.fixes.source import FUNCTIONS
 _DEPTH = 6
 _Plain = ast.FunctionDef | ast.AsyncFunctionDef
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+_ARRAYS = ("np", "numpy", "torch")
 _NUMBERS_ONLY = (ast.Sub, ast.Div, ast.FloorDiv)
 
 
@@ -42,7 +44,7 @@ def is_size(function: ast.AST, node: ast.expr) -> bool:
         grows = isinstance(node.op, (ast.Add, ast.Mult, ast.FloorDiv))
         return grows and is_size(function, node.left) and is_size(function, node.right)
     if isinstance(node, ast.Subscript):
-        return _is_shape(node.value) and not isinstance(node.slice, ast.Slice)
+        return is_shape(node.value) and not isinstance(node.slice, ast.Slice)
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Name):
             return node.func.id == "len"
@@ -67,7 +69,7 @@ def _mentions(node: ast.expr, name: str) -> bool:
     return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node))
 
 
-def _is_shape(node: ast.expr) -> bool:
+def is_shape(node: ast.expr) -> bool:
     """``x.shape`` or ``x.size()``, but not an attribute of the object itself."""
     if isinstance(node, ast.Call):
         function = node.func
@@ -96,7 +98,7 @@ class Lists:
             return all(_is_number(function, item) for item in node.elts)
         if isinstance(node, ast.Name):
             return self._name_holds(function, node.id, depth, "numbers")
-        if _is_shape(node):
+        if is_shape(node):
             return True
         copied = without_copy(node)
         if copied is not node:
@@ -285,13 +287,47 @@ def _is_number(function: ast.AST, node: ast.expr) -> bool:
 
 
 def _is_operand(function: ast.AST, name: str) -> bool:
-    """Whether a name is subtracted from, divided or so: no list or text is."""
-    return any(
+    """Whether a name is subtracted from, divided or so: no list or text is.
+
+    An array is: what is seen to be one, or a tensor, is no single number.
+    """
+    return not _may_be_array(function, name) and any(
         isinstance(node, ast.BinOp)
         and isinstance(node.op, _NUMBERS_ONLY)
         and any(isinstance(side, ast.Name) and side.id == name for side in (node.left, node.right))
         for node in own_nodes(function)
     )
+
+
+def _may_be_array(function: ast.AST, name: str) -> bool:
+    """Whether a default, an annotation or a value of a name is more than a number written out."""
+    values: list[ast.expr | None] = []
+    if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        given = function.args
+        placed = [*given.posonlyargs, *given.args]
+        behind = placed[len(placed) - len(given.defaults) :]
+        defaults = [*zip(behind, given.defaults, strict=True)]
+        defaults += [
+            (item, value)
+            for item, value in zip(given.kwonlyargs, given.kw_defaults, strict=True)
+            if value is not None
+        ]
+        values += [value for item, value in defaults if item.arg == name]
+        hints = [item.annotation for item in parameters(function) if item.arg == name]
+        if any(hint is not None and "int" not in _words(hint) for hint in hints):
+            return True
+    values += assigned_values(function, name) or ()
+    return any(
+        isinstance(node, ast.Call) and (dotted(node.func) or "").partition(".")[0] in _ARRAYS
+        for value in values
+        if value is not None
+        for node in ast.walk(value)
+    )
+
+
+def _words(hint: ast.expr) -> list[str]:
+    """The names in an annotation, which may be text."""
+    return re.findall(r"\w+", ast.unparse(hint))
 
 
 def _only_numbers(function: ast.AST, name: str) -> bool:

@@ -553,6 +553,22 @@ CASES = [
         _bounds("torch.tensor(sizes, dtype=torch.int8)"),
         lambda: (torch.ones(3), [1.5]),
     ),
+    Case(
+        "host_bounds",
+        "builtin",
+        "PG407",
+        _bounds("torch.tensor(sizes)").replace("x[: «end»] += 1", "x = x + range(«end»)")
+        + "\n\ndef range(n):\n    return n / 2 if torch.is_tensor(n) else 0\n",
+        lambda: (torch.ones(3), [1, 2]),
+    ),
+    Case(
+        "host_bounds",
+        "numbers",
+        "PG407",
+        _bounds("torch.tensor([[1], [2]]).cumsum(0)"),
+        lambda: (torch.ones(3), [1, 2]),
+    ),
+    Case("host_bounds", "proven", "PG407", _bounds("torch.tensor(sizes.numbers)")),
     # factory_gradient
     Case(
         "factory_gradient",

@@ -203,6 +203,13 @@ CASES = [
     ),
     Case(
         "host_number",
+        "python",
+        "PG520",
+        _numpy("return x * «np.max(x.shape)».astype('float32')"),
+        lambda: (torch.ones(2, 3),),
+    ),
+    Case(
+        "host_number",
         "numbers",
         "PG520",
         _numpy("return x[: int(«np.sum(sizes)»)]", head="x, sizes"),

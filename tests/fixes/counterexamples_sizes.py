@@ -199,6 +199,23 @@ CASES = [
     ),
     Case(
         "one_read",
+        "runs",
+        "PG203",
+        _turns(
+            each="x if sizes is None else torch.split(part, «sizes.tolist()»)",
+            before="",
+        ),
+        lambda: (torch.ones(2), None),
+    ),
+    Case(
+        "one_read",
+        "passed",
+        "PG203",
+        _turns(each="«sizes.tolist()»", use="y = [{}]\ny[0].append(5)\nreturn y"),
+        lambda: (torch.ones(2), torch.ones(2)),
+    ),
+    Case(
+        "one_read",
         "unchanged",
         "PG203",
         _turns(each="torch.add(sizes.add_(part), «sizes.tolist()»[0])"),
@@ -277,6 +294,16 @@ CASES = [
             before="p = x.shape; v = torch.as_tensor(p, dtype=torch.long); p = ()",
         ).replace("; ", "\n    "),
         lambda: (torch.ones(2, 3), torch.ones(2)),
+    ),
+    Case(
+        "host_list",
+        "untouched",
+        "PG203",
+        _joined(
+            "v",
+            before="p = [2, 2]; v = torch.tensor(p, dtype=torch.long); p.append(1)",
+        ).replace("; ", "\n    "),
+        lambda: (torch.ones(2, 2), torch.ones(2)),
     ),
     Case(
         "host_list",

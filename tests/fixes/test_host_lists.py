@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.fixes.equivalence import assert_same, breaks, compiled, module_of, run
 from tests.fixes.strategies import FEW
-from tests.fixes.support import decline, expect, marked, offer
+from tests.fixes.support import decline, edited, expect, marked, offer
 
 JOINED = """
     import torch
@@ -184,6 +184,49 @@ def test_a_list_that_a_name_was_made_of() -> None:
         "        shape = torch.as_tensor(shape,", "        sizes = torch.as_tensor(shape,"
     )
     expect(before, after.replace("shape_list", "shape"), "PG203", "unsafe")
+
+
+NAMED = """
+    import torch
+
+
+    def forward(x, index):
+        sizes = [*x.shape]
+        first = torch.tensor(sizes, dtype=torch.long)
+        assert first.dim() == len(sizes)
+        shape = torch.cat([first, torch.as_tensor([1])])
+        return x.reshape(«shape.tolist()»)
+    """
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "first.mul_(2)",
+        "first[0] = 4",
+        "sizes[0] = 4",
+        "sizes.append(1)",
+        "other = first",
+        "other = sizes",
+        "index.update(sizes, first)",
+        "torch.abs(first, out=first)",
+    ],
+)
+def test_what_may_be_written_to_in_place_is_read_back(written: str) -> None:
+    asked = "assert first.dim() == len(sizes)"
+    decline(edited(NAMED, asked, written), "PG203", "may change in place")
+
+
+def test_a_second_name_of_the_list_is_seen() -> None:
+    before = NAMED.replace("sizes = [*x.shape]", "sizes = [*x.shape]\n        other = sizes")
+    before = before.replace("        shape =", "        other[0] = 1\n        shape =")
+    decline(before, "PG203", "may change in place")
+
+
+def test_a_list_that_is_only_read_is_taken() -> None:
+    fix, _ = offer(NAMED.replace("[*x.shape]", "x.shape"), "PG203")
+    assert fix is not None
+    assert fix.applicability == "safe", fix.reason
 
 
 PRODUCT = """
@@ -447,3 +490,34 @@ def test_turns_compute_the_same(sizes: list[int]) -> None:
 def test_other_turns_stay(old: str, new: str) -> None:
     assert old in TURNS
     decline(TURNS.replace(old, new, 1).replace("= *[", "= 0, [", 1), "PG203", "")
+
+
+@pytest.mark.parametrize(
+    ("elements", "reason"),
+    [
+        ("split(y, «lengths.tolist()») if y is x else y", "may do without"),
+        ("y if y is x else split(y, «lengths.tolist()»)", "may do without"),
+        ("y is x and split(y, «lengths.tolist()»)", "may do without"),
+        ("0 < len(y) < torch.Size(«lengths.tolist()»)", "may do without"),
+        ("torch.cat([*(torch.tensor(«lengths.tolist()») for _ in y)])", "may do without"),
+        ("{0: torch.tensor(«s.tolist()») for s in y}", "another tensor"),
+        ("torch.cat([*(torch.tensor(«s.tolist()») for s in y)])", "another tensor"),
+        ("«lengths.tolist()»", "may keep the list"),
+        ("(y, «lengths.tolist()»)", "may keep the list"),
+        ('{"n": «lengths.tolist()»}', "may keep the list"),
+        ("[*split(y, lengths.tolist()), «lengths.tolist()»]", "may keep the list"),
+    ],
+)
+def test_turns_that_skip_or_keep_the_list_stay(elements: str, reason: str) -> None:
+    before = TURNS.replace("split(tensor, «lengths.tolist()», dim=0)", elements)
+    decline(before.replace("for tensor in", "for y in"), "PG203", reason)
+
+
+def test_a_turn_that_always_reads_may_read_again_in_a_branch() -> None:
+    once = "split(tensor, «lengths.tolist()», dim=0)"
+    twice = f"({once}, split(x, lengths.tolist()) if tensor is x else x)"
+    after = TURNS_AFTER.replace(
+        "split(tensor, lengths_list, dim=0)",
+        "(split(tensor, lengths_list, dim=0), split(x, lengths_list) if tensor is x else x)",
+    )
+    expect(TURNS.replace(once, twice), after, "PG203")

@@ -26,6 +26,10 @@ PAIRS = {
         "return torch.zeros(«np.max(x.shape)», dtype=x.dtype)",
         "return torch.zeros(max(x.shape), dtype=x.dtype)",
     ),
+    "taken-out": (
+        "return x[: «np.max(x.shape)».item()]",
+        "return x[: max(x.shape)]",
+    ),
     "listed": (
         "sizes = [x.shape[0], 2]\nfor _ in range(«np.sum(sizes)»):\n    x = x + 1\nreturn x",
         "sizes = [x.shape[0], 2]\nfor _ in range(sum(sizes)):\n    x = x + 1\nreturn x",
@@ -73,6 +77,21 @@ def test_rounding_agrees_where_it_is_closest() -> None:
     for size in {*near, *range(2000), 2**31, 2**40 - 1, 2**53}:
         assert math.ceil(math.log1p(size)) == np.ceil(np.log1p(size)).astype("int").item()
         assert math.floor(math.sqrt(size)) == np.floor(np.sqrt(size)).astype("int").item()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x, «np.max(x.shape)».dtype",
+        "return x, «np.max(x.shape)».item(0)",
+        "return x, (2 * «np.max(x.shape)»).item()",
+        "return x, «np.max(x.shape)»[()]",
+        "n = «np.max(x.shape)»\nreturn x, n.item()",
+        "n = «np.max(x.shape)» + 1\nreturn x, n.astype(float)",
+    ],
+)
+def test_what_only_numpy_answers_is_left_to_it(body: str) -> None:
+    decline(_source(body), "PG520", "more than a number has")
 
 
 PLAN = """
@@ -194,3 +213,13 @@ def test_a_public_method_of_a_class_that_is_the_files_own_is_followed_too() -> N
         assert fix is not None
         assert fix.applicability == safety
         assert "sum(counts[: last + 1])), dtype" in changed
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["size, blocks=np.array([1])", "size, *, blocks=torch.ones(2)", "size, blocks: torch.Tensor"],
+)
+def test_an_array_is_no_single_number(head: str) -> None:
+    before = PLAN.replace("def _plan(size, blocks)", f"def _plan({head})")
+    assert before != PLAN
+    decline(before, "PG520", "not proven to be a list of single numbers")
