@@ -300,51 +300,6 @@ CASES = [
         "PG306",
         lines("draw = torch.rand([])", "if «x > 0 and draw < x»:", "    return 1", "return 0"),
     ),
-    # factories that meet a tensor
-    Case(
-        "factory_device",
-        "met-tensor",
-        "PG102",
-        lines("return p * «torch.ones(3)»", head="p"),
-        lambda: (3,),
-        notes={"meets": "p.device", "uses": "device"},
-    ),
-    Case(
-        "scalar_tensor",
-        "met-tensor",
-        "PG103",
-        lines("return p * «torch.tensor(2.0)»", head="p"),
-        lambda: (3,),
-        notes={"meets": "p.device"},
-    ),
-    Case(
-        "factory_device",
-        "at-hand",
-        "PG102",
-        lines(
-            "made = «torch.ones(3)»",
-            "if p is not None:",
-            "    return p * made",
-            "return 0",
-            head="p: torch.Tensor | None",
-        ),
-        lambda: (None,),
-        notes={"meets": "p.device", "uses": "device"},
-    ),
-    Case(
-        "scalar_tensor",
-        "at-hand",
-        "PG103",
-        lines(
-            "made = «torch.tensor(2.0)»",
-            "if p is not None:",
-            "    return p * made",
-            "return 0",
-            head="p: torch.Tensor | None",
-        ),
-        lambda: (None,),
-        notes={"meets": "p.device"},
-    ),
     # always_run
     Case(
         "always_run",

@@ -58,22 +58,6 @@ CASES = [
     # guard_logging
     Case("guard_logging", "statement", "PG501", lines("y = «print(x)»", "return y")),
     Case("guard_logging", "only-says", "PG502", lines("«x.append(1)»", "return x")),
-    Case("guards", "in-function", "PG501", "import torch\n«print(1)»\n"),
-    Case("guards", "compiled", "PG501", lines("«print(x)»", "return x"), captured=True),
-    Case("guards", "alone", "PG501", lines("x = 1; «print(x)»", "return x")),
-    Case("guards", "guard", "PG501", lines("«print(x)»", "return x")),
-    Case(
-        "guards",
-        "nothing-else",
-        "PG501",
-        lines("left = [1, 2]", "«print(left.pop())»", "return x + len(left)"),
-    ),
-    Case(
-        "guards",
-        "only-asks",
-        "PG303",
-        lines("if «(n := x.sum()) > 9»:", "    raise ValueError(f'no {x}')", "return x + n"),
-    ),
     # the other guards
     Case("guard_effect", "statement", "PG508", lines("return «x.requires_grad_()»")),
     Case("guard_check", "only-checks", "PG402", lines("return check(«x[x > 0]»)")),

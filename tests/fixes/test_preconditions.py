@@ -21,6 +21,7 @@ from tests.fixes import (
     counterexamples_masks,
     counterexamples_more,
     counterexamples_numbers,
+    counterexamples_placement,
     counterexamples_sizes,
 )
 from tests.fixes.counterexamples import Case
@@ -36,6 +37,7 @@ CASES = [
     *counterexamples_sizes.CASES,
     *counterexamples_groups.CASES,
     *counterexamples_masks.CASES,
+    *counterexamples_placement.CASES,
 ]
 
 

@@ -1,0 +1,70 @@
+"""Preconditions of the rewrites that ask a tensor for its device, and of the guards' contents."""
+
+from __future__ import annotations
+
+from tests.fixes.counterexamples import Case, lines
+
+CASES = [
+    # factories that meet a tensor
+    Case(
+        "factory_device",
+        "met-tensor",
+        "PG102",
+        lines("return p * «torch.ones(3)»", head="p"),
+        lambda: (3,),
+        notes={"meets": "p.device", "uses": "device"},
+    ),
+    Case(
+        "scalar_tensor",
+        "met-tensor",
+        "PG103",
+        lines("return p * «torch.tensor(2.0)»", head="p"),
+        lambda: (3,),
+        notes={"meets": "p.device"},
+    ),
+    Case(
+        "factory_device",
+        "at-hand",
+        "PG102",
+        lines(
+            "made = «torch.ones(3)»",
+            "if p is not None:",
+            "    return p * made",
+            "return 0",
+            head="p: torch.Tensor | None",
+        ),
+        lambda: (None,),
+        notes={"meets": "p.device", "uses": "device"},
+    ),
+    Case(
+        "scalar_tensor",
+        "at-hand",
+        "PG103",
+        lines(
+            "made = «torch.tensor(2.0)»",
+            "if p is not None:",
+            "    return p * made",
+            "return 0",
+            head="p: torch.Tensor | None",
+        ),
+        lambda: (None,),
+        notes={"meets": "p.device"},
+    ),
+    # guards
+    Case("guards", "in-function", "PG501", "import torch\n«print(1)»\n"),
+    Case("guards", "compiled", "PG501", lines("«print(x)»", "return x"), captured=True),
+    Case("guards", "alone", "PG501", lines("x = 1; «print(x)»", "return x")),
+    Case("guards", "guard", "PG501", lines("«print(x)»", "return x")),
+    Case(
+        "guards",
+        "nothing-else",
+        "PG501",
+        lines("left = [1, 2]", "«print(left.pop())»", "return x + len(left)"),
+    ),
+    Case(
+        "guards",
+        "only-asks",
+        "PG303",
+        lines("if «(n := x.sum()) > 9»:", "    raise ValueError(f'no {x}')", "return x + n"),
+    ),
+]
