@@ -15,6 +15,7 @@ import ast
 from pygraph_lint.fixes.conditions import operands, with_parentheses
 from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, parents, pure, shared
 from pygraph_lint.fixes.proposal import Declined, Proposal
+from pygraph_lint.fixes.tensors import used_as_tensor
 
 CODES = ("PG306",)
 
@@ -28,6 +29,8 @@ def propose(proposal: Proposal) -> None:
     if probability is None:
         raise Declined("not a comparison of a draw of torch.rand with a probability")
     proposal.need("pure", pure(probability), "the probability is computed by a call")
+    tensor = used_as_tensor(proposal, probability)
+    proposal.need("number", not tensor, "the probability is a tensor, to be waited for once more")
     open_one = not isinstance(probability, ast.Constant)
     proposal.need("open", open_one, "the probability is a number that is written out")
     proposal.need(

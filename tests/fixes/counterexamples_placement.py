@@ -67,4 +67,13 @@ CASES = [
         "PG303",
         lines("if «(n := x.sum()) > 9»:", "    raise ValueError(f'no {x}')", "return x + n"),
     ),
+    # random_skip
+    Case(
+        "random_skip",
+        "number",
+        "PG306",
+        lines(
+            "draw = torch.rand([])", "if «draw < p»:", "    return p.relu()", "return 0", head="p"
+        ),
+    ),
 ]

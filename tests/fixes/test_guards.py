@@ -464,3 +464,17 @@ def test_a_new_tensor_asks_for_gradients_when_not_compiling() -> None:
     assert breaks(new, (x,)) == 0
     decline(f"{head}«torch.sin(x).requires_grad_()»\n", "PG508", "in the same expression")
     decline(f"{head}torch.sin(«x.requires_grad_()»)\n", "PG508", "in the same expression")
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["self.register_buffer('p', torch.tensor(0.3))", "self.p = nn.Parameter(torch.tensor(0.3))"],
+)
+def test_a_probability_that_is_a_tensor_is_not_asked_for(made: str) -> None:
+    before = (
+        "import torch\nfrom torch import nn\n\nclass Model(nn.Module):\n    def __init__(self):\n"
+        f"        super().__init__()\n        {made}\n\n    def forward(self, x):\n"
+        "        draw = torch.rand([])\n        if «draw < self.p»:\n            return x * 2\n"
+        "        return x\n"
+    )
+    decline(before, "PG306", "the probability is a tensor")
