@@ -34,7 +34,14 @@ def propose(proposal: Proposal) -> None:
     called = [proposal.names.callee(node) or "" for node in nodes]
     host = not any(name.startswith("torch.") for name in called)
     proposal.need("host-only", host, "the function also computes with torch")
-    draws = sum(name.startswith(("numpy.random.", "random.")) for name in called)
+    drawing = [
+        node
+        for node in nodes
+        if (proposal.names.callee(node) or "").startswith(("numpy.random.", "random."))
+    ]
+    traced = bool(drawing) and all(_traced(proposal, node) for node in drawing)
+    proposal.need("breaks", not traced, "Dynamo traces what is drawn")
+    draws = len(drawing)
     loops = any(isinstance(node, (ast.For, ast.While)) for node in nodes)
     proposal.need(
         "several", draws > 1 or loops, "one draw breaks the graph no more than the call would"
@@ -50,6 +57,23 @@ def propose(proposal: Proposal) -> None:
     indent = proposal.source.indent(function)
     line = f"{indent}@{use_torch(proposal)}.compiler.disable{proposal.source.newline}"
     proposal.replace(start, start, line)
+
+
+# How many arguments in a row make these draw arrays, which Dynamo traces; a single number it does
+# not.
+_ARRAYS = {
+    **dict.fromkeys(("rand", "randn", "random", "random_sample", "sample"), 1),
+    **dict.fromkeys(("uniform", "normal", "randint"), 3),
+}
+
+
+def _traced(proposal: Proposal, node: ast.AST) -> bool:
+    """Whether a call draws an array in a way that Dynamo traces."""
+    module, _, name = (proposal.names.callee(node) or "").rpartition(".")
+    if module != "numpy.random" or name not in _ARRAYS or not isinstance(node, ast.Call):
+        return False
+    sized = any(item.arg == "size" for item in node.keywords)
+    return sized or len(node.args) >= _ARRAYS[name]
 
 
 def _from_numpy(proposal: Proposal, function: ast.FunctionDef, node: ast.expr | None) -> bool:

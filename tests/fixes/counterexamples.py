@@ -565,6 +565,14 @@ CASES = [
     ),
     Case(
         "host_function",
+        "breaks",
+        "PG504",
+        _host(
+            "def f(x):\n", "    y = «np.random.rand(3)» + np.random.rand(3)\n    return np.sin(y)\n"
+        ),
+    ),
+    Case(
+        "host_function",
         "host-result",
         "PG504",
         _host("def f(x):\n", _DRAWS + "    return x + 1\n"),
