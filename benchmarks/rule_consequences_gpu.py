@@ -31,7 +31,7 @@ import torch._dynamo
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from pygraph_lint import catalogue
+from pygraph_lint.rules import catalogue
 from tests.rules import examples
 from tests.rules.observe import observe
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pygraph_lint import arguments
+from pygraph_lint.commands import arguments
 
 if TYPE_CHECKING:
     import argparse
@@ -43,11 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     if given.command == "check":
-        from pygraph_lint.check import check
+        from pygraph_lint.commands.check import check
 
         return check(given)
-    from pygraph_lint import explain
+    from pygraph_lint.commands import rule
 
     if given.command == "rule":
-        return explain.rule(given.code, given.output_format)
-    return explain.rules(given.output_format)
+        return rule.rule(given.code, given.output_format)
+    return rule.rules(given.output_format)

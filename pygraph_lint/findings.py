@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from pygraph_lint.facts.events import Event
+from pygraph_lint.analysis.events import Event
 
 
 @dataclass(frozen=True, slots=True)

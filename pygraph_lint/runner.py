@@ -10,19 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pygraph_lint import suppressions, walk
-from pygraph_lint.analysis import Outcome, Progress, Project
-from pygraph_lint.cache import Cache
-from pygraph_lint.catalogue import Rule
 from pygraph_lint.errors import SourceError
+from pygraph_lint.files import suppressions, walk
+from pygraph_lint.files.cache import Cache
+from pygraph_lint.files.paths import is_folder
+from pygraph_lint.files.project import Root, Roots
+from pygraph_lint.files.settings import Resolver, Selection, Settings
+from pygraph_lint.files.sources import Source, decode, read_bytes
 from pygraph_lint.findings import Finding, Fix, Location
-from pygraph_lint.paths import is_folder
-from pygraph_lint.project import Root, Roots
-from pygraph_lint.settings import Resolver, Selection, Settings
-from pygraph_lint.sources import Source, decode, read_bytes
+from pygraph_lint.rules.catalogue import Rule
+from pygraph_lint.workspace import Outcome, Progress, Project
 
 if TYPE_CHECKING:
-    from pygraph_lint.checks import Options
+    from pygraph_lint.rules.reporter import Options
 
 # Reported whatever is selected: a file that was not checked must not look like a clean one.
 ALWAYS = frozenset({"PG001", "PG002"})
@@ -142,7 +142,7 @@ class Runner:
         return project
 
     def _options(self, path: Path) -> Options:
-        from pygraph_lint.checks import Options
+        from pygraph_lint.rules.reporter import Options
 
         settings = self.settings(path)
         # Preview findings are always made, and left out here: one cached result serves both ways.

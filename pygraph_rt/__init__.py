@@ -12,11 +12,11 @@ except ImportError:
         "https://pytorch.org/get-started"
     ) from None
 
-from .backend import compile, pygraph
-from .errors import DriverError, OptionError, PygraphError, ReportError, Unprovable
-from .options import Options
-from .registration import make_known
-from .report import Report, report
+from pygraph_rt.backend import compile, pygraph
+from pygraph_rt.errors import DriverError, OptionError, PygraphError, ReportError, Unprovable
+from pygraph_rt.options import Options
+from pygraph_rt.registration import make_known
+from pygraph_rt.reports.report import Report, report
 
 __all__ = [
     "DriverError",

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import torch
 
-from . import decisions, driver, inductor, plot
-from .errors import DriverError, ReportError
-from .report import Report
+from pygraph_rt.cuda import driver
+from pygraph_rt.errors import DriverError, ReportError
+from pygraph_rt.inductor import hook
+from pygraph_rt.reports import plot
+from pygraph_rt.reports.report import Report
+from pygraph_rt.select import remembered
 
 
 def doctor() -> tuple[str, bool]:
     """A few lines about this machine, and whether graphs can be used on it."""
     lines = [f"torch {torch.__version__}, built for CUDA {torch.version.cuda or 'no version'}"]
-    reason = inductor.why_plain()
+    reason = hook.why_plain()
     try:
         version = driver.load().version()
         lines.append(f"driver supports CUDA {version // 1000}.{version % 1000 // 10}")
@@ -31,7 +34,7 @@ def doctor() -> tuple[str, bool]:
         lines.append(f"allocator: {allocator}")
         if allocator != "native":
             reason = reason or f"graphs need the native allocator, this is {allocator}"
-    lines.append(f"remembered decisions: {decisions.folder()}")
+    lines.append(f"remembered decisions: {remembered.folder()}")
     lines.append(f"graphs: no ({reason})" if reason else "graphs: yes")
     return "\n".join(lines), reason is None
 

@@ -11,33 +11,35 @@ from typing import Any
 
 import torch
 
-from . import decisions, inductor, native, reasons
-from .disposal import Disposal
-from .driver import load
-from .entries import Entry, Selector
-from .errors import DriverError
-from .native.memory import Helper
-from .options import Options, split_options
-from .partition import Environment, Partition
-from .replay import Platform, same_addresses
-from .report import REGIONS, notice
-from .selection import GRAPH
-from .state import state_of, watch
-from .turns import Instruments
+from pygraph_rt.cuda import native
+from pygraph_rt.cuda.driver import load
+from pygraph_rt.cuda.global_flags import state_of, watch
+from pygraph_rt.cuda.native.memory import Helper
+from pygraph_rt.errors import DriverError
+from pygraph_rt.inductor import cuts, hook
+from pygraph_rt.options import Options, split_options
+from pygraph_rt.region.region import Environment, Partition
+from pygraph_rt.replay.disposal import Disposal
+from pygraph_rt.replay.replay import Platform, same_addresses
+from pygraph_rt.reports.report import REGIONS, notice
+from pygraph_rt.select import remembered
+from pygraph_rt.select.groups import Entry, Selector
+from pygraph_rt.select.stats import GRAPH
+from pygraph_rt.select.trial import Instruments
 
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     """What all partitions of the process share. Raises DriverError without a usable driver."""
     driver = load()
-    folder = inductor.cache_folder() / "pygraph"
+    folder = hook.cache_folder() / "pygraph"
     platform = Platform(
         state_of=state_of,
         capturing=torch._C._cuda_isCurrentStreamCapturing,
         device=torch._C._cuda_getDevice,
         stream=torch._C._cuda_getCurrentRawStream,
         same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
-        reinterpret=inductor.reinterpret(),
+        reinterpret=hook.reinterpret(),
         generator=lambda device: torch.cuda.default_generators[device],
         native=native.load(folder),
         memory=Helper(folder),
@@ -66,7 +68,7 @@ def _machine(device: int) -> dict[str, str]:
     return {
         "gpu": torch.cuda.get_device_name(device),
         "driver": str(load().version()),
-        **inductor.versions(),
+        **hook.versions(),
     }
 
 
@@ -92,9 +94,9 @@ class Backend:
         Without a GPU, without a driver, or with a torch this version does not know, this is plain
         Inductor, and a notice says so once.
         """
-        own, rest = split_options(options, inductor.option_names())
-        patches = {**inductor.mode_options(mode), **rest}
-        reason = inductor.why_plain()
+        own, rest = split_options(options, hook.option_names())
+        patches = {**hook.mode_options(mode), **rest}
+        reason = hook.why_plain()
         if reason is None:
             try:
                 _environment()
@@ -102,25 +104,27 @@ class Backend:
                 reason = f"{error}; compiling with plain Inductor"
         if reason is not None:
             notice(reason)
-            return inductor.compile_plain(gm, example_inputs, patches)  # type: ignore[no-any-return]
+            return hook.compile_plain(gm, example_inputs, patches)  # type: ignore[no-any-return]
 
-        folder = decisions.folder() if own.remember and decisions.wanted_by_environment() else None
-        entry = Entry(_selector(), decisions.Decisions(folder))
-        ended = reasons.graph_break(gm)
+        folder = (
+            remembered.folder() if own.remember and remembered.wanted_by_environment() else None
+        )
+        entry = Entry(_selector(), remembered.Decisions(folder))
+        ended = cuts.graph_break(gm)
 
-        def wrap(function: Callable[..., Any], info: inductor.PartitionInfo) -> Callable[..., Any]:
+        def wrap(function: Callable[..., Any], info: hook.PartitionInfo) -> Callable[..., Any]:
             if ended is not None:
                 info.region.cuts.append(ended.to_dict())
             return self._wrap(function, info, own, entry)
 
-        return inductor.compile_graphed(  # type: ignore[no-any-return]
+        return hook.compile_graphed(  # type: ignore[no-any-return]
             gm, example_inputs, patches, wrap, own.placement
         )
 
     def _wrap(
         self,
         function: Callable[..., Any],
-        info: inductor.PartitionInfo,
+        info: hook.PartitionInfo,
         options: Options,
         entry: Entry,
     ) -> Partition:
@@ -136,10 +140,10 @@ class Backend:
         self, partition: Partition, function: Callable[..., Any], device: int, entry: Entry
     ) -> None:
         """Do as an earlier process decided, or find out."""
-        source = inductor.source_of(function)
+        source = hook.source_of(function)
         if source is not None:
             name = getattr(function, "__name__", "")
-            partition.key = decisions.code_key(source, name, _machine(device))
+            partition.key = remembered.code_key(source, name, _machine(device))
         known = entry.decisions.load(partition.key)
         if known is None:
             entry.add(partition)
@@ -174,6 +178,6 @@ def compile(model: Any = None, **kwargs: Any) -> Any:
     """
     mode = kwargs.pop("mode", None)
     options = dict(kwargs.pop("options", None) or {})
-    split_options(options, inductor.option_names())
-    merged = {**inductor.mode_options(mode), **options}
+    split_options(options, hook.option_names())
+    merged = {**hook.mode_options(mode), **options}
     return torch.compile(model, backend=pygraph, options=merged or None, **kwargs)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from .errors import OptionError
+from pygraph_rt.errors import OptionError
 
 _GRAPHS = ("auto", "always", "never")
 

@@ -22,7 +22,7 @@ def own_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def memory_module(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The compiled helper that takes memory, built once for a run of the tests."""
-    from pygraph_rt.native import memory
+    from pygraph_rt.cuda.native import memory
 
     if not memory.cxx():
         pytest.skip("no C++ compiler")

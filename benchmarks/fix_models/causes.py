@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pygraph_lint.catalogue import load
 from pygraph_lint.findings import Finding
+from pygraph_lint.rules.catalogue import load
 from pygraph_lint.runner import Runner
 
 Record = dict[str, Any]

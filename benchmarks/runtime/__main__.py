@@ -70,7 +70,7 @@ def environment() -> dict[str, Any]:
         "cuda": torch.version.cuda,
     }
     if torch.cuda.is_available():
-        from pygraph_rt import driver
+        from pygraph_rt.cuda import driver
 
         found["gpu"] = torch.cuda.get_device_name()
         found["driver"] = driver.load().version()

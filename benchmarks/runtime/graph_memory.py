@@ -1,8 +1,8 @@
 """What an executable graph costs between its launches: `python -m benchmarks.runtime.graph_memory`.
 
 Graphs of a few sizes are instantiated several times each and launched once; what the GPU then has
-less of, and what the process has more of, is divided by their nodes. `pygraph_rt.variants` counts
-with the result, because the driver does not tell.
+less of, and what the process has more of, is divided by their nodes. `pygraph_rt.region.variants`
+counts with the result, because the driver does not tell.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from benchmarks.runtime.__main__ import environment, write
-from pygraph_rt import driver
+from pygraph_rt.cuda import driver
 
 _COPIES = 8
 

@@ -28,7 +28,8 @@ import pygraph_rt
 from benchmarks.runtime.__main__ import environment
 from benchmarks.runtime.measure import Step, compiled, period_ms, spread, turn
 from benchmarks.runtime.placement_cases import CASES, WIDTH, Case, Tensors
-from pygraph_rt import inductor, placement
+from pygraph_rt.host_values import placement
+from pygraph_rt.inductor import hook
 
 ROOT = Path(__file__).resolve().parents[2]
 MODES = ("default", "reduce-overhead", "pygraph, before", "pygraph")
@@ -45,7 +46,7 @@ def step_of(case: Case, mode: str) -> Step:
         before = pygraph_rt.backend.Backend()
 
         def backend(gm: Any, inputs: Any) -> Any:
-            with mock.patch.object(inductor, "place", lambda _: placement.Placement()):
+            with mock.patch.object(hook, "place", lambda _: placement.Placement()):
                 return before(gm, inputs, options={"graphs": "always"})
 
         run = torch.compile(function, backend=backend)

@@ -30,8 +30,9 @@ import pygraph_rt
 from benchmarks.runtime import workloads
 from benchmarks.runtime.__main__ import ROOT, environment
 from benchmarks.runtime.measure import period_ms, spread, synchronize, turn
-from pygraph_rt import entries, table, turns
-from pygraph_rt.report import REGIONS
+from pygraph_rt.reports import render
+from pygraph_rt.reports.report import REGIONS
+from pygraph_rt.select import groups, trial
 
 FIRST_CALLS, SETTLING_CALLS, SYNCHRONISED_EVERY = 200, 1000, 50
 # A comparison waits a second for a graph that is not called any more, as where Dynamo compiled a
@@ -164,7 +165,7 @@ def reports(result: dict[str, Any]) -> str:
         if "regions" in row:
             about = " ".join((WORKLOADS[row["workload"]].__doc__ or "").split())
             said += ["", f"## {row['workload']}", "", about, "", "```"]
-            said += [table.render(row["regions"]), "```"]
+            said += [render.render(row["regions"]), "```"]
     return "\n".join(said) + "\n"
 
 
@@ -177,7 +178,7 @@ class OwnTime:
     @contextlib.contextmanager
     def measured(self) -> Iterator[None]:
         """Measure within this context."""
-        call, ran = entries.Entry.call, turns.Group.ran
+        call, ran = groups.Entry.call, trial.Group.ran
 
         def timed(entry: Any, member: Any, args: Any) -> Any:
             started = time.perf_counter()
@@ -189,11 +190,11 @@ class OwnTime:
             self.ms -= inside_ms
             ran(group, member, inside_ms)
 
-        entries.Entry.call, turns.Group.ran = timed, inside
+        groups.Entry.call, trial.Group.ran = timed, inside
         try:
             yield
         finally:
-            entries.Entry.call, turns.Group.ran = call, ran
+            groups.Entry.call, trial.Group.ran = call, ran
 
 
 def first_calls(step: Step, inputs: list[list[torch.Tensor]]) -> dict[str, Any]:

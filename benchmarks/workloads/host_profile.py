@@ -35,10 +35,10 @@ LAYERS = (
     Layer("input copies", _TREES, "CUDAGraphNode", "_copy_inputs_and_remove_from_src"),
     Layer("memory and launch", _TREES, "CUDAGraphNode", "run_graph"),
     Layer("outputs", _TREES, "CUDAGraphNode", "reconstruct_outputs"),
-    Layer("regions", "pygraph_rt.partition", "Partition", "__call__"),
-    Layer("memory and launch", "pygraph_rt.replay", "Replay", "_launch"),
-    Layer("outputs", "pygraph_rt.replay", "Replay", "_results"),
-    Layer("outputs", "pygraph_rt.slabs", "Memory", "outputs"),
+    Layer("regions", "pygraph_rt.region.region", "Partition", "__call__"),
+    Layer("memory and launch", "pygraph_rt.replay.replay", "Replay", "_launch"),
+    Layer("outputs", "pygraph_rt.replay.replay", "Replay", "_results"),
+    Layer("outputs", "pygraph_rt.memory.output_pool", "Memory", "outputs"),
 )
 
 

@@ -13,13 +13,7 @@ import ast
 from collections.abc import Sequence
 
 from pygraph_lint.fixes.at_hand import at_hand
-from pygraph_lint.fixes.factories import (
-    FACTORIES,
-    has_integer_values,
-    is_device,
-    keyword,
-    starred,
-)
+from pygraph_lint.fixes.factories import FACTORIES, has_integer_values, is_device, keyword, starred
 from pygraph_lint.fixes.names import dotted, pure
 from pygraph_lint.fixes.pieces import with_keywords
 from pygraph_lint.fixes.proposal import Declined, Proposal

@@ -31,14 +31,7 @@ from pygraph_lint.fixes.blocks import use_grouped_matmul
 from pygraph_lint.fixes.flow import used_outside
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.layout import wrap
-from pygraph_lint.fixes.names import (
-    assigned_values,
-    loads,
-    own_nodes,
-    parameters,
-    parents,
-    stores,
-)
+from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, parameters, parents, stores
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.row_wise import Kind, RowWise
 from pygraph_lint.fixes.statements import line_span, shifted, written

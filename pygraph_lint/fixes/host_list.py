@@ -13,14 +13,7 @@ import ast
 from typing import NamedTuple
 
 from pygraph_lint.fixes.lists import Lists, without_copy
-from pygraph_lint.fixes.names import (
-    assigned_values,
-    loads,
-    own_nodes,
-    parameters,
-    parents,
-    stores,
-)
+from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, parameters, parents, stores
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.statements import line_span, one_line, written
 from pygraph_lint.fixes.unused import no_longer_used, take_out

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.facts.answers import only_imports
+from pygraph_lint.analysis.answers import only_imports
 from pygraph_lint.fixes.names import all_nodes
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import FUNCTIONS, Source

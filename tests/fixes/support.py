@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from dataclasses import replace
 
-from pygraph_lint.facts.events import Event, Span
+from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.findings import Finding, Fix, Location, Region
 from pygraph_lint.fixes.engine import apply, fix_text
 

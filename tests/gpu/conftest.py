@@ -25,7 +25,7 @@ import torch
 
 import pygraph_rt
 from pygraph_rt.backend import _environment
-from pygraph_rt.native import memory
+from pygraph_rt.cuda.native import memory
 
 # Some kernels give other last bits with other block sizes, and torch tunes kernels again when
 # compiled code comes out of its cache: two compilations of one model may differ. Nothing is tuned.

@@ -13,9 +13,9 @@ from unittest import mock
 import torch
 
 import pygraph_rt
-from pygraph_rt.partition import Partition
-from pygraph_rt.slabs import Memory
-from pygraph_rt.verification import same_bits
+from pygraph_rt.memory.output_pool import Memory
+from pygraph_rt.region.region import Partition
+from pygraph_rt.verify.compare import same_bits
 
 DEVICE = "cuda"
 

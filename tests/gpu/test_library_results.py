@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from pygraph_rt import capture, library_results
+from pygraph_rt.capture import record
+from pygraph_rt.memory import library_outputs
 from tests.gpu.support import (
     DEVICE,
     assert_same,
@@ -66,17 +67,17 @@ class Seen:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
     found = Seen()
-    build: Callable[..., Any] = capture._build
+    build: Callable[..., Any] = record._build
 
-    def counted(job: Any, platform: Any, patches: Any, recording: capture.Recording) -> Any:
+    def counted(job: Any, platform: Any, patches: Any, recording: record.Recording) -> Any:
         if job.signature.forward:
             plan = job.observed.plan
-            found.candidates += len(library_results.candidates(plan, job.signature.saved))
+            found.candidates += len(library_outputs.candidates(plan, job.signature.saved))
             found.stayed += sum(len(kept.places) for kept in recording.kept)
             found.copies += sum(n.kind == "memory copy" for n in recording.capture.nodes)
         return build(job, platform, patches, recording)
 
-    monkeypatch.setattr(capture, "_build", counted)
+    monkeypatch.setattr(record, "_build", counted)
     return found
 
 
@@ -150,7 +151,7 @@ def peak(graphs: str) -> tuple[int, int]:
 
 def test_a_step_needs_about_what_it_does_without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     plain, staying = peak("never"), peak("always")
-    monkeypatch.setattr(library_results, "candidates", lambda plan, saved: frozenset())
+    monkeypatch.setattr(library_outputs, "candidates", lambda plan, saved: frozenset())
     copied = peak("always")
     found = [tuple(n // MIB for n in pair) for pair in (plain, staying, copied)]
     assert staying[0] <= 1.1 * plain[0], found

@@ -11,8 +11,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from pygraph_rt import copies
-from pygraph_rt.copies import Kept
+from pygraph_rt.verify import snapshot
+from pygraph_rt.verify.snapshot import Kept
 from tests.gpu.support import DEVICE, assert_same, graphed, leaves, ordinary_path, regions
 from tests.gpu.test_training import compiled, repeatable  # noqa: F401
 from tests.gpu.test_training_memory import wide
@@ -76,7 +76,7 @@ def test_a_call_that_has_no_room_beside_copies(
     """With the copies on the GPU the ordinary path fails and is run again alone; with them on the
     CPU the graph has no room for its own.
     """
-    monkeypatch.setattr(copies, "_HOST_SHARE", 1 if kept_on == "cpu" else 1 << 60)
+    monkeypatch.setattr(snapshot, "_HOST_SHARE", 1 if kept_on == "cpu" else 1 << 60)
     undone = Undone(monkeypatch)
     state = torch.randn(16384, 8192, device=DEVICE)
     weights, x = torch.randn(8192, 16384, device=DEVICE), torch.randn(8192, device=DEVICE)
@@ -134,12 +134,12 @@ def test_a_backward_that_has_no_room_beside_copies(
     kept_on: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was saved, and lent to the backward, is gone by the time when it is run again."""
-    monkeypatch.setattr(copies, "_HOST_SHARE", 1 if kept_on == "cpu" else 1 << 60)
+    monkeypatch.setattr(snapshot, "_HOST_SHARE", 1 if kept_on == "cpu" else 1 << 60)
     undone = Undone(monkeypatch)
     step = training_step()
     step()  # observed
     expected, _ = on_the_ordinary_path(step)
-    monkeypatch.setattr("pygraph_rt.verification.Kept", Full)
+    monkeypatch.setattr("pygraph_rt.verify.compare.Kept", Full)
     try:
         for _ in range(3):
             assert_same([t.cpu() for t in step()], expected)

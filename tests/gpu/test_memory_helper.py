@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt import replay, taking
 from pygraph_rt.backend import _environment
-from pygraph_rt.taking import NativeTaking
+from pygraph_rt.memory import allocate
+from pygraph_rt.memory.allocate import NativeTaking
+from pygraph_rt.replay import replay
 from tests.gpu.support import (
     DEVICE,
     assert_same,
@@ -36,7 +37,7 @@ def in_compiled_code() -> int:
 @pytest.mark.parametrize("name", CASES)
 def test_training(name: str, way: str, memory_module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every part of a graph takes its memory in one way, whatever it gains."""
-    monkeypatch.setattr(taking, "MANY", 0 if way == "compiled code" else 1 << 30)
+    monkeypatch.setattr(allocate, "MANY", 0 if way == "compiled code" else 1 << 30)
     before = in_compiled_code()
     compare(CASES[name], steps=12, poison=True)
     assert (in_compiled_code() > before) == (way == "compiled code")

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 import pygraph_rt
 from benchmarks.runtime.placement_cases import CASES, WIDTH, Case, Tensors
-from pygraph_rt import placement_ops
+from pygraph_rt.host_values import ops
 from tests.gpu.support import DEVICE, graphed, leaves, regions
 
 
@@ -69,7 +69,7 @@ def test_values_of_sizes_are_constants_of_their_graph() -> None:
     assert region["state"] == "serving", region["reason"]
     assert (region["graphs"], region["host_values"]) == (3, 0)
     assert region["served"] >= 12
-    assert len(placement_ops.kept()) >= 3
+    assert len(ops.kept()) >= 3
 
 
 def test_values_of_sizes_in_a_graph_of_the_callers_own() -> None:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 import pygraph_rt
 from pygraph_rt import backend
-from pygraph_rt.submission import NativeSubmission
+from pygraph_rt.replay.patch import NativeSubmission
 from tests.gpu.support import (
     DEVICE,
     assert_same,

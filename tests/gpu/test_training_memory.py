@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import pygraph_rt
-from pygraph_rt import slabs, staging, taking
 from pygraph_rt.backend import _environment
+from pygraph_rt.memory import allocate, output_pool, split
 from tests.gpu.support import (
     DEVICE,
     assert_same,
@@ -30,8 +30,8 @@ MIB = 1 << 20
 
 @pytest.mark.parametrize("name", CASES)
 def test_in_as_many_parts_as_there_can_be(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "_LEAST", 1)
-    monkeypatch.setattr(staging, "_WORTH", 1 << 60)
+    monkeypatch.setattr(split, "_LEAST", 1)
+    monkeypatch.setattr(split, "_WORTH", 1 << 60)
     found = compare(CASES[name], steps=12, poison=True)
     assert any(r["launches"] > 1 for r in found), found
 
@@ -139,7 +139,7 @@ def places_that_serve_again(replay: Any) -> list[int]:
 def test_small_results_share_memory_that_serves_again(
     many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(taking, "MANY", many)
+    monkeypatch.setattr(allocate, "MANY", many)
     module = Transformer().to(DEVICE)
     model = compiled(module, "always")
     optimizer = torch.optim.SGD(module.parameters(), lr=1e-3)
@@ -174,7 +174,7 @@ def deep() -> nn.Module:
 def test_neighbours_share_memory_until_the_backward_has_done_with_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(slabs, "_PIECES", 8)
+    monkeypatch.setattr(output_pool, "_PIECES", 8)
     case = Case(deep, lambda: (torch.randn(256, 64, device=DEVICE),))
     compare(case, steps=8, poison=True)
     module = deep().to(DEVICE)
@@ -195,7 +195,7 @@ def test_neighbours_share_memory_until_the_backward_has_done_with_them(
 
 
 def test_of_six_shapes_in_turn_one_keeps_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taking, "MANY", 1 << 30)  # what is kept is only seen in Python
+    monkeypatch.setattr(allocate, "MANY", 1 << 30)  # what is kept is only seen in Python
     module = Transformer().to(DEVICE)
     model = compiled(module, "always", dynamic=True)
     optimizer = torch.optim.SGD(module.parameters(), lr=1e-3)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from pygraph_lint.catalogue import load
-from pygraph_lint.fixing import mend
+from pygraph_lint.fixes.loop import mend
+from pygraph_lint.rules.catalogue import load
 from pygraph_lint.runner import ALWAYS, Runner
 
 # --- programs from pieces ------------------------------------------------------------------------

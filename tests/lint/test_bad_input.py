@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from pygraph_lint import fixing, sources
+from pygraph_lint.files import sources
+from pygraph_lint.fixes import loop
 from tests.lint.support import MENDABLE, MENDED, REPOSITORY, SYNCS, Lint, run_process
 
 HEAD = "import torch\n"
@@ -288,14 +289,14 @@ def test_ctrl_c_from_a_terminal(lint: Lint, own_caches: Path) -> None:
 
 def test_file_edited_meanwhile_is_left_alone(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
     lint.write({"a.py": MENDABLE})
-    original = fixing.mend
+    original = loop.mend
 
-    def mend(*arguments: object) -> fixing.Mended:
+    def mend(*arguments: object) -> loop.Mended:
         mended = original(*arguments)  # type: ignore[arg-type]
         lint.write({"a.py": "edited = True\n"})
         return mended
 
-    monkeypatch.setattr(fixing, "mend", mend)
+    monkeypatch.setattr(loop, "mend", mend)
     result = lint("--fix", "a.py")
     assert result.code == 2
     assert "changed while it was being checked" in result.lines[0]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pygraph_lint import analysis
-from pygraph_lint.cache import Cache, digest
+from pygraph_lint import workspace
+from pygraph_lint.files.cache import Cache, digest
 from tests.lint.support import CLEAN, REPOSITORY, Lint
 
 BASE = CLEAN.replace("Model", "Base")
@@ -38,13 +38,13 @@ def package(lint: Lint) -> Lint:
 def analysed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that are analysed, as it happens."""
     seen: list[str] = []
-    original = analysis.analyse
+    original = workspace.analyse
 
-    def spy(data: bytes, task: analysis.Task, *rest: object) -> analysis.Record:
+    def spy(data: bytes, task: workspace.Task, *rest: object) -> workspace.Record:
         seen.append(task.relative)
         return original(data, task, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(analysis, "analyse", spy)
+    monkeypatch.setattr(workspace, "analyse", spy)
     return seen
 
 
@@ -163,8 +163,8 @@ def test_processes_find_the_same(package: Lint, monkeypatch: pytest.MonkeyPatch)
     for number in range(12):
         package.write({f"pkg/more{number}.py": CHILD.replace("Child", f"Child{number}")})
     alone = package("--no-cache", "--jobs", "1", ".").lines
-    monkeypatch.setattr(analysis, "_WORTH_PROCESSES", 0)
-    monkeypatch.setattr(analysis, "_CHUNK", 100)
+    monkeypatch.setattr(workspace, "_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(workspace, "_CHUNK", 100)
     assert package("--no-cache", "--jobs", "3", ".").lines == alone
     assert len(alone) == 13
 
@@ -174,11 +174,11 @@ def test_unchanged_files_are_not_even_read(package: Lint, monkeypatch: pytest.Mo
     for path in package.folder.rglob("*.py"):
         os.utime(path, (old, old))
     # Younger than this, a file is read again: its time stamp may hide a second change.
-    monkeypatch.setattr(analysis, "_RACY", -(10**12))
+    monkeypatch.setattr(workspace, "_RACY", -(10**12))
     first = package(".").lines
 
     def refuse(*arguments: object) -> bytes:
         raise AssertionError("a file was read")
 
-    monkeypatch.setattr(analysis, "read_bytes", refuse)
+    monkeypatch.setattr(workspace, "read_bytes", refuse)
     assert package(".").lines == first

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from pygraph_lint.files.sources import split_lines
 from pygraph_lint.findings import Edit, Finding, Fix, Location
 from pygraph_lint.fixes import engine
-from pygraph_lint.sources import split_lines
 from tests.lint.support import Lint
 
 HEAD = """\

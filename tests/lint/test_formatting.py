@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pygraph_lint import formatting
 from pygraph_lint.cli import main
+from pygraph_lint.fixes import formatting
 
 CODE = """\
 import torch

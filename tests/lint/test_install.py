@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
-from pygraph_lint.catalogue import load
+from pygraph_lint.rules.catalogue import load
 from tests.lint.support import REPOSITORY, SYNCS
 
 NEEDED = ("libcst", "pathspec", "platformdirs", "yaml", "tomli", "typing_extensions")

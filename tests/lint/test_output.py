@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pygraph_lint.catalogue import load
+from pygraph_lint.files.settings import FORMATS
 from pygraph_lint.findings import Edit, Finding, Fix, Location, Region
-from pygraph_lint.output import render
-from pygraph_lint.output.report import Report
-from pygraph_lint.settings import FORMATS
+from pygraph_lint.report import render
+from pygraph_lint.report.report import Report
+from pygraph_lint.rules.catalogue import load
 from tests.lint.support import BOTH, SYNCS, Lint
 
 TEXT = "import torch\n\tn = x.sum().item()  # \u00e4\nm = (\n    y\n)\n"

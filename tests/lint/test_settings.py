@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pygraph_lint.catalogue import load
 from pygraph_lint.errors import SettingsError
-from pygraph_lint.settings import KEYS, Resolver, Selection, Settings, matches_glob, read_file
+from pygraph_lint.files.settings import KEYS, Resolver, Selection, Settings, matches_glob, read_file
+from pygraph_lint.rules.catalogue import load
 from tests.lint.support import REPOSITORY, SYNCS, Lint
 
 

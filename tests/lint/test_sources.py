@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pygraph_lint.errors import SourceError
-from pygraph_lint.project import Roots, imported_words, module_name, relevant
-from pygraph_lint.settings import Resolver
-from pygraph_lint.sources import decode, split_lines, write_atomically
-from pygraph_lint.walk import files_below, files_of_root
+from pygraph_lint.files.project import Roots, imported_words, module_name, relevant
+from pygraph_lint.files.settings import Resolver
+from pygraph_lint.files.sources import decode, split_lines, write_atomically
+from pygraph_lint.files.walk import files_below, files_of_root
 from tests.lint.support import CLEAN, MENDABLE, MENDED, SYNCS, Lint
 
 # --- encodings and line ends ---

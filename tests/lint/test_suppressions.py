@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pygraph_lint.suppressions import add_noqa, parse
+from pygraph_lint.files.suppressions import add_noqa, parse
 from tests.lint.support import SYNCS, Lint
 
 BODY = "        peak = x.abs().max().item()"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pygraph_lint.catalogue import load
+from pygraph_lint.rules.catalogue import load
 from tests.lint.support import BOTH, BOTH_MENDED, CLEAN, REPOSITORY
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from pygraph_lint import catalogue, checks
-from pygraph_lint.facts.extract import extract
-from pygraph_lint.facts.link import link
+from pygraph_lint.analysis.extract import extract
+from pygraph_lint.analysis.link import link
 from pygraph_lint.findings import Finding
+from pygraph_lint.rules import catalogue, reporter
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,6 +25,6 @@ def one_thread() -> Iterator[None]:
 def lint_text(text: str) -> list[Finding]:
     """What every rule, preview ones too, says about one module."""
     rules = catalogue.load()
-    facts = extract(text, "example.py", "example", False, checks.sinks(rules))
-    options = checks.Options(target=None, target_torch=None, preview=True, regions="forward")
-    return checks.check_module(facts, link([facts]), rules, options)
+    facts = extract(text, "example.py", "example", False, reporter.sinks(rules))
+    options = reporter.Options(target=None, target_torch=None, preview=True, regions="forward")
+    return reporter.check_module(facts, link([facts]), rules, options)

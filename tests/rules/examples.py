@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pygraph_lint.catalogue import CONSEQUENCES, Rule
+from pygraph_lint.rules.catalogue import CONSEQUENCES, Rule
 
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _FENCE = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

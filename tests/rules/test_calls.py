@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pygraph_lint import catalogue
+from pygraph_lint.rules import catalogue
 from tests.rules.examples import Example
 from tests.rules.observe import Observed, observe
 

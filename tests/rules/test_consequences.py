@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pygraph_lint import catalogue
+from pygraph_lint.rules import catalogue
 from tests.rules import examples
 from tests.rules.observe import observe
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pygraph_lint import catalogue
 from pygraph_lint.errors import SourceError
+from pygraph_lint.rules import catalogue
 from tests.rules import examples
 from tests.rules.conftest import lint_text
 

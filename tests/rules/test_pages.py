@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from pygraph_lint import catalogue
-from pygraph_lint.facts.events import KINDS
+from pygraph_lint.analysis.events import KINDS
 from pygraph_lint.fixes.engine import REWRITES
+from pygraph_lint.rules import catalogue
 from tests.rules import examples
 
 if sys.version_info >= (3, 11):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pygraph_rt import taking
+from pygraph_rt.memory import allocate
 from tests.runtime import software_gpu
 
 
@@ -15,6 +15,6 @@ def way_of_taking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """A test that uses it runs through both ways of taking memory."""
     if request.param == "memory in compiled code":
         module = request.getfixturevalue("memory_module")
-        monkeypatch.setattr(taking, "MANY", 0)
+        monkeypatch.setattr(allocate, "MANY", 0)
         ready = SimpleNamespace(open=False, ask=lambda work: module)
         monkeypatch.setattr(software_gpu, "MEMORY_HELPER", ready)

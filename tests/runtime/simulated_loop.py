@@ -11,11 +11,11 @@ from bisect import insort
 from collections import deque
 from typing import Any
 
-from pygraph_rt.decisions import Decisions
-from pygraph_rt.entries import Entry, Selector
-from pygraph_rt.report import Region
-from pygraph_rt.selection import GRAPH, PLAIN
-from pygraph_rt.turns import Instruments
+from pygraph_rt.reports.report import Region
+from pygraph_rt.select.groups import Entry, Selector
+from pygraph_rt.select.remembered import Decisions
+from pygraph_rt.select.stats import GRAPH, PLAIN
+from pygraph_rt.select.trial import Instruments
 
 QUEUE = 1024
 

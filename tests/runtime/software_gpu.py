@@ -22,21 +22,15 @@ import numpy as np
 import pytest
 import torch
 
-from pygraph_rt import (
-    arena,
-    capture,
-    drawing,
-    library_results,
-    neighbours,
-    outputs,
-    parameters,
-    placeholders,
-)
-from pygraph_rt.disposal import Disposal
-from pygraph_rt.driver import KernelNode, KernelParams
-from pygraph_rt.partition import Environment
-from pygraph_rt.replay import Platform, same_addresses
-from pygraph_rt.variants import GraphMemory
+from pygraph_rt.capture import diff, output_plan, placeholders, unknown_words
+from pygraph_rt.capture import record as capture
+from pygraph_rt.cuda.driver import KernelNode, KernelParams
+from pygraph_rt.memory import arena, library_outputs
+from pygraph_rt.region.region import Environment
+from pygraph_rt.region.variants import GraphMemory
+from pygraph_rt.replay.disposal import Disposal
+from pygraph_rt.replay.replay import Platform, same_addresses
+from pygraph_rt.rng import probe
 from tests.runtime.fake_driver import FakeDriver
 
 COUNT = 64
@@ -367,7 +361,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
     patch.setattr(torch.cuda, "MemPool", lambda: Pool(gpu, next(numbers)), raising=False)
     # Its memory is the process's, which may be just above a multiple of 4 GiB; there an address is
     # taken for a small number beside padding.
-    for module in (parameters, placeholders, neighbours):
+    for module in (diff, placeholders, unknown_words):
         patch.setattr(module, "SMALL", 1 << 10)
     patch.setattr(arena, "snapshot", lambda: gpu.segments)
     patch.setattr(arena, "given_out", lambda device: contextlib.nullcontext(lambda: gpu.given))
@@ -387,11 +381,11 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
     patch.setattr(
         capture, "_capture_graph", lambda run, stream, pool, device: gpu.record(run, pool)
     )
-    patch.setattr(drawing, "draw_into", gpu.draw_random)
-    patch.setattr(library_results, "_copy", partial(gpu.launch_kernel, "copy"))
+    patch.setattr(probe, "draw_into", gpu.draw_random)
+    patch.setattr(library_outputs, "_copy", partial(gpu.launch_kernel, "copy"))
     patch.setattr(capture, "_move_off_placeholders", lambda driver, nodes, device: None)
-    learn = partial(outputs.learn_outputs, device_type="cpu")
-    patch.setattr(outputs, "learn_outputs", learn)
+    learn = partial(output_plan.learn_outputs, device_type="cpu")
+    patch.setattr(output_plan, "learn_outputs", learn)
     platform = Platform(
         state_of=lambda function: lambda: ("state",),
         capturing=lambda: False,

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pygraph_rt import arena
-from pygraph_rt.arena import Placed, Segment, cut, lay_out, most_taken, place
-from pygraph_rt.parameters import Block, Patch, PatchPlan
-from pygraph_rt.staging import Part, Use
+from pygraph_rt.capture.diff import Block, Patch, PatchPlan
+from pygraph_rt.memory import arena
+from pygraph_rt.memory.arena import Placed, Segment, cut, lay_out, most_taken, place
+from pygraph_rt.memory.split import Part, Use
 
 MIB = 1 << 20
 

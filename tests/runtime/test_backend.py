@@ -16,7 +16,7 @@ import torch
 import pygraph_rt
 from pygraph_rt.__main__ import main
 from pygraph_rt.options import Options, split_options
-from pygraph_rt.report import Region, Regions, Report, notice
+from pygraph_rt.reports.report import Region, Regions, Report, notice
 
 ROOT = Path(__file__).parents[2]
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="shows what happens without a GPU")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt import inductor
-from pygraph_rt.inductor import GraphInfo, PartitionInfo, wrap_partitions
+from pygraph_rt.inductor import hook
+from pygraph_rt.inductor.hook import GraphInfo, PartitionInfo, wrap_partitions
 
 INFO = GraphInfo("graph 0/0", "f at m.py:1")
 
@@ -132,17 +132,17 @@ def test_the_inner_compile_is_reached_on_every_compile_without_graphs_of_inducto
     def wrap(function: Any, info: PartitionInfo) -> Any:
         raise AssertionError("a CPU graph has no partition to wrap")
 
-    original = inductor.wrap_partitions
+    original = hook.wrap_partitions
 
     def spy(graph: Any, *rest: Any) -> None:
         seen.append(graph)
         original(graph, *rest)
 
     def backend(gm: Any, inputs: Any) -> Any:
-        return inductor.compile_graphed(gm, inputs, {}, wrap)
+        return hook.compile_graphed(gm, inputs, {}, wrap)
 
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-        patch.setattr(inductor, "wrap_partitions", spy)
+        patch.setattr(hook, "wrap_partitions", spy)
         for _ in range(2):
             torch._dynamo.reset()
             run = torch.compile(lambda x: torch.relu(x) + 1, backend=backend)
@@ -156,16 +156,16 @@ def test_cpu_values_are_left_where_they_are_when_told_so(
     placing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     placed: list[Any] = []
-    original = inductor._place
+    original = hook._place
 
     def spy(graph: Any) -> Any:
         placed.append(graph)
         return original(graph)
 
     def backend(gm: Any, inputs: Any) -> Any:
-        return inductor.compile_graphed(gm, inputs, {}, lambda function, info: function, placing)
+        return hook.compile_graphed(gm, inputs, {}, lambda function, info: function, placing)
 
-    monkeypatch.setattr(inductor, "_place", spy)
+    monkeypatch.setattr(hook, "_place", spy)
     torch._dynamo.reset()
     with torch.no_grad():
         run = torch.compile(lambda x: torch.relu(x) + 2, backend=backend)
@@ -186,10 +186,10 @@ def test_forward_and_backward_of_training_are_reached_and_told_apart() -> None:
     seen: list[GraphInfo] = []
 
     def backend(gm: Any, inputs: Any) -> Any:
-        return inductor.compile_graphed(gm, inputs, {}, lambda function, info: function)
+        return hook.compile_graphed(gm, inputs, {}, lambda function, info: function)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inductor, "wrap_partitions", lambda g, inputs, info, wrap: seen.append(info))
+        patch.setattr(hook, "wrap_partitions", lambda g, inputs, info, wrap: seen.append(info))
         weight = torch.ones(3, 3, requires_grad=True)
         run = torch.compile(lambda x: ((x @ weight).relu() @ weight).sum(), backend=backend)
         run(torch.ones(3, 3)).backward()
@@ -216,10 +216,10 @@ def attention_graph(rate: float) -> torch.fx.Graph:
 
 @pytest.mark.parametrize(("rate", "roles"), [(0.1, ("offset", "seed")), (0.0, ("nothing",) * 2)])
 def test_a_forwards_seed_and_offset_are_known_as_such(rate: float, roles: tuple[str, str]) -> None:
-    found = inductor._scalars(SimpleNamespace(graph=attention_graph(rate)))
+    found = hook._scalars(SimpleNamespace(graph=attention_graph(rate)))
     assert found == {2: roles[0], 3: roles[1]}
     for outputs in ([3, None, 0], [[0, 3], [], [1]]):
-        assert inductor._results(outputs, found) == {0: roles[1]}
+        assert hook._results(outputs, found) == {0: roles[1]}
 
 
 @pytest.mark.parametrize("rate", [None, 0.0, 0.1])
@@ -251,7 +251,7 @@ def test_what_an_attention_on_the_gpu_leaves_unfilled_is_known(
     graph.output(tuple(graph.call_function(operator.getitem, (made, i)) for i in range(count)))
     unused = {seed + 1} if "flash" in name else set()
     expected = unused if rate else {seed, seed + 1}
-    assert inductor._scalars(SimpleNamespace(graph=graph)) == dict.fromkeys(expected, "nothing")
+    assert hook._scalars(SimpleNamespace(graph=graph)) == dict.fromkeys(expected, "nothing")
 
 
 def test_a_backwards_seed_and_offset_are_known_as_such() -> None:
@@ -263,7 +263,7 @@ def test_a_backwards_seed_and_offset_are_known_as_such() -> None:
     made = graph.call_function(target, (*inputs[:8], 0.1, [True] * 4))
     graph.output((made, inputs[8]))
     inputs[0].meta["val"] = torch.zeros(2, 2)
-    seeds = [i for i, node in enumerate(inputs) if inductor._is_seed(node)]
+    seeds = [i for i, node in enumerate(inputs) if hook._is_seed(node)]
     assert seeds == [1, 2, 3, 4, 5, 6, 7]
 
 
@@ -290,7 +290,7 @@ def test_a_size_known_only_at_run_time_makes_a_graph_dynamic() -> None:
 def test_an_unknown_torch_is_named(version: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "__version__", version)
-        reason = inductor.why_plain()
+        reason = hook.why_plain()
     assert reason is not None
     assert version in reason
     assert "plain Inductor" in reason

@@ -12,15 +12,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pygraph_rt import capture, library_results, slabs, staging
-from pygraph_rt.library_results import KeptSegment, agree, candidates, choose
+from pygraph_rt.capture import record as capture
+from pygraph_rt.capture.diff import Block, Patch, PatchPlan
+from pygraph_rt.capture.output_plan import Fixed, Fresh, OutputPlan, Storage
+from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.memory import library_outputs, output_pool, split
+from pygraph_rt.memory.library_outputs import KeptSegment, agree, candidates, choose
+from pygraph_rt.memory.split import Sizes, parts, uses_of
 from pygraph_rt.options import Options
-from pygraph_rt.outputs import Fixed, Fresh, OutputPlan, Storage
-from pygraph_rt.parameters import Block, Patch, PatchPlan
-from pygraph_rt.partition import Partition
-from pygraph_rt.report import Region
-from pygraph_rt.signature import Signature
-from pygraph_rt.staging import Sizes, parts, uses_of
+from pygraph_rt.region.region import Partition
+from pygraph_rt.reports.report import Region
 from tests.runtime.software_gpu import BYTES, COUNT, SoftwareGpu, install
 from tests.runtime.test_staging import line
 
@@ -53,7 +54,7 @@ def test_only_what_a_backward_alone_sees_may_stay() -> None:
 
 
 def test_without_torchs_word_on_hooks_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slabs, "_COUNTS", None)
+    monkeypatch.setattr(output_pool, "_COUNTS", None)
     plan = OutputPlan((storage(64),), (Fresh(0, (16,), (1,), 0, True),), 1)
     assert candidates(plan, {0}) == frozenset()
 
@@ -101,7 +102,7 @@ def test_the_fullest_segments_come_first(order: list[int], case: tuple[int, int]
     segments = [segment(places[n], full[n].nbytes, -512 * (n + 1)) for n in range(3)]
     segments.sort(key=lambda s: int(s["address"]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(library_results, "_LITTLE", 0)
+        patch.setattr(library_outputs, "_LITTLE", 0)
         found = choose([*full, storage(total - 9216)], places, segments)
     assert [kept.places for kept in found] == [((n, 0),) for n in range(many)]
 
@@ -160,9 +161,9 @@ def test_a_segments_outputs_lie_where_they_lay_in_the_capture(sizes: list[int]) 
     kept = KeptSegment(BASE, sum(sizes), tuple(enumerate(starts)))
     segments = [capture.arena.Segment(BASE - MIB, 512, 512)]
     segments += [capture.arena.Segment(BASE, sum(sizes), sum(sizes))]
-    ((block, slab),) = library_results.slabs([kept], segments, storages).items()
+    ((block, slab),) = library_outputs.slabs([kept], segments, storages).items()
     assert block == Block("pool", 1)
-    made = slabs.Memory(slab, torch._C._dynamo.guards._empty_strided_cpu, view)
+    made = output_pool.Memory(slab, torch._C._dynamo.guards._empty_strided_cpu, view)
     (first,) = made.take(7)
     found = made.outputs()
     assert [t.data_ptr() - first for t in found] == starts
@@ -184,9 +185,9 @@ def test_a_kept_segment_is_not_returned_and_shared_arguments_go_together() -> No
         together={0: (3,)},
     )
     uses = uses_of(plan, line(6), sizes)
-    assert uses.arena[kept] == staging.Use(512 * MIB, 2, 5)
-    assert uses.arena[scratch] == staging.Use(512 * MIB, 0, 1)
-    assert uses.dropped == {0: staging.Use(512 * MIB, 0, 3), 2: staging.Use(512 * MIB, 0, 2)}
+    assert uses.arena[kept] == split.Use(512 * MIB, 2, 5)
+    assert uses.arena[scratch] == split.Use(512 * MIB, 0, 1)
+    assert uses.dropped == {0: split.Use(512 * MIB, 0, 3), 2: split.Use(512 * MIB, 0, 2)}
     found = parts(uses)
     assert len(found) > 1
     assert [kept in part.taken for part in found].count(True) == 1
@@ -331,8 +332,8 @@ def test_other_results_are_copied(monkeypatch: pytest.MonkeyPatch, why: str) -> 
 
 
 def test_a_backward_may_write_to_one_and_return_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "_LEAST", 1)
-    monkeypatch.setattr(staging, "_WORTH", 1 << 40)
+    monkeypatch.setattr(split, "_LEAST", 1)
+    monkeypatch.setattr(split, "_WORTH", 1 << 40)
     step = Step(monkeypatch)
     gradients = []
     for i in range(8):
@@ -406,11 +407,11 @@ def test_a_call_that_fails_leaves_no_memory_to_the_ordinary_path(
 def test_what_stays_counts_as_its_segment(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Sizes] = []
 
-    def watched(plan: Any, edges: Any, sizes: Sizes) -> staging.Uses:
+    def watched(plan: Any, edges: Any, sizes: Sizes) -> split.Uses:
         seen.append(sizes)
         return uses_of(plan, edges, sizes)
 
-    monkeypatch.setattr(staging, "uses_of", watched)
+    monkeypatch.setattr(split, "uses_of", watched)
     step = Step(monkeypatch)
     for _ in range(3):
         step.call()
@@ -426,9 +427,9 @@ def test_what_stays_shares_no_other_memory_and_is_there_without_a_word() -> None
         storages, tuple(Fresh(n, s.size, (1,), 0, True) for n, s in enumerate(storages)), 5
     )
     segments = [capture.arena.Segment(BASE, 1024, 512)]
-    kept = library_results.slabs([KeptSegment(BASE, 1024, ((1, 0), (2, 512)))], segments, storages)
+    kept = library_outputs.slabs([KeptSegment(BASE, 1024, ((1, 0), (2, 512)))], segments, storages)
     signature = Signature(0, forward=True, saved=frozenset(range(5)))
-    shared = [slabs.sharing(plan, signature, k).families[0].storages for k in ({}, kept)]
+    shared = [output_pool.sharing(plan, signature, k).families[0].storages for k in ({}, kept)]
     assert shared == [{0, 1, 2, 3}, {0, 3}]
     assert capture.arena.chunk_sizes(segments, [], kept) == {Block("pool", 0): 1024}
     assert capture.arena.chunk_sizes(segments, []) == {}

@@ -9,12 +9,13 @@ import pytest
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pygraph_rt import capture, copies
+from pygraph_rt.capture import record
 from pygraph_rt.errors import DriverError
+from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
-from pygraph_rt.partition import Partition
-from pygraph_rt.report import Region
-from pygraph_rt.signature import Signature
+from pygraph_rt.region.region import Partition
+from pygraph_rt.reports.report import Region
+from pygraph_rt.verify import snapshot
 from tests.runtime.software_gpu import COUNT, DRAWN, SoftwareGpu, install
 
 pytestmark = pytest.mark.usefixtures("way_of_taking")
@@ -119,7 +120,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_a_call_that_had_no_room_beside_its_comparison_is_made_again_alone(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, share: int
 ) -> None:
-    monkeypatch.setattr(copies, "_HOST_SHARE", share)
+    monkeypatch.setattr(snapshot, "_HOST_SHARE", share)
     emptied = Emptied(monkeypatch)
     machine.call()
     assert emptied.times == 0
@@ -169,7 +170,7 @@ def no_memory(*arguments: Any) -> Any:
 def test_without_memory_for_copies_there_is_no_graph(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copies, "with_copies", no_memory)
+    monkeypatch.setattr(snapshot, "with_copies", no_memory)
     for _ in range(4):
         machine.call()
     machine.environment.disposal.drain()
@@ -221,7 +222,7 @@ def test_a_capture_that_fails_holds_nothing_when_the_ordinary_path_runs(
         held = watched.note(torch.zeros(4))
         raise DriverError(f"a driver's error beside {held.numel()} numbers")
 
-    monkeypatch.setattr(capture, "_capture_graph", fails)
+    monkeypatch.setattr(record, "_capture_graph", fails)
     machine.call()
     assert watched.alive == [[], [False]]
 

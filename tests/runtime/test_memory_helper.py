@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pygraph_rt.native import memory
-from pygraph_rt.native.memory import Helper
+from pygraph_rt.cuda.native import memory
+from pygraph_rt.cuda.native.memory import Helper
 
 ROOT = Path(__file__).parents[2]
 _SECONDS = 60
@@ -168,7 +168,7 @@ def test_processes_that_ask_at_the_same_time_build_once(compiler: Path, tmp_path
 PROGRAM = """
 import sys
 from pathlib import Path
-from pygraph_rt.native.memory import ENOUGH, Helper
+from pygraph_rt.cuda.native.memory import ENOUGH, Helper
 helper = Helper(Path(sys.argv[1]))
 assert helper.ask(ENOUGH) is None and helper.open
 print("asked", helper._process.pid, flush=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.neighbours import Neighbours, parameter_memory
+from pygraph_rt.capture.unknown_words import Neighbours, parameter_memory
 
 HIGH, LOW = 0x7F12_4000_0000, 0x3_8880_0000
 HALF = 0x7F43_0000_0000  # half an address, beside a zero

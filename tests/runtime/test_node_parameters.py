@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt.driver import (
+from pygraph_rt.capture.diff import Block, Patch
+from pygraph_rt.cuda.driver import (
     Driver,
     KernelNode,
     KernelParams,
@@ -20,9 +21,8 @@ from pygraph_rt.driver import (
     _field_addresses,
 )
 from pygraph_rt.errors import DriverError
-from pygraph_rt.parameters import Block, Patch
-from pygraph_rt.submission import Words
-from pygraph_rt.templates import NodeTemplates, RawNode
+from pygraph_rt.replay.node_params import NodeTemplates, RawNode
+from pygraph_rt.replay.patch import Words
 
 
 def pointers(*values: int) -> Any:

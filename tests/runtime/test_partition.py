@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt import capture, outputs
+from pygraph_rt.capture import output_plan, record
 from pygraph_rt.errors import DriverError
+from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
-from pygraph_rt.partition import Environment, Partition
-from pygraph_rt.report import Region
-from pygraph_rt.signature import Signature
+from pygraph_rt.region.region import Environment, Partition
+from pygraph_rt.reports.report import Region
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
 BODY = """
@@ -175,7 +175,7 @@ def test_a_capture_that_fails_is_named_and_never_tried_again(
         tries.append(arguments)
         raise error
 
-    monkeypatch.setattr(capture, "_capture_graph", fail)
+    monkeypatch.setattr(record, "_capture_graph", fail)
     for _ in range(6):
         machine.call()
     assert words in machine.region.reason
@@ -246,7 +246,7 @@ def test_results_nobody_foresaw_are_handed_out_all_the_same(
     def surprise(*arguments: Any) -> Any:
         raise KeyError("surprise")
 
-    monkeypatch.setattr(outputs, "learn_outputs", surprise)
+    monkeypatch.setattr(output_plan, "learn_outputs", surprise)
     for _ in range(3):
         machine.call()
     assert machine.region.state == "ordinary"

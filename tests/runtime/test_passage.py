@@ -9,13 +9,21 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt import inductor
-from pygraph_rt.inductor import GraphInfo, PartitionInfo, wrap_partitions
+from pygraph_rt.inductor import hook
+from pygraph_rt.inductor.hook import GraphInfo, PartitionInfo, wrap_partitions
+from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.inductor.runner_inlining import (
+    Passage,
+    Passed,
+    Returned,
+    Whole,
+    finds,
+    read_passage,
+    splice,
+)
 from pygraph_rt.options import Options
-from pygraph_rt.partition import Partition
-from pygraph_rt.passage import Passage, Passed, Returned, Whole, finds, read_passage, splice
-from pygraph_rt.report import Region
-from pygraph_rt.signature import Signature
+from pygraph_rt.region.region import Partition
+from pygraph_rt.reports.report import Region
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
 # As torch 2.11 and 2.15 write it.
@@ -231,7 +239,7 @@ def test_views_are_outputs_in_their_own_shape(monkeypatch: pytest.MonkeyPatch) -
             Returned("argument", 1),
         ),
     )
-    function = Passed(gpu.generated(BODY), passage, inductor.reinterpret())
+    function = Passed(gpu.generated(BODY), passage, hook.reinterpret())
     region = Region("graph 0/0 partition 1 of 1", "f at m.py:1")
     signature = Signature(0, written=frozenset({1}))
     partition = Partition(function, region, Options(), environment, signature)

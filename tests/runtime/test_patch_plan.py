@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt.errors import Unprovable
-from pygraph_rt.parameters import (
+from pygraph_rt.capture.diff import (
     AddressMap,
     Block,
     Capture,
@@ -20,6 +19,7 @@ from pygraph_rt.parameters import (
     apply,
     patch_plan,
 )
+from pygraph_rt.errors import Unprovable
 
 NOTHING = AddressMap([])
 BASES = (0x7F00_0000_0000, 0x7E00_0000_0000, 0x7D00_0000_0000)

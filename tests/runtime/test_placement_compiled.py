@@ -16,17 +16,17 @@ from torch._inductor.compile_fx import compile_fx_inner
 from torch._inductor.utils import run_and_get_code
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from pygraph_rt import inductor
-from pygraph_rt.placement import Note, Placement, place
-from pygraph_rt.placement_ops import NUMBER, STAY, TO_GPU
-from pygraph_rt.table import details
+from pygraph_rt.host_values.ops import NUMBER, STAY, TO_GPU
+from pygraph_rt.host_values.placement import Note, Placement, place
+from pygraph_rt.inductor import hook
+from pygraph_rt.reports.render import details
 
 CPU = torch.device("cpu")
 
 
 def compile_graph(graph: fx.Graph, inputs: list[torch.Tensor]) -> tuple[Any, str]:
     """A graph's compiled form, and its generated code."""
-    inductor._register_lowerings()
+    hook._register_lowerings()
     module, mode = fx.GraphModule({}, graph), FakeTensorMode()
     fakes = [mode.from_tensor(t) for t in inputs]
     for node, fake in zip(graph.nodes, fakes, strict=False):
@@ -123,7 +123,7 @@ def test_a_scalar_that_is_written_to_is_read_before() -> None:
 
 
 def test_every_dtype_that_may_cross_does() -> None:
-    from pygraph_rt.placement import DTYPES
+    from pygraph_rt.host_values.placement import DTYPES
 
     dtypes = sorted(DTYPES, key=str)
     graph = fx.Graph()
@@ -149,11 +149,11 @@ def test_a_region_says_what_was_copied_and_what_was_left() -> None:
     note = Note("`aten.dot` reads a CPU tensor of shape (4,)", "f at m.py:3", "PG106")
     placement = Placement(values=2, nbytes=8, copies=1, notes=(note,))
 
-    def wrap(function: Any, info: inductor.PartitionInfo) -> Any:
+    def wrap(function: Any, info: hook.PartitionInfo) -> Any:
         seen.append(info)
         return function
 
-    inductor.wrap_partitions(graph, [], inductor.GraphInfo("g", "", placement=placement), wrap)
+    hook.wrap_partitions(graph, [], hook.GraphInfo("g", "", placement=placement), wrap)
     region = seen[0].region
     assert (region.host_values, region.host_bytes) == (2, 8)
     assert region.host_notes == [
@@ -182,7 +182,7 @@ def test_what_runs_ahead_of_the_gpu_is_not_said_to_split() -> None:
     back = add(torch.ops.prims.device_put.default, on_cpu, add(aten.amax.default, on_gpu, y), CPU)
     graph.output((add(aten.add.Tensor, on_cpu, back, early), y))
     place(graph)
-    assert [cut.why.split()[0] for cut in inductor._cuts(graph)] == [
+    assert [cut.why.split()[0] for cut in hook._cuts(graph)] == [
         "prims::device_put",
         "aten::add",
     ]

@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt import native, stage, taking
-from pygraph_rt.disposal import Disposal
-from pygraph_rt.driver import KernelNode, KernelParams
+from pygraph_rt.capture.diff import Block, Patch, PatchPlan
+from pygraph_rt.capture.output_plan import Fixed, Fresh, OfInput, OutputPlan, Storage
+from pygraph_rt.cuda import native
+from pygraph_rt.cuda.driver import KernelNode, KernelParams
 from pygraph_rt.errors import DriverError
-from pygraph_rt.outputs import Fixed, Fresh, OfInput, OutputPlan, Storage
-from pygraph_rt.parameters import Block, Patch, PatchPlan
-from pygraph_rt.replay import Platform, Replay, alignment_class, same_addresses
-from pygraph_rt.stage import Executable
-from pygraph_rt.staging import Part
-from pygraph_rt.templates import NodeTemplates, RawNode
+from pygraph_rt.memory import allocate as taking
+from pygraph_rt.memory.split import Part
+from pygraph_rt.replay import executable as stage
+from pygraph_rt.replay.disposal import Disposal
+from pygraph_rt.replay.executable import Executable
+from pygraph_rt.replay.node_params import NodeTemplates, RawNode
+from pygraph_rt.replay.replay import Platform, Replay, alignment_class, same_addresses
 from tests.runtime import software_gpu
 from tests.runtime.fake_driver import FakeDriver
 from tests.runtime.software_gpu import Generator

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt import reasons
 from pygraph_rt.__main__ import main
 from pygraph_rt.errors import ReportError
-from pygraph_rt.report import Region, Report
-from pygraph_rt.table import WIDTH, render
+from pygraph_rt.inductor import cuts
+from pygraph_rt.reports.render import WIDTH, render
+from pygraph_rt.reports.report import Region, Report
 
 ROOT = Path(__file__).parents[2]
 SPREAD = {"median": 0.7321, "low": 0.73, "high": 0.7381, "blocks": 6, "limit": "host"}
@@ -34,9 +34,7 @@ def chosen() -> dict[str, Any]:
     region.moving_bytes, region.static_bytes, region.arena_bytes = 2048, 220 << 20, 12 << 20
     region.capture_ms, region.graph_bytes, region.launches = 87.4, 13 << 20, 3
     region.cuts = [
-        reasons.Cut(
-            "split", "aten::nonzero makes a tensor", "models/encoder.py:31", "PG401"
-        ).to_dict()
+        cuts.Cut("split", "aten::nonzero makes a tensor", "models/encoder.py:31", "PG401").to_dict()
     ]
     return asdict(region)
 
@@ -156,18 +154,18 @@ def test_inputs_that_would_be_copied_are_counted_apart() -> None:
 
 
 def test_every_rule_that_is_named_is_in_the_catalogue() -> None:
-    codes = {code for _, code in reasons._BREAKS} | {c for _, c in reasons._OPERATORS.values()}
+    codes = {code for _, code in cuts._BREAKS} | {c for _, c in cuts._OPERATORS.values()}
     codes |= {"PG102", "PG106", "PG204"}
     for code in codes:
         assert (ROOT / "rules" / f"{code}.md").exists(), code
 
 
-def broken_at(function: Any) -> list[reasons.Cut]:
+def broken_at(function: Any) -> list[cuts.Cut]:
     """The cuts that Dynamo makes of a function."""
-    found: list[reasons.Cut] = []
+    found: list[cuts.Cut] = []
 
     def backend(gm: Any, inputs: Any) -> Any:
-        cut = reasons.graph_break(gm)
+        cut = cuts.graph_break(gm)
         if cut is not None:
             found.append(cut)
         return gm.forward
@@ -253,7 +251,7 @@ aten = torch.ops.aten
 def test_splits_are_explained_once_each() -> None:
     on_gpu = node(aten.add.Tensor, "cuda")
     on_cpu = node(aten.full.default, "cpu")
-    found = reasons.splits(
+    found = cuts.splits(
         [
             on_gpu,
             node(aten._local_scalar_dense.default, "cpu", on_gpu),

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt import decisions, selection
-from pygraph_rt.decisions import Decision, Decisions
-from pygraph_rt.selection import GRAPH, PLAIN, SOME, Block, Choice, cost, decide
+from pygraph_rt.select import remembered, stats
+from pygraph_rt.select.remembered import Decision, Decisions
+from pygraph_rt.select.stats import GRAPH, PLAIN, SOME, Block, Choice, cost, decide
 
 
 def block(candidate: str, ms: float, inside: float | None = None, **more: Any) -> Block:
@@ -32,7 +32,7 @@ def measure(
     """
     blocks: list[Block] = []
     for i in range(most):
-        second = selection.order(i) == 1
+        second = stats.order(i) == 1
         value = (graph if second else plain)(i)
         made = value if isinstance(value, Block) else block(names[second], value)
         blocks.append(made)
@@ -232,7 +232,7 @@ def test_blocks_that_say_nothing_are_left_out() -> None:
     choice, blocks = measure(lambda i: hidden, lambda i: block(GRAPH, 0.1, 0.02, gpu_ms=8.0))
     assert choice is not None
     assert choice.tie
-    assert blocks == 4 * selection.MOST_FOURS
+    assert blocks == 4 * stats.MOST_FOURS
 
 
 def test_which_clock_is_believed() -> None:
@@ -316,7 +316,7 @@ def test_any_sequence_ends_in_a_choice_with_a_reason(
     made: list[Block] = []
     choice = None
     for i in range(32):
-        name = (PLAIN, GRAPH)[selection.order(i)]
+        name = (PLAIN, GRAPH)[stats.order(i)]
         made.append(Block(name, (periods[i],) * 8, periods[i] / 2, gpu[i], behind[i]))
         choice = choice or decide(made)
     assert choice is not None
@@ -347,7 +347,7 @@ def layered(layers: int, steps: int, each: int = 1) -> list[int]:
 def test_one_turn_is_a_whole_step(layers: int, each: int, missed: int) -> None:
     runs = layered(layers, 60, each)[missed:]
     # The first backward comes in the last gap of the first step.
-    found = [selection.turn(runs[:n], n < layers - missed) for n in range(len(runs))]
+    found = [stats.turn(runs[:n], n < layers - missed) for n in range(len(runs))]
     first = next(n for n, turn in enumerate(found) if turn is not None)
     assert set(found[first:]) == {layers}
     assert first <= 8 + max(8, 4 * layers)
@@ -355,28 +355,28 @@ def test_one_turn_is_a_whole_step(layers: int, each: int, missed: int) -> None:
 
 def test_the_first_step_is_no_turn() -> None:
     runs = [1] * 30  # of 32 layers; whether a backward follows is known of each graph
-    assert selection.turn(runs) == 1
-    assert selection.turn(runs, forward_only=True) is None
-    assert selection.turn([1] * 200, forward_only=True) == 1  # none came
+    assert stats.turn(runs) == 1
+    assert stats.turn(runs, forward_only=True) is None
+    assert stats.turn([1] * 200, forward_only=True) == 1  # none came
 
 
 def test_odd_counts_while_the_program_compiles_do_not_matter() -> None:
-    assert selection.turn([1, 5, 2, 0] + [2] * 8) == 1
+    assert stats.turn([1, 5, 2, 0] + [2] * 8) == 1
 
 
 def test_without_any_turn_each_call_is_one() -> None:
     source = random.Random(0)
     runs = [source.randrange(1, 9) for _ in range(200)]
-    assert selection.turn(runs[:100]) is None
-    assert selection.turn(runs) == 1
+    assert stats.turn(runs[:100]) is None
+    assert stats.turn(runs) == 1
 
 
 def test_capturing_waits_for_its_price() -> None:
-    assert not selection.worth_capturing(15, 1e4)
-    assert selection.worth_capturing(16, 16 * 2.5)
-    assert not selection.worth_capturing(40, 40 * 0.1)
-    assert selection.worth_capturing(111, 111 * 0.1)
-    assert selection.worth_capturing(128, 0.0)
+    assert not stats.worth_capturing(15, 1e4)
+    assert stats.worth_capturing(16, 16 * 2.5)
+    assert not stats.worth_capturing(40, 40 * 0.1)
+    assert stats.worth_capturing(111, 111 * 0.1)
+    assert stats.worth_capturing(128, 0.0)
 
 
 # -- remembered
@@ -394,7 +394,7 @@ def test_a_decision_comes_back(tmp_path: Path) -> None:
 
 
 def good() -> dict[str, Any]:
-    return {"format": decisions.FORMAT, "key": "k", "choice": GRAPH, "why": "w", "period_ms": 1.0}
+    return {"format": remembered.FORMAT, "key": "k", "choice": GRAPH, "why": "w", "period_ms": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -470,7 +470,7 @@ def test_writers_at_the_same_time_leave_one_whole_file(tmp_path: Path) -> None:
 
 
 def test_old_decisions_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decisions, "_MOST_FILES", 8)
+    monkeypatch.setattr(remembered, "_MOST_FILES", 8)
     store = Decisions(tmp_path)
     for i in range(40):
         store.save(f"k{i}", Decision(GRAPH, "w", 1.0))
@@ -485,13 +485,13 @@ SOURCE = (
 
 def test_the_key_follows_code_and_machine_but_not_comments() -> None:
     facts = {"gpu": "H200", "torch": "2.11"}
-    key = decisions.code_key(SOURCE, "partition_0", facts)
+    key = remembered.code_key(SOURCE, "partition_0", facts)
     other = SOURCE.replace("0_inference", "7_inference").replace("/a/b.py:3", "/c.py:9")
-    assert decisions.code_key(other, "partition_0", facts) == key
+    assert remembered.code_key(other, "partition_0", facts) == key
     different = [
-        decisions.code_key(SOURCE.replace("x = 1", "x = 2"), "partition_0", facts),
-        decisions.code_key(SOURCE, "partition_1", facts),
-        decisions.code_key(SOURCE, "partition_0", {**facts, "torch": "2.12"}),
+        remembered.code_key(SOURCE.replace("x = 1", "x = 2"), "partition_0", facts),
+        remembered.code_key(SOURCE, "partition_1", facts),
+        remembered.code_key(SOURCE, "partition_0", {**facts, "torch": "2.12"}),
     ]
     assert len({key, *different}) == 4
 
@@ -499,17 +499,17 @@ def test_the_key_follows_code_and_machine_but_not_comments() -> None:
 def test_the_folder_is_the_systems_or_the_one_that_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv(decisions.FOLDER_VARIABLE, raising=False)
+    monkeypatch.delenv(remembered.FOLDER_VARIABLE, raising=False)
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert decisions.folder() == tmp_path / "pygraph" / "decisions"
+    assert remembered.folder() == tmp_path / "pygraph" / "decisions"
     monkeypatch.setattr("sys.platform", "darwin")
-    assert decisions.folder().parts[-4:] == ("Library", "Caches", "pygraph", "decisions")
+    assert remembered.folder().parts[-4:] == ("Library", "Caches", "pygraph", "decisions")
     monkeypatch.setattr("sys.platform", "win32")
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
-    assert decisions.folder() == tmp_path / "local" / "pygraph" / "decisions"
-    monkeypatch.setenv(decisions.FOLDER_VARIABLE, str(tmp_path / "mine"))
-    assert decisions.folder() == tmp_path / "mine" / "decisions"
+    assert remembered.folder() == tmp_path / "local" / "pygraph" / "decisions"
+    monkeypatch.setenv(remembered.FOLDER_VARIABLE, str(tmp_path / "mine"))
+    assert remembered.folder() == tmp_path / "mine" / "decisions"
 
 
 @pytest.mark.parametrize(
@@ -518,5 +518,5 @@ def test_the_folder_is_the_systems_or_the_one_that_is_named(
 def test_the_environment_can_switch_it_off(
     said: str, wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(decisions.SWITCH_VARIABLE, said)
-    assert decisions.wanted_by_environment() is wanted
+    monkeypatch.setenv(remembered.SWITCH_VARIABLE, said)
+    assert remembered.wanted_by_environment() is wanted

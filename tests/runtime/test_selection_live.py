@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pygraph_rt.selection import GRAPH, PLAIN
+from pygraph_rt.select.stats import GRAPH, PLAIN
 from tests.runtime.simulated_loop import Machine, Part, entry, selector
 
 

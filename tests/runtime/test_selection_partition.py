@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.decisions import Decisions
-from pygraph_rt.entries import Entry, Selector
-from pygraph_rt.selection import GRAPH, PLAIN
-from pygraph_rt.turns import Instruments
+from pygraph_rt.select.groups import Entry, Selector
+from pygraph_rt.select.remembered import Decisions
+from pygraph_rt.select.stats import GRAPH, PLAIN
+from pygraph_rt.select.trial import Instruments
 from tests.runtime.test_partition import Machine
 
 

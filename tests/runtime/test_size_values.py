@@ -17,10 +17,12 @@ from torch._inductor.utils import run_and_get_code
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
-from pygraph_rt import inductor, outputs, placement, placement_ops
-from pygraph_rt.placement import place
-from pygraph_rt.placement_ops import FROM_SIZES, NUMBER, TO_GPU
-from pygraph_rt.size_values import program, sizes_of
+from pygraph_rt.capture import output_plan
+from pygraph_rt.host_values import ops, placement
+from pygraph_rt.host_values.from_sizes import program, sizes_of
+from pygraph_rt.host_values.ops import FROM_SIZES, NUMBER, TO_GPU
+from pygraph_rt.host_values.placement import place
+from pygraph_rt.inductor import hook
 
 aten = torch.ops.aten
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
@@ -28,10 +30,10 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    for table in (placement_ops._kept, placement_ops._seen):
+    for table in (ops._kept, ops._seen):
         table.clear()
     yield
-    for table in (placement_ops._kept, placement_ops._seen):
+    for table in (ops._kept, ops._seen):
         table.clear()
 
 
@@ -111,7 +113,7 @@ def test_values_of_sizes_are_computed_once() -> None:
         (result,) = on_the_cpu(b.graph, height, width, x)
         assert torch.equal(result, x * (torch.tensor(float(height)) / (2 * width)) * height)
     ratio_3_14 = (torch.tensor(3.0) / 14).item()
-    assert [t.tolist() for t in placement_ops.kept()] == [[ratio_3_14, 3.0], [1.25, 5.0]]
+    assert [t.tolist() for t in ops.kept()] == [[ratio_3_14, 3.0], [1.25, 5.0]]
 
 
 def test_each_dtype_has_its_own() -> None:
@@ -123,7 +125,7 @@ def test_each_dtype_has_its_own() -> None:
     for _ in range(2):
         (result,) = on_the_cpu(b.graph, 3, 7, torch.ones(4))
         assert result.tolist() == [21.0] * 4
-    assert {t.dtype for t in placement_ops.kept()} == {torch.float64, torch.int64}
+    assert {t.dtype for t in ops.kept()} == {torch.float64, torch.int64}
 
 
 def mask(b: Builder, side: int = 5) -> fx.Node:
@@ -258,7 +260,7 @@ def test_what_is_computed_from_held_tensors_is_computed_once() -> None:
         assert torch.equal(result, expected)
 
 
-@pytest.mark.parametrize("dtype", sorted(placement_ops.DTYPES, key=str), ids=str)
+@pytest.mark.parametrize("dtype", sorted(ops.DTYPES, key=str), ids=str)
 def test_held_tensors_of_every_dtype(dtype: torch.dtype) -> None:
     b = Builder()
     held = torch.tensor([3, 0, 1], dtype=torch.float64).div(3 if dtype.is_floating_point else 1)
@@ -267,7 +269,7 @@ def test_held_tensors_of_every_dtype(dtype: torch.dtype) -> None:
     _, targets = b.placed(b(torch.ops.prims.device_put.default, value, GPU), b.x)
     assert TO_GPU in targets  # because it is returned
     name, _ = program([value])
-    (made,) = placement_ops.PROGRAMS[name].function()
+    (made,) = ops.PROGRAMS[name].function()
     assert made.dtype == dtype
     assert torch.equal(made, held.flip(0))
 
@@ -361,7 +363,7 @@ def test_the_same_sizes_are_the_same_memory() -> None:
     name = named(4.0)
     alone = FROM_SIZES([8], name, CPU)
     assert alone.tolist() == [2.0]
-    assert not placement_ops.kept()
+    assert not ops.kept()
     with torch.inference_mode():
         first = FROM_SIZES([8], name, CPU)
     again, other = FROM_SIZES([8], name, CPU), FROM_SIZES([12], name, CPU)
@@ -372,7 +374,7 @@ def test_the_same_sizes_are_the_same_memory() -> None:
 
 
 def test_no_more_bytes_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement_ops, "_MOST_BYTES", 150)
+    monkeypatch.setattr(ops, "_MOST_BYTES", 150)
     for side in (5, 6):
         b = Builder()
         name, _ = program([mask(b, side)])
@@ -380,24 +382,24 @@ def test_no_more_bytes_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> 
             made = FROM_SIZES([], name, CPU)
             expected = torch.full((side, side), float("-inf")).triu(1)
             assert torch.equal(made.view(side, side), expected)
-    assert [t.numel() for t in placement_ops.kept()] == [25]
+    assert [t.numel() for t in ops.kept()] == [25]
 
 
 def test_no_more_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement_ops, "_MOST_KEPT", 2)
+    monkeypatch.setattr(ops, "_MOST_KEPT", 2)
     name = named(5.0)
     for size in (5, 5, 10, 10, 15, 15, 5, 20, 20):
         assert FROM_SIZES([size], name, CPU).tolist() == [size / 5]
-    assert sorted(t.item() for t in placement_ops.kept()) == [1.0, 2.0]
+    assert sorted(t.item() for t in ops.kept()) == [1.0, 2.0]
 
 
 def test_sizes_that_never_come_again_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement_ops, "_MOST_KEPT", 16)
+    monkeypatch.setattr(ops, "_MOST_KEPT", 16)
     name = named(6.0)
     for size in range(100):
         assert FROM_SIZES([size], name, CPU).item() == pytest.approx(size / 6)
-    assert not placement_ops.kept()
-    assert len(placement_ops._seen) <= 16
+    assert not ops.kept()
+    assert len(ops._seen) <= 16
 
 
 def test_what_depends_on_no_size_is_kept_at_once() -> None:
@@ -414,13 +416,13 @@ def test_what_depends_on_no_size_is_kept_at_once() -> None:
 def test_a_graph_may_hold_their_addresses() -> None:
     name = named(4.0)
     _, kept = (FROM_SIZES([8], name, CPU) for _ in range(2))
-    (known,) = outputs.constants_of(lambda args: args)
+    (known,) = output_plan.constants_of(lambda args: args)
     assert known.data_ptr() == kept.data_ptr()
 
 
 def test_generated_code_writes_nothing_over_them() -> None:
     """Memory of an intermediate result of the same size would serve for the next one."""
-    inductor._register_lowerings()
+    hook._register_lowerings()
     name = named(3.0)
     graph = fx.Graph()
     flat = graph.call_function(FROM_SIZES, ([6], name, CPU))
@@ -441,12 +443,12 @@ def test_generated_code_writes_nothing_over_them() -> None:
         for result in results:
             result.fill_(7.0)  # the caller's own
     assert "from_sizes" in "".join(code)
-    assert [t.tolist() for t in placement_ops.kept()] == [[2.0]]
+    assert [t.tolist() for t in ops.kept()] == [[2.0]]
 
 
 def test_an_interpolation_of_any_size() -> None:
     """From torch's decomposition to generated code, with the CPU in the GPU's place."""
-    inductor._register_lowerings()
+    hook._register_lowerings()
     seen = []
 
     def inner(graph: Any, inputs: Any, **kwargs: Any) -> Any:
@@ -480,4 +482,4 @@ def test_an_interpolation_of_any_size() -> None:
     (graph,) = seen
     assert "from_sizes" in graph
     assert "scalar_tensor" not in graph
-    assert len(placement_ops.kept()) == 3
+    assert len(ops.kept()) == 3

@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pygraph_rt import inductor, outputs, slabs
+from pygraph_rt.capture import output_plan as outputs
+from pygraph_rt.capture.output_plan import Fixed, Fresh, OutputPlan, Storage
+from pygraph_rt.capture.placeholders import extent
+from pygraph_rt.inductor import hook
+from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.memory import output_pool
 from pygraph_rt.options import Options
-from pygraph_rt.outputs import Fixed, Fresh, OutputPlan, Storage
-from pygraph_rt.partition import Partition
-from pygraph_rt.placeholders import extent
-from pygraph_rt.report import Region
-from pygraph_rt.signature import Signature
+from pygraph_rt.region.region import Partition
+from pygraph_rt.reports.report import Region
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
 pytestmark = pytest.mark.usefixtures("way_of_taking")
@@ -38,22 +40,22 @@ def plan_of(storages: list[Storage], whole: bool = True) -> OutputPlan:
 def test_the_smallest_share_up_to_a_sixteenth_of_all_that_is_returned() -> None:
     plan = plan_of([storage(64 * 4), storage(64), storage(0), storage(64 * 2), storage(64 * 57)])
     # 256 and 512 bytes of 16 KiB; with the next one, of 1 KiB, it would be more.
-    small, others = slabs.saved(plan, range(5))
+    small, others = output_pool.saved(plan, range(5))
     assert (small.storages, others.storages) == ({1, 3}, {0, 4})
-    assert slabs.saved(plan, [0, 1])[0].storages == {1}
-    assert slabs.saved(plan, [])[0].storages == frozenset()
+    assert output_pool.saved(plan, [0, 1])[0].storages == {1}
+    assert output_pool.saved(plan, [])[0].storages == frozenset()
     assert (small.saved, small.again) == (True, True)
     assert (others.saved, others.again) == (True, False)
 
 
 def test_others_share_with_their_neighbours_up_to_a_64th_and_1_mib() -> None:
     plan = plan_of([storage(64 * 16)] * 200 + [storage(64 * 16 * 10)])
-    found = slabs.slabs(plan.storages, range(201), slabs.saved(plan, range(201)))
+    found = output_pool.slabs(plan.storages, range(201), output_pool.saved(plan, range(201)))
     assert [slab.storages for slab in found[1:4]] == [(13, 14, 15), (16, 17, 18), (19, 20, 21)]
     assert all(slab.memory[0][0] * 4 <= 210 * 4096 // 64 for slab in found[1:])
     assert 200 not in {n for slab in found for n in slab.storages}
     plan = plan_of([storage(1 << 16)] * 1000 + [storage((1 << 17) + 1)] * 2)
-    found = slabs.slabs(plan.storages, range(1002), slabs.saved(plan, range(1002)))
+    found = output_pool.slabs(plan.storages, range(1002), output_pool.saved(plan, range(1002)))
     small, others = ([slab for slab in found if slab.again is again] for again in (True, False))
     assert sum(len(slab.storages) for slab in small) in (60, 61, 62)
     assert {len(slab.storages) for slab in small} <= {4, 3, 2}
@@ -63,8 +65,8 @@ def test_others_share_with_their_neighbours_up_to_a_64th_and_1_mib() -> None:
 
 
 def test_without_torchs_word_on_hooks_others_do_not_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slabs, "_COUNTS", None)
-    assert len(slabs.saved(plan_of([storage(64)] * 3), range(3))) == 1
+    monkeypatch.setattr(output_pool, "_COUNTS", None)
+    assert len(output_pool.saved(plan_of([storage(64)] * 3), range(3))) == 1
 
 
 def test_views_and_memory_that_is_returned_twice_do_not_share() -> None:
@@ -72,8 +74,8 @@ def test_views_and_memory_that_is_returned_twice_do_not_share() -> None:
     views, plan = plan_of(sizes, whole=False), plan_of(sizes)
     fixed = OutputPlan(plan.storages, (Fixed(3), *plan.outputs[1:]), 3)
     for found, expected in [(plan, {0, 1}), (views, set()), (fixed, {1})]:
-        assert slabs.saved(found, range(3))[0].storages == expected
-        assert slabs.gradients(found)[0].storages == expected
+        assert output_pool.saved(found, range(3))[0].storages == expected
+        assert output_pool.gradients(found)[0].storages == expected
 
 
 def test_gradients_share_pieces_of_32_times_their_size_at_most() -> None:
@@ -81,14 +83,14 @@ def test_gradients_share_pieces_of_32_times_their_size_at_most() -> None:
     plan = plan_of(
         [storage(1024), storage(1025), storage(1), *[storage(768)] * 30, *larger, storage(8193)]
     )
-    small, middle = slabs.gradients(plan)
+    small, middle = output_pool.gradients(plan)
     assert small.storages == frozenset(range(33)) - {1}
     assert middle.storages == frozenset(range(33, 42)) | {1}
-    pieces = slabs.slabs(plan.storages, range(43), [small])
+    pieces = output_pool.slabs(plan.storages, range(43), [small])
     assert [len(piece.storages) for piece in pieces] == [11, 10, 10]  # the last one stays alone
     for piece in pieces:
         assert piece.memory[0][0] * 4 <= 32 << 10
-    pieces = slabs.slabs(plan.storages, range(43), [middle])
+    pieces = output_pool.slabs(plan.storages, range(43), [middle])
     assert [len(piece.storages) for piece in pieces] == [4, 4, 2]
     assert max(piece.memory[0][0] * 4 for piece in pieces) <= 128 << 10
 
@@ -108,7 +110,9 @@ def test_what_shares_a_slab_lies_apart_aligned_and_inside(
         nbytes = extent(size, stride, dtype.itemsize)
         found.append(Storage(tuple(size), tuple(stride), dtype, nbytes, 0))
     chosen = [i for i, s in enumerate(found) if s.nbytes]
-    made = slabs.slabs(found, range(len(found)), [slabs.Family(frozenset(chosen), most)])
+    made = output_pool.slabs(
+        found, range(len(found)), [output_pool.Family(frozenset(chosen), most)]
+    )
     numbers = [n for slab in made for n in slab.storages]
     assert len(set(numbers)) == len(numbers)
     assert set(numbers) <= set(chosen)
@@ -161,7 +165,7 @@ class Step:
     """A forward and a backward on a software GPU; three of the forward's results are saved."""
 
     def __init__(self, patch: pytest.MonkeyPatch, saved: set[int]) -> None:
-        patch.setattr(slabs, "_SHARE", 1)
+        patch.setattr(output_pool, "_SHARE", 1)
         self.gpu = SoftwareGpu()
         self.environment = install(patch, self.gpu)
         given = frozenset({0, 1})
@@ -331,17 +335,17 @@ def test_memory_is_not_kept_when_there_is_none_for_the_arena(
     assert turns.partition.region.state == "serving"
 
 
-def memory(again: bool = True, taken: list[Any] | None = None) -> slabs.Memory:
+def memory(again: bool = True, taken: list[Any] | None = None) -> output_pool.Memory:
     """Of two outputs; notes in `taken` what it asks for."""
     taken = [] if taken is None else taken
     allocate = torch._C._dynamo.guards._empty_strided_cpu
     plan = plan_of([storage(64), storage(64), storage(64 * 100)])
-    (slab,) = slabs.slabs(plan.storages, [0, 1], slabs.saved(plan, [0, 1])[:1])
+    (slab,) = output_pool.slabs(plan.storages, [0, 1], output_pool.saved(plan, [0, 1])[:1])
     slab = slab._replace(again=again)
-    return slabs.Memory(slab, lambda *asked: taken.append(asked) or allocate(*asked), view)
+    return output_pool.Memory(slab, lambda *asked: taken.append(asked) or allocate(*asked), view)
 
 
-def served(made: slabs.Memory, stream: int = 7) -> list[torch.Tensor]:
+def served(made: output_pool.Memory, stream: int = 7) -> list[torch.Tensor]:
     """The outputs of one call."""
     addresses = made.take(stream)
     outputs = made.outputs()
@@ -504,7 +508,7 @@ def test_what_a_forward_saves_comes_after_all_that_its_caller_gets() -> None:
 
     def inner(graph: Any, inputs: Any, **kwargs: Any) -> Any:
         (results,) = next(n for n in graph.graph.nodes if n.op == "output").args
-        found.append((inductor._describe(graph, kwargs), [str(node) for node in results]))
+        found.append((hook._describe(graph, kwargs), [str(node) for node in results]))
         return compile_fx_inner(graph, inputs, **kwargs)
 
     def backend(gm: Any, inputs: Any) -> Any:

@@ -17,15 +17,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt import capture, stage, staging
+from pygraph_rt.capture import record
+from pygraph_rt.capture.diff import Block, Edge, Patch, PatchPlan
+from pygraph_rt.capture.nodes import in_order
 from pygraph_rt.errors import DriverError
-from pygraph_rt.graph_nodes import in_order
+from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.memory import split
+from pygraph_rt.memory.split import Part, Sizes, Use, Uses, parts, uses_of, whole
 from pygraph_rt.options import Options
-from pygraph_rt.parameters import Block, Edge, Patch, PatchPlan
-from pygraph_rt.partition import Partition
-from pygraph_rt.report import Region
-from pygraph_rt.signature import Signature
-from pygraph_rt.staging import Part, Sizes, Use, Uses, parts, uses_of, whole
+from pygraph_rt.region.region import Partition
+from pygraph_rt.replay import executable as stage
+from pygraph_rt.reports.report import Region
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
 pytestmark = pytest.mark.usefixtures("way_of_taking")
@@ -118,7 +120,7 @@ def test_nodes_that_may_run_at_the_same_time(nodes: int, pairs: set[tuple[int, i
         for a in reversed(range(b)):
             reaches[a][b] = any(e.source == a and reaches[e.target][b] for e in edges)
     alone = [all(reaches[min(a, b)][max(a, b)] for b in range(nodes)) for a in range(nodes)]
-    found = staging._beside(nodes, edges)
+    found = split._beside(nodes, edges)
     for a, b in itertools.product(range(nodes), repeat=2):
         between = any(alone[min(a, b) : max(a, b) + 1])
         assert (b in found[a]) == (a == b or not between)
@@ -163,9 +165,9 @@ def test_no_other_cuts_are_better_and_nothing_is_used_while_it_is_away(
     plan, sizes = graph
     uses = uses_of(plan, line(plan.nodes), sizes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(staging, "_LEAST", price)
-        patch.setattr(staging, "_WORTH", 1 << 40)
-        patch.setattr(staging, "_LARGE", 30)
+        patch.setattr(split, "_LEAST", price)
+        patch.setattr(split, "_WORTH", 1 << 40)
+        patch.setattr(split, "_LARGE", 30)
         found = parts(uses)
     assert [n for part in found for n in part.nodes] == list(range(plan.nodes))
     assert sorted(k for part in found for k in part.made) == list(range(len(sizes.outputs)))
@@ -224,9 +226,9 @@ class Machine:
     """
 
     def __init__(self, patch: pytest.MonkeyPatch, **options: Any) -> None:
-        patch.setattr(staging, "_LEAST", 1)
-        patch.setattr(staging, "_WORTH", 1 << 40)
-        patch.setattr(capture, "_OWN_PLACE", 1)
+        patch.setattr(split, "_LEAST", 1)
+        patch.setattr(split, "_WORTH", 1 << 40)
+        patch.setattr(record, "_OWN_PLACE", 1)
         self.gpu = SoftwareGpu()
         self.environment = install(patch, self.gpu)
         module = types.ModuleType("generated")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.state import _wanted, families, state_of, watch
+from pygraph_rt.cuda.global_flags import _wanted, families, state_of, watch
 
 global_state = state_of(None)  # a function it knows nothing of: every switch
 

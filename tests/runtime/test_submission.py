@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt import native
-from pygraph_rt.driver import (
+from pygraph_rt.capture.diff import Block, Patch, PatchPlan
+from pygraph_rt.cuda import native
+from pygraph_rt.cuda.driver import (
     KERNEL,
     MEMCPY,
     MEMSET,
@@ -24,14 +25,8 @@ from pygraph_rt.driver import (
     MemcpyParams,
     MemsetParams,
 )
-from pygraph_rt.parameters import Block, Patch, PatchPlan
-from pygraph_rt.submission import (
-    NativeSubmission,
-    PythonSubmission,
-    Submission,
-    make_submission,
-)
-from pygraph_rt.templates import NodeTemplates, RawNode
+from pygraph_rt.replay.node_params import NodeTemplates, RawNode
+from pygraph_rt.replay.patch import NativeSubmission, PythonSubmission, Submission, make_submission
 from tests.runtime.fake_driver import FakeDriver
 
 FIELD = 24

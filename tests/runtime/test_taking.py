@@ -15,12 +15,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt import slabs, taking
-from pygraph_rt.outputs import Storage
-from pygraph_rt.parameters import Block
-from pygraph_rt.placeholders import extent
-from pygraph_rt.slabs import Memory, Slab
-from pygraph_rt.taking import NativeTaking, PythonTaking, Taking
+from pygraph_rt.capture.diff import Block
+from pygraph_rt.capture.output_plan import Storage
+from pygraph_rt.capture.placeholders import extent
+from pygraph_rt.memory import allocate as taking
+from pygraph_rt.memory import output_pool
+from pygraph_rt.memory.allocate import NativeTaking, PythonTaking, Taking
+from pygraph_rt.memory.output_pool import Memory, Slab
 
 guards = torch._C._dynamo.guards
 EMPTY, VIEW = guards._empty_strided_cpu, guards._reinterpret_tensor
@@ -37,11 +38,11 @@ def slab(
     storages: list[Storage], saved: bool = False, again: bool = False, kept: bool = False
 ) -> Slab:
     """One piece of memory for all of them, which have one dtype."""
-    made = slabs._slab(
+    made = output_pool._slab(
         storages[0].dtype,
         storages,
         list(range(len(storages))),
-        slabs.Family(frozenset(), 1 << 20, saved, again),
+        output_pool.Family(frozenset(), 1 << 20, saved, again),
     )
     return made._replace(blocks=(Block("pool", 0),), offsets=(0,)) if kept else made
 
@@ -142,7 +143,7 @@ def test_both_ways_take_the_same(
         both = Both(memory_module, *plan, first=first)
         for hooked in hooks:
             patch.setattr(taking, "hooked", lambda hooked=hooked: hooked)
-            patch.setattr(slabs, "hooked", lambda hooked=hooked: hooked)
+            patch.setattr(output_pool, "hooked", lambda hooked=hooked: hooked)
             seen = []
             for way, addresses in zip(both.ways, both.addresses, strict=True):
                 own, segments = way.take(7, EMPTY)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
+from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
-from pygraph_rt.partition import Partition
-from pygraph_rt.report import Region
-from pygraph_rt.signature import Signature
+from pygraph_rt.region.region import Partition
+from pygraph_rt.reports.report import Region
 from tests.runtime.software_gpu import COUNT, DRAWN, SoftwareGpu, _draw, install
 
 FORWARD = """

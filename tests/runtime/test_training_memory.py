@@ -12,14 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pygraph_rt import arena, capture, taking
-from pygraph_rt.arena import cut, lay_out, most_taken, place
+from pygraph_rt.capture import record
+from pygraph_rt.capture.diff import Block, Patch, PatchPlan
+from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.memory import allocate, arena
+from pygraph_rt.memory.arena import cut, lay_out, most_taken, place
+from pygraph_rt.memory.split import Part, Use
 from pygraph_rt.options import Options
-from pygraph_rt.parameters import Block, Patch, PatchPlan
-from pygraph_rt.partition import Partition
-from pygraph_rt.report import Region
-from pygraph_rt.signature import Signature
-from pygraph_rt.staging import Part, Use
+from pygraph_rt.region.region import Partition
+from pygraph_rt.reports.report import Region
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
 pytestmark = pytest.mark.usefixtures("way_of_taking")
@@ -108,9 +109,9 @@ def test_large_intermediates_take_turns_in_little_memory(
     monkeypatch: pytest.MonkeyPatch, own: int, segment: int
 ) -> None:
     """`segment`: from which size on memory is taken first, and a layout cut."""
-    monkeypatch.setattr(capture, "_OWN_PLACE", own)
+    monkeypatch.setattr(record, "_OWN_PLACE", own)
     monkeypatch.setattr(arena, "OWN_SEGMENT", segment)
-    monkeypatch.setattr(taking, "OWN_SEGMENT", segment)
+    monkeypatch.setattr(allocate, "OWN_SEGMENT", segment)
     backward = Backward(monkeypatch, True, {0})
     exec(chain(6), namespace := backward.partition._function.__globals__)
     backward.partition._function = namespace["partition_0"]
@@ -128,8 +129,8 @@ def test_large_intermediates_take_turns_in_little_memory(
 def test_only_memory_that_nobody_else_has_is_let_go_of_early() -> None:
     base = torch.zeros(8)
     args = [base[:4], base[4:], torch.zeros(4), 3]
-    assert capture._own(args, frozenset({0, 2, 3})) == [[2]]
-    assert capture._own(args, frozenset({0, 1, 3})) == [[0, 1]]
+    assert record._own(args, frozenset({0, 2, 3})) == [[2]]
+    assert record._own(args, frozenset({0, 1, 3})) == [[0, 1]]
 
 
 uses = st.tuples(st.integers(1, 5000), st.integers(0, 9), st.integers(0, 9)).map(

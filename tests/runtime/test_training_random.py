@@ -12,13 +12,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pygraph_rt import drawing, philox
+from pygraph_rt.capture.diff import AddressMap, Block, Capture, Node, Range
 from pygraph_rt.errors import DriverError, Unprovable
+from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
-from pygraph_rt.parameters import AddressMap, Block, Capture, Node, Range
-from pygraph_rt.partition import Partition
-from pygraph_rt.report import Region
-from pygraph_rt.signature import Signature
+from pygraph_rt.region.region import Partition
+from pygraph_rt.reports.report import Region
+from pygraph_rt.rng import philox
+from pygraph_rt.rng import probe as drawing
 from tests.runtime.software_gpu import COUNT, DRAWN, LAYOUTS, SoftwareGpu, install
 
 SEED, OFFSET = 0x7F00_1234_5000, 0x7F00_1234_5200

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pygraph_rt import replay
+from pygraph_rt.replay import replay
 from tests.runtime.test_replay import Rig
 
 

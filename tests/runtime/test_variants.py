@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt import outputs
-from pygraph_rt.signature import Signature
-from pygraph_rt.variants import BYTES_PER_NODE, GraphMemory, Patience, Variants
+from pygraph_rt.capture import output_plan
+from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.region.variants import BYTES_PER_NODE, GraphMemory, Patience, Variants
 from tests.runtime.test_training_memory import Backward
 
 
@@ -144,9 +144,11 @@ def test_a_dynamic_shape_is_watched_twice(monkeypatch: pytest.MonkeyPatch) -> No
     machine = Backward(monkeypatch, True, set())
     machine.partition._signature = Signature(0, dynamic=True)
     traced = []
-    learn = outputs.learn_outputs
+    learn = output_plan.learn_outputs
     monkeypatch.setattr(
-        outputs, "learn_outputs", lambda *given, **more: traced.append(1) or learn(*given, **more)
+        output_plan,
+        "learn_outputs",
+        lambda *given, **more: traced.append(1) or learn(*given, **more),
     )
     calls(machine, 0)
     assert not traced  # only the call before a capture has to be

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pygraph_rt import copies, verification
-from pygraph_rt.copies import Kept, with_copies
 from pygraph_rt.errors import DriverError, Unprovable
-from pygraph_rt.verification import Ran, TooLittleMemory, first_call, same_bits
+from pygraph_rt.verify import compare, snapshot
+from pygraph_rt.verify.compare import Ran, TooLittleMemory, first_call, same_bits
+from pygraph_rt.verify.snapshot import Kept, with_copies
 
 HOST, SAME = torch.device("cpu"), torch.device("cpu")
 
@@ -105,7 +105,7 @@ def test_differences_are_counted_in_any_dtype(
     values: list[Any], dtype: torch.dtype, count: int
 ) -> None:
     left, right = torch.tensor(values, dtype=dtype), torch.tensor(values[::-1], dtype=dtype)
-    found = verification._difference([None, left], [None, right])
+    found = compare._difference([None, left], [None, right])
     assert found == f"1 of 2, first number 1: 2 of {count}, {str(dtype)[6:]}"
 
 
@@ -127,7 +127,7 @@ def no_memory(*arguments: Any) -> Any:
 def test_without_memory_for_copies_the_call_is_left_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(copies, "with_copies", no_memory)
+    monkeypatch.setattr(snapshot, "with_copies", no_memory)
     a, state = torch.randn(4), torch.zeros(4)
     args = [a, state]
     with pytest.raises(TooLittleMemory) as caught:
@@ -208,7 +208,7 @@ def test_copies_may_be_on_another_device() -> None:
 def test_what_is_kept_goes_where_there_is_room(
     monkeypatch: pytest.MonkeyPatch, share: int, lent: bool, asked: list[Any]
 ) -> None:
-    monkeypatch.setattr(copies, "_HOST_SHARE", share)
+    monkeypatch.setattr(snapshot, "_HOST_SHARE", share)
     found: list[torch.device | None] = []
     running: list[bool] = []
     original = with_copies
@@ -222,7 +222,7 @@ def test_what_is_kept_goes_where_there_is_room(
         running.append(True)
         return double(args)
 
-    monkeypatch.setattr(copies, "with_copies", noted)
+    monkeypatch.setattr(snapshot, "with_copies", noted)
     scratch = frozenset({1} if lent else ())
     first_call(
         ordinary, double, [torch.randn(4), torch.zeros(4)], frozenset({1}), [], scratch=scratch
@@ -275,7 +275,7 @@ ALIVE: list[weakref.ref[torch.Tensor]] = []
 def test_a_call_that_ran_out_of_memory_is_undone(
     monkeypatch: pytest.MonkeyPatch, share: int, shift: int
 ) -> None:
-    monkeypatch.setattr(copies, "_HOST_SHARE", share)
+    monkeypatch.setattr(snapshot, "_HOST_SHARE", share)
     expected, actual = Arguments(shift), Arguments(shift)
     before = actual.visible()
     results = overwrites(list(expected.given))
@@ -332,7 +332,7 @@ def test_whatever_was_overwritten_is_put_back(
     visible = [b for b in bases if b.untyped_storage().data_ptr() in seen]
     whole = [b.clone() for b in visible]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(copies, "_HOST_SHARE", share)
+        patch.setattr(snapshot, "_HOST_SHARE", share)
         kept = Kept(args, written, lent)
     originals = list(args)
     for i in written:
@@ -354,7 +354,7 @@ def test_whatever_was_overwritten_is_put_back(
 def test_nothing_but_the_arguments_is_left_when_a_call_was_undone() -> None:
     for share in (1, 1 << 60):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(copies, "_HOST_SHARE", share)
+            patch.setattr(snapshot, "_HOST_SHARE", share)
             args = [torch.randn(4), torch.randn(8)]
             kept = Kept(args, frozenset({0, 1}), frozenset({1}))
             made = [StorageWeakRef(t.untyped_storage()) for t in kept.tensors]

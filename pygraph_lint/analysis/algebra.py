@@ -1,0 +1,153 @@
+"""What operations do to abstract values."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.values import Value
+
+
+def constant(value: object) -> Value:
+    """The value of a literal."""
+    if value is None:
+        return v.NONE_VALUE
+    if isinstance(value, str):
+        return Value(v.TEXT, const=value if len(value) < 40 else None, flags=v.LITERAL)
+    if isinstance(value, (bool, int, float, complex)):
+        return Value(v.NUMBER, const=value, flags=v.LITERAL)
+    return v.OTHER_VALUE
+
+
+def symbol(need: Need, why: str, extra: int = 0) -> Value:
+    """A value that is a tensor if ``need`` is confirmed."""
+    device = v.ANYWHERE if need.kind == "return" else v.ON_DEVICE
+    return Value(
+        v.TENSOR | v.UNKNOWN | extra, device=device, flags=v.SYMBOL, needs=(need,), why=why
+    )
+
+
+def is_symbol(value: Value) -> bool:
+    """Whether the value is exactly what its need names."""
+    return bool(value.flags & v.SYMBOL)
+
+
+def extend(value: Value, step: str) -> Value:
+    """The element, attribute or call result ``step`` of a symbol."""
+    if not value.needs or value.needs[0].name.count("|") > 3:
+        return v.UNKNOWN_VALUE
+    need = value.needs[0]
+    return symbol(Need(need.kind, need.owner, f"{need.name}|{step}"), value.why)
+
+
+def as_tensor(value: Value, outcome: bool) -> Value | None:
+    """A value after a test whether it is a tensor."""
+    if outcome:
+        if value.is_tensor:
+            return value._replace(kinds=v.TENSOR, needs=(), flags=value.flags & ~v.SYMBOL)
+        return v.tensor("the code tests that it is a tensor", device=v.ANYWHERE)
+    kinds = value.kinds & ~v.TENSOR
+    if kinds == 0:
+        return None
+    return Value(kinds, items=value.items, item=value.item, cls=value.cls)
+
+
+def as_argument(value: Value) -> Value | None:
+    """What is kept of an argument: only what may be a tensor or a function."""
+    if value.kinds & (v.TENSOR | v.CALLABLE):
+        return value if not value.items else value._replace(items=None)
+    if value.kinds & (v.SEQUENCE | v.MAPPING):
+        inner = (
+            v.element(value)
+            if value.items is not None or value.item is not None
+            else v.UNKNOWN_VALUE
+        )
+        if inner.kinds & v.TENSOR:
+            return Value(v.SEQUENCE, item=inner._replace(items=None, item=None))
+    return None
+
+
+def merge_needs(a: Value, b: Value) -> tuple[Need, ...]:
+    """What has to be confirmed for the result of an operation on two values to be a tensor."""
+    if (a.is_tensor and not a.needs) or (b.is_tensor and not b.needs):
+        return ()
+    if a.is_tensor:
+        return a.needs
+    return b.needs
+
+
+def merge_device(values: list[Value]) -> int:
+    """Where the result of an operation lives: the device wins over the host."""
+    found = {value.device for value in values if value.is_tensor}
+    if v.ON_DEVICE in found:
+        return v.ON_DEVICE
+    if found == {v.ON_HOST}:
+        return v.ON_HOST
+    return v.ANYWHERE
+
+
+def identity(operator: ast.cmpop, left: Value, right: Value) -> bool | None:
+    """``left is right`` where the kinds leave no choice."""
+    positive = isinstance(operator, ast.Is)
+    if right.kinds == v.NONE:
+        if left.kinds == v.NONE:
+            return positive
+        if not left.kinds & (v.NONE | v.UNKNOWN) and not left.needs and not left.flags & v.BUFFER:
+            return not positive
+    return None
+
+
+def arithmetic_dtype(operator: type[ast.operator], left: Value, right: Value) -> str:
+    """The dtype of an arithmetic result, empty where promotion is not known."""
+    if operator is ast.Div:
+        return "float"
+    kinds = {value.dtype for value in (left, right) if value.is_tensor}
+    if len(kinds) == 1:
+        kind = kinds.pop()
+        if kind == "bool" and operator not in (ast.BitAnd, ast.BitOr, ast.BitXor):
+            return "int"
+        other = right if left.is_tensor else left
+        if kind == "int" and isinstance(other.const, float):
+            return "float"
+        return kind
+    if "float" in kinds:
+        return "float"
+    return ""
+
+
+def broadcast_rank(left: Value, right: Value) -> int:
+    """The rank of a broadcast result, -1 where it is not known."""
+    ranks = []
+    for value in (left, right):
+        if value.is_tensor:
+            if value.ndim < 0:
+                return -1
+            ranks.append(value.ndim)
+        elif not value.kinds & v.NUMBER or value.kinds & v.UNKNOWN:
+            return -1
+    return max(ranks) if ranks else -1
+
+
+def fold(operator: type[ast.operator], left: object, right: object) -> object | None:
+    """The result of arithmetic on constants, None where it is not folded."""
+    if not isinstance(left, (bool, int, float)) or not isinstance(right, (bool, int, float)):
+        return None
+    if operator is ast.BitOr and isinstance(left, bool) and isinstance(right, bool):
+        return left or right
+    if operator is ast.BitAnd and isinstance(left, bool) and isinstance(right, bool):
+        return left and right
+    if operator is ast.Add:
+        return left + right
+    if operator is ast.Sub:
+        return left - right
+    return None
+
+
+def fold_compare(operator: ast.cmpop, left: object, right: object) -> bool | None:
+    """The result of comparing constants, None where it is not folded."""
+    if isinstance(operator, ast.Eq):
+        return left == right
+    if isinstance(operator, ast.NotEq):
+        return left != right
+    return None

@@ -1,0 +1,180 @@
+"""Functions that keep their answer: cached, without parameters. torch.compile looks through the
+cache and traces such a function anew in each call.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.model import FunctionFacts, ModuleFacts
+from pygraph_lint.analysis.names import FunctionNode, Names, imports_of, module_statements
+
+if TYPE_CHECKING:
+    from pygraph_lint.analysis.link import Project
+
+_CACHES = ("functools.lru_cache", "functools.cache")
+_ENDING_EVENTS = ("effect.log", "effect.lock")
+_ENDING_CALLS = ("logging.", "warnings.", "builtins.print", "print")
+
+
+def keeps_answer(node: FunctionNode, names: Names) -> bool:
+    """Whether a function takes no arguments and, cached, gives the same object each time."""
+    taken = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+    if taken or node.args.vararg or node.args.kwarg or isinstance(node, ast.AsyncFunctionDef):
+        return False
+    if len(node.decorator_list) != 1:
+        return False  # another decorator may run code, or give something else, in each call
+    decorator = node.decorator_list[0]
+    inner = decorator.func if isinstance(decorator, ast.Call) else decorator
+    given = (
+        [*decorator.args, *(item.value for item in decorator.keywords)]
+        if isinstance(decorator, ast.Call)
+        else []
+    )
+    cached = names.resolve(inner) in _CACHES
+    return cached and all(isinstance(item, ast.Constant) and item.value != 0 for item in given)
+
+
+def asked_on_import(body: list[ast.stmt], names: Names) -> Iterator[str]:
+    """Qualified names of what statements of a module always call, without arguments."""
+    for statement in body:
+        node: ast.expr | None = None
+        if isinstance(statement, ast.If):
+            node = statement.test
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)):
+            node = statement.value
+        first = _first_evaluated(node)
+        if isinstance(first, ast.Call) and not first.args and not first.keywords:
+            name = names.resolve(first.func)
+            if name is not None:
+                yield name
+
+
+def _first_evaluated(node: ast.expr | None) -> ast.expr | None:
+    """The part of an expression that is evaluated whatever the others give."""
+    while True:
+        if isinstance(node, ast.BoolOp):
+            node = node.values[0]
+        elif isinstance(node, ast.UnaryOp):
+            node = node.operand
+        else:
+            return node
+
+
+def head(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The block of imports that a module begins with, those under a condition included."""
+    count = 0
+    for statement in body:
+        docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not docstring and not only_imports([statement]):
+            break
+        count += 1
+    return body[:count]
+
+
+def only_imports(body: list[ast.stmt]) -> bool:
+    """Whether statements import and do nothing else, conditions included."""
+    return all(
+        isinstance(node, (ast.Import, ast.ImportFrom))
+        or (isinstance(node, ast.If) and only_imports([*node.body, *node.orelse]))
+        for node in body
+    )
+
+
+def loaded_by(body: list[ast.stmt], module: str, is_package: bool) -> Iterator[str]:
+    """Names whose modules are run by the imports among these statements."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (name for _, name in imports_of(node, module, is_package))
+
+
+def last_import(tree: ast.Module) -> int:
+    """The line of the last import that is run with the module; 0 where there is none."""
+    imports = (ast.Import, ast.ImportFrom)
+    lines = [node.lineno for node in module_statements(tree.body) if isinstance(node, imports)]
+    return max(lines, default=0)
+
+
+def forgotten(tree: ast.Module, names: Names) -> Iterator[str]:
+    """Qualified names of the functions whose ``cache_clear`` a file mentions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "cache_clear":
+            name = names.resolve(node.value)
+            if name is not None:
+                yield name
+
+
+def ends_graph(project: Project, need: Need) -> bool:
+    """Whether the function that ``need`` names keeps its answer, and what it does ends a graph."""
+    target, facts = _answering(project, need.owner)
+    if facts is None:
+        return False
+    seen, front = {target}, [target]
+    while front:
+        here = project.functions[front.pop()]
+        if any(_is_ending(project, here)):
+            return True
+        for call in here.calls:
+            new = [name for name in project.targets(call) if name not in seen]
+            seen.update(new)
+            front += [name for name in new if not project.functions[name].ends_region]
+    return False
+
+
+def _is_ending(project: Project, facts: FunctionFacts) -> Iterator[bool]:
+    for event in facts.events:
+        named = event.kind == "call" and event.subject.startswith(_ENDING_CALLS)
+        if event.kind in _ENDING_EVENTS or named:
+            yield all(project.confirmed(other) for other in event.needs)
+
+
+def asked_first(project: Project, need: Need) -> bool:
+    """Whether the function ``need.owner`` has been called when the imports of the file
+    ``need.name`` are done: by them, or by a file that they run.
+    """
+    target, facts = _answering(project, need.owner)
+    home = project.modules.get(target.rpartition(".")[0])
+    start = project.modules.get(need.name)
+    if facts is None or home is None or start is None or home.last_import > facts.line:
+        return False
+    asked = [*start.asked_above, *(name for run in _run(project, start) for name in run.asked)]
+    cleared = (name for module in project.modules.values() for name in module.forgotten)
+    return any(project.symbol(name) == target for name in asked) and all(
+        project.symbol(name) != target for name in cleared
+    )
+
+
+def _run(project: Project, start: ModuleFacts) -> Iterator[ModuleFacts]:
+    """The files that are run before the imports of ``start`` are done. Not those that import it:
+    they, and the packages around it, may be half run.
+    """
+    around = set(_with_packages(start.module))
+    seen: set[str] = set()
+    front = [start]
+    while front:
+        here = front.pop()
+        for name in here.loads:
+            for part in _with_packages(name):
+                module = project.modules.get(part)
+                if module is None or part in seen or part in around:
+                    continue
+                seen.add(part)
+                front.append(module)
+                yield module
+
+
+def _answering(project: Project, name: str) -> tuple[str, FunctionFacts | None]:
+    target = project.symbol(name) or ""
+    facts = project.functions.get(target)
+    return target, facts if facts is not None and facts.keeps_answer else None
+
+
+def _with_packages(module: str) -> Iterator[str]:
+    """A module and the packages around it."""
+    parts = module.split(".")
+    return (".".join(parts[:count]) for count in range(1, len(parts) + 1))

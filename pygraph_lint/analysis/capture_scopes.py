@@ -1,0 +1,395 @@
+"""A module's scopes as the capture checks see them: what names hold, where graphs are captured."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pygraph_lint.analysis.events import Event, Span
+from pygraph_lint.analysis.names import FunctionNode, Names
+
+_GRAPH_CONTEXTS = ("torch.cuda.graph", "torch.cuda.graphs.graph")
+MAKERS = {
+    "torch.cuda.CUDAGraph": "graph",
+    "torch.cuda.graphs.CUDAGraph": "graph",
+    "torch.cuda.make_graphed_callables": "graphed",
+    "torch.cuda.graphs.make_graphed_callables": "graphed",
+    "torch.compile": "compiled",
+    "torch.Generator": "generator",
+    "torch.cuda.Stream": "stream",
+    "torch.amp.GradScaler": "scaler",
+    "torch.amp.grad_scaler.GradScaler": "scaler",
+    "torch.cuda.amp.GradScaler": "scaler",
+    "torch.cuda.amp.grad_scaler.GradScaler": "scaler",
+}
+_GRAPH_MODES = ("reduce-overhead", "max-autotune")
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a name was bound to: ``kind`` is one of ``MAKERS``, ``optimizer``, or else ``call``."""
+
+    kind: str
+    name: str
+    call: ast.Call
+    graphs: bool = False
+
+    def has(self, keyword: str, value: object) -> bool:
+        """Whether the call has ``keyword=value``, or may have: ``**options``, a value not shown."""
+        for given in self.call.keywords:
+            if given.arg is None:
+                return True
+            if given.arg == keyword:
+                return not isinstance(given.value, ast.Constant) or given.value.value == value
+        return False
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One assignment: ``value`` is None if it is no plain one; ``firm`` if it always runs."""
+
+    start: tuple[int, int]
+    value: ast.expr | None
+    firm: bool
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One ``with torch.cuda.graph(...)`` block."""
+
+    block: ast.With
+    item: ast.withitem
+    graph: str | None
+    nodes: tuple[ast.AST, ...]
+
+    @property
+    def call(self) -> ast.Call:
+        """The call of ``torch.cuda.graph``."""
+        assert isinstance(self.item.context_expr, ast.Call)
+        return self.item.context_expr
+
+    @cached_property
+    def assigned(self) -> frozenset[str]:
+        """Names and attributes bound in the block."""
+        return frozenset(key for node in self.nodes for key, _ in bindings(node))
+
+    def is_argument(self, key: str) -> bool:
+        """Whether the block reads ``key`` other than to call it or to reach into it."""
+        used = [node for node in self.nodes if key_of(node) == key and is_load(node)]
+        heads = set()
+        for node in self.nodes:
+            if isinstance(node, ast.Call):
+                heads.add(id(node.func))
+            elif isinstance(node, ast.Attribute):
+                heads.add(id(node.value))
+        return any(id(node) not in heads for node in used)
+
+
+@dataclass
+class Scope:
+    """A function's or the module's own statements, and what its names hold.
+
+    ``nodes`` are in order of the source, nested functions and classes left out.
+    """
+
+    names: Names
+    body: list[ast.stmt]
+    nodes: list[ast.AST]
+    outer: dict[str, Made] = field(default_factory=dict)
+    parameters: frozenset[str] = frozenset()
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
+    owner: ClassFacts | None = None
+
+    @classmethod
+    def of_module(cls, tree: ast.Module, names: Names) -> Scope:
+        """The module's own scope."""
+        classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+        scope = cls(names, tree.body, list(own_nodes(tree.body)), classes=classes)
+        scope.outer = _decorated(tree.body, names)
+        return scope
+
+    def child(self, function: FunctionNode) -> Scope:
+        """The scope of a function directly inside this one."""
+        arguments = function.args
+        given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        names = self.names.scope(function)
+        outer = {**self.outer, **self.final, **_decorated(function.body, names)}
+        return Scope(
+            names,
+            function.body,
+            list(own_nodes(function.body)),
+            outer,
+            frozenset(argument.arg for argument in given),
+            self.classes,
+            self.owner,
+        )
+
+    @cached_property
+    def bound(self) -> dict[str, list[Binding]]:
+        """Every assignment of names and attributes in this scope, in order."""
+        firm = {id(statement) for statement in _always_run(self.body)}
+        bound: dict[str, list[Binding]] = {}
+        for node in self.nodes:
+            for key, value in bindings(node):
+                binding = Binding(start(node), value, id(node) in firm)
+                bound.setdefault(key, []).append(binding)
+        return bound
+
+    @cached_property
+    def loops(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        """Where the loops of this scope start and end."""
+        kinds = (ast.For, ast.AsyncFor, ast.While)
+        return [(start(node), end(node)) for node in self.nodes if isinstance(node, kinds)]
+
+    @cached_property
+    def final(self) -> dict[str, Made]:
+        """What names hold once this scope has run, where that is certain."""
+        found = {key: self._made_by(assigned) for key, assigned in self.bound.items()}
+        return {key: made for key, made in found.items() if made is not None}
+
+    def _made_by(self, assigned: list[Binding]) -> Made | None:
+        """What the last of some assignments leaves behind, if it always runs or is the only one."""
+        if not assigned:
+            return None
+        last = assigned[-1]
+        if not isinstance(last.value, ast.Call) or not (last.firm or len(assigned) == 1):
+            return None
+        return _made(last.value, self.names)
+
+    @cached_property
+    def captures(self) -> list[Capture]:
+        """The captures in this scope, in order."""
+        found = []
+        for node in self.nodes:
+            if isinstance(node, ast.With):
+                for item in node.items:
+                    call = item.context_expr
+                    if (
+                        isinstance(call, ast.Call)
+                        and self.names.resolve(call.func) in _GRAPH_CONTEXTS
+                    ):
+                        graph = key_of(argument(call, 0, "cuda_graph"))
+                        found.append(Capture(node, item, graph, tuple(own_nodes(node.body))))
+        return found
+
+    @cached_property
+    def calls(self) -> list[ast.Call]:
+        """Every call in this scope."""
+        return [node for node in self.nodes if isinstance(node, ast.Call)]
+
+    def made(self, node: ast.AST | None) -> Made | None:
+        """What the name or attribute ``node`` holds where it stands, if that came from a call."""
+        key = key_of(node)
+        if node is None or key is None:
+            return None
+        if key in self.bound:
+            return self._made_at(start(node), self.bound[key])
+        if key.partition(".")[0] in self.parameters and not key.startswith("self."):
+            return None
+        return self.outer.get(key)
+
+    def _made_at(self, place: tuple[int, int], assigned: list[Binding]) -> Made | None:
+        around = [(first, last) for first, last in self.loops if first <= place <= last]
+        for binding in assigned:
+            if binding.start > place and any(a <= binding.start <= b for a, b in around):
+                return None
+        return self._made_by([binding for binding in assigned if binding.start < place])
+
+    def is_call(self, node: ast.AST, *qualified: str) -> bool:
+        """Whether ``node`` calls one of the functions named."""
+        return isinstance(node, ast.Call) and self.names.resolve(node.func) in qualified
+
+
+@dataclass
+class ClassFacts:
+    """What the methods of one class share: attributes of self, and captures made with them."""
+
+    made: dict[str, Made] = field(default_factory=dict)
+    captures: list[Capture] = field(default_factory=list)
+
+
+def scopes(scope: Scope, body: list[ast.stmt]) -> Iterator[Scope]:
+    """``scope`` and every scope below it; methods know what their class shares."""
+    yield scope
+    for node in _definitions(body):
+        if isinstance(node, ast.ClassDef):
+            yield from _scopes_of_class(scope, node)
+        else:
+            yield from scopes(scope.child(node), node.body)
+
+
+def _scopes_of_class(outer: Scope, node: ast.ClassDef) -> Iterator[Scope]:
+    inside = list(_definitions(node.body))
+    methods = [(each, outer.child(each)) for each in inside if not isinstance(each, ast.ClassDef)]
+    facts = _class_facts([scope for _, scope in methods])
+    for method, scope in methods:
+        scope.owner = facts
+        scope.outer.update(facts.made)
+        yield from scopes(scope, method.body)
+    for each in inside:
+        if isinstance(each, ast.ClassDef):
+            yield from _scopes_of_class(outer, each)
+
+
+def _class_facts(methods: list[Scope]) -> ClassFacts:
+    facts = ClassFacts()
+    bound: dict[str, list[Scope]] = {}
+    for scope in methods:
+        facts.captures.extend(scope.captures)
+        for key, assigned in scope.bound.items():
+            if key.startswith("self.") and not all(is_none(each.value) for each in assigned):
+                bound.setdefault(key, []).append(scope)
+    for key, assigning in bound.items():
+        made = assigning[0].final.get(key)
+        if len(assigning) == 1 and made is not None:
+            facts.made[key] = made
+    return facts
+
+
+def _always_run(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run whenever the body does: not in a branch, a loop or a handler."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, (ast.With, ast.AsyncWith, ast.Try)):
+            yield from _always_run(statement.body)
+
+
+def _definitions(body: list[ast.stmt]) -> Iterator[FunctionNode | ast.ClassDef]:
+    stack: list[ast.AST] = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node
+        elif isinstance(node, (ast.stmt, ast.ExceptHandler)):
+            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Every node below ``body`` in source order; nested functions and classes are not entered."""
+    stack: list[ast.AST] = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            continue
+        yield node
+        stack.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def key_of(node: ast.AST | None) -> str | None:
+    """``name`` or ``self.graph`` as text; None for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        head = key_of(node.value)
+        return f"{head}.{node.attr}" if head else None
+    return None
+
+
+def is_load(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Load)
+
+
+def is_none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+    """Names and attributes a statement binds, with the value where it is a plain assignment."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from targets_of(target, node.value)
+    elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
+        if node.value is not None:
+            yield from targets_of(node.target, node.value)
+    elif isinstance(node, (ast.AugAssign, ast.For, ast.AsyncFor, ast.comprehension)):
+        yield from targets_of(node.target, None)
+    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+        yield from targets_of(node.optional_vars, None)
+
+
+def targets_of(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for element in target.elts:
+            yield from targets_of(element, None)
+    elif isinstance(target, ast.Starred):
+        yield from targets_of(target.value, None)
+    else:
+        key = key_of(target)
+        if key is not None:
+            yield key, value
+
+
+def argument(call: ast.Call, position: int, keyword: str) -> ast.expr | None:
+    for given in call.keywords:
+        if given.arg == keyword:
+            return given.value
+    if position < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args):
+        return call.args[position]
+    return None
+
+
+def _made(call: ast.Call, names: Names) -> Made:
+    name = names.resolve(call.func) or ""
+    kind = MAKERS.get(name, "call")
+    if kind == "compiled":
+        return Made(kind, name, call, _uses_graphs(call))
+    if isinstance(call.func, ast.Call) and names.resolve(call.func.func) == "torch.compile":
+        return Made("compiled", "torch.compile", call, _uses_graphs(call.func))
+    if name.startswith("torch.optim.") and name.rpartition(".")[2][:1].isupper():
+        kind = "optimizer"
+    return Made(kind, name, call)
+
+
+def _uses_graphs(compile_call: ast.Call) -> bool:
+    mode = argument(compile_call, 99, "mode")
+    if isinstance(mode, ast.Constant):
+        return mode.value in _GRAPH_MODES
+    options = argument(compile_call, 99, "options")
+    if isinstance(options, ast.Dict):
+        for key, value in zip(options.keys, options.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == "triton.cudagraphs":
+                return isinstance(value, ast.Constant) and value.value is True
+    return False
+
+
+def _decorated(body: list[ast.stmt], names: Names) -> dict[str, Made]:
+    """Functions decorated with torch.compile, by name."""
+    made = {}
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for decorator in node.decorator_list:
+                if not isinstance(decorator, ast.Call):
+                    continue
+                if names.resolve(decorator.func) == "torch.compile":
+                    graphs = _uses_graphs(decorator)
+                    made[node.name] = Made("compiled", "torch.compile", decorator, graphs)
+    return made
+
+
+def receiver(node: ast.AST, *methods: str) -> ast.expr | None:
+    """What a method is called on, if ``node`` is a call of one of ``methods``."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    return node.func.value if node.func.attr in methods else None
+
+
+def start(node: ast.AST) -> tuple[int, int]:
+    return (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+
+
+def end(node: ast.AST) -> tuple[int, int]:
+    return (getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0))
+
+
+def make_event(kind: str, node: ast.expr | ast.stmt, *evidence: str) -> Event:
+    span = Span(
+        node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0
+    )
+    return Event(kind, span, short(node), evidence=evidence)
+
+
+def short(node: ast.AST) -> str:
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

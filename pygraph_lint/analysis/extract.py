@@ -1,0 +1,93 @@
+"""One file's facts: parse, bind names, then run every function abstractly. Depends on nothing but
+the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+
+from pygraph_lint.analysis import capture
+from pygraph_lint.analysis.answers import forgotten
+from pygraph_lint.analysis.context import ModuleContext
+from pygraph_lint.analysis.events import Event, Span
+from pygraph_lint.analysis.model import ModuleFacts, Sinks
+from pygraph_lint.errors import SourceError
+
+_DEPTH = 8000
+
+
+def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -> ModuleFacts:
+    """The facts of one file.
+
+    ``text`` is decoded source, ``module`` its dotted name. Raises SourceError, with a position
+    where there is one, for anything that cannot be parsed.
+    """
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _DEPTH))
+    try:
+        tree = parse(text)
+        context = ModuleContext(tree, path, module, is_package, sinks)
+        context.fill("compile" in text or "graph" in text)
+        if "cache_clear" in text:
+            context.facts.forgotten = tuple(forgotten(tree, context.names))
+        if capture.mentioned(text):
+            context.facts.capture_events = _capture_events(tree, context)
+    except (RecursionError, MemoryError):
+        raise SourceError("nested too deeply to be analysed", 1, 1) from None
+    finally:
+        sys.setrecursionlimit(limit)
+    if not text.isascii():
+        _to_characters(context.facts, text)
+    return context.facts
+
+
+def parse(text: str) -> ast.Module:
+    """The syntax tree. Raises SourceError for what this Python cannot parse."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        raise SourceError(
+            error.msg or "invalid syntax", error.lineno or 1, error.offset or 1
+        ) from None
+    except ValueError as error:  # NUL bytes
+        raise SourceError(str(error), 1, 1) from None
+    except (RecursionError, MemoryError):
+        raise SourceError("nested too deeply to be parsed", 1, 1) from None
+
+
+def _capture_events(tree: ast.Module, context: ModuleContext) -> list[Event]:
+    try:
+        return capture.capture_events(tree, context.names)
+    except RecursionError:
+        return []
+
+
+def _to_characters(facts: ModuleFacts, text: str) -> None:
+    """Turn byte columns of events into character columns, on lines that are not plain ASCII."""
+    encoded = {
+        index: line.encode("utf-8", "surrogatepass")
+        for index, line in enumerate(text.split("\n"), 1)
+        if not line.isascii()
+    }
+
+    def column(line: int, offset: int) -> int:
+        data = encoded.get(line)
+        return offset if data is None else len(data[:offset].decode("utf-8", "ignore"))
+
+    def place(span: Span) -> Span:
+        if span.line not in encoded and span.end_line not in encoded:
+            return span
+        start, end = column(span.line, span.column), column(span.end_line, span.end_column)
+        return Span(span.line, start, span.end_line, end)
+
+    def convert(event: Event) -> Event:
+        return event._replace(span=place(event.span))
+
+    for function in facts.functions.values():
+        function.events = [convert(event) for event in function.events]
+        function.calls = [call._replace(span=place(call.span)) for call in function.calls]
+    facts.capture_events = [convert(event) for event in facts.capture_events]

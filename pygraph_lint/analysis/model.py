@@ -1,0 +1,111 @@
+"""The facts of one file in the form that is cached and linked; the syntax tree is not kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pygraph_lint.analysis.events import Event, Need, Span
+from pygraph_lint.analysis.values import Value
+
+
+class Call(NamedTuple):
+    """A call, or a mention, of something the project may define.
+
+    ``how`` is ``function`` (``target`` is a qualified name), ``method`` (``target`` is a class,
+    ``name`` the method, looked up along the inheritance order), ``super`` (the same, starting
+    behind ``target``), ``instance`` (an object of class ``target`` is called) or ``mention`` (the
+    function may be called by somebody). ``positional`` and ``named`` are the arguments that may
+    be tensors, None elsewhere.
+    """
+
+    how: str
+    target: str
+    name: str
+    span: Span
+    positional: tuple[Value | None, ...]
+    named: tuple[tuple[str, Value], ...]
+    needs: tuple[Need, ...]
+
+
+class Root(NamedTuple):
+    """Where a region provably starts: ``target`` is compiled or captured by ``road``."""
+
+    how: str  # as in Call
+    target: str
+    road: str
+    line: int
+
+
+@dataclass(slots=True)
+class FunctionFacts:
+    """One function or method. ``name`` is qualified; ``owner`` is the class for methods, else
+    empty.
+    """
+
+    name: str
+    owner: str
+    line: int
+    parameters: tuple[str, ...]
+    events: list[Event] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    returns: Value | None = None
+    ends_region: bool = False
+    disabled: bool = False  # torch.compiler.disable keeps it out of compiled code
+    decorators: tuple[str, ...] = ()
+    keeps_answer: bool = False  # cached, and without parameters
+    arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called
+
+
+@dataclass(slots=True)
+class ClassFacts:
+    """One class: its bases as qualified names, what its attributes hold, the names of its
+    methods, and which of these are computed once and kept (``functools.cached_property``).
+    """
+
+    name: str
+    line: int
+    bases: tuple[str, ...]
+    attributes: dict[str, Value] = field(default_factory=dict)
+    methods: dict[str, str] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class ModuleFacts:
+    """One file."""
+
+    path: str
+    module: str
+    is_package: bool
+    bindings: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, FunctionFacts] = field(default_factory=dict)
+    classes: dict[str, ClassFacts] = field(default_factory=dict)
+    roots: list[Root] = field(default_factory=list)
+    capture_events: list[Event] = field(default_factory=list)
+    groups: dict[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # tables of functions, by qualified name
+    instances: dict[str, str] = field(
+        default_factory=dict
+    )  # module-level objects: qualified name to class
+    asked: tuple[str, ...] = ()  # what each run of the file calls without arguments
+    asked_above: tuple[str, ...] = ()  # the same, of the imports it begins with
+    loads: tuple[str, ...] = ()  # what these import
+    last_import: int = 0  # line
+    forgotten: tuple[str, ...] = ()  # functions whose cache the file clears
+    exported: tuple[str, ...] | None = None  # __all__, where it is written out
+    inner_imports: set[str] = field(default_factory=set)  # what its functions import
+
+
+@dataclass(frozen=True, slots=True)
+class Sinks:
+    """The calls and tensor methods the catalogue reports by name."""
+
+    calls: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+    methods: frozenset[str] = frozenset()
+
+    def has_call(self, name: str) -> bool:
+        """Whether some rule lists the qualified callable ``name``."""
+        return name in self.calls or (bool(self.prefixes) and name.startswith(self.prefixes))

@@ -1,0 +1,64 @@
+"""``pygraph-lint rule CODE`` and ``rules``: the catalogue, printed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from pygraph_lint.errors import SettingsError
+from pygraph_lint.files.suggest import nearest
+from pygraph_lint.report.report import consequences_in_words
+from pygraph_lint.rules.catalogue import Rule, load
+
+_FIX = {
+    "none": "by hand",
+    "safe": "`--fix` mends it",
+    "unsafe": "`--fix --unsafe-fixes` mends it",
+    "sometimes": "`--fix` mends it where that is provably safe",
+}
+
+
+def _as_dict(rule: Rule) -> dict[str, Any]:
+    return {**asdict(rule), "url": rule.url}
+
+
+def rule(code: str, form: str) -> int:
+    """Print the rule of a code or name; the exit code. Raises SettingsError if there is none."""
+    known = load()
+    found = known.get(code.upper()) or next((r for r in known.values() if r.name == code), None)
+    if found is None:
+        names = [*known, *(one.name for one in known.values())]
+        near = nearest(code.upper(), names) or nearest(code, names)
+        hint = f"did you mean {near}?" if near else "`pygraph-lint rules` lists them"
+        raise SettingsError(f"there is no rule {code!r}; {hint}")
+    if form == "json":
+        sys.stdout.write(json.dumps(_as_dict(found), indent=2) + "\n")
+        return 0
+    follows = "; ".join(consequences_in_words(found.consequences)) or "nothing at run time"
+    status = "on by default" if found.status == "default" else "off unless --preview"
+    sys.stdout.write(
+        f"# {found.code} {found.name}\n\n"
+        f"Follows: {follows}.\n"
+        f"Mending: {_FIX[found.fix]}. Status: {status}. Torch {found.torch}.\n\n"
+        f"{found.prose}\n"
+    )
+    return 0
+
+
+def rules(form: str) -> int:
+    """Print all rules, one a line; the exit code."""
+    known = load()
+    if form == "json":
+        sys.stdout.write(json.dumps([_as_dict(one) for one in known.values()], indent=2) + "\n")
+        return 0
+    width = max(len(one.name) for one in known.values())
+    for one in known.values():
+        marks = "fix" if one.fix != "none" else ""
+        marks += " preview" if one.status == "preview" else ""
+        follows = "; ".join(consequences_in_words(one.consequences))
+        sys.stdout.write(
+            f"{one.code}  {one.name:{width}}  {marks.strip():7}  {follows}".rstrip() + "\n"
+        )
+    return 0

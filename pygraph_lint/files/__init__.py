@@ -1,0 +1,1 @@
+"""Finding, reading and writing source; settings; suppressions; caches."""

@@ -1,0 +1,212 @@
+"""Mends files: rewrites are tried, looked at again, and only what helped is kept and written."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pygraph_lint.errors import SourceError
+from pygraph_lint.files import parallel
+from pygraph_lint.files.sources import Source, decode, split_lines, write_atomically
+from pygraph_lint.findings import Edit, Finding, Fix, Location
+from pygraph_lint.fixes.engine import apply
+from pygraph_lint.fixes.formatting import formatted
+from pygraph_lint.runner import ALWAYS, Runner, by_file
+
+# Rounds of mending; three are usual, more come from halving where rewrites do not help.
+ROUNDS = 64
+# A fix that did not help, by what it was about: file, rule, rewrite and the line's text.
+Refused = set[tuple[Path, str, str, str]]
+
+
+@dataclass
+class Mended:
+    """What became of the files: bytes before and after of each changed one, fixes made, findings
+    left.
+    """
+
+    findings: list[Finding]
+    before: dict[Path, bytes] = field(default_factory=dict)
+    after: dict[Path, bytes] = field(default_factory=dict)
+    applied: list[tuple[Finding, Fix]] = field(default_factory=list)
+
+
+def mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
+    """Mend ``files`` in memory, round after round until nothing is left to do. Nothing is written.
+
+    ``unsafe`` says whether unsafe rewrites are wanted too; None: as each file's settings say. Where
+    the rewrites of a file do not all help, half as many are tried the next time, down to single
+    ones: a single one that does not help is not tried again. Only files that changed are looked at
+    again in each round, and all of them when nothing is left to do: what one file says may matter
+    in another.
+    """
+    # The collector would look at the facts of all files in every round, and find nothing to free.
+    with parallel.without_collecting():
+        return _mend(runner, files, unsafe)
+
+
+def _mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
+    mended = Mended(runner.check(files))
+    complete = True
+    refused: Refused = set()
+    at_once: dict[Path, int] = {}
+    for _ in range(ROUNDS):
+        plan = {
+            path: wanted[: at_once.get(path, len(wanted))]
+            for path, wanted in _plan(runner, mended.findings, unsafe, refused).items()
+        }
+        if not plan and complete:
+            break
+        if not plan:
+            mended.findings = runner.check(files)
+            complete = True
+            continue
+        complete = False
+        tried = {path: _rewritten(runner.source(path), wanted) for path, wanted in plan.items()}
+        old = {path: runner.content(path) for path in plan}
+        runner.replace_content({path: data for path, (data, made) in tried.items() if made})
+        found = _looked_at(runner, mended.findings, list(plan))
+        failed = [
+            path
+            for path, (_, made) in tried.items()
+            if not made or not _helped(path, mended.findings, found, made)
+        ]
+        for path, (data, made) in tried.items():
+            if path in failed:
+                at_once[path] = len(plan[path]) // 2
+                if len(plan[path]) == 1:
+                    at_once[path] = 1
+                    lines = split_lines(decode(old[path]).text)
+                    refused.add(_subject(path, lines, *plan[path][0]))
+            else:
+                if path in at_once:
+                    at_once[path] *= 2
+                mended.before.setdefault(path, old[path])
+                mended.after[path] = data
+                mended.applied += made
+        if failed:
+            runner.replace_content({path: old[path] for path in failed})
+            found = _looked_at(runner, found, failed)
+        mended.findings = found
+    if not complete:
+        mended.findings = runner.check(files)
+    laid_out = {path: new for path in mended.after if (new := _laid_out(runner, mended, path))}
+    if laid_out:
+        mended.after |= laid_out
+        runner.replace_content(laid_out)
+        mended.findings = runner.check(files)
+    return mended
+
+
+def _looked_at(runner: Runner, known: Iterable[Finding], changed: Sequence[Path]) -> list[Finding]:
+    """The findings, with those of the changed files made anew."""
+    names = {str(path) for path in changed}
+    kept = [finding for finding in known if finding.filename not in names]
+    return sorted([*kept, *runner.check(changed)], key=lambda finding: finding.sort_key)
+
+
+def _laid_out(runner: Runner, mended: Mended, path: Path) -> bytes | None:
+    """A mended file with its changed lines formatted as its project asks; None where as it is."""
+    source = runner.source(path)
+    text = formatted(path, decode(mended.before[path]).text, source.text)
+    return source.encode(text) if text != source.text else None
+
+
+Made = list[tuple[Finding, Fix]]
+
+
+def _plan(
+    runner: Runner, findings: Sequence[Finding], unsafe: bool | None, refused: Refused
+) -> dict[Path, Made]:
+    """The fixes to try next, by file."""
+    plan: dict[Path, Made] = {}
+    for path, group in by_file(runner.offer_fixes(findings)).items():
+        selection = runner.selection(path)
+        allowed = {"safe"}
+        if runner.settings(path).unsafe_fixes if unsafe is None else unsafe:
+            allowed.add("unsafe")
+        wanted = [
+            (finding, fix)
+            for finding in group
+            if selection.fixable(finding.code)
+            and (fix := _usable(finding.fix, allowed)) is not None
+        ]
+        if wanted and refused:
+            lines = split_lines(runner.source(path).text)
+            wanted = [one for one in wanted if _subject(path, lines, *one) not in refused]
+        if wanted:
+            plan[path] = wanted
+    return plan
+
+
+def _usable(fix: Fix | None, allowed: set[str]) -> Fix | None:
+    """The rewrite to make of those offered for one finding, if any is allowed."""
+    if fix is not None and fix.bolder is not None and fix.bolder.applicability in allowed:
+        return fix.bolder
+    return fix if fix is not None and fix.applicability in allowed else None
+
+
+def _subject(
+    path: Path, lines: list[str], finding: Finding, fix: Fix
+) -> tuple[Path, str, str, str]:
+    return (path, finding.code, fix.message, lines[finding.location.row - 1].strip())
+
+
+def _rewritten(source: Source, wanted: Made) -> tuple[bytes, Made]:
+    """The file's bytes with the fixes that fit together, and which these are."""
+    fixes = {id(fix): fix for fix in (_with_newline(fix, source.newline) for _, fix in wanted)}
+    findings = dict(zip(fixes, (finding for finding, _ in wanted), strict=True))
+    text, applied = apply(source.text, list(fixes.values()))
+    try:
+        data = source.encode(text)
+    except SourceError:
+        return b"", []
+    return data, [(findings[id(fix)], fix) for fix in applied]
+
+
+def _with_newline(fix: Fix, newline: str) -> Fix:
+    """The fix with its new lines ended the way the file ends its own."""
+    edits = tuple(
+        Edit(re.sub(r"\r\n|\n|\r", newline, edit.content), edit.location, edit.end_location)
+        for edit in fix.edits
+    )
+    return replace(fix, edits=edits)
+
+
+def _helped(path: Path, before: Iterable[Finding], after: Iterable[Finding], made: Made) -> bool:
+    """Whether the file still parses and has, for each fix made that promises so, a finding less of
+    its rule, and for the others no more than they say.
+    """
+    name = str(path)
+    now = Counter(finding.code for finding in after if finding.filename == name)
+    if any(now[code] for code in ALWAYS):
+        return False
+    then = Counter(finding.code for finding in before if finding.filename == name)
+    wanted = dict.fromkeys((finding.code for finding, _ in made), 0)
+    for finding, fix in made:
+        wanted[finding.code] += not fix.remains
+        for code in wanted.keys() & set(fix.adds):
+            wanted[code] -= fix.adds.count(code)
+    return all(now[code] <= then[code] - count for code, count in wanted.items())
+
+
+def write(mended: Mended) -> list[Finding]:
+    """Write every changed file. What could not be written is reported, the file being as it was."""
+    problems = []
+    for path, data in mended.after.items():
+        problem = _write_one(path, data, mended.before[path])
+        if problem is not None:
+            problems.append(problem)
+    return problems
+
+
+def _write_one(path: Path, data: bytes, before: bytes) -> Finding | None:
+    try:
+        write_atomically(path, data, before)
+    except SourceError as error:
+        place = Location(1, 1)
+        return Finding("PG002", "unreadable-file", str(error), str(path), place, place)
+    return None

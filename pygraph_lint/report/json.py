@@ -1,0 +1,58 @@
+"""An array of objects with the keys that ruff's JSON has, and region, evidence and consequences."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pygraph_lint.findings import Finding, Fix, Location
+from pygraph_lint.report.report import Report, url
+
+
+def place(location: Location) -> dict[str, int]:
+    """A place: 1-based row and column, in characters."""
+    return {"row": location.row, "column": location.column}
+
+
+def _fix(fix: Fix | None) -> dict[str, Any] | None:
+    """The fix; None where nothing can be applied."""
+    if fix is None or fix.applicability == "declined":
+        return None
+    return {
+        "applicability": fix.applicability,
+        "message": fix.message,
+        "reason": fix.reason or None,
+        "edits": [
+            {
+                "content": edit.content,
+                "location": place(edit.location),
+                "end_location": place(edit.end_location),
+            }
+            for edit in fix.edits
+        ],
+    }
+
+
+def as_dict(finding: Finding, report: Report) -> dict[str, Any]:
+    """One finding."""
+    region = finding.region
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "message": finding.message,
+        "filename": finding.filename,
+        "location": place(finding.location),
+        "end_location": place(finding.end_location),
+        "fix": _fix(finding.fix),
+        "url": url(finding, report.rules),
+        "region": None
+        if region is None
+        else {"function": region.function, "road": list(region.road), "certain": region.certain},
+        "evidence": list(finding.evidence),
+        "consequences": finding.consequences,
+    }
+
+
+def render(report: Report) -> str:
+    """The whole report."""
+    return json.dumps([as_dict(finding, report) for finding in report.findings], indent=2) + "\n"

@@ -1,0 +1,1 @@
+"""The catalogue of rules, and how events become findings."""

@@ -1,0 +1,137 @@
+"""The catalogue: one page per rule in ``rules/``, data in front (TOML between ``+++`` lines),
+prose behind.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pygraph_lint.errors import CatalogueError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DOCS_URL = "https://github.com/pygraph/pygraph/blob/main/rules/"
+TARGETS = ("compile", "fullgraph", "cudagraph")
+CONSEQUENCES: dict[str, tuple[str, ...]] = {
+    "compile": ("break", "skipped", "ok"),
+    "fullgraph": ("error", "ok"),
+    "cudagraph": ("not capturable", "stale", "slow", "ok"),
+    "sync": ("yes", "no"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule page.
+
+    ``captured`` is the message where a graph is captured by hand and nothing is traced. ``events``
+    are kinds of ``facts.events.KINDS``; ``calls`` and ``methods`` list qualified callables
+    (``random.random``; a trailing ``.*`` takes a whole namespace) and tensor methods.
+    ``consequences`` has the keys of ``CONSEQUENCES``: what happens under plain torch.compile,
+    under ``fullgraph=True``, in a CUDA graph, and whether the host waits for the device.
+    ``status`` is ``default`` or ``preview``. ``fix`` is ``none``, ``safe``, ``unsafe`` or
+    ``sometimes`` (safe under conditions), ``fixer`` the module under ``fixes/`` that does it.
+    ``covers`` names the rows of the pattern list the rule answers to.
+    """
+
+    code: str
+    name: str
+    message: str
+    captured: str
+    events: tuple[str, ...]
+    calls: tuple[str, ...]
+    methods: tuple[str, ...]
+    consequences: dict[str, str]
+    torch: str
+    status: str
+    fix: str
+    fixer: str
+    covers: tuple[str, ...]
+    prose: str
+
+    @property
+    def url(self) -> str:
+        """Where the page can be read."""
+        return f"{DOCS_URL}{self.code}.md"
+
+    def follows(self, target: str) -> bool:
+        """Whether the rule matters when the code has to survive ``target`` (one of ``TARGETS``)."""
+        said = self.consequences
+        if target == "compile":
+            return said["compile"] != "ok"
+        if target == "fullgraph":
+            return said["fullgraph"] != "ok"
+        return said["cudagraph"] != "ok" or said["sync"] == "yes" or said["compile"] != "ok"
+
+
+def rules_folder() -> Path:
+    """The folder of pages: inside an installed package, or at the top of a source tree."""
+    installed = Path(__file__).parent  # a wheel has the pages beside this file
+    if any(installed.glob("PG*.md")):
+        return installed
+    return installed.parents[1] / "rules"
+
+
+@lru_cache(maxsize=1)
+def load() -> dict[str, Rule]:
+    """Every rule by code, in order of codes. Raises CatalogueError for a page that does not fit."""
+    pages = sorted(rules_folder().glob("PG*.md"))
+    if not pages:
+        raise CatalogueError(f"no rule pages in {rules_folder()}; reinstall pygraph-lint")
+    rules = [parse(page.read_text(encoding="utf-8"), page.name) for page in pages]
+    return {rule.code: rule for rule in rules}
+
+
+_PAGE = re.compile(r"\A\+\+\+\n(.*?)\n\+\+\+\n(.*)\Z", re.DOTALL)
+
+
+def parse(text: str, where: str) -> Rule:
+    """The rule in one page. ``where`` names the page in errors."""
+    match = _PAGE.match(text)
+    if match is None:
+        raise CatalogueError(f"{where}: a page starts with data between two lines `+++`")
+    try:
+        data: dict[str, Any] = tomllib.loads(match[1])
+    except tomllib.TOMLDecodeError as error:
+        raise CatalogueError(f"{where}: {error}") from error
+    try:
+        rule = Rule(
+            code=data["code"],
+            name=data["name"],
+            message=data["message"],
+            captured=data.get("captured", data["message"]),
+            events=tuple(data.get("events", ())),
+            calls=tuple(data.get("calls", ())),
+            methods=tuple(data.get("methods", ())),
+            consequences={key: data["consequences"][key] for key in CONSEQUENCES},
+            torch=data.get("torch", ">=2.11"),
+            status=data["status"],
+            fix=data.get("fix", "none"),
+            fixer=data.get("fixer", ""),
+            covers=tuple(data.get("covers", ())),
+            prose=match[2].strip(),
+        )
+    except KeyError as error:
+        raise CatalogueError(f"{where}: no {error} in the page's data") from error
+    _check(rule, where)
+    return rule
+
+
+def _check(rule: Rule, where: str) -> None:
+    for key, allowed in CONSEQUENCES.items():
+        if rule.consequences[key] not in allowed:
+            raise CatalogueError(f"{where}: consequences.{key} must be one of {', '.join(allowed)}")
+    if rule.status not in ("default", "preview"):
+        raise CatalogueError(f"{where}: status must be default or preview")
+    if rule.fix not in ("none", "safe", "unsafe", "sometimes"):
+        raise CatalogueError(f"{where}: fix must be none, safe, unsafe or sometimes")
+    if where != f"{rule.code}.md":
+        raise CatalogueError(f"{where}: the page of {rule.code} must be called {rule.code}.md")

@@ -1,0 +1,182 @@
+"""Facts and catalogue to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.link import Project
+from pygraph_lint.analysis.model import ModuleFacts, Sinks
+from pygraph_lint.analysis.nodes import short
+from pygraph_lint.findings import Finding, Location, Region
+from pygraph_lint.rules.catalogue import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which findings are wanted.
+
+    ``target`` (``compile``, ``fullgraph``, ``cudagraph`` or None for all) keeps rules with
+    consequences there; ``target_torch`` (``2.11``) keeps rules that hold for that version;
+    ``preview`` adds preview rules; ``regions`` is ``forward`` (any module's forward) or
+    ``compiled`` (only what is provably compiled or captured).
+    """
+
+    target: str | None = None
+    target_torch: str | None = None
+    preview: bool = False
+    regions: str = "forward"
+
+
+def sinks(rules: dict[str, Rule]) -> Sinks:
+    """The calls and tensor methods that rules list by name, in the form the analysis wants."""
+    calls = [call for rule in rules.values() for call in rule.calls]
+    return Sinks(
+        frozenset(call for call in calls if not call.endswith(".*")),
+        tuple(sorted(call[:-1] for call in calls if call.endswith(".*"))),
+        frozenset(method for rule in rules.values() for method in rule.methods),
+    )
+
+
+class Reporter:
+    """Turns the events of modules into findings."""
+
+    def __init__(self, project: Project, rules: dict[str, Rule], options: Options) -> None:
+        self.project = project
+        self.options = options
+        self.by_event: dict[str, Rule] = {}
+        self.by_call: dict[str, Rule] = {}
+        self.by_prefix: list[tuple[str, Rule]] = []
+        self.by_method: dict[str, Rule] = {}
+        for rule in rules.values():
+            if not self.wanted(rule):
+                continue
+            self.by_event.update(dict.fromkeys(rule.events, rule))
+            self.by_method.update(dict.fromkeys(rule.methods, rule))
+            for call in rule.calls:
+                if call.endswith(".*"):
+                    self.by_prefix.append((call[:-1], rule))
+                else:
+                    self.by_call[call] = rule
+
+    def wanted(self, rule: Rule) -> bool:
+        """Whether the options let a rule speak."""
+        options = self.options
+        if rule.status == "preview" and not options.preview:
+            return False
+        if options.target is not None and not rule.follows(options.target):
+            return False
+        return options.target_torch is None or version_allows(rule.torch, options.target_torch)
+
+    def rule_of(self, event: Event) -> Rule | None:
+        """The rule that reports an event."""
+        if event.kind == "call":
+            found = self.by_call.get(event.subject)
+            if found is None:
+                for prefix, rule in self.by_prefix:
+                    if event.subject.startswith(prefix):
+                        return rule
+            return found
+        if event.kind == "method":
+            return self.by_method.get(event.subject.lstrip("."))
+        return self.by_event.get(event.kind)
+
+    def findings(self, facts: ModuleFacts) -> list[Finding]:
+        """All findings of one module, in order of position."""
+        found: dict[tuple[str, int, int], Finding] = {}
+        for function in facts.functions.values():
+            region = self.project.region(function.name)
+            if region is None or (self.options.regions == "compiled" and not region.certain):
+                continue
+            self.add(found, facts, function.events, region)
+            self.add(found, facts, self.leaving(function.name), region)
+        self.add(found, facts, facts.capture_events, None)
+        places = {key[1:] for key in found if not key[0].startswith("PG6")}
+        for key, finding in list(found.items()):
+            doubled = finding.event is not None and finding.event.kind == "capture.sync"
+            if doubled and key[1:] in places:
+                del found[key]
+        return sorted(found.values(), key=lambda finding: finding.sort_key)
+
+    def leaving(self, function: str) -> Iterator[Event]:
+        """The calls in a function that leave the region on purpose."""
+        for call, target in self.project.left_by.get(function, ()):
+            why = (f"{short(target)} is under torch.compiler.disable",)
+            yield Event("effect.disabled-call", call.span, short(target), evidence=why)
+
+    def add(
+        self,
+        found: dict[tuple[str, int, int], Finding],
+        facts: ModuleFacts,
+        events: Iterable[Event],
+        region: Region | None,
+    ) -> None:
+        """Findings for the events that are confirmed; the first at a place and code stays."""
+        for event in events:
+            rule = self.rule_of(event)
+            if rule is None:
+                continue
+            by_hand = region is not None and region.captured
+            if by_hand and not _matters_in_capture(rule):
+                continue
+            key = (rule.code, event.span.line, event.span.column)
+            if key in found or not all(self.project.confirmed(need) for need in event.needs):
+                continue
+            found[key] = Finding(
+                code=rule.code,
+                name=rule.name,
+                message=(rule.captured if by_hand else rule.message).format(subject=event.subject),
+                filename=facts.path,
+                location=Location(event.span.line, event.span.column + 1),
+                end_location=Location(event.span.end_line, event.span.end_column + 1),
+                region=region,
+                evidence=event.evidence,
+                consequences=_untraced(rule) if by_hand else dict(rule.consequences),
+                preview=rule.status == "preview",
+                event=event,
+                own=self.project.own.get(facts.module, frozenset()),
+            )
+
+
+def _matters_in_capture(rule: Rule) -> bool:
+    """Whether a rule has a consequence where a graph is captured without tracing."""
+    return rule.consequences["cudagraph"] != "ok" or rule.consequences["sync"] == "yes"
+
+
+def _untraced(rule: Rule) -> dict[str, str]:
+    """A rule's consequences where nothing is traced."""
+    return {**rule.consequences, "compile": "ok", "fullgraph": "ok"}
+
+
+def check_module(
+    facts: ModuleFacts, project: Project, rules: dict[str, Rule], options: Options
+) -> list[Finding]:
+    """All findings of one module that ``options`` allow, in order of position."""
+    return Reporter(project, rules, options).findings(facts)
+
+
+@lru_cache(maxsize=256)
+def version_allows(requirement: str, version: str) -> bool:
+    """Whether torch ``version`` (``2.13``) satisfies ``>=2.11`` or ``>=2.11,<2.14``."""
+    actual = _numbers(version)
+    for part in requirement.split(","):
+        part = part.strip()
+        for sign in (">=", "<=", "<", ">"):
+            if part.startswith(sign):
+                bound = _numbers(part[len(sign) :])
+                allowed = {
+                    ">=": actual >= bound,
+                    "<=": actual <= bound,
+                    "<": actual < bound,
+                    ">": actual > bound,
+                }
+                if not allowed[sign]:
+                    return False
+                break
+    return True
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.strip().split(".")[:2] if part.isdigit())

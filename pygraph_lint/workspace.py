@@ -1,0 +1,389 @@
+"""From the files of one project to findings: facts of each file, linked, checked, all cached."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pygraph_lint.errors import SourceError
+from pygraph_lint.files import parallel, project, suppressions
+from pygraph_lint.files.cache import Cache, Signature, digest, file_entry
+from pygraph_lint.files.sources import decode, read_bytes, refuse_nul
+from pygraph_lint.findings import Finding, Location
+from pygraph_lint.fixes.offers import Fixes, Offers
+from pygraph_lint.rules.catalogue import Rule
+
+if TYPE_CHECKING:
+    from pygraph_lint.analysis.link import Project as Linked
+    from pygraph_lint.analysis.model import ModuleFacts, Sinks
+    from pygraph_lint.rules.reporter import Options
+
+# Below this much source, in bytes, starting processes costs more than it saves.
+_WORTH_PROCESSES = 400_000
+_CHUNK = 150_000
+# A file written this shortly (ns) before it was looked at may change under the same time stamp.
+_RACY = 2_000_000_000
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is known of one file's content.
+
+    ``facts`` is None where the file cannot be parsed or cannot matter; ``problem`` says what kept
+    it from being parsed: code, text, line and column (1-based, 0 where there is none).
+    """
+
+    facts: ModuleFacts | None
+    problem: tuple[str, str, int, int] | None
+    directives: tuple[suppressions.Directive, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What checking one file gave, before selection and suppression."""
+
+    findings: tuple[Finding, ...]
+    directives: tuple[suppressions.Directive, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the index keeps of one file."""
+
+    signature: Signature
+    digest: bytes
+    torch: bool
+    words: frozenset[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    relative: str
+    module: str
+    is_package: bool
+    facts: bool
+    data: bytes | None
+    size: int
+
+
+class Project:
+    """The files of one root, and what is known of them. Paths are absolute."""
+
+    def __init__(
+        self,
+        root: project.Root,
+        files: Iterable[Path],
+        cache: Cache,
+        rules: Mapping[str, Rule],
+        jobs: int,
+        progress: Progress,
+        max_size: Callable[[Path], int],
+    ) -> None:
+        """``files`` are all files of the root; ``max_size`` says from which size on a file is
+        refused.
+        """
+        self._root = root
+        self._cache = cache
+        self._rules = dict(rules)
+        self._jobs = jobs
+        self._progress = progress
+        self._max_size = max_size
+        self._paths = {self.relative(path): path for path in files}
+        self._modules = self._module_names()
+        self._offers = Offers(cache, jobs)
+        self._overlay: dict[str, bytes] = {}
+        self._known: dict[str, _Known] = {}
+        self._unreadable: dict[str, str] = {}
+        self._records: dict[str, tuple[bytes, Record]] = {}
+        self._scan()
+
+    def relative(self, path: Path) -> str:
+        """The posix path of ``path`` below the root's base."""
+        return os.path.relpath(path, self._root.base).replace(os.sep, "/")
+
+    def _module_names(self) -> dict[str, tuple[str, bool]]:
+        """Each file's dotted module name, and whether it is a package's ``__init__``.
+
+        Where two packages in different folders have one name, the later is named by its path.
+        """
+        packages = {
+            relative.rpartition("/")[0]: True
+            for relative in self._paths
+            if relative.rpartition("/")[2] == "__init__.py"
+        }
+        names: dict[str, tuple[str, bool]] = {}
+        taken: set[str] = set()
+        for relative in sorted(self._paths):
+            module, is_package = project.module_name(relative, packages)
+            if module in taken:
+                module, is_package = project.module_name(relative, {})
+            taken.add(module)
+            names[relative] = (module, is_package)
+        return names
+
+    # --- the index: content digests, without reading what has not changed ---
+
+    def _scan(self) -> None:
+        name, key = "index", digest(b"index")
+        index: dict[str, _Known] = self._cache.load(name, key) or {}
+        now = time.time_ns()
+        changed = False
+        for relative, path in self._paths.items():
+            try:
+                signature = Signature.of(path.stat())
+            except (OSError, ValueError):
+                signature = None
+            known = index.get(relative)
+            if known is None or known.signature != signature:
+                known = self._look(relative, path, signature, now)
+                changed = True
+            if known is not None:
+                self._known[relative] = known
+        if changed or len(index) != len(self._known):
+            settled = {
+                relative: known
+                for relative, known in self._known.items()
+                if max(known.signature.modified, known.signature.changed) < now - _RACY
+            }
+            if settled != index:
+                self._cache.store(name, key, settled)
+            self._cache.prune_files(file_entry(relative) for relative in self._known)
+
+    def _look(
+        self, relative: str, path: Path, signature: Signature | None, now: int
+    ) -> _Known | None:
+        try:
+            data = read_bytes(path, self._max_size(path))
+        except SourceError as error:
+            self._unreadable[relative] = str(error)
+            return None
+        return _describe(data, signature or Signature(0, now, now, 0))
+
+    def overlay(self, texts: Mapping[Path, bytes]) -> None:
+        """From now on take these files' content from here, whatever the disk says."""
+        for path, data in texts.items():
+            relative = self.relative(path)
+            self._overlay[relative] = data
+            if relative not in self._paths:
+                self._paths[relative] = path
+                self._modules = self._module_names()
+            self._known[relative] = _describe(data, Signature(0, 0, 0, 0))
+            self._unreadable.pop(relative, None)
+            self._records.pop(relative, None)
+
+    def offers(self, files: Mapping[Path, tuple[str, Sequence[Finding]]]) -> dict[Path, Fixes]:
+        """What is offered for each file's findings, in their order; files are given with text."""
+        named = {str(path): given for path, given in files.items()}
+        found = self._offers.of(named)
+        if not self._overlay:
+            self._offers.remember(named)
+        return {path: found[str(path)] for path in files}
+
+    # --- checking ---
+
+    def check(
+        self, paths: Sequence[Path], options_of: Callable[[Path], Options]
+    ) -> dict[Path, Outcome]:
+        """What there is to say about each of ``paths``."""
+        wanted = {path: self.relative(path) for path in paths}
+        by_options: dict[Options, list[Path]] = {}
+        outcomes: dict[Path, Outcome] = {}
+        for path, relative in wanted.items():
+            if relative in self._known:
+                by_options.setdefault(options_of(path), []).append(path)
+            else:
+                text = self._unreadable.get(relative, "cannot be read: no such file")
+                outcomes[path] = Outcome((_finding(("PG002", text, 0, 0), path),), ())
+        key = self._state()
+        for options, group in by_options.items():
+            name = f"findings-{digest(repr(options).encode()).hex()}"
+            stored: dict[str, Outcome] = self._cache.load(name, key) or {}
+            missing = [path for path in group if wanted[path] not in stored]
+            if missing:
+                stored |= self._check(missing, options)
+                if not self._overlay:
+                    self._cache.store(name, key, stored)
+            for path in group:
+                outcomes[path] = _placed(stored[wanted[path]], path)
+        return outcomes
+
+    def _state(self) -> bytes:
+        """Stands for the content of every file."""
+        parts = []
+        for relative in sorted(self._known):
+            parts += [relative.encode(errors="surrogateescape"), self._known[relative].digest]
+        return digest(*parts)
+
+    def _check(self, paths: Sequence[Path], options: Options) -> dict[str, Outcome]:
+        with parallel.without_collecting():
+            return self._check_all(paths, options)
+
+    def _check_all(self, paths: Sequence[Path], options: Options) -> dict[str, Outcome]:
+        known = self._known
+        matter = project.relevant((name, one.torch, one.words) for name, one in known.items())
+        names = [self.relative(path) for path in paths]
+        alone = [name for name in names if name not in matter]
+        needed = any(name in matter for name in names)
+        self._read_records([*(matter if needed else ()), *alone], matter)
+        outcomes: dict[str, Outcome] = {}
+        to_check = []
+        for name in names:
+            record = self._records[name][1]
+            if record.problem is not None:
+                finding = _finding(record.problem, self._paths[name])
+                outcomes[name] = Outcome((finding,), record.directives)
+            elif record.facts is None:
+                outcomes[name] = Outcome((), record.directives)
+            else:
+                to_check.append(name)
+        if to_check:
+            for name, findings in self._check_linked(to_check, options):
+                outcomes[name] = Outcome(findings, self._records[name][1].directives)
+        return outcomes
+
+    def _check_linked(
+        self, names: Sequence[str], options: Options
+    ) -> Iterable[tuple[str, tuple[Finding, ...]]]:
+        from pygraph_lint.analysis.link import link
+
+        facts = {
+            name: record.facts
+            for name, (_, record) in sorted(self._records.items())
+            if record.facts is not None
+        }
+        linked = link(facts.values())
+        parts = parallel.chunks(names, lambda name: self._known[name].signature.size, 4 * _CHUNK)
+        # Only a forked process has the linked project without being sent it.
+        jobs = self._jobs if parallel.CAN_FORK and len(parts) > 4 else 1
+        given = (facts, linked, self._rules, options)
+        done = 0
+        for part in parallel.spread(_check_part, parts, jobs, _remember_check, *given):
+            done += len(part)
+            self._progress("checking", done, len(names))
+            yield from part
+
+    def _read_records(self, names: Iterable[str], matter: set[str]) -> None:
+        """Have a record of every file in ``names``: from memory, from the cache, or made."""
+        from pygraph_lint.rules.reporter import sinks
+
+        tasks = []
+        for name in names:
+            content = self._known[name].digest
+            key = digest(content, b"facts" if name in matter else b"syntax")
+            held = self._records.get(name)
+            if held is not None and held[0] == key:
+                continue
+            record = None if name in self._overlay else self._cache.load(file_entry(name), key)
+            if record is not None:
+                self._records[name] = (key, record)
+                continue
+            module, is_package = self._modules[name]
+            data = self._overlay.get(name)
+            size = len(data) if data is not None else self._known[name].signature.size
+            tasks.append(Task(name, module, is_package, name in matter, data, size))
+        if not tasks:
+            return
+        total = sum(task.size for task in tasks)
+        jobs = self._jobs if total > _WORTH_PROCESSES else 1
+        parts = parallel.chunks(tasks, lambda task: task.size, _CHUNK)
+        given = (self._root.base, self._cache, sinks(self._rules))
+        done = 0
+        for part in parallel.spread(_analyse_part, parts, jobs, _remember_analysis, *given):
+            for name, key, record in part:
+                self._records[name] = (key, record)
+            done += len(part)
+            self._progress("reading", done, len(tasks))
+
+
+def _describe(data: bytes, signature: Signature) -> _Known:
+    signature = replace(signature, size=len(data))
+    return _Known(signature, digest(data), project.says_torch(data), project.imported_words(data))
+
+
+def _finding(problem: tuple[str, str, int, int], path: Path) -> Finding:
+    code, text, line, column = problem
+    place = Location(max(line, 1), max(column, 1))
+    name = "syntax-error" if code == "PG001" else "unreadable-file"
+    return Finding(code, name, text, str(path), place, place)
+
+
+def _placed(outcome: Outcome, path: Path) -> Outcome:
+    """The outcome with its findings filed under ``path``, wherever it was first made."""
+    filename = str(path)
+    return Outcome(
+        tuple(replace(finding, filename=filename) for finding in outcome.findings),
+        outcome.directives,
+    )
+
+
+# --- what runs in worker processes --------------------------------------------------------------
+
+_analysis: tuple[Path, Cache, Sinks]
+_linked: tuple[dict[str, ModuleFacts], Linked, dict[str, Rule], Options]
+
+
+def _remember_analysis(base: Path, cache: Cache, sinks: Sinks) -> None:
+    global _analysis
+    _analysis = (base, cache, sinks)
+
+
+def _analyse_part(tasks: Sequence[Task]) -> list[tuple[str, bytes, Record]]:
+    """The records of some files, written to the cache on the way."""
+    base, cache, sinks = _analysis
+    found = []
+    with parallel.without_collecting():
+        for task in tasks:
+            data = task.data
+            if data is None:
+                try:
+                    data = read_bytes(base / task.relative)
+                except SourceError as error:
+                    record = Record(None, ("PG002", str(error), 0, 0), ())
+                    found.append((task.relative, b"", record))
+                    continue
+            record = analyse(data, task, sinks)
+            key = digest(digest(data), b"facts" if task.facts else b"syntax")
+            if task.data is None:
+                cache.store(file_entry(task.relative), key, record)
+            found.append((task.relative, key, record))
+    return found
+
+
+def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
+    """What one file's content says, on its own."""
+    from pygraph_lint.analysis.extract import extract, parse
+
+    try:
+        text = decode(data).text
+    except SourceError as error:
+        return Record(None, ("PG002", str(error), error.line, error.column), ())
+    facts = None
+    try:
+        refuse_nul(text)
+        if task.facts:
+            facts = extract(text, task.relative, task.module, task.is_package, sinks)
+        else:
+            parse(text)
+    except SourceError as error:
+        return Record(None, ("PG001", str(error), error.line, error.column), ())
+    return Record(facts, None, suppressions.parse(text))
+
+
+def _remember_check(
+    facts: dict[str, ModuleFacts], linked: Linked, rules: dict[str, Rule], options: Options
+) -> None:
+    global _linked
+    _linked = (facts, linked, rules, options)
+
+
+def _check_part(names: Sequence[str]) -> list[tuple[str, tuple[Finding, ...]]]:
+    from pygraph_lint.rules.reporter import check_module
+
+    facts, linked, rules, options = _linked
+    return [(name, tuple(check_module(facts[name], linked, rules, options))) for name in names]

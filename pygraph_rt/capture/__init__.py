@@ -1,0 +1,1 @@
+"""From two captures to a replayable plan."""

@@ -1,0 +1,130 @@
+"""Addresses for tensors that nothing will read or write.
+
+A capture executes nothing, so the tensors given to it need addresses, not memory. Each one gets
+an address range of its own in reserved address space, and all ranges map the same small piece of
+physical memory: valid addresses for gigabytes of inputs cost a few MiB. Gaps between ranges catch
+pointers just before or past a tensor.
+
+While a captured graph is tried out, the piece is filled with 0xFF: a pointer that was not patched
+reads NaN, or leaves a trace when it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from pygraph_rt.capture.diff import SMALL, Block, Range
+from pygraph_rt.cuda.driver import ABOVE_4_GIB, Driver
+
+ALIGNMENT = 512
+_LARGE = 8 << 30
+_LARGE_PAGES = 16
+_WINDOW = 4 << 30
+
+
+class Request(NamedTuple):
+    """A block of `nbytes` whose address must leave `residue` when divided by ALIGNMENT."""
+
+    block: Block
+    nbytes: int
+    residue: int
+
+
+def extent(size: Sequence[int], stride: Sequence[int], itemsize: int) -> int:
+    """Bytes from a tensor's first element to the end of its last one; 0 for an empty tensor."""
+    if any(s == 0 for s in size):
+        return 0
+    return (sum((s - 1) * t for s, t in zip(size, stride, strict=True)) + 1) * itemsize
+
+
+def layout(requests: Sequence[Request], page: int) -> tuple[list[Range], int]:
+    """Ranges from address 0, a guard page before and after each, and the bytes they span in all.
+
+    Where they are then put so far above a multiple of 4 GiB as `Driver.reserve` asks for, no range
+    of less than that holds an address that padding beside a small number looks like.
+    """
+    ranges: list[Range] = []
+    cursor = page
+    for block, nbytes, residue in requests:
+        pages = -(-(residue + max(nbytes, 1)) // page) * page + page
+        cursor = _past_small_numbers(cursor, pages, page)
+        ranges.append(Range(cursor + residue, nbytes, block, page // 2, page // 2))
+        cursor += pages
+    return ranges, cursor
+
+
+def _past_small_numbers(start: int, size: int, page: int) -> int:
+    """Where to put so many bytes, with a page before them, from `start` on."""
+    multiple = (start - page + ABOVE_4_GIB) // _WINDOW * _WINDOW - ABOVE_4_GIB
+    if start - page >= multiple + SMALL:
+        multiple += _WINDOW
+    end = -(-(multiple + SMALL) // page) * page
+    fits = size + 2 * page + SMALL <= _WINDOW
+    return end + page if start + size > multiple and fits else start
+
+
+class Placeholders:
+    """One capture's placeholder addresses. `close` gives the address space back."""
+
+    def __init__(self, driver: Driver, device: int, requests: Sequence[Request]) -> None:
+        self._driver = driver
+        self._device = device
+        granularity = driver.allocation_granularity(device)
+        large = sum(r.nbytes for r in requests) > _LARGE
+        self._page = granularity * (_LARGE_PAGES if large else 1)
+        relative, self._span = layout(requests, self._page)
+        self._handle = driver.create_memory(self._page, device)
+        self._mapped = 0
+        self._base = 0
+        try:
+            self._base = driver.reserve(self._span, self._page)
+            for start in range(0, self._span, self._page):
+                driver.map_memory(self._base + start, self._page, self._handle)
+                self._mapped = start + self._page
+            driver.allow_access(self._base, self._span, device)
+        except BaseException:
+            self.close()
+            raise
+        self.ranges = [r._replace(base=r.base + self._base) for r in relative]
+        self._range_of = {r.block: r for r in self.ranges}
+
+    def tensor(
+        self, block: Block, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+    ) -> torch.Tensor:
+        """A tensor at the block's address. It must not outlive `close`."""
+        found = self._range_of[block]
+        return tensor_at(found.base, found.size, size, stride, dtype, self._device)
+
+    def physical(self) -> torch.Tensor:
+        """The shared memory behind all ranges, as bytes."""
+        return tensor_at(self._base, self._page, (self._page,), (1,), torch.uint8, self._device)
+
+    def close(self) -> None:
+        """Unmap and free everything; later calls do nothing."""
+        if self._mapped:
+            self._driver.unmap(self._base, self._mapped)
+            self._mapped = 0
+        if self._base:
+            self._driver.free_reservation(self._base, self._span)
+            self._base = 0
+        if self._handle:
+            self._driver.release_memory(self._handle)
+            self._handle = 0
+
+
+def tensor_at(
+    address: int,
+    nbytes: int,
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: torch.dtype,
+    device: int,
+) -> torch.Tensor:
+    """A tensor over memory that it does not own."""
+    place = torch.device("cuda", device)
+    storage = torch._C._construct_storage_from_data_pointer(address, place, nbytes)
+    empty = torch.empty((0,), dtype=dtype, device=place)
+    return empty.set_(storage, 0, tuple(size), tuple(stride))

@@ -1,0 +1,1 @@
+"""The CUDA driver, checked; global switches; native helpers."""

@@ -1,0 +1,532 @@
+"""The CUDA driver calls that the runtime needs, each one checked.
+
+Signatures follow the CUDA driver API reference (cuda.h of CUDA 12.4 and later, chapters "Graph
+Management", "Virtual Memory Management" and "Unified Addressing"). Handles are plain integers.
+Only this file uses ctypes on libcuda; everything above talks to `Driver`, which the tests
+replace.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from pygraph_rt.errors import DriverError
+
+KERNEL, MEMCPY, MEMSET, EMPTY = 0, 1, 2, 5
+NODE_KINDS = {
+    0: "kernel",
+    1: "memory copy",
+    2: "memory set",
+    3: "host function",
+    4: "child graph",
+    5: "empty",
+    6: "event wait",
+    7: "event record",
+    8: "semaphore signal",
+    9: "semaphore wait",
+    10: "memory allocation",
+    11: "memory free",
+    12: "batch memory operation",
+    13: "conditional",
+}
+
+_NOT_SUPPORTED = 801
+_INVALID_VALUE = 1
+_DEINITIALIZED = 4
+_HOST, _DEVICE = 1, 2
+_ATTRIBUTE_BYTES = 64
+# Where address space is asked for, in turn: two captures have theirs at the same time. Left to
+# itself, a driver may reserve it at low addresses, where a small number above whatever padding held
+# is one, too: the upper half of these is hardly a number that a program has for a size or a count.
+# It begins so far above a multiple of 4 GiB (see `placeholders.layout`).
+ABOVE_4_GIB = 32 << 20
+_RESERVED = itertools.cycle([((0x2B5D + (n << 8)) << 32) + ABOVE_4_GIB for n in range(4)])
+_ATTRIBUTES = (1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
+_ACCESS_POLICY_WINDOW = 1
+
+_ptr = ctypes.c_void_p
+_size = ctypes.c_size_t
+
+
+class KernelParams(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS (version 2)."""
+
+    _fields_ = [
+        ("func", _ptr),
+        ("grid_x", ctypes.c_uint),
+        ("grid_y", ctypes.c_uint),
+        ("grid_z", ctypes.c_uint),
+        ("block_x", ctypes.c_uint),
+        ("block_y", ctypes.c_uint),
+        ("block_z", ctypes.c_uint),
+        ("shared_bytes", ctypes.c_uint),
+        ("params", ctypes.POINTER(_ptr)),
+        ("extra", ctypes.POINTER(_ptr)),
+        ("kern", _ptr),
+        ("ctx", _ptr),
+    ]
+
+
+class MemcpyParams(ctypes.Structure):
+    """CUDA_MEMCPY3D (version 2)."""
+
+    _fields_ = [
+        ("src_x", _size),
+        ("src_y", _size),
+        ("src_z", _size),
+        ("src_lod", _size),
+        ("src_type", ctypes.c_int),
+        ("src_host", _ptr),
+        ("src_device", ctypes.c_uint64),
+        ("src_array", _ptr),
+        ("src_reserved", _ptr),
+        ("src_pitch", _size),
+        ("src_height", _size),
+        ("dst_x", _size),
+        ("dst_y", _size),
+        ("dst_z", _size),
+        ("dst_lod", _size),
+        ("dst_type", ctypes.c_int),
+        ("dst_host", _ptr),
+        ("dst_device", ctypes.c_uint64),
+        ("dst_array", _ptr),
+        ("dst_reserved", _ptr),
+        ("dst_pitch", _size),
+        ("dst_height", _size),
+        ("width", _size),
+        ("height", _size),
+        ("depth", _size),
+    ]
+
+
+class MemsetParams(ctypes.Structure):
+    """CUDA_MEMSET_NODE_PARAMS."""
+
+    _fields_ = [
+        ("dst", ctypes.c_uint64),
+        ("pitch", _size),
+        ("value", ctypes.c_uint),
+        ("element_size", ctypes.c_uint),
+        ("width", _size),
+        ("height", _size),
+    ]
+
+
+class _EdgeData(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_uint8 * 8)]
+
+
+class _Location(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
+
+
+class _AllocationProp(ctypes.Structure):
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("handle_types", ctypes.c_int),
+        ("location", _Location),
+        ("win32", _ptr),
+        ("flags", ctypes.c_uint8 * 8),
+    ]
+
+
+class _AccessDesc(ctypes.Structure):
+    _fields_ = [("location", _Location), ("flags", ctypes.c_int)]
+
+
+@dataclass(frozen=True)
+class KernelNode:
+    """What one kernel node launches.
+
+    `identity` is everything that must be the same in two captures (function handle, grid, block,
+    shared memory, launch attributes); `fields` are the bytes of each parameter in order; `layout`
+    their (offset, size) in bytes in the packed form; `packed` says that the kernel takes one
+    buffer through `extra` instead of `kernelParams`.
+    """
+
+    name: str
+    identity: tuple[Any, ...]
+    raw: bytes
+    layout: tuple[tuple[int, int], ...]
+    packed: int
+    fields: tuple[bytes, ...]
+
+
+class Driver:
+    """Checked access to libcuda. `library` is a ctypes library or a stand-in with the same
+    functions.
+
+    `quick` is the same library, called without letting go of the interpreter lock: for calls that
+    never wait, which take a third less time so.
+    """
+
+    def __init__(self, library: Any, quick: Any = None) -> None:
+        self._cu = library
+        update = (quick or library).cuGraphExecKernelNodeSetParams_v2
+        update.argtypes, update.restype = [_ptr, _ptr, _ptr], ctypes.c_int
+        self.exec_set_kernel: Callable[..., int] = update
+        self.exec_set_memcpy: Callable[..., int] = self._typed(
+            "cuGraphExecMemcpyNodeSetParams", _ptr, _ptr, _ptr, _ptr
+        )
+        self.exec_set_memset: Callable[..., int] = self._typed(
+            "cuGraphExecMemsetNodeSetParams", _ptr, _ptr, _ptr, _ptr
+        )
+        self.launch: Callable[..., int] = self._typed("cuGraphLaunch", _ptr, _ptr)
+
+    def entry_points(self) -> tuple[int, int, int, int]:
+        """Addresses of the driver's functions that update a kernel, a copy and a memory-set node,
+        and that launch.
+        """
+        calls = (self.exec_set_kernel, self.exec_set_memcpy, self.exec_set_memset, self.launch)
+        kernel, copy, fill, launch = (int(ctypes.cast(c, _ptr).value or 0) for c in calls)  # type: ignore[arg-type]
+        return kernel, copy, fill, launch
+
+    def _typed(self, name: str, *types: Any) -> Callable[..., int]:
+        function = getattr(self._cu, name)
+        function.argtypes = list(types)
+        function.restype = ctypes.c_int
+        return function  # type: ignore[no-any-return]
+
+    def describe(self, code: int) -> str:
+        """The driver's name for an error code."""
+        text = ctypes.c_char_p()
+        if self._cu.cuGetErrorName(ctypes.c_int(code), ctypes.byref(text)) or not text.value:
+            return f"error {code}"
+        return text.value.decode()
+
+    def _check(self, call: str, code: int) -> None:
+        if code:
+            raise DriverError(f"{call} failed with {self.describe(code)}")
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        self._check(name, getattr(self._cu, name)(*arguments))
+
+    def version(self) -> int:
+        """CUDA version the driver supports, as 1000 * major + 10 * minor (cuDriverGetVersion)."""
+        value = ctypes.c_int()
+        self._call("cuDriverGetVersion", ctypes.byref(value))
+        return value.value
+
+    # -- graphs
+
+    def nodes(self, graph: int) -> list[int]:
+        """Node handles in creation order."""
+        count = _size(0)
+        self._call("cuGraphGetNodes", _ptr(graph), None, ctypes.byref(count))
+        if not count.value:
+            return []
+        handles = (_ptr * count.value)()
+        self._call("cuGraphGetNodes", _ptr(graph), handles, ctypes.byref(count))
+        return [int(handles[i] or 0) for i in range(count.value)]
+
+    def edges(self, graph: int) -> list[tuple[int, int, bytes]]:
+        """(from node, to node, edge data) of every edge (cuGraphGetEdges_v2, which does not lose
+        edge data).
+        """
+        count = _size(0)
+        self._call("cuGraphGetEdges_v2", _ptr(graph), None, None, None, ctypes.byref(count))
+        if not count.value:
+            return []
+        room = count.value
+        sources, targets, data = (_ptr * room)(), (_ptr * room)(), (_EdgeData * room)()
+        self._call("cuGraphGetEdges_v2", _ptr(graph), sources, targets, data, ctypes.byref(count))
+        return [
+            (int(sources[i] or 0), int(targets[i] or 0), bytes(data[i].bytes))
+            for i in range(count.value)
+        ]
+
+    def node_type(self, node: int) -> int:
+        """CUgraphNodeType of a node."""
+        value = ctypes.c_int()
+        self._call("cuGraphNodeGetType", _ptr(node), ctypes.byref(value))
+        return value.value
+
+    def kernel_node(self, node: int) -> KernelNode:
+        """A copy of everything a kernel node launches; the node's own memory is only read."""
+        params = KernelParams()
+        self._call("cuGraphKernelNodeGetParams_v2", _ptr(node), ctypes.byref(params))
+        layout = self._layout(params)
+        addresses, packed = _field_addresses(params, layout)
+        fields = tuple(
+            ctypes.string_at(a, size) for a, (_, size) in zip(addresses, layout, strict=True)
+        )
+        grid = (params.grid_x, params.grid_y, params.grid_z)
+        block = (params.block_x, params.block_y, params.block_z)
+        identity = (
+            params.func,
+            params.kern,
+            grid,
+            block,
+            params.shared_bytes,
+            packed,
+            tuple(layout),
+            self._attributes(node),
+        )
+        name = self._kernel_name(params)
+        return KernelNode(name, identity, bytes(params), tuple(layout), packed, fields)
+
+    def _layout(self, params: KernelParams) -> list[tuple[int, int]]:
+        layout: list[tuple[int, int]] = []
+        offset, size = _size(), _size()
+        name, handle = (
+            ("cuFuncGetParamInfo", params.func)
+            if params.func
+            else ("cuKernelGetParamInfo", params.kern)
+        )
+        query = getattr(self._cu, name)
+        while True:
+            code = query(_ptr(handle), _size(len(layout)), ctypes.byref(offset), ctypes.byref(size))
+            if code == _INVALID_VALUE:  # the documented answer for "no such parameter"
+                return layout
+            self._check(name, code)
+            layout.append((offset.value, size.value))
+
+    def _kernel_name(self, params: KernelParams) -> str:
+        text = ctypes.c_char_p()
+        if params.func:
+            code = self._cu.cuFuncGetName(ctypes.byref(text), _ptr(params.func))
+        else:
+            code = self._cu.cuKernelGetName(ctypes.byref(text), _ptr(params.kern))
+        return (text.value or b"?").decode() if not code else "?"
+
+    def _attributes(self, node: int) -> tuple[tuple[int, bytes], ...]:
+        found: list[tuple[int, bytes]] = []
+        for attribute in _ATTRIBUTES:
+            value = (ctypes.c_uint8 * _ATTRIBUTE_BYTES)()
+            code = self._cu.cuGraphKernelNodeGetAttribute(
+                _ptr(node), ctypes.c_int(attribute), ctypes.byref(value)
+            )
+            if code in (_INVALID_VALUE, _NOT_SUPPORTED):  # unknown to this driver, so not in use
+                continue
+            self._check("cuGraphKernelNodeGetAttribute", code)
+            found.append((attribute, bytes(value)))
+        return tuple(found)
+
+    def memcpy_node(self, node: int) -> MemcpyParams:
+        """A copy node's parameters."""
+        params = MemcpyParams()
+        self._call("cuGraphMemcpyNodeGetParams", _ptr(node), ctypes.byref(params))
+        return params
+
+    def memset_node(self, node: int) -> MemsetParams:
+        """A set node's parameters."""
+        params = MemsetParams()
+        self._call("cuGraphMemsetNodeGetParams", _ptr(node), ctypes.byref(params))
+        return params
+
+    def set_node(self, kind: int, node: int, address: int) -> None:
+        """Give a kernel, copy or memory-set node of a graph the parameters at `address`.
+
+        What was instantiated from the graph before is not affected.
+        """
+        name = {
+            KERNEL: "cuGraphKernelNodeSetParams_v2",
+            MEMCPY: "cuGraphMemcpyNodeSetParams",
+            MEMSET: "cuGraphMemsetNodeSetParams",
+        }[kind]
+        self._call(name, _ptr(node), _ptr(address))
+
+    def clone_graph(self, graph: int) -> int:
+        """A copy of a graph that does not depend on the original."""
+        clone = _ptr()
+        self._call("cuGraphClone", ctypes.byref(clone), _ptr(graph))
+        return int(clone.value or 0)
+
+    def find_in_clone(self, node: int, clone: int) -> int:
+        """The node of `clone` that was copied from `node`."""
+        found = _ptr()
+        self._call("cuGraphNodeFindInClone", ctypes.byref(found), _ptr(node), _ptr(clone))
+        return int(found.value or 0)
+
+    def remove_node(self, node: int) -> None:
+        """Take a node and its edges out of its graph."""
+        self._call("cuGraphDestroyNode", _ptr(node))
+
+    def instantiate(self, graph: int) -> int:
+        """An executable graph (CUgraphExec)."""
+        executable = _ptr()
+        self._call(
+            "cuGraphInstantiateWithFlags",
+            ctypes.byref(executable),
+            _ptr(graph),
+            ctypes.c_ulonglong(0),
+        )
+        return int(executable.value or 0)
+
+    def destroy_exec(self, executable: int) -> None:
+        """Free an executable graph; a driver that is already shut down is no error."""
+        self._check_shutdown("cuGraphExecDestroy", self._cu.cuGraphExecDestroy(_ptr(executable)))
+
+    def destroy_graph(self, graph: int) -> None:
+        """Free a graph; a driver that is already shut down is no error."""
+        self._check_shutdown("cuGraphDestroy", self._cu.cuGraphDestroy(_ptr(graph)))
+
+    def _check_shutdown(self, call: str, code: int) -> None:
+        if code != _DEINITIALIZED:
+            self._check(call, code)
+
+    def current_context(self) -> int:
+        """The calling thread's CUDA context."""
+        context = _ptr()
+        self._call("cuCtxGetCurrent", ctypes.byref(context))
+        return int(context.value or 0)
+
+    def create_stream(self) -> int:
+        """A non-blocking stream that nobody else can hold, unlike the ones torch hands out in
+        rotation.
+        """
+        stream = _ptr()
+        self._call("cuStreamCreate", ctypes.byref(stream), ctypes.c_uint(1))
+        return int(stream.value or 0)
+
+    # -- addresses
+
+    def memory_kind(self, address: int) -> str | None:
+        """ "device" or "host" for an address CUDA knows, None for any other word
+        (cuPointerGetAttribute).
+        """
+        value = ctypes.c_uint()
+        code = self._cu.cuPointerGetAttribute(
+            ctypes.byref(value), ctypes.c_int(2), ctypes.c_uint64(address)
+        )
+        if code:
+            return None
+        return {_HOST: "host", _DEVICE: "device"}.get(value.value, "device")
+
+    def allocation_granularity(self, device: int) -> int:
+        """Bytes; sizes of virtual memory mappings are multiples of it."""
+        value = _size()
+        prop = _allocation_prop(device)
+        self._call(
+            "cuMemGetAllocationGranularity",
+            ctypes.byref(value),
+            ctypes.byref(prop),
+            ctypes.c_int(0),
+        )
+        return value.value
+
+    def reserve(self, size: int, alignment: int) -> int:
+        """Reserve `size` bytes of device address space, where the driver agrees far from small
+        numbers; nothing is mapped yet.
+        """
+        try:
+            return self._reserve(size, alignment, next(_RESERVED))
+        except DriverError:
+            return self._reserve(size, alignment, 0)
+
+    def _reserve(self, size: int, alignment: int, wanted: int) -> int:
+        address = ctypes.c_uint64()
+        self._call(
+            "cuMemAddressReserve",
+            ctypes.byref(address),
+            _size(size),
+            _size(alignment),
+            ctypes.c_uint64(wanted),
+            ctypes.c_ulonglong(0),
+        )
+        return address.value
+
+    def create_memory(self, size: int, device: int) -> int:
+        """Physical device memory of `size` bytes, as a handle that can be mapped many times."""
+        handle = ctypes.c_uint64()
+        prop = _allocation_prop(device)
+        self._call(
+            "cuMemCreate",
+            ctypes.byref(handle),
+            _size(size),
+            ctypes.byref(prop),
+            ctypes.c_ulonglong(0),
+        )
+        return handle.value
+
+    def map_memory(self, address: int, size: int, handle: int) -> None:
+        """Map a handle's first `size` bytes at `address`."""
+        self._call(
+            "cuMemMap",
+            ctypes.c_uint64(address),
+            _size(size),
+            _size(0),
+            ctypes.c_uint64(handle),
+            ctypes.c_ulonglong(0),
+        )
+
+    def allow_access(self, address: int, size: int, device: int) -> None:
+        """Let `device` read and write a mapped range."""
+        description = _AccessDesc(_Location(1, device), 3)
+        self._call(
+            "cuMemSetAccess",
+            ctypes.c_uint64(address),
+            _size(size),
+            ctypes.byref(description),
+            _size(1),
+        )
+
+    def unmap(self, address: int, size: int) -> None:
+        """Undo `map_memory` for a whole range."""
+        self._call("cuMemUnmap", ctypes.c_uint64(address), _size(size))
+
+    def release_memory(self, handle: int) -> None:
+        """Drop a handle; its memory goes when the last mapping goes."""
+        self._call("cuMemRelease", ctypes.c_uint64(handle))
+
+    def free_reservation(self, address: int, size: int) -> None:
+        """Undo `reserve`."""
+        self._call("cuMemAddressFree", ctypes.c_uint64(address), _size(size))
+
+
+def _allocation_prop(device: int) -> _AllocationProp:
+    return _AllocationProp(1, 0, _Location(1, device), None, (ctypes.c_uint8 * 8)())
+
+
+def _field_addresses(params: KernelParams, layout: list[tuple[int, int]]) -> tuple[list[int], int]:
+    """Address of each parameter's bytes, and the size of the packed buffer (0 when `kernelParams`
+    is used).
+    """
+    if params.params:
+        return [int(params.params[i] or 0) for i in range(len(layout))], 0
+    if not params.extra:
+        if layout:
+            raise DriverError("cuGraphKernelNodeGetParams_v2 returned a kernel without parameters")
+        return [], 0
+    buffer, size, i = 0, 0, 0
+    while params.extra[i]:  # (key, value) pairs up to CU_LAUNCH_PARAM_END
+        value = int(params.extra[i + 1] or 0)
+        if params.extra[i] == 1:
+            buffer = value
+        elif params.extra[i] == 2:
+            size = _size.from_address(value).value
+        i += 2
+    if not buffer or not size:
+        raise DriverError("cuGraphKernelNodeGetParams_v2 returned an unknown form of `extra`")
+    return [buffer + offset for offset, _ in layout], size
+
+
+def access_window_bytes(attributes: tuple[tuple[int, bytes], ...]) -> int:
+    """Bytes of the persisting-L2 window among launch attributes: it holds an address that cannot
+    be patched.
+    """
+    for attribute, value in attributes:
+        if attribute == _ACCESS_POLICY_WINDOW:
+            return int.from_bytes(value[8:16], sys.byteorder)
+    return 0
+
+
+@lru_cache(maxsize=1)
+def load() -> Driver:
+    """The process's driver. Raises DriverError when there is none or when it is older than CUDA
+    12.4.
+    """
+    name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    try:
+        library, quick = ctypes.CDLL(name), ctypes.PyDLL(name)
+    except OSError as error:
+        raise DriverError(f"the CUDA driver library {name} could not be loaded: {error}") from None
+    if not hasattr(library, "cuGraphGetEdges_v2"):
+        raise DriverError("the CUDA driver is older than CUDA 12.4; install a newer driver")
+    return Driver(library, quick)

@@ -1,0 +1,160 @@
+"""The compiled helper that follows a served call's inputs and takes its memory (memory.cpp; see
+replay.py and taking.py).
+
+It is built against this torch's headers, which takes a C++ compiler ten seconds or more. So a
+process of low priority builds it when the graphs that ask for it do enough on a call together;
+until it is there, and where it cannot be built, the same is done in Python. The process outlives
+the program that started it, so that short programs get a helper at some time, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from functools import cached_property
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pygraph_rt.cuda.native import compiler, make, remove, target
+
+SOURCE = Path(__file__).with_name("memory.cpp")
+_INCLUDED = Path(__file__).with_name("switches.hpp")
+_MODULE = "pygraph_memory"
+_FLAGS = ("-O2", "-std=c++20", "-shared", "-fPIC", "-w")
+_LIBRARIES = ("-lc10", "-ltorch_cpu", "-ltorch_python")
+_SECONDS = 600
+# What graphs do on a call, in all, that is worth a build: inputs they follow, and four for each
+# piece of memory that they take.
+ENOUGH = 64
+_NICE = 19
+# The builder needs torch's headers, not its devices: GPUs are the program's.
+_ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+# The path of the program, which may find this package where a new interpreter does not.
+_CHILD = (
+    "import sys; sys.path[:] = sys.argv[2:]; from pygraph_rt.cuda.native import memory; "
+    "memory.build_alone(sys.argv[1])"
+)
+
+
+def built_file(folder: Path) -> Path:
+    """Where the helper of this torch and this Python is, or will be."""
+    versions = (torch.__version__, torch.version.git_version, sysconfig.get_config_var("SOABI"))
+    return target(folder, SOURCE, _INCLUDED.read_text(), _FLAGS, _LIBRARIES, *versions)
+
+
+def cxx() -> list[str]:
+    """The system's C++ compiler as a command; [] without one."""
+    return compiler("CXX", ("c++", "g++", "clang++"))
+
+
+def build(folder: Path) -> Path | None:
+    """The built helper in `folder`, made when it is not there yet; None when it cannot be made."""
+    found = built_file(folder)
+    if found.exists():
+        return found
+    command = cxx()
+    if not command:
+        return None
+    from torch.utils import cpp_extension
+
+    abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
+    includes = [*cpp_extension.include_paths(), sysconfig.get_paths()["include"]]
+    flags = [*_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={abi}", *(f"-I{path}" for path in includes)]
+    libraries = [*(f"-L{path}" for path in cpp_extension.library_paths()), *_LIBRARIES]
+    # Tried in this process first: to load what is cut short may kill one.
+    return make(found, [*command, *flags], SOURCE, _SECONDS, libraries, load_file)
+
+
+def build_alone(folder: str) -> None:
+    """`build` at low priority, while no other process does so in this folder."""
+    os.nice(_NICE)
+    with alone(Path(folder)):
+        build(Path(folder))
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Wait for the folder's lock, which the system takes back from processes that die."""
+    import fcntl
+
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # no locks on this file system: build all the same
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context((folder / "memory.lock").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+class Helper:
+    """This process's helper. It is asked for now and then, and never waited for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        # Only ever tried: a forked process may get it from a thread that it has not.
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._module: Any = None
+        self._work = 0
+        # A frozen program's executable is the program, no interpreter.
+        usable = bool(sys.executable) and not getattr(sys, "frozen", False)
+        self.open = usable and sys.platform != "win32"
+
+    @cached_property
+    def _file(self) -> Path:
+        return built_file(self._folder)
+
+    def ask(self, work: int = 0) -> Any:
+        """The helper's module, or None. While `open` is true, another answer may come later. A
+        build starts when there is ENOUGH `work` for it, all that was asked with together.
+        """
+        self._work += work
+        if self.open and self._lock.acquire(blocking=False):
+            try:
+                self._look()
+            except (OSError, ImportError):
+                self.open = False
+            finally:
+                self._lock.release()
+        return self._module
+
+    def _look(self) -> None:
+        """Raises OSError or ImportError where there will be no helper."""
+        over = self._process is not None and self._process.poll() is not None
+        if self._file.exists():
+            self.open = False
+            self._module = load_file(self._file)
+        elif self._process is None and self._work >= ENOUGH:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _CHILD, str(self._folder), *map(str, sys.path)],
+                env={**os.environ, **_ENVIRONMENT},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the program
+            )
+        elif over:
+            self.open = False
+
+
+def load_file(file: Path) -> Any:
+    """The module in a file. Raises ImportError, after which the file is gone."""
+    spec = spec_from_file_location(_MODULE, file, loader=ExtensionFileLoader(_MODULE, str(file)))
+    assert spec is not None
+    assert spec.loader is not None
+    try:
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        module.Plan, module.Views, module.Inputs, module.Switches  # noqa: B018
+    except (ImportError, AttributeError) as error:
+        remove(file)
+        raise ImportError(str(error)) from error
+    return module

@@ -1,0 +1,1 @@
+"""CPU numbers and tensors that GPU code reads."""

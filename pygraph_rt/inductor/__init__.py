@@ -1,0 +1,1 @@
+"""How compiled graphs are taken from Inductor."""

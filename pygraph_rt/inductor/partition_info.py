@@ -1,0 +1,34 @@
+"""What compilation knows of a partition's arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pygraph_rt.capture.output_plan import Scalar
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Sets hold positions among a partition's arguments.
+
+    device: index of its GPU. dynamic: shapes may differ between calls. forward: whether a backward
+    belongs to it. backward: whether it is one. written: may be written to. donated: so may these
+    (they are among `written`), and nobody reads them after the call. released: nobody else is known
+    to hold these, so that they may be freed in the call. checked: nobody has compared their shape
+    before the call, or it may differ between calls. numbers: may be CPU scalars, with the seed or
+    offset that a forward drew with. scalars: the same for results, by position. saved: results that
+    only a backward sees.
+    """
+
+    device: int
+    dynamic: bool = False
+    forward: bool = False
+    backward: bool = False
+    written: frozenset[int] = frozenset()
+    donated: frozenset[int] = frozenset()
+    released: frozenset[int] = frozenset()
+    checked: frozenset[int] = frozenset()
+    numbers: frozenset[int] = frozenset()
+    scalars: Mapping[int, Scalar] = field(default_factory=dict)
+    saved: frozenset[int] = frozenset()

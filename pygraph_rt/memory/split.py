@@ -1,0 +1,256 @@
+"""Where a graph is split so that it needs less memory at once. Pure: numbers in, parts out.
+
+The ordinary path frees a saved activation in the middle of a backward, and makes a gradient when it
+is filled. A graph that is launched as a whole needs all of them at the same time. Launched in a few
+parts, it lets go of what no later part reads, and takes what no earlier part fills, in between.
+Parts run one after the other on one stream, so any cut between nodes in a topological order keeps
+what the graph's edges say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pygraph_rt.capture.diff import Block, Edge, PatchPlan
+
+# A launch more costs a few microseconds. It has to save this part of what a call has in memory, and
+# this many bytes.
+_WORTH = 64
+_LEAST = 16 << 20
+_MOST_PARTS = 8
+# Cuts that are considered: those next to which most memory changes hands.
+_CANDIDATES = 64
+_NEVER = 1 << 62
+# torch puts what is smaller into segments of 20 MiB, where nothing larger finds room later.
+_LARGE = 10 << 20
+
+
+class Part(NamedTuple):
+    """Nodes that are launched together. Before that, segments of the arena are `taken` and outputs
+    `made` (by storage number); after it, arguments are `dropped` and segments `returned`.
+    """
+
+    nodes: range
+    taken: tuple[Block, ...]
+    made: tuple[int, ...]
+    dropped: tuple[int, ...] = ()
+    returned: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of what a call has in memory: the arena by segment, outputs by storage number,
+    arguments that nobody else holds by position, scratch memory that is still to be laid out, and
+    all other arguments. kept: segments that outputs stay in, which are not let go of. together: for
+    some `dropped` arguments, others in the same memory.
+    """
+
+    arena: Mapping[Block, int]
+    outputs: Sequence[int]
+    dropped: Mapping[int, int]
+    scratch: Mapping[Block, int] = field(default_factory=dict)
+    others: int = 0
+    kept: frozenset[Block] = frozenset()
+    together: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+class Use(NamedTuple):
+    """Memory that is needed from one node to another."""
+
+    nbytes: int
+    first: int
+    last: int
+
+
+class Uses(NamedTuple):
+    """Who needs which memory from when to when; see `Sizes`. in_order: whether each node comes
+    after those that it waits for.
+    """
+
+    nodes: int
+    in_order: bool
+    arena: dict[Block, Use]
+    outputs: list[Use]
+    dropped: dict[int, Use]
+    scratch: dict[Block, Use]
+    others: int
+    together: Mapping[int, tuple[int, ...]]
+
+    def held(self) -> list[Use]:
+        """What a part has as long as it runs."""
+        return [*self.arena.values(), *self.outputs, *self.dropped.values()]
+
+
+def uses_of(plan: PatchPlan, edges: frozenset[Edge], sizes: Sizes) -> Uses:
+    """When a graph needs what, by the words that point there."""
+    first: dict[Block, int] = {}
+    last: dict[Block, int] = {}
+    for patch in plan.patches:
+        first[patch.block] = min(patch.node, first.get(patch.block, patch.node))
+        last[patch.block] = max(patch.node, last.get(patch.block, patch.node))
+    end = plan.nodes - 1
+    in_order = all(edge.source < edge.target for edge in edges)
+    beside = _beside(plan.nodes, edges) if in_order else [range(plan.nodes)] * plan.nodes
+    return Uses(
+        plan.nodes,
+        in_order,
+        {
+            block: Use(size, first.get(block, end), end if block in sizes.kept else last[block])
+            for block, size in sizes.arena.items()
+        },
+        [
+            Use(size, first.get(Block("output", k), end), end)
+            for k, size in enumerate(sizes.outputs)
+        ],
+        {
+            i: Use(
+                size,
+                0,
+                max(last.get(Block("input", j), 0) for j in (i, *sizes.together.get(i, ()))),
+            )
+            for i, size in sizes.dropped.items()
+        },
+        {
+            block: Use(size, beside[first[block]].start, beside[last[block]].stop - 1)
+            for block, size in sizes.scratch.items()
+            if block in first
+        },
+        sizes.others,
+        sizes.together,
+    )
+
+
+def _beside(nodes: int, edges: frozenset[Edge]) -> list[range]:
+    """For each node the ones that may run at the same time, itself included: all between two nodes
+    that wait for everything before them and that everything after them waits for. Nodes are in
+    order.
+    """
+    next_one, one_before = [nodes] * nodes, [-1] * nodes
+    for source, target, _ in edges:
+        next_one[source] = min(next_one[source], target)
+        one_before[target] = max(one_before[target], source)
+    joins = [m <= i for i, m in enumerate(accumulate([0, *next_one[:-1]], max))]
+    forks = [m >= i for i, m in zip(range(nodes), _from_the_end(one_before[1:]), strict=True)]
+    found: list[range] = []
+    start = 0
+    for i, alone in enumerate(a and b for a, b in zip(joins, forks, strict=True)):
+        if alone:
+            found += [range(start, i)] * (i - start) + [range(i, i + 1)]
+            start = i + 1
+    return found + [range(start, nodes)] * (nodes - start)
+
+
+def _from_the_end(values: Sequence[int]) -> list[int]:
+    """For each place the least of the values from there on; nothing is least at the end."""
+    return list(accumulate(reversed([*values, _NEVER]), min))[::-1]
+
+
+def whole(uses: Uses) -> list[Part]:
+    """All of a graph as one part."""
+    return [Part(range(uses.nodes), tuple(uses.arena), tuple(range(len(uses.outputs))))]
+
+
+def parts(uses: Uses) -> list[Part]:
+    """The parts to launch a graph in: as few as it takes until one more saves little memory."""
+    if uses.nodes < 2 or not uses.in_order:
+        return whole(uses)
+    total = sum(use.nbytes for use in (*uses.held(), *uses.scratch.values()))
+    cuts = _best(uses, total, max(_LEAST, (uses.others + total) // _WORTH))
+    if not cuts:
+        return whole(uses)
+    found = []
+    for start, end in pairwise([0, *cuts, uses.nodes]):
+        here = range(start, end)
+        last = end == uses.nodes  # then everything goes anyway
+        found.append(
+            Part(
+                here,
+                tuple(block for block, use in uses.arena.items() if use.first in here),
+                tuple(k for k, use in enumerate(uses.outputs) if use.first in here),
+                () if last else _dropped(uses, here),
+                () if last else tuple(b for b, use in uses.arena.items() if use.last in here),
+            )
+        )
+    return found
+
+
+def _dropped(uses: Uses, part: range) -> tuple[int, ...]:
+    """Arguments that are let go of after a part, those in the same memory together."""
+    found = [i for i, use in uses.dropped.items() if use.last in part]
+    return tuple(j for i in found for j in (i, *uses.together.get(i, ())))
+
+
+def _counted(nbytes: int) -> int:
+    """Memory is reserved for the most that small pieces need, and for the most that large ones do,
+    even where that is at different times. So small pieces count twice: once with the others, and
+    once for themselves.
+    """
+    return 2 * nbytes if nbytes < _LARGE else nbytes
+
+
+def _live(uses: Uses) -> list[int]:
+    """What counts of the scratch memory that each node needs there to be."""
+    change = [0] * (uses.nodes + 1)
+    for use in uses.scratch.values():
+        change[use.first] += _counted(use.nbytes)
+        change[use.last + 1] -= _counted(use.nbytes)
+    return list(accumulate(change[:-1]))
+
+
+def _best(uses: Uses, total: int, price: int) -> list[int]:
+    """The cuts with the lowest peak, when each costs `price` bytes, and `total` is needed without
+    any.
+    """
+    if total <= price:
+        return []
+    points = [0, *_candidates(uses), uses.nodes]
+    load = _loads(points, uses)
+    # The lowest peak of what comes before each point, launched in a number of parts, and where the
+    # last of these parts begins.
+    peak, starts = load[0], []
+    best_cost, best_count = int(peak[-1]), 0
+    for count in range(1, min(_MOST_PARTS, len(points) - 1)):
+        through = np.maximum(peak[:, None], load)
+        starts.append(through.argmin(axis=0))
+        peak = through.min(axis=0)
+        cost = int(peak[-1]) + count * price
+        if cost < best_cost:
+            best_cost, best_count = cost, count
+    cuts: list[int] = []
+    point = len(points) - 1
+    for start in reversed(starts[:best_count]):
+        point = int(start[point])
+        cuts.insert(0, points[point])
+    return cuts
+
+
+def _loads(points: Sequence[int], uses: Uses) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """What counts of the memory that a part from one of the points to another one has; more than
+    anything where that is no part.
+    """
+    edges = np.array(points)
+    held = [(_counted(use.nbytes), use.first, use.last) for use in uses.held()]
+    load = np.zeros((len(points), len(points)), dtype=np.int64)
+    if held:
+        counted, first, last = np.array(held, dtype=np.int64).T
+        load = ((last >= edges[:, None]) * counted) @ (first[:, None] < edges)
+    live = np.array(_live(uses), dtype=np.int64)
+    for row, start in zip(load, points[:-1], strict=False):
+        later = edges > start
+        row[later] += np.maximum.accumulate(live[start:])[edges[later] - start - 1]
+    return np.where(edges[:, None] < edges, load, _NEVER)
+
+
+def _candidates(uses: Uses) -> list[int]:
+    """Cuts just before something is first needed, or after it was needed last."""
+    weights: dict[int, int] = {}
+    for use in (*uses.held(), *uses.scratch.values()):
+        for cut in (use.first, use.last + 1):
+            if 0 < cut < uses.nodes:
+                weights[cut] = weights.get(cut, 0) + use.nbytes
+    return sorted(sorted(weights, key=lambda cut: -weights[cut])[:_CANDIDATES])

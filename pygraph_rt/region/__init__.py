@@ -1,0 +1,1 @@
+"""One compiled callable from its first call to its last."""

@@ -1,0 +1,1 @@
+"""The hot path: addresses, patch, launch, outputs."""

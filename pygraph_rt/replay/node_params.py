@@ -1,0 +1,183 @@
+"""Parameters of graph nodes in memory of our own, in the form the driver takes for an update.
+
+What the driver returns for a node belongs to the node and must not be written to (cuda.h), so
+each patched node gets its own copy: the parameters' bytes, and the structure that points to them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pygraph_rt.cuda.driver import (
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    Driver,
+    KernelNode,
+    KernelParams,
+    MemcpyParams,
+    MemsetParams,
+)
+
+_ALIGN = 16
+
+
+class RawNode(NamedTuple):
+    """A node's handle in the graph that an executable was made from, and its parameters as the
+    driver gave them.
+    """
+
+    handle: int
+    params: KernelNode | MemcpyParams | MemsetParams
+
+
+def fields_of(params: KernelNode | MemcpyParams | MemsetParams) -> tuple[bytes, ...]:
+    """The byte strings of a node in which addresses may sit."""
+    if isinstance(params, KernelNode):
+        return params.fields
+    if isinstance(params, MemcpyParams):
+        return (
+            params.src_device.to_bytes(8, "little"),
+            params.dst_device.to_bytes(8, "little"),
+        )
+    return (params.dst.to_bytes(8, "little"),)
+
+
+class NodeTemplates:
+    """Writable parameters of the nodes that are patched.
+
+    `words` is all of them as 32-bit words, `address` where they start, `offset(...)` where a word
+    lies in them. `context` is the CUDA context that copies and memory sets run in.
+    """
+
+    def __init__(self, nodes: Mapping[int, RawNode], context: int) -> None:
+        self._nodes = dict(nodes)
+        self.context = context
+        self._offsets: dict[tuple[int, int], int] = {}
+        self._starts: dict[int, int] = {}
+        size = 0
+        for index, node in self._nodes.items():
+            size = self._place(index, node, size)
+        backing = np.zeros(size // 4 + 2 * _ALIGN, dtype=np.uint32)
+        skip = -backing.ctypes.data % _ALIGN // 4
+        self.words = backing[skip:]
+        self.address = int(self.words.ctypes.data)
+        self._keep: list[Any] = [backing]
+        self._structs: dict[int, ctypes.Structure] = {}
+        for index, node in self._nodes.items():
+            self._fill(index, node)
+
+    def _place(self, index: int, node: RawNode, size: int) -> int:
+        params = node.params
+        self._starts[index] = size
+        if isinstance(params, KernelNode):
+            if params.packed:
+                for field, (offset, _) in enumerate(params.layout):
+                    self._offsets[index, field] = size + offset
+                return size + _padded(params.packed)
+            for field, data in enumerate(params.fields):
+                self._offsets[index, field] = size
+                size += _padded(len(data))
+            return size
+        struct = type(params)
+        names = ("src_device", "dst_device") if isinstance(params, MemcpyParams) else ("dst",)
+        for field, name in enumerate(names):
+            self._offsets[index, field] = size + getattr(struct, name).offset
+        return size + _padded(ctypes.sizeof(struct))
+
+    def _fill(self, index: int, node: RawNode) -> None:
+        params = node.params
+        if not isinstance(params, KernelNode):
+            place = self.address + self._starts[index]
+            ctypes.memmove(place, ctypes.addressof(params), ctypes.sizeof(params))
+            self._structs[index] = type(params).from_address(place)
+            return
+        for field, data in enumerate(params.fields):
+            ctypes.memmove(self.address + self._offsets[index, field], data, len(data))
+        struct = KernelParams.from_buffer_copy(params.raw)
+        if params.packed:
+            size = ctypes.c_size_t(params.packed)
+            pointers = (ctypes.c_void_p * 5)(
+                1, self.address + self._starts[index], 2, ctypes.addressof(size), None
+            )
+            self._keep += [size, pointers]
+            struct.params = ctypes.POINTER(ctypes.c_void_p)()
+            struct.extra = ctypes.cast(pointers, ctypes.POINTER(ctypes.c_void_p))
+        else:
+            count = len(params.fields)
+            pointers = (ctypes.c_void_p * max(count, 1))(
+                *[self.address + self._offsets[index, f] for f in range(count)]
+            )
+            self._keep.append(pointers)
+            struct.params = ctypes.cast(pointers, ctypes.POINTER(ctypes.c_void_p))
+            struct.extra = ctypes.POINTER(ctypes.c_void_p)()
+        self._structs[index] = struct
+
+    def offset(self, node: int, field: int, offset: int) -> int:
+        """Bytes from `address` to a word of a field; always a multiple of 4."""
+        place = self._offsets[node, field] + offset
+        if place % 4:
+            raise ValueError(f"word at byte {place} is not aligned to 4 bytes")
+        return place
+
+    def field(self, node: int, field: int, size: int) -> bytes:
+        """A field's bytes as they are now."""
+        return ctypes.string_at(self.address + self._offsets[node, field], size)
+
+    def describe(self, node: int) -> str:
+        """What a node does, in a few words."""
+        params = self._nodes[node].params
+        if isinstance(params, KernelNode):
+            return f"kernel {params.name}"
+        if isinstance(params, MemcpyParams):
+            return f"a copy of {params.width} bytes"
+        return f"a memory set of {params.width} elements of {params.element_size} bytes"
+
+    def nodes(self) -> Iterable[int]:
+        """The nodes' numbers in their graph."""
+        return self._nodes.keys()
+
+    def submission(self, node: int) -> tuple[int, int, int]:
+        """(kind, handle, address of the driver's parameter structure) of a node."""
+        raw = self._nodes[node]
+        kind = MEMSET
+        if isinstance(raw.params, KernelNode):
+            kind = KERNEL
+        elif isinstance(raw.params, MemcpyParams):
+            kind = MEMCPY
+        return kind, raw.handle, ctypes.addressof(self._structs[node])
+
+    def store(self, node: int, driver: Driver) -> None:
+        """Put a node's parameters into its graph, for the next executable made from it."""
+        driver.set_node(*self.submission(node))
+
+    def kernel_arguments(self, executable: int) -> dict[int, tuple[int, int, int]]:
+        """Arguments of `Driver.exec_set_kernel` that put each kernel node's parameters into an
+        executable graph.
+        """
+        return {
+            index: (executable, node.handle, ctypes.addressof(self._structs[index]))
+            for index, node in self._nodes.items()
+            if isinstance(node.params, KernelNode)
+        }
+
+    def other_submissions(self, driver: Driver, executable: int) -> dict[int, Callable[[], int]]:
+        """The same for copies and memory sets, as calls that return the driver's error code."""
+        found: dict[int, Callable[[], int]] = {}
+        for index, node in self._nodes.items():
+            if isinstance(node.params, KernelNode):
+                continue
+            copies = isinstance(node.params, MemcpyParams)
+            setter = driver.exec_set_memcpy if copies else driver.exec_set_memset
+            where = ctypes.addressof(self._structs[index])
+            found[index] = partial(setter, executable, node.handle, where, self.context)
+        return found
+
+
+def _padded(size: int) -> int:
+    return -(-size // _ALIGN) * _ALIGN

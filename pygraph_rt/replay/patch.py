@@ -1,0 +1,294 @@
+"""Bring an executable graph's nodes up to date with its blocks' addresses, and launch it.
+
+There are two ways that do the same: `PythonSubmission` through ctypes, one driver call at a time,
+and `NativeSubmission`, where all of it is one call into compiled code (native/launch.c) at a
+third of the time for each updated node.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, starmap
+from typing import Any, Protocol
+
+import numpy as np
+
+from pygraph_rt.capture.diff import Block, Patch
+from pygraph_rt.cuda.driver import Driver
+from pygraph_rt.replay.node_params import NodeTemplates
+
+_FEW = 8
+
+
+class Submission(Protocol):
+    """What a replay needs of either way.
+
+    Before `launch(stream)` the caller puts each block's address into `addresses`, integers in the
+    order of the blocks. `launch` updates the nodes of blocks that moved since the
+    last launch, launches, and returns the driver's error code; after an error the graph must not
+    be launched again, and `failed` is the node that the driver refused to update, if that was it.
+    `patched` counts node updates. `touched_since(mark)` are the nodes updated since `mark()`.
+    """
+
+    addresses: array[int]
+    patched: int
+
+    @property
+    def failed(self) -> int | None: ...
+
+    def launch(self, stream: int) -> int: ...
+
+    def bind(self, executable: int) -> None: ...
+
+    def mark(self) -> int: ...
+
+    def touched_since(self, mark: int) -> set[int]: ...
+
+
+def make_submission(
+    driver: Driver,
+    templates: NodeTemplates,
+    groups: Mapping[Block, Sequence[Patch]],
+    addresses: array[int],
+    executable: int,
+    native: Any,
+) -> Submission:
+    """The faster way that this machine has: `native` is what `pygraph_rt.cuda.native.load` returns;
+    `addresses` has a place for each of `groups`.
+    """
+    if native is None:
+        return PythonSubmission(driver, templates, groups, addresses, executable)
+    return NativeSubmission(driver, templates, groups, addresses, executable, native)
+
+
+class Words:
+    """The words of one block in the parameters of its nodes."""
+
+    __slots__ = ("_addends", "_cells", "_halves", "_sums", "_where", "_words", "nodes")
+
+    def __init__(self, patches: Sequence[Patch], templates: NodeTemplates) -> None:
+        self.nodes = frozenset(p.node for p in patches)
+        places = [templates.offset(p.node, p.field, p.offset) for p in patches]
+        addends = [p.addend for p in patches]
+        self._cells: list[tuple[Any, int]] | None = None
+        if len(patches) <= _FEW:
+            self._cells = [
+                (ctypes.c_uint64.from_address(templates.address + place), addend)
+                for place, addend in zip(places, addends, strict=True)
+            ]
+            return
+        # Words sit at 4-byte alignment, so each is written as two 32-bit halves, low half first.
+        halves = np.asarray(places, dtype=np.int64) // 4
+        self._where = np.stack([halves, halves + 1], axis=1).reshape(-1)
+        self._addends = np.asarray(addends, dtype=np.int64)
+        self._sums = np.empty_like(self._addends)
+        self._halves = self._sums.view(np.uint32)
+        self._words = templates.words
+
+    def write(self, base: int) -> None:
+        """Write every word for the block's new address."""
+        if self._cells is not None:
+            for cell, addend in self._cells:
+                cell.value = base + addend
+            return
+        signed = base - (1 << 64) if base >> 63 else base  # a seed may use all 64 bits
+        np.add(self._addends, signed, out=self._sums)
+        self._words[self._where] = self._halves
+
+
+class PythonSubmission:
+    """One driver call after the other, through ctypes."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        templates: NodeTemplates,
+        groups: Mapping[Block, Sequence[Patch]],
+        addresses: array[int],
+        executable: int,
+    ) -> None:
+        self._driver = driver
+        self._templates = templates
+        self._words = [Words(group, templates) for group in groups.values()]
+        self.addresses = addresses
+        self._written = array("Q", [0] * len(self._words))
+        self.failed: int | None = None
+        self.patched = 0
+        self._round = 0
+        self._stamps: dict[int, int] = {}
+        self.bind(executable)
+
+    def bind(self, executable: int) -> None:
+        """Launch and update another executable graph, one that holds the same parameters."""
+        self._executable = executable
+        self._kernels = self._templates.kernel_arguments(executable)
+        self._others = self._templates.other_submissions(self._driver, executable)
+
+    def launch(self, stream: int) -> int:
+        """See `Submission`."""
+        self._round += 1
+        self.failed = None
+        if self.addresses != self._written:
+            code = self._submit(self._write())
+            if code:
+                return code
+        return self._driver.launch(self._executable, stream)
+
+    def _write(self) -> set[int]:
+        dirty: set[int] = set()
+        written = self._written
+        for i, base in enumerate(self.addresses):
+            if base != written[i]:
+                words = self._words[i]
+                words.write(base)
+                dirty |= words.nodes
+                written[i] = base
+        return dirty
+
+    def _submit(self, dirty: set[int]) -> int:
+        self._stamps.update(dict.fromkeys(dirty, self._round))
+        kernels: Any = dirty
+        if self._others:
+            kernels = dirty - self._others.keys()
+            for node in dirty & self._others.keys():
+                if code := self._others[node]():
+                    self.failed = node
+                    return code
+        update = self._driver.exec_set_kernel
+        if any(starmap(update, map(self._kernels.__getitem__, kernels))):
+            for node in kernels:  # once more, to say which one it was
+                if code := update(*self._kernels[node]):
+                    self.failed = node
+                    return code
+        self.patched += len(dirty)
+        return 0
+
+    def mark(self) -> int:
+        """Now, for `touched_since`."""
+        return self._round
+
+    def touched_since(self, mark: int) -> set[int]:
+        """See `Submission`."""
+        return {node for node, when in self._stamps.items() if when > mark}
+
+
+class _Table(ctypes.Structure):
+    """`struct table` of launch.c; names, order and meaning are its own."""
+
+    _fields_ = [
+        ("set_kernel", ctypes.c_void_p),
+        ("set_copy", ctypes.c_void_p),
+        ("set_fill", ctypes.c_void_p),
+        ("launch", ctypes.c_void_p),
+        ("context", ctypes.c_void_p),
+        ("executable", ctypes.c_void_p),
+        ("memory", ctypes.c_void_p),
+        ("wanted", ctypes.c_void_p),
+        ("written", ctypes.c_void_p),
+        ("blocks", ctypes.c_void_p),
+        ("places", ctypes.c_void_p),
+        ("addends", ctypes.c_void_p),
+        ("block_nodes", ctypes.c_void_p),
+        ("handles", ctypes.c_void_p),
+        ("parameters", ctypes.c_void_p),
+        ("kinds", ctypes.c_void_p),
+        ("stamps", ctypes.c_void_p),
+        ("queue", ctypes.c_void_p),
+        ("block_count", ctypes.c_uint64),
+        ("round", ctypes.c_uint64),
+        ("patched", ctypes.c_uint64),
+        ("failed", ctypes.c_int64),
+    ]
+
+
+class NativeSubmission:
+    """All of it as one call into compiled code."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        templates: NodeTemplates,
+        groups: Mapping[Block, Sequence[Patch]],
+        addresses: array[int],
+        executable: int,
+        native: Callable[[int, int], int],
+    ) -> None:
+        self._native = native
+        self._numbers = list(templates.nodes())
+        self._table = table = _Table()
+        self._arrays: list[Any] = [templates]
+        self._lay_out(templates, groups)
+        self.addresses = addresses
+        table.wanted = self.addresses.buffer_info()[0]
+        table.written = self._keep([0] * len(groups), np.uint64)
+        self._stamps = np.zeros(len(self._numbers), dtype=np.uint64)
+        table.stamps = self._stamps.ctypes.data
+        table.queue = self._keep([0] * len(self._numbers), np.uint32)
+        table.block_count = len(groups)
+        table.failed = -1
+        table.context = templates.context
+        table.set_kernel, table.set_copy, table.set_fill, table.launch = driver.entry_points()
+        self._address = ctypes.addressof(table)
+        self.bind(executable)
+
+    def _keep(self, values: Sequence[int], dtype: Any) -> int:
+        """Address of an array that lives as long as the table."""
+        made = np.asarray(values, dtype=dtype)
+        self._arrays.append(made)
+        return int(made.ctypes.data)
+
+    def _lay_out(self, templates: NodeTemplates, groups: Mapping[Block, Sequence[Patch]]) -> None:
+        table = self._table
+        dense = {number: i for i, number in enumerate(self._numbers)}
+        submissions = [templates.submission(number) for number in self._numbers]
+        table.kinds = self._keep([kind for kind, _, _ in submissions], np.uint32)
+        table.handles = self._keep([handle for _, handle, _ in submissions], np.uint64)
+        table.parameters = self._keep([where for _, _, where in submissions], np.uint64)
+        table.memory = templates.address
+        patches = list(chain.from_iterable(groups.values()))
+        places = [templates.offset(p.node, p.field, p.offset) for p in patches]
+        table.places = self._keep(places, np.uint32)
+        table.addends = self._keep([p.addend for p in patches], np.int64)
+        blocks: list[int] = []
+        nodes: list[int] = []
+        end_word = 0
+        for group in groups.values():
+            members = sorted({dense[p.node] for p in group})
+            blocks += [end_word, end_word + len(group), len(nodes), len(nodes) + len(members)]
+            nodes += members
+            end_word += len(group)
+        table.blocks = self._keep(blocks, np.uint32)
+        table.block_nodes = self._keep(nodes, np.uint32)
+
+    def bind(self, executable: int) -> None:
+        """Launch and update another executable graph, one that holds the same parameters."""
+        self._table.executable = executable
+
+    def launch(self, stream: int) -> int:
+        """See `Submission`."""
+        return self._native(self._address, stream)
+
+    @property
+    def failed(self) -> int | None:
+        """See `Submission`."""
+        number: int = self._table.failed
+        return None if number < 0 else self._numbers[number]
+
+    @property
+    def patched(self) -> int:
+        """See `Submission`."""
+        return int(self._table.patched)
+
+    @patched.setter
+    def patched(self, value: int) -> None:
+        self._table.patched = value
+
+    def mark(self) -> int:
+        """Now, for `touched_since`."""
+        return int(self._table.round)
+
+    def touched_since(self, mark: int) -> set[int]:
+        """See `Submission`."""
+        return {self._numbers[i] for i in np.flatnonzero(self._stamps > mark)}

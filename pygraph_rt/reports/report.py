@@ -1,0 +1,186 @@
+"""What was done to each region, and why."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from typing import Any
+
+import torch
+
+from pygraph_rt.errors import ReportError
+from pygraph_rt.reports.render import render
+
+_MEASURED = ("median", "low", "high")
+log = logging.getLogger("pygraph_rt")
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(eq=False)
+class Region:
+    """One partition of one compiled function, as the report shows it.
+
+    state: "observing", "deciding", "serving", "ordinary" (no graph, for `reason`) or "released"
+    (dynamo was reset). served, ordinary: calls with a graph and on the ordinary path. capture_ms:
+    time spent capturing, in all. arena_bytes: memory a served call takes for its intermediates
+    while it is launched. graph_bytes: GPU memory that the driver keeps for the graphs between calls
+    (an estimate by their nodes). launches: parts that the last graph is launched in. patched: graph
+    nodes updated, over all served calls. choice: "graph" or "no graph", empty while nothing was
+    measured; choice_why: the reason, a clause; candidates: what calls cost with each, milliseconds.
+    moving_bytes, static_bytes: size of a call's inputs that may be elsewhere on each call (stock
+    CUDA graphs copy these), and of parameters and others that stay. cuts: why the code is not one
+    region with what comes before or after. host_values, host_bytes: CPU values that the compiled
+    function copies to the GPU on each call, for all of its regions. host_notes: CPU values that
+    were left where they are, and why.
+    """
+
+    name: str
+    source: str = ""
+    state: str = "observing"
+    reason: str = ""
+    note: str = ""
+    graphs: int = 0
+    nodes: int = 0
+    words: int = 0
+    served: int = 0
+    ordinary: int = 0
+    patched: int = 0
+    arena_bytes: int = 0
+    graph_bytes: int = 0
+    launches: int = 1
+    capture_ms: float = 0.0
+    misses: dict[str, int] = field(default_factory=dict)
+    choice: str = ""
+    choice_why: str = ""
+    candidates: dict[str, dict[str, Any]] = field(default_factory=dict)
+    host_values: int = 0
+    host_bytes: int = 0
+    host_notes: list[str] = field(default_factory=list)
+    moving_bytes: int = 0
+    static_bytes: int = 0
+    cuts: list[dict[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.refresh: Callable[[], None] = _nothing
+        self.moving: frozenset[int] = frozenset()
+
+    def note_inputs(self, args: Sequence[Any]) -> None:
+        """Add up the inputs of a call; `moving` says which arguments may move."""
+        sizes = {i: a.nbytes for i, a in enumerate(args) if isinstance(a, torch.Tensor)}
+        self.moving_bytes = sum(size for i, size in sizes.items() if i in self.moving)
+        self.static_bytes = sum(sizes.values()) - self.moving_bytes
+
+    def decline(self, reason: str) -> None:
+        """Leave the region to the ordinary path, with the reason as a clause."""
+        self.state = "ordinary"
+        self.reason = (
+            f"{self.name} runs without a graph because {reason}"
+            f"{f' (compiled from {self.source})' if self.source else ''}."
+        )
+        log.info("%s", self.reason)
+
+
+class Regions:
+    """The regions that are alive, in the order they were compiled."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._items: list[weakref.ref[Region]] = []
+
+    def add(self, region: Region) -> None:
+        """Show a region in reports for as long as somebody holds it."""
+        with self._lock:
+            self._items = [r for r in self._items if r() is not None]
+            self._items.append(weakref.ref(region))
+
+    def alive(self) -> list[Region]:
+        """Every region that still exists."""
+        with self._lock:
+            found = [r() for r in self._items]
+        return [r for r in found if r is not None]
+
+
+REGIONS = Regions()
+
+
+@dataclass(frozen=True)
+class Report:
+    """A snapshot of all regions; prints as a table."""
+
+    regions: tuple[dict[str, Any], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {"regions": [dict(r) for r in self.regions]}
+
+    def to_json(self) -> str:
+        """The report as JSON text."""
+        return json.dumps(self.to_dict(), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """A report that `to_json` made. Raises ReportError for any other text."""
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise ReportError(f"this is not JSON: {error}") from None
+        regions = found.get("regions") if isinstance(found, dict) else None
+        if not isinstance(regions, list) or not all(isinstance(r, dict) for r in regions):
+            raise ReportError('this is not a report: it has no list "regions"')
+        known = {f.name: f for f in fields(Region)}
+        rows = []
+        for region in regions:
+            try:
+                row = asdict(Region(**{k: v for k, v in region.items() if k in known}))
+            except TypeError:
+                raise ReportError("this is not a report: a region has no name") from None
+            _check_types(row)
+            rows.append(row)
+        return cls(tuple(rows))
+
+    def __str__(self) -> str:
+        return render(self.regions)
+
+
+def _check_types(row: dict[str, Any]) -> None:
+    """Raise ReportError where a value is of another type than the field's default."""
+    model = asdict(Region(""))
+    for name, value in row.items():
+        wanted = (int, float) if isinstance(model[name], (int, float)) else type(model[name])
+        if not isinstance(value, wanted):
+            raise ReportError(f"this is not a report: {name} of a region is {value!r}")
+    numbers = [s.get(k) for s in _entries(row["candidates"].values()) for k in _MEASURED]
+    if not all(isinstance(n, (int, float)) for n in numbers):
+        raise ReportError("this is not a report: a candidate's cost is not a number")
+    for cut in _entries(row["cuts"]):
+        if not all(isinstance(text, str) for text in cut.values()):
+            raise ReportError("this is not a report: a cut is not made of texts")
+
+
+def _entries(values: Iterable[Any]) -> list[dict[str, Any]]:
+    found = list(values)
+    if not all(isinstance(value, dict) for value in found):
+        raise ReportError("this is not a report: an entry of a region is not an object")
+    return found
+
+
+def report() -> Report:
+    """What every region compiled with this backend does, and why."""
+    regions = REGIONS.alive()
+    for region in regions:
+        region.refresh()
+    return Report(tuple(asdict(region) for region in regions))
+
+
+@cache
+def notice(text: str) -> None:
+    """Log a sentence at WARNING level, once a process."""
+    log.warning("%s", text)

@@ -1,0 +1,1 @@
+"""Whether a graph pays: measured, grouped, remembered."""

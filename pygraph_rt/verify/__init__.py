@@ -1,0 +1,1 @@
+"""The first served call, compared with the compiled code."""

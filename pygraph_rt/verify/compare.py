@@ -1,0 +1,199 @@
+"""The first served call, compared with the ordinary path.
+
+The ordinary path runs on the caller's own tensors and its results are what the caller gets, so
+nothing is at stake. The graph runs on copies of whatever the partition may write to, with every
+address that the captures used poisoned. Where the ordinary path runs out of memory beside that, its
+call can be undone and made again.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+
+from pygraph_rt.errors import Unprovable
+from pygraph_rt.memory.arena import poison, untouched
+from pygraph_rt.verify.snapshot import Kept
+
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+_REPEATS = 3
+_INFINITE = float("inf")
+
+Run = Callable[[list[Any]], Any]
+
+
+class Verdict(NamedTuple):
+    """What to hand to the caller, and how the comparison went."""
+
+    outputs: Any
+    note: str
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Whether two results are equal bit for bit, with NaN equal to itself."""
+    if not isinstance(a, torch.Tensor):
+        return bool(a == b)
+    if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device or a.stride() != b.stride():
+        return False
+    return bool(torch.equal(_bits(a), _bits(b)))
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Its bits as integers; two for each complex number."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    if tensor.dtype is torch.bool:
+        return tensor
+    return tensor.view(_INTEGERS[tensor.element_size()])
+
+
+def _spread(a: Sequence[Any], b: Sequence[Any]) -> float:
+    """Largest difference between two runs, relative to the largest value of its tensor; infinite
+    where one of them is not a number and the other is.
+    """
+    worst = 0.0
+    for x, y in zip(a, b, strict=True):
+        if isinstance(x, torch.Tensor) and x.numel() and x.is_floating_point():
+            p, q = x.double(), y.double()
+            difference = (p - q).abs().nan_to_num(nan=_INFINITE, posinf=_INFINITE)
+            difference[(p == q) | (p.isnan() & q.isnan())] = 0.0
+            scale = float(p.nan_to_num(0.0, 0.0, 0.0).abs().max()) or 1.0
+            worst = max(worst, float(difference.max()) / scale)
+        elif not same_bits(x, y):
+            return _INFINITE
+    return worst
+
+
+class TooLittleMemory(Unprovable):
+    """There was no room for a comparison. `kept`: what the ordinary path's call, which ran out of
+    memory beside the comparison, has to be undone with; None where it was not begun, or has ended.
+    """
+
+    def __init__(self, kept: Kept | None = None) -> None:
+        super().__init__(
+            "there was too little memory for the comparison of its first call; free memory or use "
+            "smaller inputs"
+        )
+        self.kept = kept
+
+
+def first_call(
+    ordinary: Run,
+    served: Run,
+    args: list[Any],
+    written: frozenset[int],
+    poisoned: Sequence[torch.Tensor],
+    scratch: frozenset[int] = frozenset(),
+) -> Verdict:
+    """Run both paths and compare; `args` is emptied. `scratch` are those of `written` whose
+    contents nobody reads afterwards. When there are some, the copies of what may be written to are
+    kept to the end, so that code which gives other results each time can be told from a wrong
+    graph. Nothing is held longer than it is needed: this is when a program needs most memory.
+
+    `served` returns None when it would not serve the call. Raises Unprovable when results differ
+    or when the graph touched memory of the captures, TooLittleMemory, or what the driver raises;
+    when the ordinary path ran before that, the error's `__cause__` is a `Ran` with its outputs.
+    """
+    read = sorted(written - scratch)
+    kept = _keep(args, written, scratch)
+    if kept is None:
+        raise TooLittleMemory
+    poison(poisoned)
+    left = [args[i] for i in read]
+    ran = _run(ordinary, args)
+    if ran is None:
+        raise TooLittleMemory(kept)
+    (expected,) = ran
+    try:
+        repeat = partial(_repeat, ordinary, kept, read) if scratch or not written else None
+        copies = kept.again() if repeat or kept.on_host else kept.tensors
+        if repeat is None:
+            kept.release()
+        _compare(served, repeat, copies, [*expected, *left], [copies[i] for i in read], poisoned)
+    except torch.OutOfMemoryError:
+        raise TooLittleMemory from Ran(expected)
+    except Exception as error:
+        raise error from Ran(expected)
+    return Verdict(expected, "compared with the ordinary path, bit for bit")
+
+
+def _keep(args: list[Any], written: frozenset[int], scratch: frozenset[int]) -> Kept | None:
+    """What the comparison needs of the arguments; None where there is too little memory for it."""
+    try:
+        return Kept(args, written, scratch)
+    except torch.OutOfMemoryError:
+        return None
+
+
+def _run(ordinary: Run, args: list[Any]) -> tuple[Any] | None:
+    """The ordinary path's outputs, or None where it runs out of memory: nothing that it had is
+    alive then. `args` is emptied.
+    """
+    try:
+        return (ordinary(args),)
+    except torch.OutOfMemoryError as error:
+        traceback.clear_frames(error.__traceback__)
+        return None
+    finally:
+        args.clear()
+
+
+class Ran(Exception):
+    """Carries the ordinary path's outputs of a call whose comparison failed."""
+
+    def __init__(self, outputs: Any) -> None:
+        super().__init__("the ordinary path ran")
+        self.outputs = outputs
+
+
+def _compare(
+    served: Run,
+    repeat: Callable[[], list[Any]] | None,
+    args: list[Any],
+    left: list[Any],
+    written: list[Any],
+    poisoned: Sequence[torch.Tensor],
+) -> None:
+    """Run the graph on `args`, and compare its outputs and what it has `written` with `left`."""
+    actual = served(args)
+    if actual is None:
+        raise Unprovable("the graph did not accept the call that it was captured on")
+    if not untouched(poisoned):
+        raise Unprovable(
+            "the graph wrote to an address of its capture that is not known to be a pointer; "
+            "please report this"
+        )
+    right = [*actual, *written]
+    if all(same_bits(a, b) for a, b in zip(left, right, strict=True)):
+        return
+    if repeat is not None:
+        spread = max(_spread(left, repeat()) for _ in range(_REPEATS))
+        if 0 < spread < _INFINITE and _spread(left, right) <= 4 * spread:
+            return
+    raise Unprovable(
+        f"its results under a graph differ from the ordinary path's ({_difference(left, right)}); "
+        "the ordinary path stays in use, please report this"
+    )
+
+
+def _difference(left: Sequence[Any], right: Sequence[Any]) -> str:
+    """Which of the results differ, and how much of the first of them."""
+    found = [i for i, (a, b) in enumerate(zip(left, right, strict=True)) if not same_bits(a, b)]
+    a, b = left[found[0]], right[found[0]]
+    said = f"{len(found)} of {len(left)}, first number {found[0]}"
+    if not isinstance(a, torch.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
+        return said
+    apart = _bits(a) != _bits(b)
+    return f"{said}: {int(apart.sum())} of {apart.numel()}, {str(a.dtype)[6:]}"
+
+
+def _repeat(ordinary: Run, kept: Kept, read: list[int]) -> list[Any]:
+    """The ordinary path once more: its outputs, and what it wrote to that is read."""
+    copies = kept.again()
+    seen = [copies[i] for i in read]
+    return [*ordinary(copies), *seen]

@@ -1,0 +1,132 @@
+"""Copies of what a call may write to, kept while the call is made on the caller's own tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from pygraph_rt.capture.placeholders import ALIGNMENT
+
+_HOST = torch.device("cpu")
+# Part of the CPU's memory that copies may take, for a moment.
+_HOST_SHARE = 16
+
+
+def _whole(storage: torch.UntypedStorage) -> torch.Tensor:
+    """All bytes of a storage."""
+    empty = torch.empty((0,), dtype=torch.uint8, device=storage.device)
+    return empty.set_(storage, 0, (storage.nbytes(),), (1,))
+
+
+def _clone_storage(source: torch.UntypedStorage, device: torch.device) -> torch.Tensor:
+    """A copy of a storage's bytes on a device, whose address leaves the same residue: kernels were
+    chosen by it.
+    """
+    nbytes = source.nbytes()
+    room = torch.empty(nbytes + ALIGNMENT, dtype=torch.uint8, device=device)
+    start = (source.data_ptr() - room.data_ptr()) % ALIGNMENT
+    return room[start : start + nbytes].copy_(_whole(source))
+
+
+def _rebuild(tensor: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
+    item = tensor.element_size()
+    nbytes = copy.numel() // item * item
+    typed = copy[:nbytes].view(tensor.dtype)
+    offset = typed.storage_offset() + tensor.storage_offset()
+    return torch.as_strided(typed, tensor.shape, tensor.stride(), offset)
+
+
+def _addresses(args: Sequence[Any], positions: Iterable[int]) -> set[int]:
+    """Where the storages of the tensors at these positions begin, of those with elements."""
+    return {
+        args[i].untyped_storage().data_ptr()
+        for i in positions
+        if isinstance(args[i], torch.Tensor) and args[i].numel()
+    }
+
+
+def _within(args: Sequence[Any], addresses: set[int]) -> list[int]:
+    """Positions of the tensors with elements in these storages."""
+    return [i for i in range(len(args)) if _addresses(args, (i,)) & addresses]
+
+
+def with_copies(
+    args: Sequence[Any], written: Iterable[int], device: torch.device | None = None
+) -> list[Any]:
+    """The arguments with every tensor at `written` replaced by a copy, on another device if one is
+    given; tensors that share memory keep sharing it.
+    """
+    copies: dict[int, torch.Tensor] = {}
+    result = list(args)
+    for i in _within(args, _addresses(args, written)):
+        storage = args[i].untyped_storage()
+        if storage.data_ptr() not in copies:
+            copies[storage.data_ptr()] = _clone_storage(storage, device or args[i].device)
+        result[i] = _rebuild(args[i], copies[storage.data_ptr()])
+    return result
+
+
+def _few_bytes(args: Sequence[Any], written: Iterable[int]) -> bool:
+    """Whether copies of what may be written to are small beside the CPU's memory."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system says
+        return False
+    found = [args[i].untyped_storage() for i in written if isinstance(args[i], torch.Tensor)]
+    nbytes: int = sum({s.data_ptr(): s.nbytes() for s in found}.values())
+    return nbytes * _HOST_SHARE <= memory
+
+
+def _restore(tensor: torch.Tensor, copy: torch.Tensor) -> None:
+    """Fill a tensor's storage with the bytes that `with_copies` took of it for `copy`."""
+    target = _whole(tensor.untyped_storage())
+    start = (copy.storage_offset() - tensor.storage_offset()) * copy.element_size()
+    target.copy_(_whole(copy.untyped_storage())[start : start + target.numel()])
+
+
+class Kept:
+    """A call's arguments as they were before it, with copies of what it may write to.
+
+    The copies are in the CPU's memory where that is large enough (`on_host`). Of what somebody sees
+    after the call, the originals are held too.
+    """
+
+    def __init__(
+        self, args: Sequence[Any], written: frozenset[int], scratch: frozenset[int]
+    ) -> None:
+        """`scratch` are those of `written` whose contents nobody reads after the call; nothing is
+        held of them but the copies. Raises OutOfMemoryError.
+        """
+        touched = _addresses(args, written)
+        seen = _addresses(args, (i for i in range(len(args)) if i not in scratch))
+        self._copied = _within(args, touched)
+        self._originals = {i: args[i] for i in _within(args, touched & seen)}
+        self._device = args[self._copied[0]].device if self._copied else None
+        self.on_host = _few_bytes(args, written)
+        self.tensors = with_copies(args, written, _HOST if self.on_host else None)
+
+    def again(self) -> list[Any]:
+        """One more set of them, where the call's own were."""
+        return with_copies(self.tensors, self._copied, self._device)
+
+    def release(self) -> None:
+        """Let go of everything."""
+        self.tensors, self._originals = [], {}
+
+    def put_back(self, args: list[Any]) -> None:
+        """Undo a call that has failed, and fill `args`, which it has emptied, so that it can be
+        made again. Nothing else is held afterwards. May raise OutOfMemoryError.
+        """
+        done: set[int] = set()
+        for i, tensor in self._originals.items():
+            address = tensor.untyped_storage().data_ptr()
+            if address not in done:
+                done.add(address)
+                _restore(tensor, self.tensors[i])
+        found = [self._originals.get(i, value) for i, value in enumerate(self.tensors)]
+        lost = [i for i in self._copied if i not in self._originals]
+        self.release()
+        args[:] = with_copies(found, lost, self._device) if self.on_host else found

@@ -1,0 +1,53 @@
+"""Facts of small programs: files in, confirmed events of region functions out."""
+
+from __future__ import annotations
+
+import textwrap
+
+from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.extract import extract
+from pygraph_lint.analysis.link import Project, link
+from pygraph_lint.analysis.model import ModuleFacts, Sinks
+
+SINKS = Sinks(frozenset(("print", "time.time")), ("random.",), frozenset(("backward",)))
+
+
+def project(**files: str) -> tuple[Project, dict[str, ModuleFacts]]:
+    """Facts of modules given as ``a__b="source"`` (module ``a.b``), linked."""
+    facts = {}
+    for name, source in files.items():
+        module = name.replace("__", ".")
+        facts[module] = extract(textwrap.dedent(source), f"{module}.py", module, False, SINKS)
+    return link(facts.values()), facts
+
+
+def confirmed(linked: Project, facts: ModuleFacts) -> list[Event]:
+    """The events of a module that would be reported, in order of position."""
+    found = [
+        event
+        for function in facts.functions.values()
+        if linked.region(function.name) is not None
+        for event in function.events
+        if all(linked.confirmed(need) for need in event.needs)
+    ]
+    return sorted(found, key=lambda event: event.span)
+
+
+def kinds(source: str) -> list[str]:
+    """The kinds of the events of a one-file program, in order of position."""
+    linked, facts = project(m=source)
+    return [event.kind for event in confirmed(linked, facts["m"])]
+
+
+def forward(body: str, parameters: str = "x: torch.Tensor", init: str = "pass") -> list[str]:
+    """The kinds of the events of a module's forward with the given body."""
+    head = "import math\nimport random\nimport numpy as np\nimport torch\nfrom torch import nn\n"
+    head += (
+        "import torch.nn.functional as F\nimport logging\nlogger = logging.getLogger(__name__)\n"
+    )
+    source = head + "class M(nn.Module):\n    def __init__(self, size, device=None):\n"
+    source += "        super().__init__()\n"
+    source += textwrap.indent(textwrap.dedent(init), " " * 8)
+    source += f"\n    def forward(self, {parameters}):\n"
+    source += textwrap.indent(textwrap.dedent(body), " " * 8)
+    return kinds(source)

@@ -1,0 +1,246 @@
+"""What the analysis sees in a module's forward, and what it rightly does not see."""
+
+from __future__ import annotations
+
+import pytest
+from tests.facts.programs import confirmed, forward, kinds, project
+
+SEEN = [
+    ("return x.item()", ["sync.item"]),
+    ("return float(x.sum())", ["sync.number"]),
+    ("return x.tolist()", ["sync.tolist"]),
+    ("return x.cpu()", ["sync.copy"]),
+    ("return x.to('cpu')", ["sync.copy"]),
+    ("return np.asarray(x)", ["sync.numpy"]),
+    ("self.layer.register_forward_hook(print)\nreturn x", ["effect.module-hook"]),
+    ("return x.reshape(np.prod(x.shape))", ["host.numpy-number"]),
+    ("return x.new_zeros((2, np.sum([1, 2])))", ["host.numpy-number"]),
+    ("return torch.zeros(np.max(x.shape), device=x.device)", ["host.numpy-number"]),
+    ("n = int(np.sum(x.shape))\nreturn x * n", ["host.numpy-number"]),
+    ("for i in range(np.min(x.shape)):\n    pass", ["host.numpy-number"]),
+    ("return x * np.log1p(x.size(0)).astype('int').item()", ["host.numpy-number"]),
+    ("for i in range((np.array(x.shape) // 2)[0]):\n    pass", ["host.numpy-number"]),
+    ("n = np.arange(4)\nreturn x.view(n[3], -1)", ["host.numpy-number"]),
+    ("if x.shape[0] % np.lcm(2, 3) != 0:\n    x = x + 1", ["host.numpy-number"]),
+    ("return math.sqrt(x.sum())", ["sync.math"]),
+    ("return max(x.sum(), x.mean())", ["sync.builtin"]),
+    ("return torch.equal(x, x + 1)", ["sync.equal"]),
+    ("return f'{x}'", ["sync.format"]),
+    ("print(x)", ["call"]),
+    ("x.sum().backward()", ["method"]),
+    ("logger.info('hello')", ["effect.log"]),
+    ("return random.random()", ["call"]),
+    ("if x.sum() > 0:\n    x = x + 1\nreturn x", ["branch.if"]),
+    ("if not (x > 0).all():\n    raise ValueError(f'{x}')", ["branch.raise"]),
+    ("return x if x.any() else x + 1", ["branch.ternary"]),
+    ("while x.sum() > 0:\n    x = x - 1\nreturn x", ["branch.while"]),
+    ("assert x.sum() > 0, 'text'", ["branch.assert"]),
+    ("assert x.sum() > 0, f'{x}'", ["branch.if"]),
+    ("assert not x.any()", ["branch.not"]),
+    ("for i in range(x.max()):\n    pass", ["branch.loop"]),
+    ("if torch.rand([]) < 0.1:\n    return x", ["host.factory", "branch.random-skip"]),
+    ("if random.uniform(0, 1) < 0.1:\n    return x", ["call", "branch.random-skip"]),
+    ("n = random.randint(0, 9)\nreturn x if n == 3 else x + 1", ["call", "branch.random-skip"]),
+    ("n = random.randint(0, 9)\nfor i in range(n):\n    x = x + 1\nreturn x", ["call"]),
+    ("if torch.isinf(x).any():\n    x = x.clamp(0, 1)\nreturn x", ["branch.finite-guard"]),
+    ("if x.dtype == torch.float16 and torch.isinf(x).any():\n    x = x + 1", ["branch.half-guard"]),
+    ("return x.nonzero()", ["shape.nonzero"]),
+    ("return torch.where(x > 0)", ["shape.nonzero"]),
+    ("return x[x > 0]", ["shape.mask-read"]),
+    ("y = self.made(x)\nreturn y[x > 0, :]", ["shape.mask-read"]),
+    ("x[x > 0] = x.sum()", ["shape.mask-write"]),
+    ("return torch.unique(x)", ["shape.unique"]),
+    ("return x.repeat_interleave(x.long())", ["shape.repeat-interleave"]),
+    ("return F.one_hot(x.long())", ["shape.one-hot"]),
+    ("return torch.arange(x.max(), device=x.device)", ["shape.from-value"]),
+    ("return x[: x.argmax()]", ["shape.from-value"]),
+    ("return x + torch.arange(3)", ["host.factory"]),
+    ("return torch.zeros(3).to(x.device)", ["host.factory-moved"]),
+    ("return x * torch.tensor(2.0)", ["host.scalar-tensor"]),
+    ("return x + torch.tensor([1.0, 2.0])", ["host.data-tensor"]),
+    ("return x[[0, 1]]", ["host.index-list"]),
+    ("m = torch.zeros(3)\nm = m + 1\nreturn m.cuda() + x", ["host.factory", "host.moved"]),
+    ("x.requires_grad = True", ["effect.requires-grad"]),
+    ("x.data = x + 1", ["effect.data-assign"]),
+    ("return nn.Linear(3, 3)(x)", ["effect.parameter-made"]),
+]
+
+
+@pytest.mark.parametrize(("body", "expected"), SEEN, ids=[body for body, _ in SEEN])
+def test_seen(body: str, expected: list[str]) -> None:
+    assert forward(body) == expected
+
+
+def test_an_array_of_what_is_not_known_is_an_array() -> None:
+    body = "ends = np.array(plan) // size\nfor i in range(ends[0]):\n    x = x + i\nreturn x"
+    assert forward(body, "x: torch.Tensor, plan, size") == ["host.numpy-number"]
+
+
+NOT_SEEN = [
+    "return self.made(x)[x > 0]",
+    "return self.made(x)[x, :]",
+    "if x.shape[0] > 1:\n    x = x + 1\nreturn x",
+    "if x.size(0) == x.dim():\n    return x",
+    "if x is None:\n    return 1",
+    "if self.training:\n    return x",
+    "if isinstance(x, torch.Tensor):\n    return x",
+    "for i in range(x.shape[0]):\n    x = x + i\nreturn x",
+    "for row in x:\n    x = x + row\nreturn x",
+    "return torch.zeros(3, device=x.device) + x",
+    "return torch.zeros_like(x)",
+    "return x.new_zeros(3)",
+    "return x[0] + x[:, 1:]",
+    "return x[x.argsort()]",
+    "return nn.functional.relu(x)",
+    "return torch.where(x > 0, x, 0)",
+    "return nn.Dropout(0.1)(x)",
+    "return x.to(x.dtype)",
+    "return x.float()",
+    "raise ValueError(f'{x}')",
+    "if x.shape[0] > 3:\n    print(x.item())\n    raise ValueError",
+    "try:\n    return x\nexcept RuntimeError:\n    print(x)\n    raise",
+    "if not torch.compiler.is_compiling():\n    print(x)\nreturn x",
+    "if torch.jit.is_scripting() and x.sum() > 0:\n    return x",
+    "return int(x.shape[0]) + float(self.size)",
+    "return max(x.shape[0], 3)",
+    "return sum([x, x])",
+    "return 'a' if len(x) else 'b'",
+    "y = np.zeros(3)\nif y.sum() > 0:\n    return x",
+]
+
+
+@pytest.mark.parametrize("body", NOT_SEEN)
+def test_not_seen(body: str) -> None:
+    assert forward(body) == []
+
+
+def test_a_name_is_what_it_is_bound_to() -> None:
+    assert kinds("import numpy as torch\nfrom torch import nn\nclass M(nn.Module):\n    pass") == []
+    source = """
+        import torch as t
+        from torch import arange as make
+        class M(t.nn.Module):
+            def forward(self, x: t.Tensor, print):
+                print(x)
+                return make(3) + x
+    """
+    assert kinds(source) == ["host.factory"]
+
+
+def test_the_same_decision_is_reported_once() -> None:
+    body = "skip = torch.rand([], device=x.device) < 0.1\nif skip:\n    x = x + 1\n"
+    body += "if skip:\n    x = x + 2\nreturn x"
+    assert forward(body) == ["branch.random-skip"]
+
+
+def test_use_and_annotation_of_parameters() -> None:
+    assert forward("if x.unsqueeze(0).sum() > 0:\n    return y", "x, y") == ["branch.if"]
+    assert forward("if x > 0:\n    return x", "x: int") == []
+    assert forward("if x > 0:\n    return x", "x") == []
+    assert forward("if x:\n    return 1", "x: 'torch.Tensor | None' = None") == ["branch.if"]
+    assert forward("if flag:\n    return 1", "flag: torch.Tensor = False") == []
+    assert forward("for t in xs:\n    if t.any():\n        return t", "xs: list[torch.Tensor]") == [
+        "branch.if"
+    ]
+
+
+def test_attributes_set_in_the_constructor() -> None:
+    init = "self.register_buffer('table', torch.zeros(3))\nself.plain = torch.zeros(3)\n"
+    init += "self.scale = 2.0\n"
+    init += "self.layer = nn.Linear(3, 3)"
+    assert forward("if self.table.sum() > 0:\n    return x", init=init) == ["branch.if"]
+    assert forward("return x + self.plain", init=init) == ["host.attribute"]
+    assert forward("if self.scale > 1:\n    return x", init=init) == []
+    assert forward("if self.layer(x).sum() > 0:\n    return x", init=init) == ["branch.if"]
+
+
+def test_loops_and_branches_join() -> None:
+    body = (
+        "y = 0\nfor i in range(3):\n    if y > 1:\n        return x\n    y = y + x.sum()\nreturn y"
+    )
+    assert forward(body) == ["branch.if"]
+    assert forward(
+        "y = None\nif self.training:\n    y = x.sum()\nif y is not None and y > 0:\n    return x"
+    ) == ["branch.if"]
+
+
+def test_what_a_host_tensor_meets_is_noted() -> None:
+    source = """
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                a = torch.arange(3)
+                b = torch.arange(4)
+                return x + a, b, x + b
+    """
+    linked, facts = project(m=source)
+    first, second = confirmed(linked, facts["m"])
+    assert first.note("meets") == "x.device" and first.note("uses") == "device"
+    assert second.note("meets") == "x.device" and second.note("uses") is None
+
+
+def test_tensors_passed_for_annotated_numbers_are_seen() -> None:
+    source = """
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor, flag: bool):
+                return self.pad(x, (1, VALUE))
+            def pad(self, x, sizes: tuple[int, int]):
+                left, right = sizes
+                if right > 3:
+                    return x[left:]
+    """
+    for value, count in (("x.sum()", 2), ("len(x)", 0)):
+        linked, facts = project(m=source.replace("VALUE", value))
+        found = [event.kind for event in confirmed(linked, facts["m"])]
+        assert len(found) == count, found
+
+
+def test_columns_are_characters() -> None:
+    source = """
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                return 'é', x.item()
+    """
+    linked, facts = project(m=source)
+    (event,) = confirmed(linked, facts["m"])
+    assert event.span[:2] == (5, 20)
+
+
+def test_long_sums_and_deep_nesting_are_survived() -> None:
+    assert forward("return " + " + ".join(["x"] * 5000)) == []
+    assert forward("y = " + "(" * 80 + "x" + ")" * 80 + "\nreturn y.item()") == ["sync.item"]
+    deep = (
+        "".join("    " * i + "if x.shape[0]:\n" for i in range(60)) + "    " * 60 + "x = x.item()"
+    )
+    assert forward(deep) == ["sync.item"]
+
+
+KEPT = """
+from functools import cached_property
+import torch
+
+class Base(torch.nn.Module):
+    @cached_property
+    def left(self):
+        return 1
+
+class Model(Base):
+    {inside}
+    def forward(self, x: torch.Tensor):
+        return x + self.left
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        ("", ["effect.cached-property"]),
+        ("@property\n    def left(self):\n        return 1\n", []),
+        ("@cached_property\n    def other(self):\n        return 1\n", ["effect.cached-property"]),
+        ("def __init__(self):\n        self.left = 2\n", []),
+    ],
+)
+def test_a_cached_property_is_seen_where_the_class_has_it(inside: str, expected: list[str]) -> None:
+    assert kinds(KEPT.replace("{inside}", inside)) == expected
