@@ -128,7 +128,7 @@ KINDS: dict[str, str] = {
     "effect.numpy-random": "numpy's random generator used in a region",
     "effect.buffer-rebound": "self.<buffer> = ... in a region",
     "effect.kept-output": "a tensor stored in a place that outlives the call",
-    # Manual capture and replay (facts/capture.py); these are not tied to a region.
+    # Manual capture and replay (capture.py); these are not tied to a region.
     "capture.kept-output": "a graph's output kept across calls without clone()",
     "capture.input-rebound": "a captured graph's static input rebound instead of copied into",
     "capture.optimizer": "an optimizer stepped inside a capture without capturable=True",

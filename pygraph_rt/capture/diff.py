@@ -35,7 +35,7 @@ pointer: beside a number below this, it looks like an address just above a multi
 class Block:
     """A piece of memory that is somewhere else on each call: the n-th input, output, pool segment
     or allocation of the generated code (constants do not move, and are never patched). For "random"
-    and "number" the address stands for a number (see philox.py).
+    and "number" the address stands for a number (see rng/philox.py).
     """
 
     kind: BlockKind

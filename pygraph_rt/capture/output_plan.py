@@ -4,7 +4,7 @@ The generated code takes the memory of its buffers from one function of its modu
 same code object over a copy of the module's namespace, with that function replaced, tells which
 allocation became which output, and lets a capture put exactly these allocations where the runtime
 wants them. Library calls that return memory of their own are found too: what they return is
-copied into an output inside the graph, or stays where it is (see library_results.py).
+copied into an output inside the graph, or stays where it is (see memory/library_outputs.py).
 """
 
 from __future__ import annotations

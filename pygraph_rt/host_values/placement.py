@@ -6,7 +6,7 @@ Inductor is about to compile, makes every crossing explicit instead:
 
 - what does arithmetic stays on the CPU, where it rounds as in eager; only views, constants and what
   torch makes of Python floats are made on the GPU instead of being copied there;
-- what depends on nothing but sizes is computed once for these sizes (size_values.py), and a number
+- what depends on nothing but sizes is computed once for these sizes (from_sizes.py), and a number
   that is returned is made without generated code;
 - all other values that cross and do not depend on the GPU cross together, from memory that nothing
   else writes to, in one copy a dtype that the CPU does not wait for;

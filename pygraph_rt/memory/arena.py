@@ -1,8 +1,8 @@
 """The memory that a served call works in.
 
 While a partition is captured, large pieces that the generated code allocates for itself have
-addresses of their own and no memory (see placeholders.py), so it is known from which kernel to
-which each one is used; `place` lays them out in as little memory as that takes. What libraries
+addresses of their own and no memory (see capture/placeholders.py), so it is known from which kernel
+to which each one is used; `place` lays them out in as little memory as that takes. What libraries
 allocate, and what is small, comes from a private pool, which goes away with the capture.
 
 On each served call these pieces of memory are taken from the ordinary caching allocator, as

@@ -5,7 +5,7 @@ take memory for each of them, and to release it, costs the host more than the la
 smallest that are saved share a few pieces of memory, which serve again in the next step. Larger
 ones share with their neighbours, which the backward lets go of at about the same time. Gradients
 are the caller's, who may keep a few of them: small ones share small pieces, new ones in each step.
-What libraries return stays together where they put it (see library_results.py).
+What libraries return stays together where they put it (see memory/library_outputs.py).
 """
 
 from __future__ import annotations

@@ -131,8 +131,8 @@ class Replay:
     integers, other global switches, a weaker alignment, another device current, a capture of the
     user's under way): the arguments are untouched then. Raises DriverError when the driver
     refuses, and OutOfMemoryError; after the former the graph must not be used again. When `args`
-    is empty then, a part of the work was already launched (see staging.py). `only_stream`, when
-    set, is the one stream that the graph may be launched on. `integers` are the values of the
+    is empty then, a part of the work was already launched (see memory/split.py). `only_stream`,
+    when set, is the one stream that the graph may be launched on. `integers` are the values of the
     arguments that are no tensors, which `pick_integers` takes out of a call's; `arguments` how many
     there are in all; `closed`: the graph's handles are gone.
     """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.facts.programs import confirmed, project
+
+from tests.analysis.programs import confirmed, project
 
 MODULE = """
     import torch

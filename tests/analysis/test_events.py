@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.facts.programs import confirmed, forward, kinds, project
+
+from tests.analysis.programs import confirmed, forward, kinds, project
 
 SEEN = [
     ("return x.item()", ["sync.item"]),

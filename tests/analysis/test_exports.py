@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.facts.programs import project
+
+from tests.analysis.programs import project
 
 FILE = """
     import torch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.facts.programs import confirmed, project
+from tests.analysis.programs import confirmed, project
 
 LAYER = """
     import torch

@@ -1,5 +1,5 @@
 """The compiled helper that follows a served call's inputs and takes its memory (memory.cpp; see
-replay.py and taking.py).
+replay/replay.py and memory/allocate.py).
 
 It is built against this torch's headers, which takes a C++ compiler ten seconds or more. So a
 process of low priority builds it when the graphs that ask for it do enough on a call together;
