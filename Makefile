@@ -109,8 +109,8 @@ clean:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e '.[test]'
+$(VENV)/.ready: pyproject.toml packaging/rt/pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e '.[test]' -e ./packaging/rt
 	touch $@
 
 # The workloads' models: their tests skip, by name, what is missing.

@@ -1,3 +1,3 @@
-"""Find and mend, without running it, code that breaks torch.compile graphs or graph capture."""
+"""Find and fix, without running it, code that breaks torch.compile graphs or graph capture."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

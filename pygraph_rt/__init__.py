@@ -4,6 +4,8 @@
 says what was done.
 """
 
+__version__ = "0.2.0"
+
 try:
     import torch  # noqa: F401
 except ImportError:
@@ -26,6 +28,7 @@ __all__ = [
     "Report",
     "ReportError",
     "Unprovable",
+    "__version__",
     "compile",
     "pygraph",
     "report",

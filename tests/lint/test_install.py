@@ -1,9 +1,10 @@
-"""The wheel: it holds the catalogue and runs where there is no torch."""
+"""The two wheels: each holds its own files, and the linter runs where there is no torch."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -18,12 +19,29 @@ from tests.lint.support import REPOSITORY, SYNCS
 NEEDED = ("libcst", "pathspec", "platformdirs", "yaml", "tomli", "typing_extensions")
 
 
+RUNTIME = REPOSITORY / "packaging" / "rt"
+
+
+def _build(project: Path, folder: Path) -> Path:
+    (path,) = WheelBuilder(str(project)).build(directory=str(folder), versions=["standard"])
+    return Path(path)
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built."""
-    folder = tmp_path_factory.mktemp("wheel")
-    (path,) = WheelBuilder(str(REPOSITORY)).build(directory=str(folder), versions=["standard"])
-    return Path(path)
+    """The linter's wheel."""
+    return _build(REPOSITORY, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runtime's wheel."""
+    return _build(RUNTIME, tmp_path_factory.mktemp("runtime"))
+
+
+def _names(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
 
 
 def _read(wheel: Path, ending: str) -> str:
@@ -32,33 +50,65 @@ def _read(wheel: Path, ending: str) -> str:
         return archive.read(name).decode()
 
 
-def test_what_the_wheel_holds(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    pages = [name for name in names if name.startswith("pygraph_lint/rules/PG")]
-    assert len(pages) == len(load())
+def _asked(wheel: Path) -> list[str]:
+    """The packages that a wheel needs, extras aside."""
+    prefix = "Requires-Dist: "
+    lines = [line for line in _read(wheel, "METADATA").splitlines() if line.startswith(prefix)]
+    needed = [line.removeprefix(prefix) for line in lines if "extra ==" not in line]
+    return sorted(line.partition(">")[0] for line in needed)
+
+
+@pytest.mark.parametrize("name", ["wheel", "runtime"])
+def test_a_wheel_holds_its_own_package(name: str, request: pytest.FixtureRequest) -> None:
+    names = _names(request.getfixturevalue(name))
+    package = {"wheel": "pygraph_lint", "runtime": "pygraph_rt"}[name]
     tops = {name.split("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"pygraph_lint", "pygraph_rt"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {package}
+    assert f"{package}/py.typed" in names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
+    assert not any("__pycache__" in name for name in names)
 
 
-def test_what_the_wheel_asks_for(wheel: Path) -> None:
-    metadata = _read(wheel, "METADATA")
-    asked = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
-    base = sorted(line.split()[1].partition(">")[0] for line in asked if "extra ==" not in line)
-    assert base == ["libcst", "pathspec", "platformdirs", "tomli"]
-    assert "Requires-Dist: torch>=2.11; extra == 'rt'" in asked
-    points = _read(wheel, "entry_points.txt")
-    assert "pygraph-lint = pygraph_lint.cli:main" in points
+def test_the_linters_wheel(wheel: Path) -> None:
+    pages = [name for name in _names(wheel) if name.startswith("pygraph_lint/rules/PG")]
+    assert len(pages) == len(load())
+    assert _asked(wheel) == ["libcst", "pathspec", "platformdirs", "tomli"]
+    assert "pygraph-lint = pygraph_lint.cli:main" in _read(wheel, "entry_points.txt")
+
+
+def test_the_runtimes_wheel(runtime: Path) -> None:
+    tracked = {
+        path.relative_to(REPOSITORY).as_posix()
+        for path in (REPOSITORY / "pygraph_rt").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert tracked <= set(_names(runtime))
+    assert _asked(runtime) == ["numpy", "torch"]
+    points = _read(runtime, "entry_points.txt")
     assert "[torch_dynamo_backends]\npygraph = pygraph_rt.backend:pygraph" in points
+    version = re.search(
+        r'__version__ = "(.+)"', (REPOSITORY / "pygraph_rt/__init__.py").read_text()
+    )
+    assert version is not None
+    assert f"\nVersion: {version[1]}\n" in _read(runtime, "METADATA")
+    assert (RUNTIME / "LICENSE").read_bytes() == (REPOSITORY / "LICENSE").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["wheel", "runtime"])
+def test_the_description_reads_well_on_a_package_index(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    metadata = _read(request.getfixturevalue(name), "METADATA")
+    assert not re.findall(r"\]\((?!https://)", metadata), "relative links lead nowhere there"
 
 
 @pytest.fixture(scope="module")
-def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment with the wheel and its dependencies on the path, and nothing else."""
+def bare(wheel: Path, runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment with both wheels and the linter's dependencies, and nothing else."""
     folder = tmp_path_factory.mktemp("site")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
+    for path in (wheel, runtime):
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(folder)
     for name in NEEDED:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin is not None:

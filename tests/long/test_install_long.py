@@ -46,8 +46,8 @@ def test_hooks_under_pre_commit(tmp_path: Path) -> None:
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    parts = ["pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml"]
-    folders = ["pygraph_lint", "pygraph_rt", "rules"]
+    parts = ["pyproject.toml", "LICENSE", ".pre-commit-hooks.yaml"]
+    folders = ["pygraph_lint", "packaging", "rules"]
     _run(["cp", "-r", *(str(REPOSITORY / name) for name in parts + folders), "."], hooks)
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "hooks"]):
         _run(["git", *identity, *command], hooks)
