@@ -9,7 +9,7 @@ TORCH := torch==2.13.0
 # make test: how many test processes
 TEST_JOBS ?= 2
 
-.PHONY: demo test test-long test-gpu lint format clean \
+.PHONY: demo test test-long test-packaging dist code-lines test-gpu lint format clean \
 	bench-lint bench-lint-truth bench-fix-models bench-fix-models-old bench-fix-models-tests bench-grouped \
 	bench-cond bench-captured bench-rt bench-training bench-placement bench-selection bench-graph-memory memcheck \
 	bench-workloads bench-breaks bench-report
@@ -23,6 +23,15 @@ test: $(VENV)/.ready-test
 test-long: $(VENV)/.ready-long
 	$(BIN)/python -m pytest -q --durations 5 tests/long
 
+# Both distributions, source and wheel, in dist/.
+dist: $(VENV)/.ready-long
+	rm -rf dist
+	$(BIN)/python -m build -q --outdir dist .
+	$(BIN)/python -m build -q --outdir dist packaging/rt
+
+test-packaging: $(VENV)/.ready-long
+	$(BIN)/python -m pytest -q --durations 5 tests/long/test_packaging.py
+
 # Uses the given interpreter as it is: PYTHON=... needs torch with CUDA and pytest, nothing of the linter.
 # ARGS="-n 14 --ignore tests/gpu/test_selection.py" runs them side by side (pytest-xdist); what is left out compares times,
 # and needs the GPU to itself.
@@ -33,6 +42,9 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+code-lines:
+	$(PYTHON) -m benchmarks.code_lines $(ARGS)
 
 format: $(VENV)/.ready-dev
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,117 @@
+"""Both distributions as a user installs them: built, in fresh environments, on every Python here.
+
+`make test-packaging` runs this. It needs the package index.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from pygraph_lint.rules.catalogue import load
+from tests.lint.support import BOTH, REPOSITORY
+
+PYTHONS = ["python3.10", "python3.11", "python3.12", "python3.13", "python3.14"]
+PROJECTS = {"pygraph_lint": REPOSITORY, "pygraph_rt": REPOSITORY / "packaging" / "rt"}
+
+
+def _run(*command: str | Path, cwd: Path, expected: int = 0) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == expected, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Source distributions of both, and the wheels that these build."""
+    folder = tmp_path_factory.mktemp("dist")
+    for project in PROJECTS.values():
+        _run(sys.executable, "-m", "build", "-q", "--outdir", folder, project, cwd=folder)
+    return folder
+
+
+def _environment(python: str, folder: Path) -> Path:
+    interpreter = shutil.which(python)
+    if interpreter is None or subprocess.run([interpreter, "-c", ""], check=False).returncode:
+        pytest.skip(f"{python} is not installed here")
+    _run(interpreter, "-m", "venv", folder / "env", cwd=folder)
+    return folder / "env" / "bin"
+
+
+def _packages(site: Path) -> set[str]:
+    return {path.name for path in site.glob("pygraph_*") if not path.name.endswith(".dist-info")}
+
+
+def test_the_distributions_are_well_formed(dist: Path) -> None:
+    files = sorted(dist.iterdir())
+    assert len(files) == 4
+    _run(sys.executable, "-m", "twine", "check", "--strict", *files, cwd=dist)
+    _run(sys.executable, "-m", "check_wheel_contents", *dist.glob("*.whl"), cwd=dist)
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_a_source_distribution_holds_what_its_wheel_holds(dist: Path, name: str) -> None:
+    with tarfile.open(next(dist.glob(f"{name}-*.tar.gz"))) as archive:
+        inside = {"/".join(path.split("/")[1:2]) for path in archive.getnames()}
+    other = next(other for other in PROJECTS if other != name)
+    assert name in inside
+    assert other not in inside
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_both_from_a_clone(python: str, tmp_path: Path) -> None:
+    """`pip install .` and `pip install ./packaging/rt`, without torch."""
+    bin_folder = _environment(python, tmp_path)
+    _run(bin_folder / "pip", "install", "-q", ".", cwd=REPOSITORY)
+    (site,) = (tmp_path / "env" / "lib").glob("python3*/site-packages")
+    assert _packages(site) == {"pygraph_lint"}
+    _run(bin_folder / "pip", "install", "-q", "--no-deps", "./packaging/rt", cwd=REPOSITORY)
+    assert _packages(site) == {"pygraph_lint", "pygraph_rt"}
+    assert len(_run(bin_folder / "pygraph-lint", "rules", cwd=tmp_path).splitlines()) == len(load())
+    (tmp_path / "model.py").write_text(BOTH)
+    _run(bin_folder / "pygraph-lint", "check", "model.py", cwd=tmp_path, expected=1)
+    said = _run(bin_folder / "python", "-c", "import pygraph_rt", cwd=tmp_path, expected=1)
+    assert said.strip().splitlines()[-1].startswith("ImportError: pygraph_rt needs PyTorch 2.11")
+    _run(bin_folder / "pip", "uninstall", "-q", "-y", "pygraph-lint", cwd=tmp_path)
+    assert _packages(site) == {"pygraph_rt"}
+
+
+def test_over_the_old_wheel_that_held_both(dist: Path, tmp_path: Path) -> None:
+    """0.1 was one distribution with both packages."""
+    old = tmp_path / "old"
+    shutil.copytree(REPOSITORY / "pygraph_lint", old / "pygraph_lint")
+    shutil.copytree(REPOSITORY / "pygraph_rt", old / "pygraph_rt")
+    (old / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[project]\nname = "pygraph-lint"\nversion = "0.1.0"\n'
+        '[tool.hatch.build.targets.wheel]\npackages = ["pygraph_lint", "pygraph_rt"]\n'
+    )
+    bin_folder = _environment(sys.executable, tmp_path)
+    (site,) = (tmp_path / "env" / "lib").glob("python3*/site-packages")
+    _run(bin_folder / "pip", "install", "-q", "--no-deps", old, cwd=tmp_path)
+    assert _packages(site) == {"pygraph_lint", "pygraph_rt"}
+    lint, runtime = (next(dist.glob(f"{name}-*.whl")) for name in PROJECTS)
+    _run(bin_folder / "pip", "install", "-q", "--no-deps", lint, cwd=tmp_path)
+    assert _packages(site) == {"pygraph_lint"}
+    _run(bin_folder / "pip", "install", "-q", "--no-deps", runtime, cwd=tmp_path)
+    assert _packages(site) == {"pygraph_lint", "pygraph_rt"}
+
+
+def test_the_backend_is_known_by_name_once_installed(dist: Path, tmp_path: Path) -> None:
+    """The entry point alone: `pygraph_rt` is not imported by the program."""
+    bin_folder = _environment(sys.executable, tmp_path)
+    runtime = next(dist.glob("pygraph_rt-*.whl"))
+    _run(bin_folder / "pip", "install", "-q", "torch==2.13.0", runtime, cwd=tmp_path)
+    program = (
+        "import torch\n"
+        "f = torch.compile(lambda x: (x * 2).sum(), backend='pygraph')\n"
+        "assert f(torch.ones(3)).item() == 6\n"
+    )
+    _run(bin_folder / "python", "-c", program, cwd=tmp_path)
