@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.known import ProjectView
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem at one place. ``consequences`` is the rule's (see ``catalogue.Rule``); ``own``
-    are the functions and classes of the file that no other file can mean.
+    """One problem at one place. ``consequences`` is the rule's (see ``catalogue.Rule``); ``view``
+    is what the project says about the file, for rewrites.
     """
 
     code: str
@@ -79,7 +80,12 @@ class Finding:
     preview: bool = False
     event: Event | None = field(default=None, compare=False)
     fix: Fix | None = field(default=None, compare=False)
-    own: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    view: ProjectView = field(default=ProjectView(), compare=False, repr=False)
+
+    @property
+    def own(self) -> frozenset[str]:
+        """The functions and classes of the file that no other file can mean."""
+        return self.view.private
 
     @property
     def sort_key(self) -> tuple[str, int, int, str]:

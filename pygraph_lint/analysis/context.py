@@ -34,6 +34,8 @@ _CLOSED_BASES = frozenset(("object", "abc.ABC", "typing.Generic", "typing.Protoc
 class ModuleContext(Annotations):
     """One module while its facts are gathered. ``fill`` does it; ``facts`` is the result."""
 
+    interpreter: type[Interpreter] = Interpreter
+
     def __init__(
         self, tree: ast.Module, path: str, module: str, is_package: bool, sinks: Sinks
     ) -> None:
@@ -167,7 +169,7 @@ class ModuleContext(Annotations):
         facts = FunctionFacts(f"{self.module}.<module>", "", 1, ())
         skipped = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
         body = [node for node in self.tree.body if not isinstance(node, skipped)]
-        self.guarded(Interpreter(self, facts, {}), body, facts)
+        self.guarded(self.interpreter(self, facts, {}), body, facts)
 
     # -- functions
 
@@ -193,7 +195,7 @@ class ModuleContext(Annotations):
             env[self_name] = Value(v.INSTANCE, cls=owner)
             ordered = ordered[1:]
         self.parameters(facts, node, ordered, owner, self_name, env)
-        interpreter = Interpreter(self, facts, env)
+        interpreter = self.interpreter(self, facts, env)
         interpreter.self_name = "" if "classmethod" in marks else self_name
         interpreter.locals = set(env) | assigned_names(node)
         self.guarded(interpreter, node.body, facts)

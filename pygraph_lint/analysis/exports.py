@@ -3,10 +3,33 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 
 from pygraph_lint.analysis.model import ModuleFacts
-from pygraph_lint.analysis.names import module_statements
+from pygraph_lint.analysis.names import Names, module_statements
+
+_ASSIGNED_THROUGH_A_DOT = re.compile(
+    r"^[ \t]*(?!self\b|cls\b)[A-Za-z_]\w*\.[\w.]+[ \t]*=(?!=)", re.MULTILINE
+)
+
+
+def patched(text: str, tree: ast.Module, names: Names) -> tuple[str, ...]:
+    """Qualified names of what a file assigns to through a name that is imported or defined at its
+    top: ``module.function = other``, ``setattr(Class, "method", other)``.
+    """
+    if "setattr(" not in text and _ASSIGNED_THROUGH_A_DOT.search(text) is None:
+        return ()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            found.add(names.resolve(node) or "")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            named = node.args[1] if len(node.args) == 3 and node.func.id == "setattr" else None
+            if isinstance(named, ast.Constant) and isinstance(named.value, str):
+                holder = names.resolve(node.args[0])
+                found.add(f"{holder}.{named.value}" if holder else "")
+    return tuple(sorted(found - {""}))
 
 
 def exported(tree: ast.Module) -> tuple[str, ...] | None:

@@ -12,6 +12,7 @@ from pygraph_lint.analysis import capture
 from pygraph_lint.analysis.answers import forgotten
 from pygraph_lint.analysis.context import ModuleContext
 from pygraph_lint.analysis.events import Event, Span
+from pygraph_lint.analysis.exports import patched
 from pygraph_lint.analysis.model import ModuleFacts, Sinks
 from pygraph_lint.errors import SourceError
 
@@ -32,6 +33,7 @@ def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -
         context.fill("compile" in text or "graph" in text)
         if "cache_clear" in text:
             context.facts.forgotten = tuple(forgotten(tree, context.names))
+        context.facts.patched = patched(text, tree, context.names)
         if capture.mentioned(text):
             context.facts.capture_events = _capture_events(tree, context)
     except (RecursionError, MemoryError):

@@ -12,6 +12,7 @@ from pygraph_lint.analysis import answers, ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.exports import own_names
+from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.model import Call, ClassFacts, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.values import Value
@@ -82,6 +83,30 @@ class Project:
         self.left_by: dict[str, list[tuple[Call, str]]] = defaultdict(list)
         self._spread()
         self.own = own_names(self.modules.values())
+        self._patched: set[str] | None = None
+        self._views: dict[str, ProjectView] = {}
+
+    def view(self, module: ModuleFacts) -> ProjectView:
+        """What the project says about one of its files."""
+        known = self._views.get(module.module)
+        if known is not None:
+            return known
+        if self._patched is None:
+            self._patched = {
+                self.symbol(name) or name
+                for other in self.modules.values()
+                for name in other.patched
+            }
+        prefix = f"{module.module}."
+        found = ProjectView(
+            module.module,
+            module.is_package,
+            self.own.get(module.module, frozenset()),
+            frozenset(name for name in self._patched if name.startswith(prefix)),
+            frozenset(name for name in module.classes if self._subclasses.get(name)),
+        )
+        self._views[module.module] = found
+        return found
 
     # -- names
 

@@ -95,6 +95,7 @@ class ModuleFacts:
     last_import: int = 0  # line
     forgotten: tuple[str, ...] = ()  # functions whose cache the file clears
     exported: tuple[str, ...] | None = None  # __all__, where it is written out
+    patched: tuple[str, ...] = ()  # qualified names that the file assigns to from outside
     inner_imports: set[str] = field(default_factory=set)  # what its functions import
 
 

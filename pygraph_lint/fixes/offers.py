@@ -51,8 +51,8 @@ class Offers:
 
 def _key(text: str, findings: Sequence[Finding]) -> bytes:
     about = [(one.code, one.location, one.end_location, one.event) for one in findings]
-    own = sorted(findings[0].own) if findings else []
-    return digest(text.encode(errors="surrogatepass"), repr((about, own)).encode(errors="replace"))
+    view = findings[0].view.key if findings else ""
+    return digest(text.encode(errors="surrogatepass"), repr((about, view)).encode(errors="replace"))
 
 
 def _nothing() -> None:

@@ -114,6 +114,7 @@ class Reporter:
         region: Region | None,
     ) -> None:
         """Findings for the events that are confirmed; the first at a place and code stays."""
+        view = self.project.view(facts)
         for event in events:
             rule = self.rule_of(event)
             if rule is None:
@@ -136,7 +137,7 @@ class Reporter:
                 consequences=_untraced(rule) if by_hand else dict(rule.consequences),
                 preview=rule.status == "preview",
                 event=event,
-                own=self.project.own.get(facts.module, frozenset()),
+                view=view,
             )
 
 

@@ -58,3 +58,28 @@ def test_a_file_without_all_offers_everything() -> None:
 )
 def test_other_files_of_the_project_are_asked(other: str, left: set[str]) -> None:
     assert own(pkg__other=other) == left
+
+
+def test_what_other_files_assign_to_or_derive_from() -> None:
+    base = """
+        __all__ = ["Base"]
+        class Base: ...
+        class Other: ...
+        def helper(): ...
+        def kept(): ...
+    """
+    other = """
+        import base
+        from base import Base as B, Other
+        class Derived(B): ...
+        base.helper = print
+        setattr(Other, "run", print)
+        def f(self, x):
+            self.kept = x.kept = 1
+    """
+    linked, facts = project(base=base, other=other)
+    view = linked.view(facts["base"])
+    assert view.patched == {"base.helper", "base.Other.run"}
+    assert view.subclassed == {"base.Base"}
+    assert view.private == set()  # the file is imported as a whole
+    assert view.key == linked.view(facts["base"]).key

@@ -6,6 +6,7 @@ import textwrap
 from dataclasses import replace
 
 from pygraph_lint.analysis.events import Event, Span
+from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.findings import Finding, Fix, Location, Region
 from pygraph_lint.fixes.engine import apply, fix_text
 
@@ -48,7 +49,7 @@ def finding(
         subject="",
         notes=tuple(notes.items()),
     )
-    return Finding(code, "", "", "model.py", start, end, event=event, own=own)
+    return Finding(code, "", "", "model.py", start, end, event=event, view=ProjectView(private=own))
 
 
 def _location(text: str, offset: int) -> Location:

@@ -1,0 +1,147 @@
+"""What is known of a value or of the rest of the project, in the words of the query interface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, Flag, auto
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.values import Value
+
+
+class Type(Flag):
+    """What an expression may evaluate to."""
+
+    NOTHING = 0
+    TENSOR = auto()
+    NUMBER = auto()  # a Python number, a bool among them
+    NONE = auto()
+    TEXT = auto()
+    SEQUENCE = auto()
+    MAPPING = auto()
+    OBJECT = auto()  # of some class
+    CALLABLE = auto()
+    ARRAY = auto()  # of numpy
+    DEVICE = auto()
+    DTYPE = auto()
+    OTHER = auto()
+    ANYTHING = (
+        TENSOR
+        | NUMBER
+        | NONE
+        | TEXT
+        | SEQUENCE
+        | MAPPING
+        | OBJECT
+        | CALLABLE
+        | ARRAY
+        | DEVICE
+        | DTYPE
+        | OTHER
+    )
+
+
+class Device(Enum):
+    """Where a tensor lives."""
+
+    UNKNOWN = auto()
+    MODEL = auto()  # with the model's parameters and inputs
+    HOST = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of an expression's value. ``rank`` is None and ``dtype`` (``bool``, ``int``,
+    ``float``, ``complex``) empty where it is not known; ``elements`` are those of a tuple or list
+    of known length.
+    """
+
+    types: Type = Type.ANYTHING
+    rank: int | None = None
+    dtype: str = ""
+    device: Device = Device.UNKNOWN
+    elements: tuple[Known, ...] | None = None
+    evidence: str = ""
+
+    def may_be(self, types: Type) -> bool:
+        """Whether it is one of ``types`` on some run."""
+        return bool(self.types & types)
+
+    def must_be(self, types: Type) -> bool:
+        """Whether it is one of ``types`` on every run."""
+        return not self.types & ~types
+
+
+UNKNOWN = Known()
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectView:
+    """What the project as a whole says about one file.
+
+    ``private`` are the functions and classes of the file that no other file can mean (by their
+    names in the file), ``patched`` the qualified names that some file assigns to from outside,
+    ``subclassed`` the qualified classes with a subclass anywhere, ``tensors`` the assumptions about
+    parameters, attributes and results that linking confirmed.
+    """
+
+    module: str = "module"
+    is_package: bool = False
+    private: frozenset[str] = frozenset()
+    patched: frozenset[str] = frozenset()
+    subclassed: frozenset[str] = frozenset()
+    tensors: frozenset[Need] = frozenset()
+
+    @property
+    def key(self) -> str:
+        """The same text for the same view, in every process."""
+        parts = (self.private, self.patched, self.subclassed, self.tensors)
+        return repr((self.module, self.is_package, *(sorted(part) for part in parts)))
+
+
+_NUMBER_TYPES = {bool: "bool", int: "int", float: "float", complex: "complex"}
+_DEVICES = {
+    v.ANYWHERE: Device.UNKNOWN,
+    v.ON_DEVICE: Device.MODEL,
+    v.ON_HOST: Device.HOST,
+}
+_TYPES = {
+    v.TENSOR: Type.TENSOR,
+    v.NUMBER: Type.NUMBER,
+    v.NONE: Type.NONE,
+    v.TEXT: Type.TEXT,
+    v.SEQUENCE: Type.SEQUENCE,
+    v.MAPPING: Type.MAPPING,
+    v.INSTANCE: Type.OBJECT,
+    v.CALLABLE: Type.CALLABLE,
+    v.NUMPY: Type.ARRAY,
+    v.DEVICE: Type.DEVICE,
+    v.DTYPE: Type.DTYPE,
+    v.OTHER: Type.OTHER,
+}
+
+
+def of_value(value: Value, confirmed: frozenset[Need]) -> Known:
+    """What an abstract value says. One that rests on assumptions which are not ``confirmed`` says
+    nothing.
+    """
+    kinds = value.kinds
+    if value.needs and all(need in confirmed for need in value.needs):
+        kinds &= ~v.UNKNOWN
+    elif value.needs:
+        return UNKNOWN
+    types = Type.NOTHING
+    for bit, kind in _TYPES.items():
+        if kinds & bit:
+            types |= kind
+    if kinds & v.UNKNOWN or not kinds:
+        types = Type.ANYTHING
+    elements = None
+    if value.items is not None:
+        elements = tuple(of_value(item, confirmed) for item in value.items)
+    dtype = value.dtype
+    if not dtype and kinds == v.NUMBER:
+        dtype = _NUMBER_TYPES.get(type(value.const), "")
+    rank = value.ndim if value.ndim >= 0 else None
+    return Known(types, rank, dtype, _DEVICES[value.device], elements, value.why)

@@ -1,0 +1,490 @@
+"""What rules and rewrites ask about a place in a file. They ask here and nowhere else.
+
+``FileQueries`` answers for one file: which values an expression may have, which definitions a name
+may have, what surely ran before, what a piece of code may change, who else may hold an object. What
+the other files of the project may do comes in as a ``ProjectView``; the default knows nothing of
+them, and then nothing is private and every parameter may be anything.
+
+Every "surely" and "only" is proven or answered with no. Positions are nodes of ``tree``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from pygraph_lint.analysis import known, recording
+from pygraph_lint.analysis.control_flow import (
+    FUNCTIONS,
+    BindingKind,
+    Definition,
+    Function,
+    default_of,
+    parameters,
+)
+from pygraph_lint.analysis.definitions import FileDefinitions, Scope
+from pygraph_lint.analysis.effects import PURE_METHODS, Effects, EffectsOf
+from pygraph_lint.analysis.known import UNKNOWN, Known, ProjectView, Type
+from pygraph_lint.analysis.names import Names, imports_of
+from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.values import Value
+
+
+class FileQueries:
+    """Answers questions about one file. Everything is worked out on the first question for it."""
+
+    def __init__(self, tree: ast.Module, view: ProjectView | None = None) -> None:
+        self.tree = tree
+        self.view = view if view is not None else ProjectView()
+        self.definitions = FileDefinitions(tree)
+
+    # -- structure
+
+    def path(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around ``node``, innermost first."""
+        return self.definitions.path(node)
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node right around ``node``."""
+        return self.definitions.parents.get(node)
+
+    def scope(self, node: ast.AST) -> Scope:
+        """The function, lambda or module in which ``node`` is evaluated."""
+        return self.definitions.scope(node)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The innermost statement that ``node`` is, or stands in."""
+        found = node if isinstance(node, ast.stmt) else None
+        for each in self.path(node):
+            found = found or (each if isinstance(each, ast.stmt) else None)
+        assert found is not None
+        return found
+
+    def owner(self, node: ast.AST) -> ast.ClassDef | None:
+        """The innermost class around ``node``."""
+        return next((each for each in self.path(node) if isinstance(each, ast.ClassDef)), None)
+
+    # -- names
+
+    @cached_property
+    def _names(self) -> Names:
+        return Names.of_module(self.tree, self.view.module, self.view.is_package)
+
+    def qualified(self, node: ast.expr) -> str | None:
+        """What a name or a dotted expression stands for: ``torch.nn.functional.relu`` for
+        ``F.relu``, ``builtins.len`` for ``len``; None for what is a value.
+        """
+        root = node
+        attributes: list[str] = []
+        while isinstance(root, ast.Attribute):
+            attributes.append(root.attr)
+            root = root.value
+        if not isinstance(root, ast.Name):
+            return None
+        bound = self._stands_for(root)
+        return None if bound is None else ".".join([bound, *reversed(attributes)])
+
+    def _stands_for(self, name: ast.Name) -> str | None:
+        found = {self._import_of(name, each) for each in self.definitions.reaching(name)}
+        found -= {""}
+        return found.pop() if len(found) == 1 else None
+
+    def _import_of(self, name: ast.Name, definition: Definition) -> str | None:
+        if definition.kind is BindingKind.UNBOUND:
+            return ""
+        if definition.kind is BindingKind.OUTSIDE:
+            bound = self._names.bindings
+            builtin = name.id not in bound and name.id in _BUILTINS
+            return f"builtins.{name.id}" if builtin else None
+        if definition.kind is BindingKind.DEFINED:
+            top = isinstance(self.parent(definition.node), ast.Module)
+            return f"{self.view.module}.{name.id}" if top else None
+        if definition.kind is BindingKind.ASSIGNED and definition.value is not None:
+            alias = definition.value
+            return self.qualified(alias) if isinstance(alias, (ast.Name, ast.Attribute)) else None
+        if definition.kind is not BindingKind.IMPORT:
+            return None
+        statement = self.parent(definition.node)
+        assert isinstance(statement, (ast.Import, ast.ImportFrom))
+        pairs = dict(imports_of(statement, self.view.module, self.view.is_package))
+        return pairs.get(name.id)
+
+    def callee(self, node: ast.AST) -> str | None:
+        """The qualified name that a call calls."""
+        return self.qualified(node.func) if isinstance(node, ast.Call) else None
+
+    def means_nothing(self, name: str, at: ast.AST) -> bool:
+        """Whether a name is free at a place: neither bound in a scope around it nor a builtin."""
+        scope = self.scope(at)
+        while True:
+            flow = self.definitions.flow(scope)
+            if flow.every(name) or name in flow.shared:
+                return False
+            if isinstance(scope, ast.Module):
+                return name not in _BUILTINS
+            scope = self.scope(scope)
+
+    def spelling(self, qualified: str, at: ast.AST) -> str | None:
+        """How ``qualified`` (a module, or something imported) can be written at a place."""
+        for name, target in self._names.bindings.items():
+            if target == qualified and not name.startswith("*"):
+                here = self.definitions.reaching_at(name, at)
+                if all(each.kind is BindingKind.IMPORT for each in here):
+                    return name
+        return None
+
+    # -- values
+
+    @cached_property
+    def _recorded(self) -> recording.Recorded:
+        return recording.record(self.tree, self.view.module, self.view.is_package)
+
+    def known(self, node: ast.expr) -> Known:
+        """What is known of the value of an expression."""
+        value = self._recorded.values.get(node)
+        return UNKNOWN if value is None else self._known(value)
+
+    def known_at(self, place: str, at: ast.AST) -> Known:
+        """What is known, in front of the statement around ``at``, of what a name or ``self.x``
+        holds; nothing of a name that may be unbound there.
+        """
+        statement = self.statement(at)
+        env = self._recorded.environments.get(statement, {})
+        value = env.get(place)
+        if value is None or ("." not in place and self.may_be_unbound(place, statement)):
+            return UNKNOWN
+        return self._known(value)
+
+    def _known(self, value: Value) -> Known:
+        return known.of_value(value, self.view.tensors)
+
+    def is_tensor(self, node: ast.expr) -> bool:
+        """Whether an expression is a tensor on every run."""
+        return self.known(node).must_be(Type.TENSOR)
+
+    def may_be_none(self, node: ast.expr) -> bool:
+        """Whether an expression is None on some run."""
+        return self.known(node).may_be(Type.NONE)
+
+    def shaped_like(self, node: ast.expr) -> str | None:
+        """The name whose shape an expression surely has: ``x`` for ``zeros_like(x)``, ``x > 0``,
+        ``~(x == 1)``, ``x.abs()``; also through a local name.
+        """
+        if isinstance(node, ast.Name):
+            value = self.only_value(node)
+            found = None if value is None else self.shaped_like(value)
+            return found if found is not None else node.id
+        if isinstance(node, ast.UnaryOp):
+            return self.shaped_like(node.operand)
+        if isinstance(node, ast.BinOp):
+            left, right = self.shaped_like(node.left), self.shaped_like(node.right)
+            if self.known(node.right).must_be(Type.NUMBER):
+                return left
+            return left if left == right else None
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            number = self.known(node.comparators[0]).must_be(Type.NUMBER)
+            return self.shaped_like(node.left) if number else None
+        if isinstance(node, ast.Attribute):
+            return dotted(node)
+        if isinstance(node, ast.Call):
+            return self._call_shaped_like(node)
+        return None
+
+    def _call_shaped_like(self, call: ast.Call) -> str | None:
+        name = self.callee(call) or ""
+        if name.startswith("torch.") and name.removeprefix("torch.") in _SHAPE_KEEPING_CALLS:
+            return self.shaped_like(call.args[0]) if call.args else None
+        if name or not isinstance(call.func, ast.Attribute):
+            return None
+        return self.shaped_like(call.func.value) if call.func.attr in _SHAPE_KEEPING else None
+
+    # -- definitions and order
+
+    def only_definition(self, name: ast.Name) -> Definition | None:
+        """The one definition that a read of a name sees on every run; None if it may see others,
+        or may find the name unbound.
+        """
+        found = self.definitions.reaching(name)
+        return found[0] if len(found) == 1 and found[0].certain else None
+
+    def only_value(self, name: ast.Name) -> ast.expr | None:
+        """The expression whose value a name surely holds."""
+        found = self.only_definition(name)
+        return None if found is None else found.value
+
+    def values(self, name: ast.Name) -> list[ast.expr] | None:
+        """The expressions whose values a name may hold; None if it may hold something else."""
+        found = self.definitions.reaching(name)
+        values = [each.value for each in found if each.value is not None]
+        return values if found and len(values) == len(found) else None
+
+    def may_be_unbound(self, name: str, at: ast.AST) -> bool:
+        """Whether a local name may have no value at a place."""
+        found = self.definitions.reaching_at(name, at)
+        kinds = (BindingKind.UNBOUND, BindingKind.DELETED)
+        return not found or any(each.kind in kinds for each in found)
+
+    def uses(self, definition: Definition) -> list[ast.Name]:
+        """The reads that may see a definition, functions inside included."""
+        return self.definitions.uses(definition)
+
+    def used_outside(self, name: str, inside: Iterable[ast.AST]) -> bool:
+        """Whether a value that the nodes ``inside`` give a name may be read outside them."""
+        within = {node for each in inside for node in ast.walk(each)}
+        for node in within:
+            if (
+                isinstance(node, ast.Name)
+                and node.id == name
+                and not isinstance(node.ctx, ast.Load)
+            ):
+                definition = self.definitions.definition_at(node)
+                if definition is None or any(use not in within for use in self.uses(definition)):
+                    return True
+        return False
+
+    def runs_before(self, first: ast.AST, second: ast.AST) -> bool:
+        """Whether ``first`` has surely been evaluated when ``second`` is, in the same function."""
+        scope = self.scope(first)
+        return scope is self.scope(second) and self.definitions.flow(scope).runs_before(
+            first, second
+        )
+
+    def steps_before(self, node: ast.AST) -> list[ast.AST]:
+        """The statements that surely ran when ``node`` is evaluated, nearest first; of a compound
+        one its head.
+        """
+        return self.definitions.flow(self.scope(node)).steps_before(node)
+
+    def same_value(self, node: ast.expr, at: ast.AST) -> bool:
+        """Whether an expression without effects, evaluated at ``at`` instead, has the same value:
+        each name in it has the same definitions there, and nothing between may change an object.
+        """
+        names = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+        if not self.effects(node).none:
+            return False
+        for name in names:
+            here, there = self.definitions.reaching(name), self.definitions.reaching_at(name.id, at)
+            outside = {each.kind for each in (*here, *there)} == {BindingKind.OUTSIDE}
+            if not outside and (set(here) != set(there) or self.may_be_unbound(name.id, at)):
+                return False
+        reads_objects = any(
+            isinstance(part, (ast.Attribute, ast.Subscript, ast.Call)) for part in ast.walk(node)
+        )
+        return not reads_objects or self._untouched(node, at)
+
+    def _untouched(self, node: ast.expr, at: ast.AST) -> bool:
+        """Whether nothing that runs between two places of one block may change an object."""
+        one, other = sorted((self.statement(node), self.statement(at)), key=lambda s: s.lineno)
+        block = self._block(one)
+        if block is None or other not in block:
+            return one is other
+        between = block[block.index(one) : block.index(other)]
+        found = [self.effects(each) for each in between]
+        return not any(each.mutates or each.unknown for each in found)
+
+    def _block(self, statement: ast.stmt) -> list[ast.stmt] | None:
+        parent = self.parent(statement)
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(parent, field, None)
+            if isinstance(block, list) and statement in block:
+                return block
+        return None
+
+    # -- effects and holders
+
+    @cached_property
+    def _effects(self) -> EffectsOf:
+        return EffectsOf(self.qualified, self.called_function)
+
+    def effects(self, node: ast.AST) -> Effects:
+        """What evaluating a node may change, calls of the file's own functions looked through."""
+        return self._effects.of(node)
+
+    def is_pure(self, node: ast.AST) -> bool:
+        """Whether evaluating a node once, twice, earlier or not at all makes no difference to
+        anything else. It may still raise.
+        """
+        return self.effects(node).none
+
+    def only_holder(self, name: ast.Name) -> bool:
+        """Whether a name holds a tensor that nothing else can refer to: the result of arithmetic or
+        of an operation that always makes a new one, which was not handed on before.
+        """
+        for definition in self.definitions.reaching(name):
+            if definition.value is None or not self._makes_new(definition.value):
+                return False
+            for use in self.uses(definition):
+                if use is not name and self._may_precede(use, name) and self._hands_on(use):
+                    return False
+        return True
+
+    def _may_precede(self, use: ast.Name, name: ast.Name) -> bool:
+        return not self.runs_before(name, use) or self._in_loop(name)
+
+    def _in_loop(self, node: ast.AST) -> bool:
+        scope = self.scope(node)
+        loops = (ast.For, ast.AsyncFor, ast.While)
+        for each in self.path(node):
+            if each is scope:
+                return False
+            if isinstance(each, loops):
+                return True
+        return False
+
+    def _makes_new(self, value: ast.expr) -> bool:
+        if isinstance(value, (ast.BinOp, ast.Compare, ast.UnaryOp)):
+            return self.is_tensor(value)
+        if not isinstance(value, ast.Call):
+            return False
+        name = self.callee(value)
+        if name is not None:
+            last = name.rpartition(".")[2]
+            return name.startswith("torch.") and last in _NEW and self.is_tensor(value)
+        method = value.func.attr if isinstance(value.func, ast.Attribute) else ""
+        return method in _NEW and self.is_tensor(value)
+
+    def _hands_on(self, use: ast.Name) -> bool:
+        """Whether a read gives the object to something that may keep it."""
+        parent = self.parent(use)
+        if isinstance(parent, (ast.BinOp, ast.Compare, ast.UnaryOp)):
+            return False
+        if isinstance(parent, ast.Attribute):
+            return parent.attr not in _ASKED and parent.attr not in _NEW
+        if isinstance(parent, ast.Call) and use in parent.args:
+            name = self.callee(parent) or ""
+            return not name.startswith("torch.") or name.rpartition(".")[2] not in _NEW
+        return True
+
+    # -- functions of the file, and the rest of the project
+
+    def called_function(self, call: ast.Call) -> Function | None:
+        """The function of this file that a call surely calls: by its name, or as a method of
+        ``self`` that no subclass overrides.
+        """
+        if isinstance(call.func, ast.Name):
+            found = self.only_definition(call.func)
+            node = found.node if found is not None else None
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return None
+            outer = isinstance(self.parent(node), ast.Module)
+            patched = outer and f"{self.view.module}.{node.name}" in self.view.patched
+            return None if node.decorator_list or patched else node
+        if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "self":
+            return self._method(call)
+        return None
+
+    def _method(self, call: ast.Call) -> Function | None:
+        assert isinstance(call.func, ast.Attribute)
+        owner = self.owner(call)
+        if owner is None or not self.has_no_subclass(owner):
+            return None
+        found = [
+            node
+            for node in owner.body
+            if isinstance(node, ast.FunctionDef) and node.name == call.func.attr
+        ]
+        return found[0] if len(found) == 1 and not found[0].decorator_list else None
+
+    def is_private(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+        """Whether only this file can mean a function or class: no other file imports it, it is not
+        exported, or it is a local of a function.
+        """
+        if node.name.startswith("_") and not node.name.startswith("__"):
+            return f"{self.view.module}.{node.name}" not in self.view.patched
+        outer: ast.AST = node
+        for each in self.path(node):
+            if isinstance(each, FUNCTIONS):
+                return True
+            if isinstance(each, ast.Module):
+                break
+            outer = each
+        return getattr(outer, "name", "") in self.view.private
+
+    def has_no_subclass(self, node: ast.ClassDef) -> bool:
+        """Whether no class of the project can derive from a class of this file."""
+        qualified = f"{self.view.module}.{node.name}"
+        return qualified not in self.view.subclassed and self.is_private(node)
+
+    def calls_of(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.Call] | None:
+        """Every call of a function; None if others may call it, or it is handed on as a value."""
+        if not self.is_private(function):
+            return None
+        found: list[ast.Call] = []
+        for node in ast.walk(self.tree):
+            name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", None)
+            if name != function.name or not isinstance(node, (ast.Name, ast.Attribute)):
+                continue
+            parent = self.parent(node)
+            if not isinstance(node.ctx, ast.Load):
+                return None
+            if not isinstance(parent, ast.Call) or parent.func is not node:
+                return None
+            found.append(parent)
+        return found
+
+    def given(
+        self, function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: str
+    ) -> list[ast.expr] | None:
+        """What the calls of a function pass for a parameter, its default where one does not; None
+        where not every call is known.
+        """
+        calls = self.calls_of(function)
+        if calls is None:
+            return None
+        default = default_of(function, parameter)
+        method = isinstance(self.parent(function), ast.ClassDef)
+        names = [item.arg for item in parameters(function)][method:]
+        found: list[ast.expr] = []
+        for call in calls:
+            if any(isinstance(item, ast.Starred) for item in call.args):
+                return None
+            keywords = {item.arg: item.value for item in call.keywords}
+            position = names.index(parameter) if parameter in names else len(call.args)
+            by_place = call.args[position] if position < len(call.args) else None
+            value = keywords.get(parameter, by_place) or default
+            if value is None or None in keywords:
+                return None
+            found.append(value)
+        return found
+
+    def returned(self, function: Function) -> list[ast.expr | None]:
+        """The expressions a function returns; None stands for a bare ``return``."""
+        if isinstance(function, ast.Lambda):
+            return [function.body]
+        flow = self.definitions.flow(function).flow
+        steps = (step.node for step in flow.steps)
+        return [node.value for node in steps if isinstance(node, ast.Return)]
+
+
+_BUILTINS = frozenset(dir(__import__("builtins")))
+# Elementwise: the result has the shape of the first operand, alone or with a number.
+_SHAPE_KEEPING = frozenset(
+    (
+        *("abs", "neg", "exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "relu", "sign", "round"),
+        *("floor", "ceil", "float", "half", "double", "long", "int", "bool", "bfloat16", "clone"),
+        *("detach", "isnan", "isinf", "isfinite", "logical_not", "contiguous", "clamp", "softmax"),
+        *("bitwise_not", "square", "reciprocal", "nan_to_num", "cumsum", "masked_fill", "to"),
+    )
+)
+_SHAPE_KEEPING_CALLS = _SHAPE_KEEPING | frozenset(
+    f"{name}_like" for name in ("zeros", "ones", "empty", "full", "rand", "randn", "randint")
+)
+# What is asked of a tensor without keeping it, and operations whose result never shares memory.
+_ASKED = frozenset(("shape", "device", "dtype", "ndim", "size", "dim", "numel", "is_cuda"))
+_NEW = PURE_METHODS & frozenset(
+    (
+        *("abs", "neg", "exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "relu", "sign", "round"),
+        *("add", "sub", "mul", "div", "pow", "matmul", "bmm", "mm", "softmax", "log_softmax"),
+        *("sum", "mean", "max", "min", "amax", "amin", "prod", "std", "var", "norm", "cumsum"),
+        *("clone", "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "any", "all"),
+        *("logical_not", "logical_and", "logical_or", "argmax", "argmin", "clamp", "masked_fill"),
+        *("index_select", "gather", "where", "new_zeros", "new_ones", "new_full", "new_empty"),
+    )
+) | frozenset(
+    (
+        *("zeros", "ones", "empty", "full", "rand", "randn", "randint", "arange", "linspace"),
+        *("zeros_like", "ones_like", "empty_like", "full_like", "cat", "stack", "where"),
+        *("layer_norm", "linear", "conv1d", "conv2d", "gelu", "silu"),
+    )
+)

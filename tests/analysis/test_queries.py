@@ -1,0 +1,262 @@
+"""The query interface: values, definitions, order, effects and holders at a place."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from pygraph_lint.analysis.effects import Effects
+from pygraph_lint.analysis.known import Device, ProjectView, Type
+from pygraph_lint.analysis.queries import FileQueries
+
+HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
+
+
+def ask(source: str, view: ProjectView | None = None) -> FileQueries:
+    """Queries about a file."""
+    return FileQueries(ast.parse(HEAD + textwrap.dedent(source)), view)
+
+
+def find(queries: FileQueries, text: str, kind: type[ast.AST] = ast.expr, last: bool = False):
+    """The first (or last) node of a kind that is written so."""
+    wanted = ast.unparse(ast.parse(text))
+    found = [
+        node
+        for node in ast.walk(queries.tree)
+        if isinstance(node, kind) and ast.unparse(node) == wanted
+        if not isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del))
+    ]
+    found.sort(key=lambda node: node.lineno)
+    return found[-1 if last else 0]
+
+
+def test_values_at_a_node() -> None:
+    queries = ask("""
+        def f(x: torch.Tensor, n: int, flag=None):
+            mask = x > 0
+            y = torch.zeros(3, 4)
+            total = y.sum()
+            if flag is None:
+                z = None
+            else:
+                z = x
+            return mask, y, total, n, z
+    """)
+    result = find(queries, "(mask, y, total, n, z)")
+    mask, y, total, n, z = (queries.known(node) for node in result.elts)
+    assert (mask.must_be(Type.TENSOR), mask.dtype) == (True, "bool")
+    assert (y.rank, y.device, y.must_be(Type.TENSOR)) == (2, Device.HOST, True)
+    assert total.rank == 0
+    assert not n.must_be(Type.TENSOR)
+    assert z.may_be(Type.NONE) and z.may_be(Type.TENSOR) and not z.must_be(Type.TENSOR)
+    assert queries.may_be_none(result.elts[4]) and not queries.may_be_none(result.elts[0])
+
+
+def test_what_a_name_holds_at_another_place() -> None:
+    queries = ask("""
+        class M(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("scale", torch.ones(3))
+            def forward(self, x: torch.Tensor):
+                first = torch.arange(3)
+                if x.shape[0] > 2:
+                    y = x * 2
+                second = torch.arange(4)
+                y = x + 1
+                return first + y, second, self.scale
+    """)
+    first, second = find(queries, "torch.arange(3)"), find(queries, "torch.arange(4)")
+    assert queries.known_at("x", first).must_be(Type.TENSOR)
+    assert queries.known_at("y", first).types == Type.ANYTHING
+    assert queries.known_at("y", second).types == Type.ANYTHING  # on one way only
+    assert queries.known_at("y", find(queries, "self.scale")).must_be(Type.TENSOR)
+
+
+def test_an_assumption_counts_where_linking_confirmed_it() -> None:
+    source = "def f(x):\n    return x + 1\n"
+    unknown = ask(source)
+    assert unknown.known(find(unknown, "x + 1")).types == Type.ANYTHING
+    values = [value for value in unknown._recorded.values.values() if value.needs]
+    view = ProjectView("module", tensors=frozenset(values[0].needs))
+    queries = ask(source, view)
+    assert queries.is_tensor(find(queries, "x + 1"))
+
+
+def test_names_are_resolved_by_what_binds_them() -> None:
+    queries = ask("""
+        def f(len2):
+            relu = F.relu
+            len = len2
+            return relu(len), torch.nn.Linear, sum([1]), len2.x
+        def g(torch):
+            return torch.zeros(3)
+    """)
+    result = find(queries, "(relu(len), torch.nn.Linear, sum([1]), len2.x)")
+    calls = [queries.callee(node) or queries.qualified(node) for node in result.elts]
+    assert calls == ["torch.nn.functional.relu", "torch.nn.Linear", "builtins.sum", None]
+    assert queries.qualified(result.elts[0].args[0]) is None
+    assert queries.callee(find(queries, "torch.zeros(3)")) is None
+    place = find(queries, "torch.zeros(3)")
+    assert queries.spelling("torch.nn", place) == "nn"
+    assert queries.spelling("torch", place) is None  # the parameter hides it
+    assert queries.means_nothing("mask", place) and not queries.means_nothing("torch", place)
+    assert not queries.means_nothing("len", place)
+
+
+def test_the_only_value_of_a_name() -> None:
+    queries = ask("""
+        def f(x, c):
+            a = x + 1
+            b = x
+            if c:
+                b = x * 2
+            return a, b, c
+    """)
+    a, b, c = find(queries, "(a, b, c)").elts
+    assert ast.unparse(queries.only_value(a)) == "x + 1"
+    assert queries.only_value(b) is None
+    assert [ast.unparse(value) for value in queries.values(b)] == ["x", "x * 2"]
+    assert queries.values(c) is None
+
+
+def test_used_outside() -> None:
+    queries = ask("""
+        def f(x, c):
+            if c:
+                y = x + 1
+                x = y * 2
+            return x
+    """)
+    branch = find(queries, "if c:\n    y = x + 1\n    x = y * 2", ast.If)
+    assert queries.used_outside("x", [branch])
+    assert not queries.used_outside("y", [branch])
+
+
+def test_what_surely_ran_before() -> None:
+    queries = ask("""
+        def f(x, c):
+            a = x + 1
+            for i in range(3):
+                b = x + 2
+            d = x + 3
+    """)
+    d = find(queries, "x + 3")
+    assert queries.runs_before(find(queries, "x + 1"), d)
+    assert not queries.runs_before(find(queries, "x + 2"), d)
+    assert [type(node) for node in queries.steps_before(d)] == [ast.For, ast.Assign]
+
+
+@pytest.mark.parametrize(
+    ("statement", "effects"),
+    [
+        ("y = x.sum() + len(x)", Effects(rebinds=frozenset({"y"}))),
+        ("x.add_(1)", Effects(mutates=frozenset({"x"}))),
+        ("x[0] = y", Effects(mutates=frozenset({"x"}))),
+        ("x.t()[0].mul_(2)", Effects(mutates=frozenset({"x"}))),
+        ("torch.add(x, y, out=z)", Effects(mutates=frozenset({"z"}))),
+        ("self.a.b = x", Effects(rebinds=frozenset({"self.a.b"}))),
+        ("y = torch.rand(3)", Effects(rebinds=frozenset({"y"}), draws=True)),
+        ("z = F.dropout(x)", Effects(rebinds=frozenset({"z"}), draws=True)),
+        ("parts.append(x)", Effects(mutates=frozenset({"parts"}))),
+        ("other(x)", Effects(unknown=True)),
+        ("print(x)", Effects(unknown=True)),
+        ("x += 1", Effects(rebinds=frozenset({"x"}), mutates=frozenset({"x"}))),
+        ("y = pure(x)", Effects(rebinds=frozenset({"y"}))),
+        ("fill(x)", Effects(mutates=frozenset({"x"}))),
+        ("again(x)", Effects(unknown=True)),
+        ("y = lambda: print(1)", Effects(rebinds=frozenset({"y"}))),
+    ],
+)
+def test_effects(statement: str, effects: Effects) -> None:
+    queries = ask(f"""
+        def pure(a):
+            b = a.float()
+            return b * 2
+        def fill(t):
+            t.fill_(1)
+        def again(t):
+            return again(t)
+        def f(self, x, y, z, parts, other):
+            {statement}
+    """)
+    assert queries.effects(queries.tree.body[-1].body[0]) == effects
+
+
+def test_who_else_may_hold_an_object() -> None:
+    queries = ask("""
+        def f(x: torch.Tensor, keep):
+            a = x * 2
+            a.add_(1)
+            b = x + 1
+            keep.append(b)
+            b.add_(1)
+            c = x.view(-1)
+            c.add_(1)
+            d = x + 1
+            d.sum()
+            d.mul_(2)
+            keep.append(d)
+    """)
+
+    def receiver(text: str) -> ast.Name:
+        return find(queries, text).func.value
+
+    assert queries.only_holder(receiver("a.add_(1)"))
+    assert not queries.only_holder(receiver("b.add_(1)"))
+    assert not queries.only_holder(receiver("c.add_(1)"))
+    assert queries.only_holder(receiver("d.mul_(2)"))
+
+
+def test_evaluating_somewhere_else() -> None:
+    queries = ask("""
+        def f(x: torch.Tensor, n):
+            size = x.shape[0]
+            y = x + 1
+            n = 3
+            y.add_(n)
+            return y
+    """)
+    size, n = find(queries, "x.shape[0]"), find(queries, "n")
+    assert queries.same_value(size, find(queries, "x + 1"))
+    assert not queries.same_value(size, find(queries, "y", last=True))
+    assert not queries.same_value(n, find(queries, "x + 1"))
+
+
+def test_the_shape_of_a_result() -> None:
+    queries = ask("""
+        def f(x: torch.Tensor, y: torch.Tensor):
+            m = ~(x > 0)
+            return m, torch.zeros_like(y), x + y, x.view(-1)
+    """)
+    result = find(queries, "(m, torch.zeros_like(y), x + y, x.view(-1))")
+    assert [queries.shaped_like(node) for node in result.elts] == ["x", "y", None, None]
+
+
+def test_what_others_may_do() -> None:
+    source = """
+        def helper(size, k=1):
+            return size * k
+        class M:
+            def run(self, x):
+                return self.part(x) + helper(3)
+            def part(self, x):
+                x.zero_()
+                return x
+    """
+    alone = ask(source)
+    run = find(alone, "self.part(x)")
+    assert alone.called_function(run) is None and alone.effects(run).unknown
+    view = ProjectView("module", private=frozenset({"helper", "M"}))
+    queries = ask(source, view)
+    assert queries.effects(find(queries, "self.part(x)")) == Effects(mutates=frozenset({"x"}))
+    helper = queries.tree.body[3]
+    assert [value.value for value in queries.given(helper, "size")] == [3]
+    assert [value.value for value in queries.given(helper, "k")] == [1]
+    assert alone.given(alone.tree.body[3], "size") is None
+    derived = ask(source, ProjectView("module", view.private, subclassed=frozenset({"module.M"})))
+    assert derived.called_function(find(derived, "self.part(x)")) is None
+    patched = ask(source, ProjectView("module", patched=frozenset({"module.helper"})))
+    assert patched.called_function(find(patched, "helper(3)")) is None
