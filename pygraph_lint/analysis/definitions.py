@@ -8,15 +8,15 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
-from pygraph_lint.analysis.control_flow import (
+from pygraph_lint.analysis.flow import ENTRY, dominators, immediate_dominators, solve
+from pygraph_lint.analysis.statement_graph import (
     FUNCTIONS,
     BindingKind,
-    ControlFlow,
     Definition,
     Function,
+    StatementGraph,
     parameters,
 )
-from pygraph_lint.analysis.flow import ENTRY, dominators, immediate_dominators, solve
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Scope = Function | ast.Module
@@ -30,7 +30,7 @@ class ScopeFlow:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.flow = ControlFlow(scope)
+        self.flow = StatementGraph(scope)
         self.definitions: list[Definition] = []
         self._of_name: dict[str, int] = {}
         self._generated: list[list[int]] = []
@@ -226,7 +226,7 @@ class FileDefinitions:
     def _class_names(self, node: ast.ClassDef) -> frozenset[str]:
         if node not in self._own:
             body = ast.Module(node.body, [])
-            names = {each.name for step in ControlFlow(body).steps for each in step.definitions}
+            names = {each.name for step in StatementGraph(body).steps for each in step.definitions}
             self._own[node] = frozenset(names)
         return self._own[node]
 

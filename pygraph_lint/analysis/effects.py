@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from pygraph_lint.analysis import ops
-from pygraph_lint.analysis.control_flow import FUNCTIONS, Function, parameters
 from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function, parameters
 
 # Tensor methods that return a new tensor or a view, or ask for a size, and change nothing.
 PURE_METHODS = frozenset(

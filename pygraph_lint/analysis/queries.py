@@ -15,7 +15,12 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from pygraph_lint.analysis import known, recording
-from pygraph_lint.analysis.control_flow import (
+from pygraph_lint.analysis.definitions import FileDefinitions, Scope
+from pygraph_lint.analysis.effects import PURE_METHODS, Effects, EffectsOf
+from pygraph_lint.analysis.known import UNKNOWN, Known, ProjectView, Type
+from pygraph_lint.analysis.names import Names, imports_of
+from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.statement_graph import (
     FUNCTIONS,
     BindingKind,
     Definition,
@@ -23,11 +28,6 @@ from pygraph_lint.analysis.control_flow import (
     default_of,
     parameters,
 )
-from pygraph_lint.analysis.definitions import FileDefinitions, Scope
-from pygraph_lint.analysis.effects import PURE_METHODS, Effects, EffectsOf
-from pygraph_lint.analysis.known import UNKNOWN, Known, ProjectView, Type
-from pygraph_lint.analysis.names import Names, imports_of
-from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.values import Value
 
 

@@ -74,7 +74,7 @@ class _Jumps:
     returns: list[int] = field(default_factory=list)
 
 
-class ControlFlow:
+class StatementGraph:
     """The graph of a function's, a lambda's or a module's steps. ``steps[i]`` is node i; the entry
     is step 0, which binds the parameters; ``exit`` is where the function ends.
     """
