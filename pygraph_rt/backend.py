@@ -23,7 +23,7 @@ from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.replay import Platform, same_addresses
 from pygraph_rt.reports.report import REGIONS, notice
 from pygraph_rt.select import remembered
-from pygraph_rt.select.groups import Entry, Selector
+from pygraph_rt.select.groups import CompiledGraph, Selector
 from pygraph_rt.select.stats import GRAPH
 from pygraph_rt.select.trial import Instruments
 
@@ -52,11 +52,11 @@ def _environment() -> Environment:
 
 @lru_cache(maxsize=1)
 def _selector() -> Selector:
-    """Puts all of the process's regions into groups and lets them take turns."""
+    """Puts all of the process's regions into groups, and gives each its trial."""
 
-    def stamp() -> Any:
+    def stamp(device: int) -> Any:
         event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        event.record()
+        event.record(torch.cuda.current_stream(device))
         return event
 
     return Selector(Instruments(time.perf_counter_ns, stamp, _environment().platform.capturing))
@@ -109,13 +109,13 @@ class Backend:
         folder = (
             remembered.folder() if own.remember and remembered.wanted_by_environment() else None
         )
-        entry = Entry(_selector(), remembered.Decisions(folder))
+        compiled = CompiledGraph(_selector(), remembered.Decisions(folder))
         ended = cuts.graph_break(gm)
 
         def wrap(function: Callable[..., Any], info: hook.PartitionInfo) -> Callable[..., Any]:
             if ended is not None:
                 info.region.cuts.append(ended.to_dict())
-            return self._wrap(function, info, own, entry)
+            return self._wrap(function, info, own, compiled)
 
         return hook.compile_graphed(  # type: ignore[no-any-return]
             gm, example_inputs, patches, wrap, own.placement
@@ -126,27 +126,31 @@ class Backend:
         function: Callable[..., Any],
         info: hook.PartitionInfo,
         options: Options,
-        entry: Entry,
+        compiled: CompiledGraph,
     ) -> Partition:
         REGIONS.add(info.region)
         partition = Partition(function, info.region, options, _environment(), info.signature)
         if options.graphs == "auto":
-            self._select(partition, function, info.signature.device, entry)
+            self._select(partition, function, info.signature.device, compiled)
         with self._lock:
             self._partitions.add(partition)
         return partition
 
     def _select(
-        self, partition: Partition, function: Callable[..., Any], device: int, entry: Entry
+        self,
+        partition: Partition,
+        function: Callable[..., Any],
+        device: int,
+        compiled: CompiledGraph,
     ) -> None:
         """Do as an earlier process decided, or find out."""
         source = hook.source_of(function)
         if source is not None:
             name = getattr(function, "__name__", "")
             partition.key = remembered.code_key(source, name, _machine(device))
-        known = entry.decisions.load(partition.key)
+        known = compiled.decisions.load(partition.key)
         if known is None:
-            entry.add(partition)
+            compiled.add(partition)
             return
         partition.region.choice = known.choice
         partition.region.choice_why = f"remembered from an earlier process: {known.why}"

@@ -32,7 +32,7 @@ from benchmarks.runtime.__main__ import ROOT, environment
 from benchmarks.runtime.measure import period_ms, spread, synchronize, turn
 from pygraph_rt.reports import render
 from pygraph_rt.reports.report import REGIONS
-from pygraph_rt.select import groups, trial
+from pygraph_rt.select import groups
 
 FIRST_CALLS, SETTLING_CALLS, SYNCHRONISED_EVERY = 200, 1000, 50
 # A comparison waits a second for a graph that is not called any more, as where Dynamo compiled a
@@ -178,7 +178,7 @@ class OwnTime:
     @contextlib.contextmanager
     def measured(self) -> Iterator[None]:
         """Measure within this context."""
-        call, ran = groups.Entry.call, trial.Group.ran
+        call, ran = groups.CompiledGraph.call, groups.Group.ran
 
         def timed(entry: Any, member: Any, args: Any) -> Any:
             started = time.perf_counter()
@@ -186,15 +186,15 @@ class OwnTime:
             self.ms += (time.perf_counter() - started) * 1e3
             return results
 
-        def inside(group: Any, member: Any, inside_ms: float) -> None:
+        def inside(group: Any, inside_ms: float) -> None:
             self.ms -= inside_ms
-            ran(group, member, inside_ms)
+            ran(group, inside_ms)
 
-        groups.Entry.call, trial.Group.ran = timed, inside
+        groups.CompiledGraph.call, groups.Group.ran = timed, inside
         try:
             yield
         finally:
-            groups.Entry.call, trial.Group.ran = call, ran
+            groups.CompiledGraph.call, groups.Group.ran = call, ran
 
 
 def first_calls(step: Step, inputs: list[list[torch.Tensor]]) -> dict[str, Any]:

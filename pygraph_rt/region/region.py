@@ -23,7 +23,7 @@ from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.replay import Platform, Replay, alignment_class
 from pygraph_rt.reports.report import Region
 from pygraph_rt.rng import philox
-from pygraph_rt.select.stats import GRAPH, PLAIN
+from pygraph_rt.select.stats import GRAPH, NO_GRAPH
 from pygraph_rt.verify import compare
 from pygraph_rt.verify.snapshot import Kept
 
@@ -85,7 +85,6 @@ class Partition:
         signature: Signature,
     ) -> None:
         self._signature = signature
-        self.forward = signature.forward
         self._function = function
         self.region = region
         self._options = options
@@ -458,10 +457,15 @@ class Partition:
         self.region.decline(reason)
         self._environment.disposal.drain()
 
+    @property
+    def device(self) -> int:
+        """Index of its GPU."""
+        return self._device
+
     def settled(self) -> str | None:
         """ "graph" or "no graph"; None while it has not been captured."""
         if self._declined:
-            return PLAIN
+            return NO_GRAPH
         served = any(v.replay is not None for v in self._variants)
         return GRAPH if served else None
 

@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 _WIDTH, _LEFT, _RIGHT = 860, 290, 150
 _BAR, _GAP, _TOP = 14, 22, 48
-_COLOURS = {"graph": "#2a6f97", "some graphs": "#74a892", "no graph": "#c58940"}
+_COLOURS = {"graph": "#2a6f97", "no graph": "#c58940"}
 
 
 def svg(regions: Sequence[Mapping[str, Any]]) -> str:

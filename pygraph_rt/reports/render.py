@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pygraph_rt.select.stats import GRAPH, PLAIN
+from pygraph_rt.select.stats import GRAPH, NO_GRAPH
 
 WIDTH = 100
 _OPEN = {
@@ -56,7 +56,7 @@ def _row(region: Mapping[str, Any]) -> tuple[str, ...]:
         str(region["nodes"] or "-"),
         str(served + region["ordinary"]),
         _cost(region["candidates"].get(GRAPH)),
-        _cost(region["candidates"].get(PLAIN)),
+        _cost(region["candidates"].get(NO_GRAPH)),
         f"{region['patched'] / served:.1f}" if served else "-",
     )
 

@@ -1,35 +1,97 @@
-"""Which compiled graphs are called together, and whose turn it is to be compared."""
+"""Which compiled graphs are called together, and which of these groups has its trial.
+
+Compiled Dynamo graphs that are called one after the other in a loop switch together, because what
+the program feels is the time of the whole loop. One group has its trial at a time. A region that is
+decided has nothing of this left on its calls.
+"""
 
 from __future__ import annotations
 
+import enum
 import threading
 import weakref
 from collections import Counter, deque
-from typing import Any
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Protocol
 
-from pygraph_rt.select.remembered import Decisions
-from pygraph_rt.select.trial import LEFT_BEHIND, Group, Instruments, Member
+from pygraph_rt.reports.report import Region, log
+from pygraph_rt.select.remembered import Decision, Decisions
+from pygraph_rt.select.stats import GRAPH, NO_GRAPH, Choice
+from pygraph_rt.select.trial import Baseline, Instruments, Trial
 
+# How often, and how long at least, the loop is repeated until every region has its graph; more
+# often while none has. Another thread may take a while to make one.
+_CAPTURING_CYCLES, _MOST_CAPTURING_CYCLES, _CAPTURING_NS = 8, 64, 1_000_000_000
+# So many calls in a row from another thread make that thread's loop the clock.
+_FOREIGN_CALLS = 64
+# So many calls after which a group that waits asks again, and so many of a graph without any of its
+# group's leader after which it is a group of its own.
+_ASK_AGAIN, _LEFT_BEHIND = 16, 256
+# How often a trial is repeated, because a partition was compiled late.
+_MOST_REPEATS = 3
 # Graphs are one loop when this often in a row each call of the first is followed by exactly one
 # call of the other.
 _MATCHING_CYCLES = 2
-_TRAIL = 256
+_RECENT_CALLS = 256
 _ABANDONED_S, _ABANDONED_CALLS = 1.0, 20
 
 
-class Entry:
+class Member(Protocol):
+    """What a group asks of a partition. key: of its remembered decision. device: index of its
+    GPU.
+    """
+
+    region: Region
+    key: str
+
+    @property
+    def device(self) -> int:
+        """Index of its GPU."""
+
+    def __call__(self, args: list[Any], watched: bool = True) -> Any:
+        """Run it."""
+
+    def watch(self, watcher: Any, may_capture: bool) -> None:
+        """Send calls through `watcher`, or directly where it is None."""
+
+    def use(self, graphs: bool) -> None:
+        """Whether calls may use graphs."""
+
+    def serve(self) -> None:
+        """Use graphs from now on."""
+
+    def leave(self, reason: str) -> None:
+        """Free the graphs and run compiled code."""
+
+    def settled(self) -> str | None:
+        """ "graph" or "no graph"; None while that is open."""
+
+
+class Phase(enum.Enum):
+    """Where a group stands."""
+
+    WATCHING = "watching"  # which graphs belong together; is a capture worth it
+    WAITING = "waiting"  # for another group's trial to end
+    CAPTURING = "capturing"
+    COMPARING = "comparing"
+    DECIDED = "decided"
+
+
+class CompiledGraph:
     """One compiled Dynamo graph: the watcher of its partitions, forward and backward."""
 
     deciding = True
 
     def __init__(self, selector: Selector, decisions: Decisions) -> None:
         self.decisions = decisions
+        self.group: Group | None = None
+        self.cycles_with: dict[CompiledGraph, int] = {}
         self._selector = selector
         self._members: list[weakref.ref[Member]] = []
         self._first: weakref.ref[Member] | None = None
-        self.group: Group | None = None
-        self.together: dict[Entry, int] = {}
-        self._tick, self._since = 0, 0
+        self._leader_call, self._calls_alone = 0, 0
 
     def add(self, member: Member) -> None:
         """Watch a partition that has just been compiled."""
@@ -37,7 +99,7 @@ class Entry:
         member.watch(self, False)
         member.use(False)
         if self.group is not None:
-            self.group.added(member)
+            self._selector.added(self.group)
 
     def members(self) -> list[Member]:
         """The partitions that are alive."""
@@ -48,13 +110,13 @@ class Entry:
         """The partition whose call is the graph's clock: the first that was called."""
         return None if self._first is None else self._first()
 
-    def count_alone(self, tick: int, calls: int) -> int:
-        """Add calls that this graph had without its group's leader, last called at `tick`; returns
-        how many there are by now.
+    def count_alone(self, leader_call: int, calls: int) -> int:
+        """Add calls that this graph had since its group's leader was called, at `leader_call`;
+        returns how many there are by now.
         """
-        self._since = self._since + calls if tick == self._tick else calls
-        self._tick = tick
-        return self._since
+        self._calls_alone = self._calls_alone + calls if leader_call == self._leader_call else calls
+        self._leader_call = leader_call
+        return self._calls_alone
 
     def call(self, member: Member, args: list[Any]) -> Any:
         """One call of a partition that is watched."""
@@ -65,99 +127,294 @@ class Entry:
         if first is None:
             first, self._first = member, weakref.ref(member)
         if first is member:
-            self._selector.entered(self)
+            self._selector.called(self)
         started = instruments.clock()
         results = member(args, False)
         if self.group is not None:
-            self.group.ran(member, (instruments.clock() - started) / 1e6)
+            self.group.ran((instruments.clock() - started) / 1e6)
         return results
 
 
+class Group:
+    """Compiled graphs that switch together. Its methods are called under the selector's lock, `ran`
+    aside. last_call: when the leader was last called, in nanoseconds.
+    """
+
+    def __init__(self, leader: CompiledGraph, selector: Selector, thread: int) -> None:
+        self.leader = leader
+        self.graphs = [leader]
+        self.thread = thread
+        self.phase = Phase.WATCHING
+        self.last_call = 0
+        self._selector = selector
+        self._foreign = 0
+        self._cycles = 0
+        self._capturing_since = 0
+        self._repeats = 0
+        self._baseline = self._new_baseline()
+        self._trial: Trial | None = None
+
+    @property
+    def period_ms(self) -> float:
+        """Time from one call of the leader to the next, without graphs; 0: not known yet."""
+        return self._baseline.period_ms
+
+    def _new_baseline(self) -> Baseline:
+        return Baseline(self._selector.instruments, self._device())
+
+    def _device(self) -> int:
+        return next((m.device for m in self.leader.members()), 0)
+
+    def members(self) -> list[Member]:
+        """The partitions that are alive, in the order they were compiled."""
+        return [m for graph in self.graphs for m in graph.members()]
+
+    def _watch(self, may_capture: bool) -> None:
+        for graph in self.graphs:
+            for member in graph.members():
+                member.watch(graph, may_capture)
+
+    def _use(self, graphs: bool) -> None:
+        for member in self.members():
+            member.use(graphs)
+
+    def join(self, other: Group) -> None:
+        """Take in another group's graphs; both are being watched."""
+        for graph in other.graphs:
+            graph.group = self
+            self.graphs.append(graph)
+
+    def dismiss(self, graph: CompiledGraph) -> None:
+        """Let go of a graph that this group's leader is not called with any more."""
+        self.graphs.remove(graph)
+
+    def added(self) -> None:
+        """A partition was compiled late, as the backward of a training step is."""
+        if self.phase is Phase.DECIDED and self._repeats < _MOST_REPEATS:
+            self._repeats += 1
+            self.start_over()
+
+    def ran(self, inside_ms: float) -> None:
+        """Add one call's host time."""
+        if self.phase is Phase.WATCHING:
+            self._baseline.ran(inside_ms)
+        elif self._trial is not None:
+            self._trial.ran(inside_ms)
+
+    def called(self, thread: int, now: int) -> None:
+        """The leader is about to be called."""
+        if thread != self.thread:
+            self._foreign += 1
+            if self._foreign < _FOREIGN_CALLS:
+                return
+            self.thread = thread
+        self._foreign = 0
+        self.last_call = now
+        if self.phase is Phase.WATCHING:
+            if self._baseline.called(now):
+                self.begin(now)
+        elif self.phase is Phase.WAITING:
+            self.begin(now)  # a partition that was compiled late may still be watched
+        elif self.phase is Phase.CAPTURING:
+            self._capture(now)
+        elif self.phase is Phase.COMPARING:
+            self._compare(now)
+
+    def begin(self, now: int) -> None:
+        """Make graphs; where another group has its trial, wait and ask again later. Calls have
+        nothing of that but a countdown on each graph's first region.
+        """
+        self.last_call = now
+        if self._selector.claim(self, now):
+            self.phase = Phase.CAPTURING
+            self._cycles, self._capturing_since = 0, now
+            self._watch(may_capture=True)
+            self._use(graphs=True)
+            return
+        self.phase = Phase.WAITING
+        for member in self.members():
+            member.watch(None, False)
+        for graph in self.graphs:
+            self.wait(graph)
+
+    def wait(self, graph: CompiledGraph) -> None:
+        """Count calls of a graph while its group waits."""
+        first = graph.first()
+        if first is not None:
+            calls = _ASK_AGAIN if graph is self.leader else _LEFT_BEHIND
+            first.watch(_Countdown(partial(self._selector.waited, graph), calls), False)
+
+    def _capture(self, now: int) -> None:
+        """Wait until every region has its graph or was refused, then begin the trial."""
+        self._cycles += 1
+        found = [m.settled() for m in self.members()]
+        most = _CAPTURING_CYCLES if GRAPH in found else _MOST_CAPTURING_CYCLES
+        waited = now - self._capturing_since
+        if None in found and (self._cycles < most or waited < _CAPTURING_NS):
+            return
+        first = self._baseline.last
+        if GRAPH not in found or first is None:
+            self._finish(None)
+            return
+        self.phase = Phase.COMPARING
+        self._trial = Trial(first, self._selector.instruments, self._device())
+        self._use(self._trial.candidate == GRAPH)
+
+    def _compare(self, now: int) -> None:
+        trial = self._trial
+        if trial is None or not trial.called(now):
+            return
+        if trial.choice is not None:
+            self._finish(trial.choice)
+        else:
+            self._use(trial.candidate == GRAPH)
+
+    def _finish(self, choice: Choice | None) -> None:
+        """Act on a choice; None: no partition has a graph to choose."""
+        self._selector.release(self)
+        self.phase = Phase.DECIDED
+        self._trial = None
+        members = self.members()
+        for member in members:
+            settled = member.settled()
+            if settled is None and (choice is None or choice.winner == NO_GRAPH):
+                member.leave("none of its calls could be captured during the trial")
+            elif choice is None or settled != GRAPH:
+                member.use(True)  # what is refused stays so, with its own reason
+            elif choice.winner == GRAPH:
+                member.serve()
+                self._note(member, choice)
+            else:
+                self._note(member, choice)
+                member.leave(choice.why)
+            member.watch(None, True)
+        if choice is not None:
+            names = ", ".join(m.region.name for m in members)
+            log.info("%s: %s, because %s.", names, choice.winner, choice.why)
+
+    def _note(self, member: Member, choice: Choice) -> None:
+        """Report a choice, and remember it for later processes."""
+        region, spread = member.region, choice.costs.get(choice.winner)
+        region.choice, region.choice_why = choice.winner, choice.why
+        region.candidates = {name: asdict(spread) for name, spread in choice.costs.items()}
+        period = spread.median if spread else 0.0
+        self.leader.decisions.save(member.key, Decision(choice.winner, choice.why, period))
+
+    def start_over(self) -> None:
+        """Watch from the beginning: calls run compiled code."""
+        self.phase = Phase.WATCHING
+        self._trial = None
+        self._baseline = self._new_baseline()
+        self._watch(may_capture=False)
+        self._use(graphs=False)
+
+
+class _Countdown:
+    """Watches a region for a number of calls, then says so."""
+
+    deciding = False
+
+    def __init__(self, done: Callable[[], None], calls: int) -> None:
+        self._done = done
+        self._left = calls
+
+    def call(self, member: Member, args: list[Any]) -> Any:
+        """One call of the region."""
+        self._left -= 1
+        if self._left <= 0:  # threads may count past it
+            self._done()
+        return member(args, False)
+
+
 class Selector:
-    """All of a process's groups: puts graphs together, and lets one group be compared at a
+    """All of a process's groups: puts graphs together, and lets one group have its trial at a
     time.
     """
 
     def __init__(self, instruments: Instruments) -> None:
         self.instruments = instruments
         self._lock = threading.RLock()
-        self._trails = threading.local()
+        self._calls = threading.local()
         self._holder: weakref.ref[Group] | None = None
 
-    def entered(self, entry: Entry) -> None:
+    def added(self, group: Group) -> None:
+        """A graph of a group has one more partition."""
+        with self._lock:
+            group.added()
+
+    def called(self, graph: CompiledGraph) -> None:
         """A graph is about to be called."""
         thread = threading.get_ident()
         with self._lock:
-            if entry.group is None:
-                entry.group = Group(entry, self, thread)
-            group = entry.group
-            if group.phase == "watching":
-                self._follow(entry, group)
-                group = entry.group
-            if group.leader is entry:
-                group.entered(thread, self.instruments.clock())
-            elif entry.count_alone(group.last_tick, 1) > LEFT_BEHIND:
-                self._leave_behind(group, entry)
+            if graph.group is None:
+                graph.group = Group(graph, self, thread)
+            if graph.group.phase is Phase.WATCHING:
+                self._join_neighbours(graph, graph.group)
+            group = graph.group
+            if group.leader is graph:
+                group.called(thread, self.instruments.clock())
+            elif graph.count_alone(group.last_call, 1) > _LEFT_BEHIND:
+                self._leave_behind(group, graph)
 
-    def waited(self, entry: Entry) -> None:
+    def waited(self, graph: CompiledGraph) -> None:
         """A graph of a group that waits was called a number of times."""
         with self._lock:
-            group = entry.group
-            if group is None or group.phase != "waiting":
+            group = graph.group
+            if group is None or group.phase is not Phase.WAITING:
                 return
-            if group.leader is entry:
+            if group.leader is graph:
                 group.begin(self.instruments.clock())
-            elif entry.count_alone(group.last_tick, LEFT_BEHIND) > LEFT_BEHIND:
-                self._leave_behind(group, entry)
+            elif graph.count_alone(group.last_call, _LEFT_BEHIND) > _LEFT_BEHIND:
+                self._leave_behind(group, graph)
             else:
-                group.wait(entry)
+                group.wait(graph)
 
-    def _leave_behind(self, group: Group, entry: Entry) -> None:
+    def _leave_behind(self, group: Group, graph: CompiledGraph) -> None:
         """The group's leader is not called any more: Dynamo compiled it anew, say."""
-        group.dismiss(entry)
-        entry.group = Group(entry, self, threading.get_ident())
-        entry.group.start()
+        group.dismiss(graph)
+        graph.group = Group(graph, self, threading.get_ident())
+        graph.group.start_over()
 
-    def _follow(self, entry: Entry, group: Group) -> None:
+    def _join_neighbours(self, graph: CompiledGraph, group: Group) -> None:
         """Put graphs together that this thread calls in turn."""
-        trail = getattr(self._trails, "calls", None)
-        if trail is None:
-            trail = self._trails.calls = deque(maxlen=_TRAIL)
-        between: list[Entry] = []
-        for other in reversed(trail):
-            if other is entry:
+        recent = getattr(self._calls, "recent", None)
+        if recent is None:
+            recent = self._calls.recent = deque(maxlen=_RECENT_CALLS)
+        between: list[CompiledGraph] = []
+        for other in reversed(recent):
+            if other is graph:
                 break
             between.append(other)
-        trail.append(entry)
-        if len(between) + 1 == len(trail) or group.leader is not entry:
+        recent.append(graph)
+        if len(between) + 1 == len(recent) or group.leader is not graph:
             return
         once = [other for other, times in Counter(between).items() if times == 1]
-        entry.together = {other: entry.together.get(other, 0) + 1 for other in once}
-        for other, cycles in entry.together.items():
+        graph.cycles_with = {other: graph.cycles_with.get(other, 0) + 1 for other in once}
+        for other, cycles in graph.cycles_with.items():
             theirs = other.group
             if (
                 cycles >= _MATCHING_CYCLES
                 and theirs is not None
                 and theirs is not group
                 and theirs.leader is other
-                and theirs.phase == "watching"
+                and theirs.phase is Phase.WATCHING
             ):
                 group.join(theirs)
 
-    def take(self, group: Group, now: int) -> bool:
-        """Whether a group may be compared now: no other one is, or that one is not called any
+    def claim(self, group: Group, now: int) -> bool:
+        """Whether a group may have its trial now: no other one has, or that one is not called any
         more.
         """
         holder = self._holder() if self._holder is not None else None
         if holder is not None and holder is not group:
-            quiet = (now - holder.last_tick) / 1e9
+            quiet = (now - holder.last_call) / 1e9
             if quiet < max(_ABANDONED_S, _ABANDONED_CALLS * holder.period_ms / 1e3):
                 return False
-            holder.suspend()
+            holder.start_over()
         self._holder = weakref.ref(group)
         return True
 
-    def give(self, group: Group) -> None:
-        """A group is done being compared."""
+    def release(self, group: Group) -> None:
+        """A group's trial is over."""
         if self._holder is not None and self._holder() is group:
             self._holder = None

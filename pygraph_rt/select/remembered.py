@@ -124,7 +124,7 @@ def _checked(found: Any, key: str) -> Decision | None:
     if not isinstance(found, dict) or found.get("format") != FORMAT or found.get("key") != key:
         return None
     choice, why, period = found.get("choice"), found.get("why"), found.get("period_ms")
-    if choice not in (stats.GRAPH, stats.PLAIN) or not isinstance(why, str):
+    if choice not in (stats.GRAPH, stats.NO_GRAPH) or not isinstance(why, str):
         return None
     if isinstance(period, bool) or not isinstance(period, (int, float)) or not period >= 0:
         return None

@@ -1,6 +1,6 @@
 """Whether a graph pays, from measured calls: pure functions of the samples.
 
-Two candidates take turns on blocks of successive live calls, in the order A B B A, so that a
+Two candidates alternate on blocks of successive live calls, in the order A B B A, so that a
 linear drift (a GPU that warms up, a clock that falls) cancels within each four.
 
 What a block cost is decided by two clocks. The host's, from call to call, is right whenever the
@@ -18,7 +18,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-PLAIN, GRAPH, SOME = "no graph", "graph", "some graphs"
+CANDIDATES = NO_GRAPH, GRAPH = "no graph", "graph"
 
 # Measured calls of a block; the one before them is dropped.
 CALLS = 7
@@ -43,9 +43,6 @@ _OBVIOUS, _ALIKE = math.log(3.0), math.log(1.25)
 _PAUSE = 5.0
 _KEEPS_UP = 0.95
 _SAVES = 0.9
-# The same between all graphs and some: the others are a small part of all regions' host time.
-_SAVES_MORE = 0.97
-_DRIFT = 1.3
 
 
 @dataclass(frozen=True)
@@ -126,7 +123,7 @@ def block_calls(period_ms: float) -> int:
 
 
 def order(number: int) -> int:
-    """Which of two candidates has the turn `number`, counted from 0: 0 1 1 0, 0 1 1 0, ..."""
+    """Which of two candidates block `number` (from 0) is of: 0 1 1 0, 0 1 1 0, ..."""
     return (0, 1, 1, 0)[number % 4]
 
 
@@ -137,7 +134,7 @@ def decide(blocks: Sequence[Block]) -> Choice | None:
     always a choice. Where the second one is obviously faster, the last block of the first four is
     not waited for: a drift would have to be as large, and going back costs the program most then.
     """
-    first = blocks[0].candidate if blocks else PLAIN
+    first = blocks[0].candidate if blocks else NO_GRAPH
     if len(blocks) == 3 and (middle := _obviously(blocks)) is not None:
         return _won(blocks, first, middle)
     fours = [blocks[i : i + 4] for i in range(0, len(blocks) - 3, 4)]
@@ -231,7 +228,7 @@ def _won(blocks: Sequence[Block], first: str, middle: float) -> Choice:
     percent = 100 * (math.exp(abs(middle)) - 1)
     why = (
         f"a call takes {costs[winner].median:.3f} ms with {winner} and "
-        f"{costs[loser].median:.3f} ms with {loser} ({percent:.0f} % more, turn by turn)"
+        f"{costs[loser].median:.3f} ms with {loser} ({percent:.0f} % more, block by block)"
     )
     return Choice(winner, why, False, costs)
 
@@ -240,40 +237,34 @@ def _tie(blocks: Sequence[Block], first: str, middle: float = 0.0) -> Choice:
     """No difference in time that is certain: what seemed to take longer, `middle` being log(cost of
     the second / of the first), is not taken; else less host time, or else less memory, decides.
     """
-    second = _second(blocks, first)
     costs = spreads(blocks)
-    fewer = PLAIN if PLAIN in (first, second) else SOME
-    more = second if fewer == first else first
-    longer = middle if more == second else -middle
+    winner, why = _of_equals(blocks, costs, middle if first == NO_GRAPH else -middle)
+    return Choice(winner, why, True, costs)
+
+
+def _of_equals(
+    blocks: Sequence[Block], costs: Mapping[str, Spread], longer: float
+) -> tuple[str, str]:
+    """The candidate to keep, and why; `longer`: log(cost with a graph / without)."""
     if abs(longer) > _TIE:
-        shorter, slower = (fewer, more) if longer > 0 else (more, fewer)
+        shorter, slower = (NO_GRAPH, GRAPH) if longer > 0 else (GRAPH, NO_GRAPH)
         percent = 100 * (math.exp(abs(longer)) - 1)
-        return Choice(
-            shorter,
+        return shorter, (
             f"calls differ too much to be certain, but seem to take {percent:.0f} % more with "
-            f"{slower}",
-            True,
-            costs,
+            f"{slower}"
         )
     if costs and all(c.limit == "GPU" for c in costs.values()):
-        return Choice(
-            fewer,
-            f"the GPU is the limit, a call takes {costs[fewer].median:.3f} ms either way"
-            if fewer in costs
-            else "the GPU is the limit either way",
-            True,
-            costs,
-        )
-    host = {name: inside_ms(blocks, name) for name in (fewer, more)}
-    if host[more] < (_SAVES if fewer == PLAIN else _SAVES_MORE) * host[fewer]:
-        return Choice(
-            more,
+        if NO_GRAPH not in costs:
+            return NO_GRAPH, "the GPU is the limit with and without graph"
+        median = costs[NO_GRAPH].median
+        return NO_GRAPH, f"the GPU is the limit: a call takes {median:.3f} ms with and without"
+    with_graph, without = inside_ms(blocks, GRAPH), inside_ms(blocks, NO_GRAPH)
+    if with_graph < _SAVES * without:
+        return GRAPH, (
             f"calls take the same time, and it saves host time "
-            f"({host[more]:.3f} ms a call instead of {host[fewer]:.3f} ms)",
-            True,
-            costs,
+            f"({with_graph:.3f} ms a call instead of {without:.3f} ms)"
         )
-    return Choice(fewer, "calls take the same time, and it saves no host time", True, costs)
+    return NO_GRAPH, "calls take the same time, and a graph saves no host time"
 
 
 def _second(blocks: Sequence[Block], first: str) -> str:
@@ -310,32 +301,6 @@ def _spread(costs: Sequence[Cost]) -> Spread:
     )
 
 
-# Calls that are left out because the program still compiles then, the fewest that tell, the most
-# that are waited for, and the longest turn that is looked for.
-_COMPILING, _FEWEST_SEEN, _MOST_SEEN, _LONGEST_TURN = 4, 8, 128, 40
-
-
-def turn(runs: Sequence[int], forward_only: bool = False) -> int | None:
-    """How many calls of a loop's first region make one turn of the loop; None: not clear yet.
-
-    runs: how many of the loop's regions ran from each of these calls to the next one. It is the
-    same number again and again, unless a step calls a compiled layer several times and all its
-    backward calls come after the last of these. forward_only: backward regions are to be expected
-    and have not run.
-    """
-    if len(runs) >= _MOST_SEEN:
-        forward_only = False
-    seen = list(runs[_COMPILING:])
-    for n in range(1, _LONGEST_TURN + 1):
-        needed = max(_FEWEST_SEEN, 3 * n)
-        if len(seen) < needed or forward_only:
-            break
-        tail = seen[-needed:]
-        if max(seen) in tail and tail[n:] == tail[:-n]:
-            return n
-    return 1 if len(runs) >= _MOST_SEEN else None
-
-
 # A capture runs the region's code twice and compares it with a third run; the rest of its cost is
 # fixed. 25 to 131 ms were measured for regions of 200 to 500 kernels (2 to 4 ms of host time).
 _FIXED_MS, _TIMES, _MOST_CALLS, _FEWEST_CALLS = 10.0, 10.0, 128, 16
@@ -350,13 +315,3 @@ def worth_capturing(calls: int, inside_total_ms: float) -> bool:
         return False
     expected = _FIXED_MS + _TIMES * inside_total_ms / calls
     return calls >= _MOST_CALLS or inside_total_ms >= expected
-
-
-def saves_host_time(with_graph_ms: float, without_ms: float) -> bool:
-    """Whether a partition's call takes clearly less host time with its graph."""
-    return with_graph_ms < _SAVES * without_ms
-
-
-def drifted(then_ms: float, now_ms: float) -> bool:
-    """Whether a call's cost has moved so far that another look is due."""
-    return max(then_ms, now_ms) > _DRIFT * min(then_ms, now_ms)

@@ -12,9 +12,9 @@ from collections import deque
 from typing import Any
 
 from pygraph_rt.reports.report import Region
-from pygraph_rt.select.groups import Entry, Selector
+from pygraph_rt.select.groups import CompiledGraph, Selector
 from pygraph_rt.select.remembered import Decisions
-from pygraph_rt.select.stats import GRAPH, PLAIN
+from pygraph_rt.select.stats import GRAPH, NO_GRAPH
 from pygraph_rt.select.trial import Instruments
 
 QUEUE = 1024
@@ -49,7 +49,7 @@ class Machine:
     def synchronize(self) -> None:
         self.host = max(self.host, self.gpu)
 
-    def stamp(self) -> Stamp:
+    def stamp(self, device: int = 0) -> Stamp:
         self.stamps += 1
         self.launch(2.0, 0.0)
         return Stamp(self, self.gpu)
@@ -82,7 +82,6 @@ class Part:
         graph_gpu: float = 0.98,
         capture_ms: float = 50.0,
         refused: bool = False,
-        forward: bool = False,
         name: str = "graph 0/0 partition 1 of 1",
     ) -> None:
         self.machine = machine
@@ -91,7 +90,7 @@ class Part:
         self.refused = refused
         self.region = Region(name)
         self.key = name
-        self.forward = forward
+        self.device = 0
         self.graphs = self.captured = False
         self.captures = 0
         self.may_capture = True
@@ -130,7 +129,7 @@ class Part:
 
     def settled(self) -> str | None:
         if self.refused:
-            return PLAIN
+            return NO_GRAPH
         return GRAPH if self.captured else None
 
     @property
@@ -142,8 +141,8 @@ def selector(machine: Machine) -> Selector:
     return Selector(machine.instruments())
 
 
-def entry(selected: Selector, *parts: Part, decisions: Decisions | None = None) -> Entry:
-    made = Entry(selected, decisions or Decisions(None))
+def entry(selected: Selector, *parts: Part, decisions: Decisions | None = None) -> CompiledGraph:
+    made = CompiledGraph(selected, decisions or Decisions(None))
     for part in parts:
         made.add(part)
     return made

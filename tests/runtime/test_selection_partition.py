@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.select.groups import Entry, Selector
+from pygraph_rt.select.groups import CompiledGraph, Selector
 from pygraph_rt.select.remembered import Decisions
-from pygraph_rt.select.stats import GRAPH, PLAIN
+from pygraph_rt.select.stats import GRAPH, NO_GRAPH
 from pygraph_rt.select.trial import Instruments
 from tests.runtime.test_partition import Machine
 
@@ -30,9 +30,9 @@ class Now:
         return (end._at - self._at) / 1e6
 
 
-def selected(machine: Machine, folder: Path | None = None) -> Entry:
-    selector = Selector(Instruments(time.perf_counter_ns, Now, lambda: False))
-    entry = Entry(selector, Decisions(folder))
+def selected(machine: Machine, folder: Path | None = None) -> CompiledGraph:
+    selector = Selector(Instruments(time.perf_counter_ns, lambda device: Now(), lambda: False))
+    entry = CompiledGraph(selector, Decisions(folder))
     machine.partition.key = "a-key"
     entry.add(machine.partition)
     return entry
@@ -105,7 +105,7 @@ def test_a_graph_that_is_slower_is_freed(
         run(machine, 600)
     assert kept.members()
     region = machine.region
-    assert (region.choice, region.state) == (PLAIN, "ordinary")
+    assert (region.choice, region.state) == (NO_GRAPH, "ordinary")
     assert "ms with no graph" in region.reason
     machine.environment.disposal.drain()
     assert machine.gpu.executables == {}
@@ -157,4 +157,4 @@ def test_threads_that_call_while_it_is_decided_get_right_results(
         thread.join()
     assert failures == []
     assert kept.members()
-    assert machine.region.choice == PLAIN, machine.region
+    assert machine.region.choice == NO_GRAPH, machine.region
