@@ -6,11 +6,14 @@ PIP_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH := torch==2.13.0
+# bench-rule-consequences: the last release of each version
+RULE_TORCHES := 2.11.0 2.12.1 2.13.0 2.14.1 2.15.0
 # make test: how many test processes
 TEST_JOBS ?= 2
 
 .PHONY: demo test test-long test-packaging dist code-lines test-gpu lint format clean \
-	bench-lint bench-lint-truth bench-fix-models bench-fix-models-old bench-fix-models-tests bench-grouped \
+	bench-lint bench-lint-truth bench-lint-truth-newer bench-rule-consequences \
+	bench-fix-models bench-fix-models-old bench-fix-models-tests bench-grouped \
 	bench-cond bench-captured bench-rt bench-training bench-placement bench-selection bench-graph-memory memcheck \
 	bench-workloads bench-breaks bench-report
 
@@ -55,6 +58,17 @@ bench-lint: .venv-bench/.ready
 
 bench-lint-truth: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.lint_truth $(ARGS)
+
+# The same on the newest transformers and diffusers, which no rule was written against.
+bench-lint-truth-newer: .venv-truth-newer/.ready
+	.venv-truth-newer/bin/python -m benchmarks.lint_truth --set newer $(ARGS)
+
+# The rule pages' bad examples on each version of torch that the linter speaks of.
+bench-rule-consequences: $(RULE_TORCHES:%=.venv-torch-%/.ready)
+	for version in $(RULE_TORCHES); do \
+		OMP_NUM_THREADS=1 .venv-torch-$$version/bin/python -m benchmarks.rule_consequences \
+			--out benchmarks/results/rule_consequences_by_torch.json $(ARGS) || exit 1; \
+	done
 
 bench-fix-models: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.fix_models all $(ARGS)
@@ -114,7 +128,7 @@ bench-report:
 	$(PYTHON) -m benchmarks.workloads.report $(ARGS)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-truth .venv-truth-old build dist
+	rm -rf $(VENV) .venv-bench .venv-truth .venv-truth-old .venv-truth-newer .venv-torch-* build dist
 
 # --- environments: a stamp file each, made again when pyproject.toml changes -----------------------
 
@@ -148,6 +162,17 @@ $(VENV)/.ready-long: $(VENV)/.ready-test
 	$(PYTHON) -m venv .venv-truth
 	.venv-truth/bin/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e . \
 		-r benchmarks/lint_truth/requirements.txt
+	touch $@
+
+.venv-truth-newer/.ready: pyproject.toml benchmarks/lint_truth/requirements_newer.txt
+	$(PYTHON) -m venv .venv-truth-newer
+	.venv-truth-newer/bin/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e . \
+		-r benchmarks/lint_truth/requirements_newer.txt
+	touch $@
+
+.venv-torch-%/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-torch-$*
+	.venv-torch-$*/bin/python -m pip install -q $(PIP_FLAGS) torch==$* numpy -e .
 	touch $@
 
 .venv-truth-old/.ready: pyproject.toml

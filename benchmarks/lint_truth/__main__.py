@@ -32,6 +32,7 @@ from benchmarks.lint_truth.score import (
     table,
 )
 from benchmarks.lint_truth.statements import Sources
+from benchmarks.lint_truth.versions import SETS
 
 STAGES = ["lines", "ghost", "ghost_compiling", "trace"]
 
@@ -53,7 +54,7 @@ def _observe(arguments: argparse.Namespace) -> None:
     preload.load()
     done = _done(arguments.records)
     jobs: list[tuple[str, Callable[..., None]]] = []
-    for entry in catalogue():
+    for entry in catalogue(arguments.versions):
         if arguments.models and entry.name not in arguments.models:
             continue
         for mode in entry.modes:
@@ -128,7 +129,7 @@ def _merge(arguments: argparse.Namespace) -> None:
     from benchmarks.lint_truth.truth import merge
 
     records = [json.loads(line) for line in arguments.records.read_text().splitlines()]
-    families = {entry.name: (entry.package, entry.family or entry.name) for entry in catalogue()}
+    families = {entry.name: (entry.package, entry.family or entry.name) for entry in catalogue(arguments.versions)}
     records = [
         record
         for record in records
@@ -241,9 +242,10 @@ def main() -> int:
     results = root / "benchmarks" / "results"
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("step", nargs="?", choices=list(STEPS), default="all")
-    parser.add_argument("--records", type=Path, default=root / ".venv-truth" / "records.jsonl")
-    parser.add_argument("--truth", type=Path, default=results / "lint_truth_sites.json")
-    parser.add_argument("--score", type=Path, default=results / "lint_truth_score.json")
+    parser.add_argument("--set", choices=list(SETS), default="current", dest="versions")
+    parser.add_argument("--records", type=Path, help="default: in the set's environment")
+    parser.add_argument("--truth", type=Path, help="default: the set's file in benchmarks/results")
+    parser.add_argument("--score", type=Path, help="likewise")
     parser.add_argument(
         "--corpus", type=Path, default=Path(__file__).parent / "corpus_break_sites.json"
     )
@@ -258,6 +260,10 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1, help="models at once")
     parser.add_argument("--seconds", type=float, default=120.0, help="limit for a model and mode")
     arguments = parser.parse_args()
+    arguments.versions = SETS[arguments.versions]
+    arguments.records = arguments.records or arguments.versions.records
+    arguments.truth = arguments.truth or arguments.versions.truth_file
+    arguments.score = arguments.score or arguments.versions.score_file
     STEPS[arguments.step](arguments)
     return 0
 

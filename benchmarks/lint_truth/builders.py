@@ -13,6 +13,8 @@ import torch
 from benchmarks.lint_truth.shapes import DEPTH_FIELDS, INPUTS, TINY, VOCABULARY, padded_mask
 
 Inputs = dict[str, Any]
+#: The arguments of several calls, one after the other.
+Calls = list[Inputs]
 MODES = ("eval", "train")
 
 
@@ -23,7 +25,8 @@ class Entry:
     `config` overrides configuration fields (nested dictionaries reach nested configurations; a
     callable makes them late, for what needs the package imported);
     `inputs` maps forward parameters to a builder of `config`, to a plain value, or to None to
-    leave a parameter out that would be built by name.
+    leave a parameter out that would be built by name; `builder` is the module whose
+    `build(entry, mode)` makes model and inputs, where the package's own does not.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Entry:
     inputs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     family: str = ""
     modes: tuple[str, ...] = MODES
+    builder: str = ""
 
 
 def _tiny_value(name: str, default: Any) -> Any:
@@ -143,10 +147,15 @@ def transformers_inputs(entry: Entry, model: torch.nn.Module, config: Any) -> In
 Builder = Callable[[Entry], tuple[torch.nn.Module, Inputs]]
 
 
-def build(entry: Entry, mode: str, seed: int = 0) -> tuple[torch.nn.Module, Inputs]:
-    """The model of `entry` in `mode` ("eval" or "train") and the inputs to call it with."""
+def build(entry: Entry, mode: str, seed: int = 0) -> tuple[torch.nn.Module, Any]:
+    """The model of `entry` in `mode` ("eval" or "train") and the inputs to call it with.
+
+    The inputs are `Inputs`, or `Calls` where the calls differ (the steps of a sampler).
+    """
     torch.manual_seed(seed)
-    if entry.package == "transformers":
+    if entry.builder:
+        model, inputs = importlib.import_module(entry.builder).build(entry, mode)
+    elif entry.package == "transformers":
         model, config = transformers_model(entry)
         inputs = transformers_inputs(entry, model, config)
     else:

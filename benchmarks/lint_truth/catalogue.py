@@ -7,9 +7,9 @@ import importlib
 import re
 
 from benchmarks.lint_truth.builders import Entry
+from benchmarks.lint_truth.versions import SETS, VersionSet
 
 _HEAD = re.compile(r"(Model|For[A-Z].*|Encoder|TextModel|VisionModel)$")
-_SOURCES = ("catalogue_transformers", "build_timm", "build_diffusers")
 
 
 def family_of(entry: Entry) -> str:
@@ -17,11 +17,11 @@ def family_of(entry: Entry) -> str:
     return entry.family or _HEAD.sub("", entry.cls)
 
 
-def catalogue() -> list[Entry]:
-    """Every measured model, in a fixed order."""
+def catalogue(versions: VersionSet = SETS["current"]) -> list[Entry]:
+    """Everything that is measured with `versions`, in a fixed order."""
     found = [
         entry
-        for name in _SOURCES
+        for name in versions.sources
         for entry in importlib.import_module(f"{__package__}.{name}").entries()
     ]
     return [dataclasses.replace(entry, family=family_of(entry)) for entry in found]

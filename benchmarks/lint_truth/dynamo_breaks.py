@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -186,7 +186,12 @@ def _frame_skipped(seen: Observation, code: CodeType, error: Exception) -> None:
 
 
 def observe(function: Callable[..., Any], calls: int, **inputs: Any) -> Observation:
-    """Compile `function` with a backend that runs each graph as it is, call it `calls` times.
+    """Compile `function` and call it `calls` times with the same arguments."""
+    return observe_each(function, [inputs] * calls)
+
+
+def observe_each(function: Callable[..., Any], calls: Sequence[dict[str, Any]]) -> Observation:
+    """Compile `function` with a backend that runs each graph as it is, make each of `calls`.
 
     Errors inside Dynamo are suppressed (the frame runs eagerly) and appear as breaks of their
     exception's type. An error of the program itself ends the observation and is kept in `error`.
@@ -207,7 +212,7 @@ def observe(function: Callable[..., Any], calls: int, **inputs: Any) -> Observat
     with dynamo.config.patch(settings), _observing(seen):
         compiled = torch.compile(function, backend=backend)
         try:
-            for _ in range(calls):
+            for inputs in calls:
                 seen.result = compiled(**inputs)
         except Exception as error:  # what was seen before still counts
             seen.error = error

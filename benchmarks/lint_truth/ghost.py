@@ -27,6 +27,7 @@ from benchmarks.lint_truth.packages import relative_name
 
 DEVICE = torch.device("cuda", 0)
 HOST = torch.device("cpu")
+CAPABILITY = (9, 0)
 
 #: Operators whose output shape depends on data: on CUDA each of them waits for the device.
 DATA_SHAPED = frozenset(
@@ -465,14 +466,20 @@ def _unseen_recorded(marks: Marks) -> Iterator[None]:
     """Watch the constructors that no mode sees by replacing them in torch's namespace."""
     originals = {name: getattr(torch, name) for name in UNSEEN}
 
-    def watched(name: str) -> Callable[..., torch.Tensor]:
-        def construct(*args: Any) -> torch.Tensor:
-            out: torch.Tensor = originals[name](*args)
-            marks.mark(out, False)
-            marks.record("host_tensor", name)
-            return out
+    def watched(name: str) -> Any:
+        class Watched(type):
+            """Still good for `isinstance(x, torch.LongTensor)`."""
 
-        return construct
+            def __call__(cls, *args: Any) -> torch.Tensor:
+                out: torch.Tensor = originals[name](*args)
+                marks.mark(out, False)
+                marks.record("host_tensor", name)
+                return out
+
+            def __instancecheck__(cls, value: Any) -> bool:
+                return isinstance(value, originals[name])
+
+        return Watched(name, (), {})
 
     for name in UNSEEN:
         setattr(torch, name, watched(name))
@@ -481,6 +488,17 @@ def _unseen_recorded(marks: Marks) -> Iterator[None]:
     finally:
         for name, original in originals.items():
             setattr(torch, name, original)
+
+
+@contextlib.contextmanager
+def _capability_answered() -> Iterator[None]:
+    """Answer questions for the pretended device's compute capability."""
+    original = torch.cuda.get_device_capability
+    torch.cuda.get_device_capability = lambda device=None: CAPABILITY
+    try:
+        yield
+    finally:
+        torch.cuda.get_device_capability = original
 
 
 @contextlib.contextmanager
@@ -494,12 +512,29 @@ def as_if_compiling() -> Iterator[None]:
         torch.compiler.is_compiling = original
 
 
-def observe(model: torch.nn.Module, call: Callable[[], Any], inputs: Any) -> set[Event]:
-    """Run `call` with `model`'s parameters, buffers and `inputs` on the pretended device."""
+def observe(
+    model: torch.nn.Module,
+    call: Callable[[], Any],
+    inputs: Any,
+    prepare: Callable[[], None] | None = None,
+) -> set[Event]:
+    """Run `call` with `model`'s parameters, buffers and `inputs` on the pretended device.
+
+    `prepare` runs before, on the pretended device too, and is not observed.
+    """
     marks = Marks()
     marks.mark(list(model.parameters()), True)
     marks.mark(list(model.buffers()), True)
     marks.mark(inputs, True)
-    with _unseen_recorded(marks), GhostFunctions(marks), GhostOperators(marks):
+    with (
+        _capability_answered(),
+        _unseen_recorded(marks),
+        GhostFunctions(marks),
+        GhostOperators(marks),
+    ):
+        if prepare is not None:
+            marks.quiet += 1
+            prepare()
+            marks.quiet -= 1
         call()
     return marks.events

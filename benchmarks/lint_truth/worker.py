@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
+import io
 import random
 import time
 import traceback
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.lint_truth.builders import Entry, build
+from benchmarks.lint_truth.builders import Calls, Entry, Inputs, build
 
 TRAIN_CALLS = 2
 
@@ -23,7 +23,7 @@ TRAIN_CALLS = 2
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Send what the models print to nowhere."""
-    with Path(os.devnull).open("w") as sink, contextlib.redirect_stdout(sink):
+    with contextlib.redirect_stdout(io.StringIO()):
         yield
 
 
@@ -47,7 +47,8 @@ def _lines(entry: Entry, mode: str) -> dict[str, list[int]]:
     model, inputs = build(entry, mode)
     seed_all()
     with torch.set_grad_enabled(mode == "train"):
-        found = executed_lines(lambda: [model(**inputs) for _ in range(_calls(mode))])
+        prepare_on(model, "cpu")
+        found = executed_lines(lambda: [model(**each) for each in _calls(inputs, mode)])
     return {name: sorted(lines) for name, lines in found.items()}
 
 
@@ -58,8 +59,12 @@ def _ghost(entry: Entry, mode: str) -> list[dict[str, Any]]:
     model, inputs = build(entry, mode)
     seed_all()
     with torch.set_grad_enabled(mode == "train"):
+        calls = _calls(inputs, mode)
         events = ghost.observe(
-            model, lambda: [model(**inputs) for _ in range(_calls(mode))], inputs
+            model,
+            lambda: [model(**each) for each in calls],
+            calls,
+            prepare=lambda: prepare_on(model, "cuda"),
         )
     return sorted(
         (dataclasses.asdict(event) for event in events),
@@ -81,7 +86,8 @@ def _trace(entry: Entry, mode: str) -> dict[str, Any]:
     model, inputs = build(entry, mode)
     seed_all()
     with torch.set_grad_enabled(mode == "train"):
-        seen = dynamo_breaks.observe(model, _calls(mode), **inputs)
+        prepare_on(model, "cpu")
+        seen = dynamo_breaks.observe_each(model, _calls(inputs, mode))
     breaks = {tuple(dataclasses.astuple(found)): found for found in seen.breaks}
     return {
         "breaks": [dataclasses.asdict(found) for found in breaks.values()],
@@ -92,8 +98,18 @@ def _trace(entry: Entry, mode: str) -> dict[str, Any]:
     }
 
 
-def _calls(mode: str) -> int:
-    return TRAIN_CALLS if mode == "train" else 1
+def _calls(inputs: Inputs | Calls, mode: str) -> list[Inputs]:
+    """The arguments of each call: those that were built, or the same ones once or twice."""
+    if isinstance(inputs, list):
+        return inputs
+    return [inputs] * (TRAIN_CALLS if mode == "train" else 1)
+
+
+def prepare_on(model: torch.nn.Module, device: str) -> None:
+    """What a program does before the measured calls: for example `set_timesteps(device=...)`."""
+    prepare = getattr(model, "prepare", None)
+    if prepare is not None:
+        prepare(torch.device(device))
 
 
 STAGES: dict[str, Callable[[Entry, str], Any]] = {

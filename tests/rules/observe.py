@@ -20,6 +20,8 @@ from tests.rules.examples import arguments, program
 
 _PLACE = re.compile(r"in user code at (.+):(\d+)")
 _FRAME = re.compile(r'File "(.+)", line (\d+), in ')
+_TYPE = re.compile(r"^(?:Graph Break Reason: )?(.+)\n  Explanation: ", re.MULTILINE)
+_SITE_PAGE = re.compile(r"/gb/gb(\d+)\.html")
 
 #: Rules about a call: the graph ends in the function that is called.
 _CALLING = frozenset({"PG522"})
@@ -38,15 +40,36 @@ class CountingBackend:
 
 
 @dataclass(frozen=True)
+class Report:
+    """One graph break as Dynamo tells it: its ``Gb_type`` and the id of torch's page about it.
+
+    ``line`` is the 1-based line of the example, 0 where the text names none. Both texts are empty
+    where Dynamo gives none.
+    """
+
+    line: int
+    gb_type: str
+    gb_id: str
+
+
+def report_of(line: int, text: str) -> Report:
+    """What a message of Dynamo says about the kind of break."""
+    kind, page = _TYPE.search(text), _SITE_PAGE.search(text)
+    return Report(line, kind[1].strip() if kind else "", f"GB{page[1]}" if page else "")
+
+
+@dataclass(frozen=True)
 class Observed:
     """``break_lines`` are 1-based lines of the example, ``calling_lines`` those that led there;
-    ``error`` is fullgraph's, or empty.
+    ``error`` is fullgraph's, or empty; ``reports`` and ``fullgraph`` say which kinds of break.
     """
 
     break_lines: tuple[int, ...]
     calling_lines: tuple[int, ...]
     graphs: int
     error: str
+    reports: tuple[Report, ...] = ()
+    fullgraph: Report | None = None
 
     def lines_of(self, code: str) -> tuple[int, ...]:
         """Where the graph ends as a rule reports it: at a line, or in what the line calls."""
@@ -59,6 +82,7 @@ class _Breaks(logging.Handler):
         self.path = path
         self.lines: list[int] = []
         self.calling: list[int] = []
+        self.reports: list[Report] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Note the innermost line of the example's own file that the report names."""
@@ -72,6 +96,9 @@ class _Breaks(logging.Handler):
             self.calling += rows[:-1]
         elif place is not None and place[1] == self.path:
             self.lines.append(int(place[2]))
+        else:
+            return
+        self.reports.append(report_of(self.lines[-1], text))
 
 
 @contextmanager
@@ -104,17 +131,20 @@ def observe(module: ModuleType, device: str = "cpu") -> Observed:
         with _graph_breaks(path) as seen:
             torch.compile(program(module, device), backend=backend)(*arguments(module, device))
         torch._dynamo.reset()
-        error = _fullgraph_error(module, device)
+        error, fullgraph = _fullgraph_error(module, device)
         torch._dynamo.reset()
     lines, calling = tuple(sorted(set(seen.lines))), tuple(sorted(set(seen.calling)))
-    return Observed(lines, calling, backend.graphs, error)
+    reports = tuple(dict.fromkeys(seen.reports))
+    return Observed(lines, calling, backend.graphs, error, reports, fullgraph)
 
 
-def _fullgraph_error(module: ModuleType, device: str) -> str:
+def _fullgraph_error(module: ModuleType, device: str) -> tuple[str, Report | None]:
     backend = CountingBackend()
     try:
         compiled = torch.compile(program(module, device), backend=backend, fullgraph=True)
         compiled(*arguments(module, device))
     except Exception as error:
-        return f"{type(error).__name__}: {error}".splitlines()[0]
-    return ""
+        text = f"{type(error).__name__}: {error}"
+        report = report_of(0, str(error))
+        return text.splitlines()[0], report
+    return "", None

@@ -1,0 +1,1 @@
+"""What is measured on the newer versions: models found by introspection, samplers, losses."""

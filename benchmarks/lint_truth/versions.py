@@ -1,0 +1,67 @@
+"""The sets of package versions that are measured, each with its own environment and results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+@dataclass(frozen=True)
+class VersionSet:
+    """One environment and what is measured in it.
+
+    `requirements` names the environment's file beside this one, `folder` the virtual environment
+    that the Makefile makes of it; `sources` are the modules that list the measured entries.
+    With `blind`, what was missed in the held-out half is counted and not listed.
+    """
+
+    name: str
+    requirements: str
+    folder: str
+    sources: tuple[str, ...]
+    truth: str
+    score: str
+    blind: bool
+
+    @property
+    def records(self) -> Path:
+        """Where the observations are kept between runs."""
+        return ROOT / self.folder / "records.jsonl"
+
+    @property
+    def truth_file(self) -> Path:
+        """The committed truth table."""
+        return RESULTS / self.truth
+
+    @property
+    def score_file(self) -> Path:
+        """The committed score."""
+        return RESULTS / self.score
+
+
+SETS = {
+    each.name: each
+    for each in (
+        VersionSet(
+            name="current",
+            requirements="requirements.txt",
+            folder=".venv-truth",
+            sources=("catalogue_transformers", "build_timm", "build_diffusers"),
+            truth="lint_truth_sites.json",
+            score="lint_truth_score.json",
+            blind=False,
+        ),
+        VersionSet(
+            name="newer",
+            requirements="requirements_newer.txt",
+            folder=".venv-truth-newer",
+            sources=("newer.samplers", "newer.transformers_models"),
+            truth="lint_truth_newer_sites.json",
+            score="lint_truth_newer_score.json",
+            blind=True,
+        ),
+    )
+}
