@@ -120,7 +120,7 @@ def main() -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", nargs="*", default=[], help="codes, for a look; nothing is written")
+    parser.add_argument("--only", nargs="*", default=[], help="codes; nothing is written")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     bad = [

@@ -2,7 +2,7 @@
 
 Steps: observe (models not yet in the records), merge (records to truth table), score (run the
 linter, compare), all three by default; compare-gpu (the pretended device against a real one);
-report (docs/accuracy.md).
+report (docs/accuracy.md); gb-types (which kinds of breaks were seen on which statements).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from benchmarks.lint_truth.score import (
     listing,
     read_findings,
     score,
+    site_half,
     table,
 )
 from benchmarks.lint_truth.statements import Sources
@@ -129,7 +130,10 @@ def _merge(arguments: argparse.Namespace) -> None:
     from benchmarks.lint_truth.truth import merge
 
     records = [json.loads(line) for line in arguments.records.read_text().splitlines()]
-    families = {entry.name: (entry.package, entry.family or entry.name) for entry in catalogue(arguments.versions)}
+    families = {
+        entry.name: (entry.package, entry.family or entry.name)
+        for entry in catalogue(arguments.versions)
+    }
     records = [
         record
         for record in records
@@ -219,6 +223,25 @@ def _report(arguments: argparse.Namespace) -> None:
     print(f"written: {arguments.page}")
 
 
+def _gb_types(arguments: argparse.Namespace) -> None:
+    """Count the kinds of breaks at the tune half's sites of every set that has been measured."""
+    from benchmarks.lint_truth import gb_types
+
+    sites = []
+    for versions in SETS.values():
+        if versions.truth_file.exists():
+            truth = json.loads(versions.truth_file.read_text())
+            halves = {name: model["half"] for name, model in truth["models"].items()}
+            sites += [site for site in truth["sites"] if site_half(site, halves) == "tune"]
+    explanations = json.loads(gb_types.EXPLANATIONS.read_text())
+    result = {
+        "torch": metadata.version("torch"),
+        "gb_types": gb_types.by_event(sites, gb_types.ids(), explanations),
+    }
+    arguments.gb_types.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"{len(result['gb_types'])} kinds of breaks -> {arguments.gb_types}")
+
+
 def _all(arguments: argparse.Namespace) -> None:
     """Measure, merge, score."""
     _observe(arguments)
@@ -233,6 +256,7 @@ STEPS = {
     "score": _score,
     "compare-gpu": _compare,
     "report": _report,
+    "gb-types": _gb_types,
 }
 
 
@@ -252,6 +276,7 @@ def main() -> int:
     parser.add_argument("--gpu", type=Path, help="compare-gpu: what gpu_syncs wrote")
     parser.add_argument("--gpu-sites", type=Path, default=results / "lint_truth_gpu.json")
     parser.add_argument("--page", type=Path, default=root / "docs" / "accuracy.md")
+    parser.add_argument("--gb-types", type=Path, default=results / "gb_types_by_event.json")
     parser.add_argument("--list", choices=HALVES, help="print that half's misses and false alarms")
     parser.add_argument("--findings", type=Path, help="keep the linter's findings in this file")
     parser.add_argument("--models", nargs="*", default=[], help="only these, measured again")

@@ -38,6 +38,7 @@ GUESSING_SECONDS = 10.0
 #: (entry, mode) -> the guess that ran; all stages of a model run in one process.
 _RAN: dict[tuple[str, str], Guess] = {}
 
+
 def _model(entry: Entry, shrunk: int) -> tuple[torch.nn.Module, Any]:
     """Model and configuration. Raises _ModelFailed."""
     transformers = importlib.import_module("transformers")

@@ -1,4 +1,4 @@
-"""Ways to make a configuration of transformers tiny, from the one that changes most to the least."""
+"""Ways to make a configuration of transformers tiny, the one that changes most first."""
 
 from __future__ import annotations
 
