@@ -7,6 +7,7 @@ from typing import Any
 
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.known import ProjectView
+from pygraph_lint.analysis.places import Region as Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +45,6 @@ class Fix:
     bolder: Fix | None = None
     remains: bool = False
     adds: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """Why a line is believed to run in a compiled or captured region.
-
-    ``function`` is the qualified name; ``road`` the steps that lead there, outermost first, each
-    a sentence fragment such as ``Model.forward (nn.Module subclass)`` or ``calls Model._pool``;
-    ``certain`` is True when the road starts at something provably compiled or captured;
-    ``captured`` when that is a manual capture, where no tracing takes place.
-    """
-
-    function: str
-    road: tuple[str, ...]
-    certain: bool
-    captured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

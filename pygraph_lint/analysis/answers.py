@@ -1,23 +1,15 @@
-"""Functions that keep their answer: cached, without parameters. torch.compile looks through the
-cache and traces such a function anew in each call.
+"""Functions without parameters that are cached, and who calls them at import: what one file says.
+``memoised.py`` joins it.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from pygraph_lint.analysis.events import Need
-from pygraph_lint.analysis.model import FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.names import FunctionNode, Names, imports_of, module_statements
 
-if TYPE_CHECKING:
-    from pygraph_lint.analysis.link import Project
-
 _CACHES = ("functools.lru_cache", "functools.cache")
-_ENDING_EVENTS = ("effect.log", "effect.lock")
-_ENDING_CALLS = ("logging.", "warnings.", "builtins.print", "print")
 
 
 def keeps_answer(node: FunctionNode, names: Names) -> bool:
@@ -107,74 +99,3 @@ def forgotten(tree: ast.Module, names: Names) -> Iterator[str]:
             name = names.resolve(node.value)
             if name is not None:
                 yield name
-
-
-def ends_graph(project: Project, need: Need) -> bool:
-    """Whether the function that ``need`` names keeps its answer, and what it does ends a graph."""
-    target, facts = _answering(project, need.owner)
-    if facts is None:
-        return False
-    seen, front = {target}, [target]
-    while front:
-        here = project.functions[front.pop()]
-        if any(_is_ending(project, here)):
-            return True
-        for call in here.calls:
-            new = [name for name in project.targets(call) if name not in seen]
-            seen.update(new)
-            front += [name for name in new if not project.functions[name].ends_region]
-    return False
-
-
-def _is_ending(project: Project, facts: FunctionFacts) -> Iterator[bool]:
-    for event in facts.events:
-        named = event.kind == "call" and event.subject.startswith(_ENDING_CALLS)
-        if event.kind in _ENDING_EVENTS or named:
-            yield all(project.confirmed(other) for other in event.needs)
-
-
-def asked_first(project: Project, need: Need) -> bool:
-    """Whether the function ``need.owner`` has been called when the imports of the file
-    ``need.name`` are done: by them, or by a file that they run.
-    """
-    target, facts = _answering(project, need.owner)
-    home = project.modules.get(target.rpartition(".")[0])
-    start = project.modules.get(need.name)
-    if facts is None or home is None or start is None or home.last_import > facts.line:
-        return False
-    asked = [*start.asked_above, *(name for run in _run(project, start) for name in run.asked)]
-    cleared = (name for module in project.modules.values() for name in module.forgotten)
-    return any(project.symbol(name) == target for name in asked) and all(
-        project.symbol(name) != target for name in cleared
-    )
-
-
-def _run(project: Project, start: ModuleFacts) -> Iterator[ModuleFacts]:
-    """The files that are run before the imports of ``start`` are done. Not those that import it:
-    they, and the packages around it, may be half run.
-    """
-    around = set(_with_packages(start.module))
-    seen: set[str] = set()
-    front = [start]
-    while front:
-        here = front.pop()
-        for name in here.loads:
-            for part in _with_packages(name):
-                module = project.modules.get(part)
-                if module is None or part in seen or part in around:
-                    continue
-                seen.add(part)
-                front.append(module)
-                yield module
-
-
-def _answering(project: Project, name: str) -> tuple[str, FunctionFacts | None]:
-    target = project.symbol(name) or ""
-    facts = project.functions.get(target)
-    return target, facts if facts is not None and facts.keeps_answer else None
-
-
-def _with_packages(module: str) -> Iterator[str]:
-    """A module and the packages around it."""
-    parts = module.split(".")
-    return (".".join(parts[:count]) for count in range(1, len(parts) + 1))

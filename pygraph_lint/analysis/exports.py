@@ -57,7 +57,7 @@ def _names_all(statement: ast.stmt) -> bool:
     )
 
 
-def own_names(modules: Iterable[ModuleFacts]) -> dict[str, frozenset[str]]:
+def private_names(modules: Iterable[ModuleFacts]) -> dict[str, frozenset[str]]:
     """For each module with ``__all__``, the functions and classes that nothing else can mean: not
     in ``__all__``, and imported by no other file of the project.
     """

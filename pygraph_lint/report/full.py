@@ -56,7 +56,7 @@ def _visible(text: str) -> str:
 def _notes(finding: Finding, report: Report) -> list[str]:
     notes = []
     if finding.region is not None:
-        notes.append("region: " + ", ".join(finding.region.road))
+        notes.append("region: " + ", ".join(finding.region.call_path))
     notes += [f"because: {evidence}" for evidence in finding.evidence]
     follows = consequences_in_words(finding.consequences)
     if follows:

@@ -47,7 +47,11 @@ def as_dict(finding: Finding, report: Report) -> dict[str, Any]:
         "url": url(finding, report.rules),
         "region": None
         if region is None
-        else {"function": region.function, "road": list(region.road), "certain": region.certain},
+        else {
+            "function": region.function,
+            "road": list(region.call_path),
+            "certain": region.certain,
+        },
         "evidence": list(finding.evidence),
         "consequences": finding.consequences,
     }

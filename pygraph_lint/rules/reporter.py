@@ -91,7 +91,7 @@ class Reporter:
             if region is None or (self.options.regions == "compiled" and not region.certain):
                 continue
             self.add(found, facts, function.events, region)
-            self.add(found, facts, self.leaving(function.name), region)
+            self.add(found, facts, self.disabled_calls(function.name), region)
         self.add(found, facts, facts.capture_events, None)
         places = {key[1:] for key in found if not key[0].startswith("PG6")}
         for key, finding in list(found.items()):
@@ -100,9 +100,9 @@ class Reporter:
                 del found[key]
         return sorted(found.values(), key=lambda finding: finding.sort_key)
 
-    def leaving(self, function: str) -> Iterator[Event]:
-        """The calls in a function that leave the region on purpose."""
-        for call, target in self.project.left_by.get(function, ()):
+    def disabled_calls(self, function: str) -> Iterator[Event]:
+        """The calls in a function that torch.compiler.disable keeps out of the region."""
+        for call, target in self.project.disabled_calls.get(function, ()):
             why = (f"{short(target)} is under torch.compiler.disable",)
             yield Event("effect.disabled-call", call.span, short(target), evidence=why)
 

@@ -108,8 +108,8 @@ def test_roads_and_certainty() -> None:
     region = linked.region("m.inner")
     assert region is not None and region.certain
     assert (
-        region.road[0].startswith("m.step (passed to torch.compile")
-        and "calls m.inner" in region.road[1]
+        region.call_path[0].startswith("m.step (passed to torch.compile")
+        and "calls m.inner" in region.call_path[1]
     )
     forward = linked.region("m.M.forward")
     assert forward is not None and not forward.certain
@@ -195,7 +195,7 @@ def test_calls_that_leave_a_region_are_known() -> None:
     linked, _ = project(tools=tools, model=model)
     left = {
         name: [(target, call.span.line) for call, target in calls]
-        for name, calls in linked.left_by.items()
+        for name, calls in linked.disabled_calls.items()
         if calls
     }
     assert left == {"model.M.forward": [("tools.log", 6), ("model.M.own", 6)]}

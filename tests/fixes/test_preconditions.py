@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import pygraph_lint.fixes
-from pygraph_lint.findings import Region
+from pygraph_lint.analysis.places import Region, RegionKind
 from tests.fixes import (
     counterexamples,
     counterexamples_capture,
@@ -43,7 +43,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rewrite}-{case.precondition}")
 def test_precondition_is_needed(case: Case) -> None:
-    region = Region("f", ("f",), True, captured=True) if case.captured else None
+    region = Region("f", ("f",), RegionKind.CAPTURED) if case.captured else None
     fix, _ = offer(case.source, case.code, case.kind, region=region, **case.notes)
     without = frozenset({case.precondition})
     loose, changed = offer(case.source, case.code, case.kind, without, region=region, **case.notes)

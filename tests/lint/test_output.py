@@ -27,7 +27,7 @@ def _report(path: Path, **changes: Any) -> Report:
         filename=str(path),
         location=Location(2, 6),
         end_location=Location(2, 20),
-        region=Region("m.Model.forward", ("Model.forward (nn.Module subclass)",), False),
+        region=Region("m.Model.forward", ("Model.forward (nn.Module subclass)",)),
         evidence=("x is a tensor: annotated so",),
         consequences={"compile": "break", "fullgraph": "ok", "cudagraph": "ok", "sync": "yes"},
         **changes,

@@ -1,0 +1,93 @@
+"""Which functions of the project a call may reach."""
+
+from __future__ import annotations
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.model import Call
+from pygraph_lint.analysis.program import Program
+from pygraph_lint.analysis.values import Value
+
+
+def targets(program: Program, call: Call) -> list[str]:
+    """The project functions a call may reach."""
+    if call.how in ("function", "mention"):
+        return _of_function(program, call)
+    if call.how == "super":
+        found = program.method(call.target, call.name, 1)
+        return [found] if found is not None else []
+    owner = program.class_named(call.target)
+    if owner is None:
+        return []
+    if call.how == "instance":
+        return _of_instance(program, owner)
+    if call.how == "attribute":
+        return _of_held(program, program.attribute(owner, call.name.partition("|")[0]))
+    return _of_method(program, owner, call.name)
+
+
+def returning(program: Program, name: str) -> list[str]:
+    """The functions whose result a qualified name, or several between commas, stands for.
+    ``super:Class.method`` is the next method behind ``Class``.
+    """
+    if name.startswith("super:"):
+        holder, _, method = name[6:].rpartition(".")
+        found = program.method(holder, method, 1)
+        return [found] if found is not None else []
+    if "," in name:
+        return [target for each in name.split(",") for target in returning(program, each)]
+    named = program.functions_named(name)
+    if named:
+        return named
+    holder, _, method = name.rpartition(".")
+    owner = program.class_named(holder)
+    found = program.method(owner, method) if owner is not None else None
+    return [found] if found is not None else []
+
+
+def _of_instance(program: Program, owner: str) -> list[str]:
+    found = program.called_method(owner)
+    return [found] if found is not None else []
+
+
+def _of_method(program: Program, owner: str, name: str) -> list[str]:
+    """A method, and what overrides it below."""
+    found = program.method(owner, name)
+    reached = [found] if found is not None else []
+    for subclass in program.subclasses.get(owner, ()):
+        override = program.classes[subclass].methods.get(name)
+        if override is not None:
+            reached.append(override)
+    return reached or _of_held(program, program.attribute(owner, name))
+
+
+def _of_held(program: Program, value: Value | None) -> list[str]:
+    """What calling the value of an attribute reaches."""
+    if value is None or not value.cls or value.flags & v.MODULE:
+        return []
+    if value.kinds & v.CALLABLE:
+        names = value.cls.split(",")
+        return [target for name in names for target in program.functions_named(name)]
+    found = program.symbol(value.cls)
+    if found in program.classes:
+        return _of_instance(program, found) if value.kinds & v.INSTANCE else []
+    return [found] if found in program.functions else []
+
+
+def _of_function(program: Program, call: Call) -> list[str]:
+    named = program.functions_named(call.target)
+    if named:
+        return named
+    found = program.symbol(call.target)
+    if found in program.classes:
+        if call.how == "mention":
+            return []
+        made = program.method(found, "__init__") or program.method(found, "__post_init__")
+        return [made] if made is not None else []
+    if found is not None:
+        return []
+    owner, _, name = call.target.rpartition(".")
+    holder = program.class_named(owner)
+    if holder is None:
+        return []
+    method = program.method(holder, "forward" if name == "apply" else name)
+    return [method] if method is not None else []

@@ -1,0 +1,100 @@
+"""What the analysis of one file assumes about another place.
+
+An event or a value that rests on an assumption carries it as an obligation; it counts once linking
+has discharged it (``proof.py``). Each class here is one kind of assumption, named in qualified
+names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+_MAX_PATH = 6
+
+# Ways into a value: "0" is an element, ".x" an attribute, RESULT what calling it gives.
+Path = tuple[str, ...]
+RESULT = "()"
+
+ObligationT = TypeVar("ObligationT", bound="OfValue")
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """Something another function, class or file has to confirm."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsModule(Obligation):
+    """A class is an ``nn.Module``."""
+
+    cls: str
+
+
+@dataclass(frozen=True, slots=True)
+class CanReturn(Obligation):
+    """A predicate can give ``outcome``."""
+
+    function: str
+    outcome: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BreaksGraph(Obligation):
+    """A memoised function does something that breaks the graph, each time it is traced."""
+
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class CalledAtImport(Obligation):
+    """Importing ``module`` has called a memoised function."""
+
+    function: str
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnsHostTensor(Obligation):
+    """What a function returns is a tensor on the host."""
+
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class OfValue(Obligation):
+    """Some value, or the part of it that ``path`` leads to, is a tensor."""
+
+    path: Path
+
+    def along(self: ObligationT, path: Path) -> ObligationT | None:
+        """The same of a part of the value; None for a part that lies too deep."""
+        if len(self.path) > _MAX_PATH:
+            return None
+        return replace(self, path=(*self.path, *path))
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterIsTensor(OfValue):
+    """A parameter is a tensor at some call in a region; with ``only``: is nothing but one."""
+
+    function: str
+    parameter: str
+    only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnsTensor(OfValue):
+    """A function of the project returns a tensor. ``function`` may be several names, with commas,
+    or ``super:Class.method``: the next method behind ``Class``.
+    """
+
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeIsTensor(OfValue):
+    """An attribute of a class, or what a method of that name returns, is a tensor."""
+
+    cls: str
+    attribute: str

@@ -1,0 +1,171 @@
+"""The modules, classes and functions of a project, by qualified name, through re-exports and
+inheritance.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from pygraph_lint.analysis import ops
+from pygraph_lint.analysis.model import ClassFacts, FunctionFacts, ModuleFacts
+from pygraph_lint.analysis.values import Value
+
+_MAX_PARTS = 14
+
+
+class Program:
+    """What a project defines. Names are qualified; ``symbol`` leads to the defining one."""
+
+    def __init__(self, modules: Iterable[ModuleFacts]) -> None:
+        self.modules = {module.module: module for module in modules}
+        self.functions: dict[str, FunctionFacts] = {}
+        self.classes: dict[str, ClassFacts] = {}
+        self.groups: dict[str, tuple[str, ...]] = {}
+        self.instances: dict[str, str] = {}
+        for module in self.modules.values():
+            self.functions.update(module.functions)
+            self.classes.update(module.classes)
+            self.groups.update(module.groups)
+            self.instances.update(module.instances)
+        self._stars = {
+            name: [star for key, star in module.bindings.items() if key[0] == "*"]
+            for name, module in self.modules.items()
+        }
+        self._symbols: dict[str, str | None] = {}
+        self._lineages: dict[str, tuple[str, ...]] = {}
+        self.subclasses: dict[str, list[str]] = defaultdict(list)  # all below, of those with any
+        for name in self.classes:
+            for base in self.lineage(name)[1:]:
+                self.subclasses[base].append(name)
+        self._modules_of_torch = {name for name in self.classes if self._derives_module(name)}
+        self._tables: dict[str, list[str]] = defaultdict(list)
+        for group in self.groups:
+            self._tables[group.rpartition(".")[0]].append(group)
+
+    # -- names
+
+    def symbol(self, name: str) -> str | None:
+        """The defining name of a function, class, table or object, through re-exports; None for
+        what the project lacks.
+        """
+        if (
+            name in self.functions
+            or name in self.classes
+            or name in self.groups
+            or name in self.instances
+        ):
+            return name
+        if name in self._symbols:
+            return self._symbols[name]
+        self._symbols[name] = None
+        found = self._look_up(name)
+        self._symbols[name] = found
+        return found
+
+    def _look_up(self, name: str) -> str | None:
+        parts = name.split(".")
+        if len(parts) > _MAX_PARTS:
+            return None
+        for count in range(len(parts) - 1, 0, -1):
+            module = self.modules.get(".".join(parts[:count]))
+            if module is not None:
+                return self._in_module(module, parts, count)
+        return None
+
+    def _in_module(self, module: ModuleFacts, parts: list[str], count: int) -> str | None:
+        first, rest = parts[count], parts[count + 1 :]
+        target = module.bindings.get(first)
+        if target is not None and target != f"{module.module}.{first}":
+            found = self.symbol(".".join([target, *rest]))
+            if found is not None:
+                return found
+        for star in self._stars[module.module]:
+            if star in self.modules and star != module.module:
+                found = self.symbol(".".join([star, first, *rest]))
+                if found is not None:
+                    return found
+        if len(rest) == 1:
+            owner = self.symbol(".".join([*parts[:count], first]))
+            if owner in self.classes:
+                return self.method(owner, rest[0])
+        return None
+
+    # -- classes
+
+    def class_named(self, name: str) -> str | None:
+        """The defining name of a class; None where the name means none of the project."""
+        found = self.symbol(name)
+        return found if found in self.classes else None
+
+    def lineage(self, name: str) -> tuple[str, ...]:
+        """A class and its bases inside the project, nearest first."""
+        known = self._lineages.get(name)
+        if known is not None:
+            return known
+        self._lineages[name] = (name,)
+        order = [name]
+        facts = self.classes.get(name)
+        for base in facts.bases if facts is not None else ():
+            target = self.class_named(base)
+            if target is not None:
+                order += [each for each in self.lineage(target) if each not in order]
+        self._lineages[name] = tuple(order)
+        return self._lineages[name]
+
+    def is_module(self, name: str | None) -> bool:
+        """Whether a class is an ``nn.Module``."""
+        return name in self._modules_of_torch
+
+    def _derives_module(self, name: str) -> bool:
+        for each in self.lineage(name):
+            for base in self.classes[each].bases:
+                if base in ops.MODULE_BASES or base.startswith(ops.MODULE_BASE_PREFIXES):
+                    return True
+                head, _, tail = base.rpartition(".")
+                if head == "torch.nn" and tail[:1].isupper() and base not in ops.NOT_LAYERS:
+                    return True
+        return False
+
+    def method(self, owner: str, name: str, skip: int = 0) -> str | None:
+        """The qualified name of a method, along the inheritance order behind ``skip`` classes."""
+        for each in self.lineage(owner)[skip:]:
+            facts = self.classes.get(each)
+            if facts is not None:
+                found = facts.methods.get(name)
+                if found is not None:
+                    return found
+        return None
+
+    def attribute(self, owner: str, name: str) -> Value | None:
+        """What an attribute of a class holds, along the inheritance order."""
+        for each in self.lineage(owner):
+            value = self.classes[each].attributes.get(name) if each in self.classes else None
+            if value is not None:
+                return value
+        return None
+
+    def called_method(self, owner: str) -> str | None:
+        """The method that calling an object of a class runs."""
+        return self.method(owner, "forward" if self.is_module(owner) else "__call__")
+
+    # -- tables
+
+    def members(self, holder: str) -> list[str]:
+        """Functions kept in a module-level table, or in tables of the class of a module-level
+        object.
+        """
+        names = list(self.groups.get(holder, ()))
+        owner = self.symbol(self.instances.get(holder, ""))
+        for each in self.lineage(owner) if owner in self.classes else ():
+            for group in self._tables.get(each, ()):
+                names += self.groups[group]
+        found = [self.symbol(name) for name in names]
+        return [name for name in found if name in self.functions]
+
+    def functions_named(self, name: str) -> list[str]:
+        """The functions a qualified name stands for: itself, or the members of a table."""
+        found = self.symbol(name)
+        if found in self.groups or found in self.instances:
+            return self.members(found)
+        return [found] if found in self.functions else []

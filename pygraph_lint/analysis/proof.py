@@ -1,0 +1,243 @@
+"""Discharging obligations: whether what one file assumes about another place holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from pygraph_lint.analysis import memoised
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.call_graph import returning
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.model import Call
+from pygraph_lint.analysis.obligations import (
+    RESULT,
+    AttributeIsTensor,
+    BreaksGraph,
+    CalledAtImport,
+    CanReturn,
+    IsModule,
+    Obligation,
+    OfValue,
+    ParameterIsTensor,
+    Path,
+    ReturnsHostTensor,
+    ReturnsTensor,
+)
+from pygraph_lint.analysis.program import Program
+from pygraph_lint.analysis.values import Value
+
+
+class Proof:
+    """Discharges obligations; an answer is worked out once.
+
+    ``callers`` are the calls, by function, that count for what a parameter may be; ``entered`` has
+    the functions that a region begins with: their arguments come from outside.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        callers: Mapping[str, Sequence[Call]],
+        entered: Mapping[str, object] | None = None,
+    ) -> None:
+        self.program = program
+        self.callers = callers
+        self.entered = entered if entered is not None else {}
+        self._known: dict[Need, bool] = {}
+        self._proven: dict[Obligation, bool] = {}
+
+    def holds(self, need: Need) -> bool:
+        """Whether what a file's facts need holds."""
+        known = self._known.get(need)
+        if known is None:
+            known = self._known[need] = self.discharged(of_need(need))
+        return known
+
+    def all_hold(self, needs: Iterable[Need]) -> bool:
+        """Whether all of several assumptions hold."""
+        return all(map(self.holds, needs))
+
+    def discharged(self, obligation: Obligation) -> bool:
+        """Whether an obligation holds. While it is being proven it counts as open, and a predicate
+        as one that can give anything.
+        """
+        known = self._proven.get(obligation)
+        if known is None:
+            self._proven[obligation] = isinstance(obligation, CanReturn)
+            known = _DISCHARGE[type(obligation)](self, obligation)
+            self._proven[obligation] = known
+        return known
+
+
+def of_need(need: Need) -> Obligation:
+    """The obligation that a file's facts name by kind, owner and name."""
+    first, *steps = need.name.split("|")
+    path = tuple(steps)
+    if need.kind in ("param", "given"):
+        return ParameterIsTensor(path, need.owner, first, need.kind == "given")
+    if need.kind == "return":
+        return ReturnsTensor(tuple(step for step in (first, *steps) if step), need.owner)
+    if need.kind == "attr":
+        return AttributeIsTensor(path, need.owner, first)
+    if need.kind in ("true", "false"):
+        return CanReturn(need.owner, need.kind == "true")
+    if need.kind == "asked":
+        return CalledAtImport(need.owner, need.name)
+    kinds = {"module": IsModule, "host": ReturnsHostTensor, "keeps": BreaksGraph}
+    return kinds[need.kind](need.owner)
+
+
+# -- one function a kind ---------------------------------------------------------------------------
+
+
+def _is_module(proof: Proof, obligation: IsModule) -> bool:
+    return proof.program.is_module(proof.program.symbol(obligation.cls))
+
+
+def _can_return(proof: Proof, obligation: CanReturn) -> bool:
+    facts = proof.program.functions.get(proof.program.symbol(obligation.function) or "")
+    if facts is None or facts.returns is None:
+        return True
+    const = facts.returns.const
+    return const is None or bool(const) == obligation.outcome
+
+
+def _breaks_graph(proof: Proof, obligation: BreaksGraph) -> bool:
+    return memoised.breaks_graph(proof.program, obligation.function, proof.all_hold)
+
+
+def _called_at_import(proof: Proof, obligation: CalledAtImport) -> bool:
+    return memoised.called_at_import(proof.program, obligation.function, obligation.module)
+
+
+def _returns_host_tensor(proof: Proof, obligation: ReturnsHostTensor) -> bool:
+    names = returning(proof.program, obligation.function)
+    return any(_one_returns_host_tensor(proof, name) for name in names)
+
+
+def _one_returns_host_tensor(proof: Proof, function: str) -> bool:
+    facts = proof.program.functions.get(function)
+    if facts is None or facts.returns is None or not facts.returns.is_tensor:
+        return False
+    value = facts.returns
+    first = of_need(value.needs[0]) if value.needs else None
+    if isinstance(first, ReturnsTensor) and value.device == v.ANYWHERE:
+        return proof.discharged(ReturnsHostTensor(first.function))
+    return value.device == v.ON_HOST
+
+
+def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
+    facts = proof.program.functions.get(obligation.function)
+    if facts is None or obligation.parameter not in facts.parameters:
+        return False
+    index = facts.parameters.index(obligation.parameter)
+    for call in proof.callers.get(obligation.function, ()):
+        value = dict(call.named).get(obligation.parameter)
+        if value is None and index < len(call.positional):
+            value = call.positional[index]
+        if value is None or (obligation.only and value.kinds != v.TENSOR):
+            continue
+        if _is_tensor(proof, value, obligation.path):
+            return True
+    # Nothing else is said of an argument of compiled code that has an array's methods.
+    plain = not obligation.path and not obligation.only
+    explained = obligation.parameter in facts.arrays
+    return plain and explained and obligation.function in proof.entered
+
+
+def _returns_tensor(proof: Proof, obligation: ReturnsTensor) -> bool:
+    names = returning(proof.program, obligation.function)
+    return any(_one_returns_tensor(proof, name, obligation.path) for name in names)
+
+
+def _attribute_is_tensor(proof: Proof, obligation: AttributeIsTensor) -> bool:
+    owner = proof.program.class_named(obligation.cls)
+    if owner is None:
+        return False
+    value = proof.program.attribute(owner, obligation.attribute)
+    if value is not None:
+        return _is_tensor(proof, value, obligation.path)
+    method = proof.program.method(owner, obligation.attribute)
+    if method is None:
+        return False
+    path = obligation.path[1:] if obligation.path[:1] == (RESULT,) else obligation.path
+    return _one_returns_tensor(proof, method, path)
+
+
+_DISCHARGE: dict[type[Obligation], Callable[[Proof, Any], bool]] = {
+    IsModule: _is_module,
+    CanReturn: _can_return,
+    BreaksGraph: _breaks_graph,
+    CalledAtImport: _called_at_import,
+    ReturnsHostTensor: _returns_host_tensor,
+    ParameterIsTensor: _parameter_is_tensor,
+    ReturnsTensor: _returns_tensor,
+    AttributeIsTensor: _attribute_is_tensor,
+}
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+def _one_returns_tensor(proof: Proof, name: str, path: Path) -> bool:
+    facts = proof.program.functions.get(name)
+    if facts is None or facts.returns is None:
+        return False
+    return _is_tensor(proof, facts.returns, path)
+
+
+def _is_tensor(proof: Proof, value: Value, path: Path) -> bool:
+    """Whether the part of ``value`` that ``path`` leads to is a tensor."""
+    if not path:
+        return value.is_tensor and proof.all_hold(value.needs)
+    if value.flags & v.SYMBOL and value.needs:
+        named = of_need(value.needs[0])
+        further = named.along(path) if isinstance(named, OfValue) else None
+        return further is not None and proof.discharged(further)
+    step, rest = path[0], path[1:]
+    if step == RESULT:
+        return _result_is_tensor(proof, value, rest)
+    if step.startswith("."):
+        held = bool(value.kinds & v.INSTANCE and value.cls)
+        return held and _attribute_is_tensor(proof, AttributeIsTensor(rest, value.cls, step[1:]))
+    return _element_is_tensor(proof, value, step, rest)
+
+
+def _element_is_tensor(proof: Proof, value: Value, step: str, rest: Path) -> bool:
+    if value.items is not None:
+        try:
+            return _is_tensor(proof, value.items[int(step)], rest)
+        except (ValueError, IndexError):
+            return False
+    if value.item is not None:
+        return _is_tensor(proof, value.item, rest)
+    if value.is_tensor and step.lstrip("-").isdigit():
+        return _is_tensor(proof, value, rest)
+    if value.kinds & v.INSTANCE and value.cls and step == "0":
+        return _first_field_is_tensor(proof, value.cls, rest)
+    return False
+
+
+def _first_field_is_tensor(proof: Proof, cls: str, rest: Path) -> bool:
+    """``output[0]`` of a model output class is its first tensor field."""
+    owner = proof.program.class_named(cls)
+    if owner is None:
+        return False
+    fields = proof.program.classes[owner].attributes.values()
+    first = next((value for value in fields if value.is_tensor), None)
+    return first is not None and _is_tensor(proof, first, rest)
+
+
+def _result_is_tensor(proof: Proof, value: Value, rest: Path) -> bool:
+    """Whether calling a value gives a tensor."""
+    if value.flags & v.MODULE:
+        return not rest or rest[0] in ("0", "1")
+    if value.kinds & v.INSTANCE and value.cls:
+        owner = proof.program.class_named(value.cls)
+        found = proof.program.called_method(owner) if owner is not None else None
+        return found is not None and _one_returns_tensor(proof, found, rest)
+    if value.kinds & v.CALLABLE and value.cls:
+        names = returning(proof.program, value.cls)
+        return any(_one_returns_tensor(proof, name, rest) for name in names)
+    return False

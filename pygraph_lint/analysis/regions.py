@@ -1,0 +1,120 @@
+"""Which functions run in a region, and by which call path: what is reached from a start."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+
+from pygraph_lint.analysis.call_graph import targets
+from pygraph_lint.analysis.model import Call, Root
+from pygraph_lint.analysis.nodes import short
+from pygraph_lint.analysis.places import Region, RegionKind
+from pygraph_lint.analysis.program import Program
+
+_SHOWN_STEPS = 8
+
+
+class Reached:
+    """The functions reached from the starts added so far. The first call path to a function stays.
+
+    ``possible`` says of a call whether the conditions it stands under can hold.
+    """
+
+    def __init__(self, program: Program, possible: Callable[[Call], bool]) -> None:
+        self.callers: dict[str, list[Call]] = defaultdict(list)
+        self.entered: dict[str, RegionKind] = {}
+        # Calls, by function, to what torch.compiler.disable keeps out of the region.
+        self.disabled_calls: dict[str, list[tuple[Call, str]]] = defaultdict(list)
+        self._program = program
+        self._possible = possible
+        self._steps: dict[str, tuple[str, str, RegionKind]] = {}
+        self._nested: dict[str, list[str]] = defaultdict(list)
+        self._redefined: dict[str, list[str]] = defaultdict(list)
+        for name in program.functions:
+            first, again, _ = name.partition("@")
+            if again and first in program.functions:
+                self._redefined[first].append(name)
+            outer, mark, _ = name.partition(".<locals>.")
+            if mark:
+                self._nested[outer].append(name)
+
+    def region(self, function: str) -> Region | None:
+        """Why ``function`` runs in a region; None if it is not known to."""
+        if function not in self._steps:
+            return None
+        path: list[str] = []
+        name = function
+        kind = self._steps[function][2]
+        while name:
+            name, step, _ = self._steps[name]
+            path.append(step)
+        path.reverse()
+        if len(path) > _SHOWN_STEPS:
+            path = [*path[: _SHOWN_STEPS // 2], "...", *path[-_SHOWN_STEPS // 2 :]]
+        return Region(function, tuple(path), kind)
+
+    def add(self, start: str, why: str, kind: RegionKind) -> None:
+        """Everything reachable from ``start`` is in a region, unless it already is in one."""
+        if start not in self._steps:
+            self.entered[start] = kind
+        queue = deque([(start, "", f"{short(start)} ({why})")])
+        while queue:
+            name, parent, step = queue.popleft()
+            facts = self._program.functions.get(name)
+            if name in self._steps or facts is None or facts.ends_region:
+                continue
+            self._steps[name] = (parent, step, kind)
+            queue += ((other, name, how) for other, how in self._beside(name, facts.decorators))
+            for call in facts.calls:
+                queue += ((target, name, how) for target, how in self._called(name, call))
+
+    def _beside(self, name: str, decorators: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        """Functions that run when ``name`` is called, without a call being written."""
+        for other in self._redefined.get(name, ()):
+            yield other, f"is {short(name)}, defined again"
+        for decorator in decorators:
+            wrapper = self._program.symbol(decorator) or ""
+            for inner in self._nested.get(wrapper, ()):
+                yield inner, f"is wrapped by {short(inner)}"
+
+    def _called(self, name: str, call: Call) -> Iterator[tuple[str, str]]:
+        """The functions that one call in ``name`` may reach."""
+        found = targets(self._program, call)
+        if not found or (call.needs and not self._possible(call)):
+            return
+        verb = "names" if call.how == "mention" else "calls"
+        for target in found:
+            if call.how != "mention" and self._program.functions[target].disabled:
+                self.disabled_calls[name].append((call, target))
+            self.callers[target].append(call)
+            if target not in self._steps:
+                yield target, f"{verb} {short(target)}, line {call.span.line}"
+
+
+def compiled_regions(program: Program, possible: Callable[[Call], bool]) -> Reached:
+    """What is compiled or captured: first what provably is, then what any module's forward does."""
+    reached = Reached(program, possible)
+    for module in program.modules.values():
+        for root in module.roots:
+            captured = root.road.startswith("captured") or "make_graphed" in root.road
+            kind = RegionKind.CAPTURED if captured else RegionKind.COMPILED
+            for target in _root_targets(program, root):
+                reached.add(target, f"{root.road}, line {root.line}", kind)
+    for name, facts in program.classes.items():
+        forward = facts.methods.get("forward")
+        if forward is not None and program.is_module(name):
+            reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
+    return reached
+
+
+def _root_targets(program: Program, root: Root) -> Iterator[str]:
+    found = program.symbol(root.target)
+    if found is None:
+        owner, _, name = root.target.rpartition(".")
+        method = program.method(owner, name) if owner in program.classes else None
+    elif found in program.classes:
+        method = program.method(found, "forward") or program.method(found, "__call__")
+    else:
+        method = found
+    if method is not None:
+        yield method
