@@ -15,7 +15,8 @@ TEST_JOBS ?= 2
 	bench-lint bench-lint-truth bench-lint-truth-newer bench-rule-consequences \
 	bench-fix-models bench-fix-models-old bench-fix-models-tests bench-grouped \
 	bench-cond bench-captured bench-rt bench-training bench-placement bench-selection bench-graph-memory memcheck \
-	bench-workloads bench-breaks bench-report
+	bench-workloads bench-breaks bench-report \
+	bench-training-loops training-loops-on-cpu training-loops-on-gpu
 
 demo: $(VENV)/.ready
 	$(BIN)/python fixtures/demo.py
@@ -87,6 +88,18 @@ bench-fix-models-tests: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.fix_models.own_tests \
 		--source .venv-truth/source/transformers-5.4.0 $(ARGS)
 
+# Fetches the packages that have marked loops; ARGS="score --codes PG7 --list" shows what is missed in the half `develop`.
+bench-training-loops: .venv-loops/.ready
+	.venv-loops/bin/python -m benchmarks.training_loops $(ARGS)
+
+# The marks of the loops in this repository, on a pretended device and on a GPU (which needs torch alone).
+training-loops-on-cpu: $(VENV)/.ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.training_loops.on_cpu \
+		--out benchmarks/results/training_loops_on_cpu.json
+
+training-loops-on-gpu:
+	$(PYTHON) -m benchmarks.training_loops.on_gpu --out benchmarks/results/training_loops_on_gpu.json
+
 # The next nine use the given interpreter as it is: torch, and what benchmarks/requirements.txt names.
 bench-grouped:
 	$(PYTHON) -m benchmarks.grouped_rows $(ARGS)
@@ -128,7 +141,7 @@ bench-report:
 	$(PYTHON) -m benchmarks.workloads.report $(ARGS)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-truth .venv-truth-old .venv-truth-newer .venv-torch-* build dist
+	rm -rf $(VENV) .venv-bench .venv-truth .venv-truth-old .venv-truth-newer .venv-torch-* .venv-loops build dist
 
 # --- environments: a stamp file each, made again when pyproject.toml changes -----------------------
 
@@ -156,6 +169,11 @@ $(VENV)/.ready-long: $(VENV)/.ready-test
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install -q $(PIP_FLAGS) -e . torchfix==0.7.0 ruff
 	.venv-bench/bin/python -m pip install -q $(PIP_FLAGS) --no-deps transformers==5.4.0
+	touch $@
+
+.venv-loops/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-loops
+	.venv-loops/bin/python -m pip install -q $(PIP_FLAGS) -e . "setuptools>=68" wheel
 	touch $@
 
 .venv-truth/.ready: pyproject.toml benchmarks/lint_truth/requirements.txt

@@ -291,7 +291,8 @@ class GhostFunctions(TorchFunctionMode):
         source = marks.marked(tensor)
         wants = source
         rest: list[Any] = []
-        blocking = not kwargs.pop("non_blocking", False)
+        flags = [value for value in args[1:] if isinstance(value, bool)]  # non_blocking, copy
+        blocking = not (kwargs.pop("non_blocking", False) or any(flags[:1]))
         if func in (torch.Tensor.to, torch.Tensor.type_as):
             for position, value in enumerate(args[1:]):
                 device = _device_argument(value)
@@ -300,7 +301,9 @@ class GhostFunctions(TorchFunctionMode):
                 elif isinstance(value, torch.Tensor):
                     wants = marks.marked(value)
                     rest.append(value.dtype)
-                elif position == 0 and isinstance(value, int) and not isinstance(value, bool):
+                elif isinstance(value, bool):
+                    continue
+                elif position == 0 and isinstance(value, int):
                     wants = True
                 elif value is not None:
                     rest.append(value)
