@@ -11,12 +11,40 @@ RULE_TORCHES := 2.11.0 2.12.1 2.13.0 2.14.1 2.15.0
 # make test: how many test processes
 TEST_JOBS ?= 2
 
-.PHONY: demo test test-long test-packaging dist code-lines test-gpu lint format clean \
-	bench-lint bench-lint-truth bench-lint-truth-newer bench-rule-consequences \
-	bench-fix-models bench-fix-models-old bench-fix-models-tests bench-grouped \
-	bench-cond bench-captured bench-rt bench-training bench-placement bench-selection bench-graph-memory memcheck \
-	bench-workloads bench-breaks bench-report \
-	bench-training-loops training-loops-on-cpu training-loops-on-gpu
+.PHONY: \
+	bench-breaks \
+	bench-captured \
+	bench-cond \
+	bench-fix-models \
+	bench-fix-models-old \
+	bench-fix-models-tests \
+	bench-graph-memory \
+	bench-grouped \
+	bench-lint \
+	bench-lint-truth \
+	bench-lint-truth-newer \
+	bench-placement \
+	bench-report \
+	bench-rt \
+	bench-rule-consequences \
+	bench-selection \
+	bench-training \
+	bench-training-loops \
+	bench-workloads \
+	clean \
+	code-lines \
+	demo \
+	dist \
+	docs-settings \
+	format \
+	lint \
+	memcheck \
+	test \
+	test-gpu \
+	test-long \
+	test-packaging \
+	training-loops-on-cpu \
+	training-loops-on-gpu
 
 demo: $(VENV)/.ready
 	$(BIN)/python fixtures/demo.py
@@ -49,6 +77,10 @@ lint: $(VENV)/.ready-dev
 
 code-lines:
 	$(PYTHON) -m benchmarks.code_lines $(ARGS)
+
+# The table of settings in docs/settings.md.
+docs-settings: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.settings_reference
 
 format: $(VENV)/.ready-dev
 	$(BIN)/ruff check --fix .

@@ -1,7 +1,7 @@
-"""The command: ``pygraph-lint [check] PATH...``, ``rule CODE``, ``rules``.
+"""The command: ``pygraph-lint [check] PATH...``, ``rule CODE``, ``rules``, ``completion SHELL``.
 
-Exit codes are ruff's: 0 nothing found, 1 findings, 2 wrong usage or settings, or a file that could
-not be written. 130 after Ctrl-C.
+Exit codes are ruff's: 0 nothing found, 1 findings, 2 wrong usage or settings, a path that does not
+exist, or a file that could not be written. 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -9,12 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pygraph_lint.commands import arguments
-
-if TYPE_CHECKING:
-    import argparse
 
 INTERRUPTED = 130
 
@@ -33,21 +29,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; every file is either as it was or wholly mended", file=sys.stderr)
+        print("interrupted; each file is unchanged or completely fixed", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # What reads the output went away (`| head`). Python would complain again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        # Output that cannot be written: a full disk.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"error: the report cannot be written: {error.strerror or error}", file=sys.stderr)
+        return 2
 
 
-def _run(given: argparse.Namespace) -> int:
-    if given.command == "check":
+def _run(given: arguments.Check | arguments.Explain | arguments.Complete) -> int:
+    if isinstance(given, arguments.Check):
         from pygraph_lint.commands.check import check
 
         return check(given)
+    if isinstance(given, arguments.Complete):
+        from pygraph_lint.commands.completion import completion
+
+        return completion(given.shell)
     from pygraph_lint.commands import rule
 
-    if given.command == "rule":
-        return rule.rule(given.code, given.output_format)
-    return rule.rules(given.output_format)
+    return rule.rules(given.form) if given.code is None else rule.rule(given.code, given.form)

@@ -15,7 +15,8 @@ from pygraph_lint.files import suppressions, walk
 from pygraph_lint.files.cache import Cache
 from pygraph_lint.files.paths import is_folder
 from pygraph_lint.files.project import Root, Roots
-from pygraph_lint.files.settings import Resolver, Selection, Settings
+from pygraph_lint.files.selection import Selection
+from pygraph_lint.files.settings import Resolver, Settings
 from pygraph_lint.files.sources import Source, decode, read_bytes
 from pygraph_lint.findings import Finding, Fix, Location
 from pygraph_lint.rules.catalogue import Rule
@@ -39,15 +40,16 @@ class Runner:
         cache_folder: Path | None = None,
         jobs: int = 1,
         progress: Progress = lambda what, done, total: None,
+        isolated: bool = False,
     ) -> None:
         """``overrides`` are settings of the command line by field name; ``cache_folder`` None: no
-        cache.
+        cache; ``isolated``: no settings file is read.
 
         Raises SettingsError where the configuration is wrong.
         """
         self.rules = rules
         self._selections: dict[int, tuple[Settings, Selection]] = {}
-        self.resolver = Resolver(overrides, config, self._select)
+        self.resolver = Resolver(overrides, config, self._select, isolated)
         self._cache_folder = cache_folder
         self._jobs = jobs
         self._progress = progress
@@ -58,6 +60,11 @@ class Runner:
 
     def _select(self, settings: Settings) -> None:
         self._selections[id(settings)] = (settings, Selection(settings, self.rules))
+
+    @property
+    def output_format(self) -> str:
+        """The output format, which is that of the current folder's settings."""
+        return self.resolver.of(Path.cwd()).output_format
 
     def settings(self, path: Path) -> Settings:
         """The settings that hold for the file at ``path`` (absolute)."""
@@ -160,7 +167,11 @@ class Runner:
         settings = self.settings(path)
 
         def enabled(code: str) -> bool:
-            codes = [full for full in self.rules if full.startswith(code)]
+            codes = [
+                full
+                for full, rule in self.rules.items()
+                if full.startswith(code) or rule.name == code
+            ]
             return any(
                 full not in ignored
                 and selection.enabled(full)

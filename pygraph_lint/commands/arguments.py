@@ -1,30 +1,190 @@
-"""The command line's form."""
+"""The command line: what may be given, read once into frozen objects."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pygraph_lint import __version__
 
-COMMANDS = ("check", "rule", "rules")
-FORMATS = ("concise", "full", "json", "github", "sarif")
+COMMANDS = ("check", "rule", "rules", "completion")
 TARGETS = ("compile", "fullgraph", "cudagraph")
+SHELLS = ("bash", "zsh", "tcsh")
+
+# Options of `check` that are settings, by field name.
+_SETTINGS = (
+    "select",
+    "ignore",
+    "extend_select",
+    "fixable",
+    "unfixable",
+    "exclude",
+    "extend_exclude",
+    "force_exclude",
+    "respect_gitignore",
+    "target",
+    "target_torch",
+    "regions",
+    "preview",
+    "unsafe_fixes",
+    "output_format",
+    "baseline",
+)
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The arguments; without a command word they are those of ``check``. Exits with 2 on wrong
-    usage.
+@dataclass(frozen=True, slots=True)
+class Fixing:
+    """What ``check`` may change: ``apply`` writes, ``diff`` only shows; ``report_rest`` reports the
+    findings that are left.
+    """
+
+    apply: bool = False
+    diff: bool = False
+    report_rest: bool = True
+    unsafe: bool | None = None
+    show: bool = False
+    fail_if_fixed: bool = False
+
+    @property
+    def wanted(self) -> bool:
+        """Whether files are rewritten, in memory at least."""
+        return self.apply or self.diff
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How ``check`` reports. ``file`` None: stdout."""
+
+    file: str | None = None
+    statistics: bool = False
+    quiet: bool = False
+    exit_zero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """What ``check`` prints instead of checking."""
+
+    settings: bool = False
+    files: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Where files and settings come from. ``jobs`` None: one process for each core."""
+
+    stdin_name: str = "stdin.py"
+    config: Path | None = None
+    isolated: bool = False
+    jobs: int | None = None
+    cache: bool = True
+    cache_folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """``pygraph-lint check``. ``settings`` has what the command line sets, by field name."""
+
+    paths: tuple[str, ...]
+    settings: Mapping[str, Any]
+    fixing: Fixing = field(default_factory=Fixing)
+    output: Output = field(default_factory=Output)
+    reading: Reading = field(default_factory=Reading)
+    show: Show = field(default_factory=Show)
+    watch: bool = False
+    add_noqa: bool = False
+    write_baseline: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """``pygraph-lint rule CODE``; without a code ``rules``. ``form`` is ``text`` or ``json``."""
+
+    code: str | None
+    form: str
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """``pygraph-lint completion SHELL``."""
+
+    shell: str
+
+
+def parse(argv: Sequence[str]) -> Check | Explain | Complete:
+    """What the arguments ask for; without a command word they are those of ``check``.
+
+    Exits with 2 on wrong usage.
     """
     first = argv[0] if argv else ""
     if first not in (*COMMANDS, "-h", "--help", "-V", "--version"):
         argv = ["check", *argv]
-    return _parser().parse_args(argv)
+    built = parser()
+    given = built.parse_args(argv)
+    if given.command == "completion":
+        return Complete(given.shell)
+    if given.command != "check":
+        return Explain(getattr(given, "code", None), given.output_format)
+    _refuse_typing_errors(built, given.paths)
+    return _check(given)
+
+
+def _check(given: argparse.Namespace) -> Check:
+    chosen = {name: getattr(given, name) for name in _SETTINGS}
+    return Check(
+        paths=tuple(given.paths),
+        settings={
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in chosen.items()
+            if value is not None
+        },
+        fixing=Fixing(
+            apply=(given.fix or given.fix_only) and not given.diff,
+            diff=given.diff,
+            report_rest=not given.fix_only,
+            unsafe=given.unsafe_fixes,
+            show=given.show_fixes,
+            fail_if_fixed=given.exit_non_zero_on_fix,
+        ),
+        output=Output(given.output_file, given.statistics, given.quiet, given.exit_zero),
+        reading=Reading(
+            stdin_name=given.stdin_filename or "stdin.py",
+            config=Path(given.config).absolute() if given.config else None,
+            isolated=given.isolated,
+            jobs=given.jobs,
+            cache=not given.no_cache,
+            cache_folder=Path(given.cache_dir) if given.cache_dir else None,
+        ),
+        show=Show(given.show_settings, given.show_files),
+        watch=given.watch,
+        add_noqa=given.add_noqa,
+        write_baseline=Path(given.write_baseline) if given.write_baseline else None,
+    )
+
+
+def _refuse_typing_errors(built: argparse.ArgumentParser, paths: Sequence[str]) -> None:
+    """A first word that is no path, but nearly a command, is taken for a mistyped command."""
+    if not paths or Path(paths[0]).exists() or not paths[0].isalpha():
+        return
+    from pygraph_lint.files.suggest import nearest
+
+    near = nearest(paths[0], COMMANDS)
+    if near is not None:
+        built.error(f"there is no file or command {paths[0]!r}; did you mean `{near}`?")
+
+
+# --- the form -------------------------------------------------------------------------------------
 
 
 def _codes(text: str) -> list[str]:
     return [code for code in text.replace(",", " ").split() if code]
+
+
+def _globs(text: str) -> list[str]:
+    return [glob.strip() for glob in text.split(",") if glob.strip()]
 
 
 def _version(text: str) -> str:
@@ -48,36 +208,45 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"error: {message}; see `{self.prog} --help`\n")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def parser() -> argparse.ArgumentParser:
+    """The form of the command line."""
+    made = _Parser(
         prog="pygraph-lint",
-        description="Find and mend what breaks torch.compile graphs or CUDA graph capture.",
-        epilog="Without a command word, `check` is meant: `pygraph-lint --fix src/`.",
+        description="Find and fix what breaks torch.compile graphs or CUDA graph capture.",
+        epilog="Without a command word, `check` is meant: `pygraph-lint --fix src/`. "
+        "`pygraph-lint check --help` shows its options.",
         allow_abbrev=False,
     )
     version = f"pygraph-lint {__version__}"
-    parser.add_argument("-V", "--version", action="version", version=version)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_check(commands.add_parser("check", help="check files and folders", allow_abbrev=False))
+    made.add_argument("-V", "--version", action="version", version=version)
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    check = commands.add_parser("check", help="check files and folders", allow_abbrev=False)
+    for add in (_add_rules, _add_fixing, _add_known, _add_files, _add_output, _add_running):
+        add(check)
     rule = commands.add_parser("rule", help="explain a rule", allow_abbrev=False)
-    rule.add_argument("code", metavar="CODE", help="a code such as PG201, or a rule's name")
+    rule.add_argument(
+        "code", metavar="CODE", help="a code (PG201), the start of codes (PG2), or a rule's name"
+    )
     rules = commands.add_parser("rules", help="list all rules", allow_abbrev=False)
     for one in (rule, rules):
         one.add_argument("--output-format", choices=("text", "json"), default="text")
-    return parser
+    completion = commands.add_parser(
+        "completion", help="print a completion script for a shell", allow_abbrev=False
+    )
+    completion.add_argument("shell", choices=SHELLS)
+    return made
 
 
-def _add_check(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("paths", nargs="*", default=["."], metavar="PATH", help="files, folders, or - for stdin")
-
-    group = parser.add_argument_group("rules")
-    add = group.add_argument
+def _add_rules(check: argparse.ArgumentParser) -> None:
+    check.add_argument(
+        "paths", nargs="*", default=["."], metavar="PATH", help="files, folders, or - for stdin"
+    )
+    add = check.add_argument_group("rules").add_argument
     add("--select", type=_codes, action="extend", metavar="CODES", help="only these: PG201,PG3,ALL")
     add("--ignore", type=_codes, action="extend", metavar="CODES", help="not these")
     add("--extend-select", type=_codes, action="extend", metavar="CODES", help="these too")
-    add("--preview", action="store_true", default=None, help="uncertain and new rules too")
-    add("--target", choices=TARGETS, help="only what this would suffer from")
+    add("--preview", action="store_true", default=None, help="also uncertain and new rules")
+    add("--target", choices=TARGETS, help="only rules that matter for this target")
     add("--target-torch", type=_version, metavar="X.Y", help="the torch the code has to run on")
     add(
         "--regions",
@@ -85,77 +254,59 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         help="look at every module's forward (default), or only at what is provably compiled",
     )
 
-    group = parser.add_argument_group("mending")
-    add = group.add_argument
-    add("--fix", action="store_true", help="mend what can safely be mended")
-    add("--fix-only", action="store_true", help="mend, and do not report what is left")
+
+def _add_fixing(check: argparse.ArgumentParser) -> None:
+    add = check.add_argument_group("fixing").add_argument
+    add("--fix", action="store_true", help="make the safe fixes")
+    add("--fix-only", action="store_true", help="fix, and do not report what is left")
     add("--unsafe-fixes", action="store_true", default=None, help="with --fix: unsafe fixes too")
     add("--diff", action="store_true", help="show what --fix would change; write nothing")
-    add("--show-fixes", action="store_true", help="with --fix: list the fixes made")
-    add("--fixable", type=_codes, action="extend", metavar="CODES", help="mend only these")
-    add("--unfixable", type=_codes, action="extend", metavar="CODES", help="never mend these")
+    add("--show-fixes", action="store_true", help="list the fixes made, with reasons if unsafe")
+    add("--fixable", type=_codes, action="extend", metavar="CODES", help="fix only these")
+    add("--unfixable", type=_codes, action="extend", metavar="CODES", help="never fix these")
 
-    group = parser.add_argument_group("findings that are known")
-    add = group.add_argument
+
+def _add_known(check: argparse.ArgumentParser) -> None:
+    add = check.add_argument_group("known findings").add_argument
     add("--add-noqa", action="store_true", help="put a `# noqa` on every line with a finding")
-    add("--baseline", metavar="FILE", help="leave out the findings this file holds")
+    add("--baseline", metavar="FILE", help="leave out the findings in this file")
     add("--write-baseline", metavar="FILE", help="write the findings to this file")
 
-    group = parser.add_argument_group("files")
-    add = group.add_argument
+
+def _add_files(check: argparse.ArgumentParser) -> None:
+    add = check.add_argument_group("files").add_argument
     add("--exclude", type=_globs, action="extend", metavar="GLOBS", help="instead of the default")
     add("--extend-exclude", type=_globs, action="extend", metavar="GLOBS", help="not these either")
     add("--force-exclude", action="store_true", default=None, help="exclude given files too")
-    add("--no-respect-gitignore", action="store_false", default=None, dest="respect_gitignore")
+    add(
+        "--no-respect-gitignore",
+        action="store_false",
+        default=None,
+        dest="respect_gitignore",
+        help="also check files that git ignores",
+    )
     add("--stdin-filename", metavar="PATH", help="the name of what comes by stdin")
-    add("--config", metavar="FILE", help="settings from this file, whatever lies nearer")
+    add("--config", metavar="FILE", help="take settings from this file only")
+    add("--isolated", action="store_true", help="read no settings file")
+    add("--show-files", action="store_true", help="list the files that would be checked, and stop")
+    add("--show-settings", action="store_true", help="print the settings in force, and stop")
 
-    group = parser.add_argument_group("output")
-    add = group.add_argument
+
+def _add_output(check: argparse.ArgumentParser) -> None:
+    from pygraph_lint.report import FORMATS
+
+    add = check.add_argument_group("output").add_argument
     add("--output-format", choices=FORMATS)
     add("--output-file", metavar="FILE", help="write the report here")
     add("--statistics", action="store_true", help="counts by rule instead of findings")
     add("-q", "--quiet", action="store_true", help="findings only, no summary")
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
-    add("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if something was mended")
+    add("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if something was fixed")
 
-    group = parser.add_argument_group("running")
-    add = group.add_argument
+
+def _add_running(check: argparse.ArgumentParser) -> None:
+    add = check.add_argument_group("running").add_argument
+    add("--watch", action="store_true", help="check again whenever a file changes")
     add("--jobs", type=_jobs, metavar="N", help="processes to use (default: one a core)")
     add("--no-cache", action="store_true", help="neither read nor write the cache")
     add("--cache-dir", metavar="FOLDER", help="where the cache is")
-
-
-def _globs(text: str) -> list[str]:
-    return [glob.strip() for glob in text.split(",") if glob.strip()]
-
-
-# Command-line options that are settings, by field name.
-SETTINGS = (
-    "select",
-    "ignore",
-    "extend_select",
-    "fixable",
-    "unfixable",
-    "exclude",
-    "extend_exclude",
-    "force_exclude",
-    "respect_gitignore",
-    "target",
-    "target_torch",
-    "regions",
-    "preview",
-    "unsafe_fixes",
-    "output_format",
-    "baseline",
-)
-
-
-def overrides(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings that the command line gives, by field name."""
-    given = {}
-    for name in SETTINGS:
-        value = getattr(arguments, name)
-        if value is not None:
-            given[name] = tuple(value) if isinstance(value, list) else value
-    return given

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.files.suggest import nearest
-from pygraph_lint.report.report import consequences_in_words
+from pygraph_lint.report import consequences_in_words
 from pygraph_lint.rules.catalogue import Rule, load
 
 _FIX = {
     "none": "by hand",
-    "safe": "`--fix` mends it",
-    "unsafe": "`--fix --unsafe-fixes` mends it",
-    "sometimes": "`--fix` mends it where that is provably safe",
+    "safe": "`--fix`",
+    "unsafe": "`--fix --unsafe-fixes`",
+    "sometimes": "`--fix` where that is provably safe",
 }
 
 
@@ -25,8 +26,14 @@ def _as_dict(rule: Rule) -> dict[str, Any]:
 
 
 def rule(code: str, form: str) -> int:
-    """Print the rule of a code or name; the exit code. Raises SettingsError if there is none."""
+    """Print the rule of a code or name, or list the rules whose codes start so; the exit code.
+
+    Raises SettingsError if there is none.
+    """
     known = load()
+    listed = [one for one in known.values() if one.code.startswith(code.upper())]
+    if code[:2].upper() == "PG" and len(code) < len("PG201") and listed:
+        return _list(listed, form)
     found = known.get(code.upper()) or next((r for r in known.values() if r.name == code), None)
     if found is None:
         names = [*known, *(one.name for one in known.values())]
@@ -40,8 +47,8 @@ def rule(code: str, form: str) -> int:
     status = "on by default" if found.status == "default" else "off unless --preview"
     sys.stdout.write(
         f"# {found.code} {found.name}\n\n"
-        f"Follows: {follows}.\n"
-        f"Mending: {_FIX[found.fix]}. Status: {status}. Torch {found.torch}.\n\n"
+        f"Impact: {follows}.\n"
+        f"Fix: {_FIX[found.fix]}. Status: {status}. Torch {found.torch}.\n\n"
         f"{found.prose}\n"
     )
     return 0
@@ -49,12 +56,15 @@ def rule(code: str, form: str) -> int:
 
 def rules(form: str) -> int:
     """Print all rules, one a line; the exit code."""
-    known = load()
+    return _list(list(load().values()), form)
+
+
+def _list(listed: Sequence[Rule], form: str) -> int:
     if form == "json":
-        sys.stdout.write(json.dumps([_as_dict(one) for one in known.values()], indent=2) + "\n")
+        sys.stdout.write(json.dumps([_as_dict(one) for one in listed], indent=2) + "\n")
         return 0
-    width = max(len(one.name) for one in known.values())
-    for one in known.values():
+    width = max(len(one.name) for one in listed)
+    for one in listed:
         marks = "fix" if one.fix != "none" else ""
         marks += " preview" if one.status == "preview" else ""
         follows = "; ".join(consequences_in_words(one.consequences))

@@ -1,8 +1,8 @@
 """Settings: what ``[tool.pygraph-lint]`` in pyproject.toml, ``pygraph-lint.toml`` and the command
 line say.
 
-The nearest configuration file above a checked file wins whole; files are not merged. What the
-command line says wins over any file.
+The settings file in the nearest parent folder applies; files are not merged, but one may name
+another with ``extend``. The command line wins over every file.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from fnmatch import fnmatchcase
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.files.paths import is_file
 from pygraph_lint.files.suggest import nearest
-from pygraph_lint.rules.catalogue import TARGETS, Rule
+from pygraph_lint.report import FORMATS
+from pygraph_lint.rules.catalogue import TARGETS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,7 +26,6 @@ else:
     import tomli as tomllib
 
 OWN_FILE = "pygraph-lint.toml"
-FORMATS = ("concise", "full", "json", "github", "sarif")
 REGIONS = ("forward", "compiled")
 DEFAULT_EXCLUDE = (
     ".bzr",
@@ -52,38 +51,7 @@ DEFAULT_EXCLUDE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Everything that can be set. ``folder`` is where the file lies that globs are relative to.
-
-    ``max_file_size`` is in bytes.
-    """
-
-    folder: Path
-    select: tuple[str, ...] = ("ALL",)
-    ignore: tuple[str, ...] = ()
-    extend_select: tuple[str, ...] = ()
-    fixable: tuple[str, ...] = ("ALL",)
-    unfixable: tuple[str, ...] = ()
-    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    exclude: tuple[str, ...] = DEFAULT_EXCLUDE
-    extend_exclude: tuple[str, ...] = ()
-    force_exclude: bool = False
-    respect_gitignore: bool = True
-    target: str | None = None
-    target_torch: str | None = None
-    regions: str = "forward"
-    preview: bool = False
-    unsafe_fixes: bool = False
-    output_format: str = "concise"
-    baseline: str | None = None
-    max_file_size: int = 4_000_000
-
-
-KEYS = {f.name.replace("_", "-"): f.name for f in fields(Settings) if f.name != "folder"}
-
-
-# --- reading ------------------------------------------------------------------------------------
+# --- what can be set ------------------------------------------------------------------------------
 
 
 def _strings(value: object) -> tuple[str, ...]:
@@ -128,7 +96,7 @@ def torch_version(value: object) -> str:
     return value
 
 
-def _one_of(*allowed: str) -> Callable[[object], str]:
+def _one_of(*allowed: str) -> Reader:
     def read(value: object) -> str:
         if value not in allowed:
             raise ValueError("one of " + ", ".join(allowed))
@@ -137,43 +105,137 @@ def _one_of(*allowed: str) -> Callable[[object], str]:
     return read
 
 
-_READERS: dict[str, Callable[[object], Any]] = {
-    "select": _strings,
-    "ignore": _strings,
-    "extend_select": _strings,
-    "fixable": _strings,
-    "unfixable": _strings,
-    "per_file_ignores": _codes_by_glob,
-    "exclude": _strings,
-    "extend_exclude": _strings,
-    "force_exclude": _boolean,
-    "respect_gitignore": _boolean,
-    "target": _one_of(*TARGETS),
-    "target_torch": torch_version,
-    "regions": _one_of(*REGIONS),
-    "preview": _boolean,
-    "unsafe_fixes": _boolean,
-    "output_format": _one_of(*FORMATS),
-    "baseline": _text,
-    "max_file_size": _size,
-}
+Reader = Callable[[object], Any]
 
 
-def read_table(table: Mapping[str, object], path: Path, text: str) -> Settings:
-    """Settings from the table of the file at ``path``. Raises SettingsError naming line and key."""
+def _setting(default: Any, read: Reader, meaning: str) -> Any:
+    """One setting: its default, the function that checks a value, and its line in the reference."""
+    about = {"read": read, "meaning": meaning}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=about)
+    return field(default=default, metadata=about)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be set. ``folder`` is where the file lies that globs are relative to.
+
+    The meanings are those of the reference in ``docs/settings.md``, which is written from them.
+    """
+
+    folder: Path
+    select: tuple[str, ...] = _setting(
+        ("ALL",),
+        _strings,
+        "rules that are on: `ALL`, a prefix (`PG2`), a code (`PG201`) or a name (`item`)",
+    )
+    ignore: tuple[str, ...] = _setting(
+        (),
+        _strings,
+        "rules that are off; the more exact of `select` and `ignore` wins, `ignore` in a tie",
+    )
+    extend_select: tuple[str, ...] = _setting((), _strings, "added to `select`")
+    fixable: tuple[str, ...] = _setting(("ALL",), _strings, "rules that `--fix` may fix")
+    unfixable: tuple[str, ...] = _setting((), _strings, "rules that `--fix` never fixes")
+    per_file_ignores: Mapping[str, tuple[str, ...]] = _setting(
+        {}, _codes_by_glob, "rules that are off in some files, by glob"
+    )
+    exclude: tuple[str, ...] = _setting(
+        DEFAULT_EXCLUDE, _strings, "files and folders that are not looked into, by glob"
+    )
+    extend_exclude: tuple[str, ...] = _setting((), _strings, "added to `exclude`")
+    force_exclude: bool = _setting(
+        False, _boolean, "exclusions also apply to files named on the command line"
+    )
+    respect_gitignore: bool = _setting(True, _boolean, "leave out what git ignores")
+    target: str | None = _setting(
+        None,
+        _one_of(*TARGETS),
+        "report only what matters for `compile` (graph breaks), `fullgraph` (errors) or "
+        "`cudagraph` (breaks, waits, not capturable)",
+    )
+    target_torch: str | None = _setting(
+        None, torch_version, 'the torch version the code has to run on, such as `"2.13"`'
+    )
+    regions: str = _setting(
+        "forward",
+        _one_of(*REGIONS),
+        "`forward`: the forward of every module counts as compiled; `compiled`: only what provably "
+        "is compiled or captured",
+    )
+    preview: bool = _setting(
+        False, _boolean, "also report rules and findings that are not certain enough by default"
+    )
+    unsafe_fixes: bool = _setting(
+        False, _boolean, "`--fix` also makes changes that can alter what the code does"
+    )
+    output_format: str = _setting(
+        "concise",
+        _one_of(*FORMATS),
+        "one of " + ", ".join(f"`{name}`" for name in FORMATS) + "; taken from the settings of "
+        "the current folder",
+    )
+    baseline: str | None = _setting(
+        None, _text, "a file of known findings, relative to the settings file"
+    )
+    max_file_size: int = _setting(
+        4_000_000, _size, "larger files are reported and not checked (bytes)"
+    )
+
+
+DECLARED = {f.name.replace("_", "-"): f for f in fields(Settings) if f.metadata}
+EXTEND = "extend"
+
+
+def reference() -> str:
+    """The table of settings for the documentation."""
+    rows = ["| key | default | meaning |", "| --- | --- | --- |"]
+    for key, declared in DECLARED.items():
+        default = "version control, caches, build folders" if key == "exclude" else ""
+        default = default or _in_toml(declared.default)
+        rows.append(f"| `{key}` | {default} | {declared.metadata['meaning']} |")
+    rows.append(
+        f"| `{EXTEND}` | none | another settings file, relative to this one; its values hold where "
+        "this one says nothing |"
+    )
+    return "\n".join(rows) + "\n"
+
+
+def _in_toml(value: object) -> str:
+    if value is None:
+        return "none"
+    if value is MISSING:
+        return "`{}`"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return "`[" + ", ".join(f'"{item}"' for item in value) + "]`"
+    return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def read_values(table: Mapping[str, object], path: Path, text: str) -> dict[str, Any]:
+    """The values in the table of the file at ``path``, by field name; of ``extend`` the ones that
+    the table leaves open. Raises SettingsError naming line and key.
+    """
     values: dict[str, Any] = {}
     for key, value in table.items():
         where = f"{path}:{_line_of(key, text)}"
-        name = KEYS.get(key)
-        if name is None:
-            near = nearest(key, KEYS)
-            hint = f"did you mean `{near}`?" if near else f"known keys: {', '.join(KEYS)}"
+        if key == EXTEND:
+            continue
+        declared = DECLARED.get(key)
+        if declared is None:
+            known = [*DECLARED, EXTEND]
+            near = nearest(key, known)
+            hint = f"did you mean `{near}`?" if near else f"known keys: {', '.join(known)}"
             raise SettingsError(f"{where}: unknown setting `{key}`; {hint}")
         try:
-            values[name] = _READERS[name](value)
+            values[declared.name] = declared.metadata["read"](value)
         except ValueError as error:
             raise SettingsError(f"{where}: `{key}` must be {error}, not {value!r}") from None
-    return Settings(folder=path.parent, **values)
+    return values
 
 
 def _line_of(word: str, text: str) -> int:
@@ -188,7 +250,34 @@ def read_file(path: Path) -> Settings | None:
 
     Raises SettingsError for a file that cannot be read or says something unknown.
     """
+    values = _read_values(path, ())
+    return None if values is None else Settings(folder=path.parent, **values)
+
+
+def _read_values(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any] | None:
+    """The values in ``path`` over those of the file that it extends."""
     text = _text_of(path)
+    table = _table(path, text)
+    if table is None:
+        return None
+    values = read_values(table, path, text)
+    if EXTEND not in table:
+        return values
+    where = f"{path}:{_line_of(EXTEND, text)}"
+    named = table[EXTEND]
+    if not isinstance(named, str):
+        raise SettingsError(f"{where}: `{EXTEND}` must be the path of a file, not {named!r}")
+    base = (path.parent / Path(named).expanduser()).resolve()
+    if base in (*extended_by, path.resolve()):
+        raise SettingsError(f"{where}: `{EXTEND}` leads back to {base}")
+    inherited = _read_values(base, (*extended_by, path.resolve()))
+    if inherited is None:
+        raise SettingsError(f"{where}: {base} has no [tool.pygraph-lint] table")
+    return inherited | values
+
+
+def _table(path: Path, text: str) -> dict[str, object] | None:
+    """Our table of a settings file; None for a pyproject.toml that has none."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -202,7 +291,7 @@ def read_file(path: Path) -> Settings | None:
     if not isinstance(table, dict):
         line = _line_of("pygraph-lint", text)
         raise SettingsError(f"{path}:{line}: [tool.pygraph-lint] must be a table")
-    return read_table(table, path, text)
+    return table
 
 
 def _text_of(path: Path) -> str:
@@ -212,6 +301,14 @@ def _text_of(path: Path) -> str:
         raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: is not UTF-8 text (byte {error.start})") from None
+
+
+class UnknownRule(SettingsError):
+    """A selector that matches no rule."""
+
+    def __init__(self, selector: str, hint: str) -> None:
+        super().__init__(f"no rule matches `{selector}`; {hint}")
+        self.selector = selector
 
 
 class Resolver:
@@ -224,9 +321,10 @@ class Resolver:
         overrides: Mapping[str, Any] | None = None,
         config: Path | None = None,
         check: Callable[[Settings], None] | None = None,
+        isolated: bool = False,
     ) -> None:
         """``overrides`` are the command line's values by field name, ``config`` a file that stands
-        for all.
+        for all; ``isolated`` means that no file is read.
 
         ``check`` is called once with each distinct settings and may raise SettingsError.
         """
@@ -236,7 +334,9 @@ class Resolver:
         # What the command line says is looked at first, so that a later complaint is about a file.
         self._default = self._finish(Settings(folder=Path.cwd()))
         self._base: Settings | None = None
-        if config is not None:
+        if isolated:
+            self._base = self._default
+        elif config is not None:
             self._base = self._from(config) or self._default
 
     def of(self, folder: Path) -> Settings:
@@ -278,107 +378,3 @@ class Resolver:
         settings = replace(settings, **self._overrides)
         self._check(settings)
         return settings
-
-
-# --- selectors ----------------------------------------------------------------------------------
-
-
-class UnknownRule(SettingsError):
-    """A selector that matches no rule."""
-
-    def __init__(self, selector: str, hint: str) -> None:
-        super().__init__(f"no rule matches `{selector}`; {hint}")
-        self.selector = selector
-
-
-class Selection:
-    """Which rules are on, and which of those may be mended, under given settings."""
-
-    def __init__(self, settings: Settings, rules: Mapping[str, Rule]) -> None:
-        """Raises SettingsError for a selector that matches no rule."""
-        self._rules = rules
-        chosen = settings.select + settings.extend_select
-        self._on = {
-            code: self._wins(code, chosen, settings.ignore)
-            and (rule.status == "default" or settings.preview or self._named(rule, chosen))
-            for code, rule in rules.items()
-        }
-        self._named_codes = {code for code, rule in rules.items() if self._named(rule, chosen)}
-        self._preview = settings.preview
-        self._fixable = {
-            code: self._wins(code, settings.fixable, settings.unfixable) for code in rules
-        }
-        self._ignored_by_glob: list[tuple[str, set[str]]] = [
-            (glob, {code for code in rules if self._rank(code, codes) > 0})
-            for glob, codes in settings.per_file_ignores.items()
-        ]
-        self._folder = settings.folder
-        for selector in (*chosen, *settings.ignore, *settings.fixable, *settings.unfixable):
-            self._known(selector)
-        for codes in settings.per_file_ignores.values():
-            for selector in codes:
-                self._known(selector)
-
-    def _known(self, selector: str) -> None:
-        if not any(self._rank(code, (selector,)) for code in self._rules):
-            names = [*self._rules, *(rule.name for rule in self._rules.values())]
-            near = nearest(selector, names)
-            hint = f"did you mean {near}?" if near else "`pygraph-lint rules` lists them"
-            raise UnknownRule(selector, hint)
-
-    def _named(self, rule: Rule, selectors: tuple[str, ...]) -> bool:
-        return rule.code in selectors or rule.name in selectors
-
-    def _rank(self, code: str, selectors: tuple[str, ...]) -> int:
-        """How specifically the selectors name ``code``: 0 not at all, then ALL, a prefix, the whole
-        code.
-        """
-        best = 0
-        for selector in selectors:
-            if selector == "ALL":
-                best = max(best, 1)
-            elif selector == self._rules[code].name:
-                best = max(best, 1 + len(code))
-            elif selector.startswith("PG") and code.startswith(selector):
-                best = max(best, 1 + len(selector))
-        return best
-
-    def _wins(self, code: str, on: tuple[str, ...], off: tuple[str, ...]) -> bool:
-        return self._rank(code, on) > self._rank(code, off)
-
-    def enabled(self, code: str, preview: bool = False) -> bool:
-        """Whether findings of ``code`` are reported; ``preview`` says that the finding itself is
-        uncertain.
-        """
-        if not self._on.get(code, False):
-            return False
-        return not preview or self._preview or code in self._named_codes
-
-    def fixable(self, code: str) -> bool:
-        """Whether a fix of ``code`` may be applied."""
-        return self._fixable.get(code, False)
-
-    def ignored_in(self, path: Path) -> set[str]:
-        """The codes that per-file-ignores turn off in the file at ``path`` (absolute)."""
-        off: set[str] = set()
-        for glob, codes in self._ignored_by_glob:
-            if matches_glob(path, glob, self._folder):
-                off |= codes
-        return off
-
-
-def matches_glob(path: Path, glob: str, folder: Path) -> bool:
-    """Whether a glob of a settings file in ``folder`` means ``path``: by its name, its path, or a
-    folder above it.
-    """
-    glob = glob.rstrip("/")
-    if fnmatchcase(path.name, glob):
-        return True
-    try:
-        relative = path.relative_to(folder).as_posix()
-    except ValueError:
-        relative = path.as_posix()
-    if fnmatchcase(relative, glob) or fnmatchcase(path.as_posix(), glob):
-        return True
-    parts = relative.split("/")
-    return any(fnmatchcase("/".join(parts[:count]), glob) for count in range(1, len(parts)))

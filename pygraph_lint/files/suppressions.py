@@ -4,7 +4,7 @@ silence nothing.
 On a line: ``# noqa``, ``# noqa: PG201``, ``# pygraph: ignore``, ``# pygraph: ignore[PG201]``. For a
 file, on a line of its own: ``# pygraph: ignore-file``, ``# pygraph: ignore-file[PG201]``, ``#
 pygraph: noqa``, ``# ruff: noqa: PG201``, ``# flake8: noqa: PG201``. A prefix such as ``PG2`` stands
-for all its codes.
+for all its codes; in brackets a rule's name may stand, too: ``# pygraph: ignore[item]``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _CODES = r"[A-Za-z]+[0-9]*(?:[ \t]*,[ \t]*[A-Za-z]+[0-9]*|[ \t]+[A-Z]+[0-9]+)*"
 _NOQA = re.compile(
     rf"#\s*(?:(?P<tool>ruff|flake8|pygraph):\s*)?noqa(?:\s*:\s*(?P<codes>{_CODES}))?", re.IGNORECASE
 )
-_IGNORE = re.compile(rf"#\s*pygraph:\s*ignore(?P<file>-file)?(?:\[\s*(?P<codes>{_CODES})?\s*\])?")
+_NAMES = r"[A-Za-z][\w-]*(?:[ \t]*,[ \t]*[A-Za-z][\w-]*)*"
+_IGNORE = re.compile(rf"#\s*pygraph:\s*ignore(?P<file>-file)?(?:\[\s*(?P<codes>{_NAMES})?\s*\])?")
 _OURS = re.compile(r"PG\d{0,3}\Z")
 # Cheap look before the costly tokenizing: comments that can concern this tool.
 _WORTH = re.compile(
@@ -50,6 +51,7 @@ class Directive:
     whole_file: bool
     own: bool
     alone: bool
+    ours: bool  # written for this tool alone, so that its selectors may be rules' names
 
     def silences(self, finding: Finding) -> bool:
         """Whether the finding lies where the comment speaks; its code is not looked at."""
@@ -112,13 +114,14 @@ def _read(
     said = match["codes"]
     codes = tuple(re.split(r"[,\s]+", said)) if said else ()
     if match.re is _IGNORE:
-        whole_file, own = bool(match["file"]), True
+        whole_file, own, ours = bool(match["file"]), True, True
     else:
         tool = (match["tool"] or "").lower()
         if tool in ("ruff", "flake8") and not codes:  # those tools' own business
             return None
         whole_file = bool(tool)
-        own = tool == "pygraph" or any(_OURS.match(code) for code in codes)
+        ours = tool == "pygraph"
+        own = ours or any(_OURS.match(code) for code in codes)
     return Directive(
         row=row,
         column=column + match.start() + 1,
@@ -130,11 +133,15 @@ def _read(
         whole_file=whole_file,
         own=own,
         alone=alone,
+        ours=ours,
     )
 
 
-def _covers(selector: str, code: str) -> bool:
-    return code == selector or (bool(_OURS.match(selector)) and code.startswith(selector))
+def _covers(selector: str, finding: Finding) -> bool:
+    """Whether a code, the start of codes, or a rule's name means the finding."""
+    if selector in (finding.code, finding.name):
+        return True
+    return bool(_OURS.match(selector)) and finding.code.startswith(selector)
 
 
 def apply(
@@ -164,7 +171,7 @@ def apply(
                 used.add((number, ""))
                 silenced = True
             for code in directive.codes:
-                if _covers(code, finding.code):
+                if _covers(code, finding):
                     used.add((number, code))
                     silenced = True
         if not silenced:
@@ -190,7 +197,7 @@ def _unused(
     idle = tuple(
         code
         for code in directive.codes
-        if _OURS.match(code) and (number, code) not in used and enabled(code)
+        if (number, code) not in used and (_OURS.match(code) or directive.ours) and enabled(code)
     )
     return idle or None
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.files.paths import exists, is_file, is_folder
 from pygraph_lint.files.project import Root
-from pygraph_lint.files.settings import Resolver, Settings, matches_glob
+from pygraph_lint.files.selection import matches_glob
+from pygraph_lint.files.settings import Resolver, Settings
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

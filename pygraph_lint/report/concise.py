@@ -1,20 +1,33 @@
-"""One line a finding: ``path:row:column: CODE message``."""
+"""One line a finding: ``path:row:column: CODE message``; ``[*]`` marks what ``--fix`` fixes."""
 
 from __future__ import annotations
 
 from pygraph_lint.findings import Finding
-from pygraph_lint.report.report import Report, shown_path
+from pygraph_lint.report import Report, shown_path
+
+_BOLD, _RED, _CYAN, _END = "\x1b[1m", "\x1b[1;31m", "\x1b[36m", "\x1b[0m"
 
 
-def line(finding: Finding) -> str:
+def line(finding: Finding, color: bool = False) -> str:
     """The finding in one line."""
     place = finding.location
     path = shown_path(finding.filename)
-    mark = "[*] " if finding.fix is not None and finding.fix.applicability == "safe" else ""
-    message = " ".join(finding.message.split())
-    return f"{path}:{place.row}:{place.column}: {finding.code} {mark}{message}"
+    if not color:
+        return f"{path}:{place.row}:{place.column}: {described(finding)}"
+    separator = f"{_CYAN}:{_END}"
+    where = separator.join((f"{_BOLD}{path}{_END}", str(place.row), str(place.column), ""))
+    return f"{where} {described(finding, color)}"
+
+
+def described(finding: Finding, color: bool = False) -> str:
+    """Code, mark and message."""
+    code = f"{_RED}{finding.code}{_END}" if color else finding.code
+    mark = ""
+    if finding.fix is not None and finding.fix.applicability == "safe":
+        mark = f"[{_CYAN}*{_END}] " if color else "[*] "
+    return f"{code} {mark}{' '.join(finding.message.split())}"
 
 
 def render(report: Report) -> str:
     """The whole report."""
-    return "".join(f"{line(finding)}\n" for finding in report.findings)
+    return "".join(f"{line(finding, report.color)}\n" for finding in report.findings)

@@ -1,4 +1,4 @@
-"""For reading: the line, the evidence, what follows and how to mend it."""
+"""For reading: the line, the evidence, the consequences and the fix."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pygraph_lint.files.sources import split_lines
 from pygraph_lint.findings import Finding
+from pygraph_lint.report import Report, consequences_in_words
 from pygraph_lint.report.concise import line
-from pygraph_lint.report.report import Report, consequences_in_words
 
 _LINES = 6
 
@@ -19,7 +19,9 @@ def render(report: Report) -> str:
     for finding in report.findings:
         if finding.filename not in lines:
             lines[finding.filename] = split_lines(report.text(Path(finding.filename)))
-        parts.append("\n".join([line(finding), *_frame(finding, lines[finding.filename])]))
+        parts.append(
+            "\n".join([line(finding, report.color), *_frame(finding, lines[finding.filename])])
+        )
         parts.append("\n".join(_notes(finding, report)) + "\n")
     return "\n".join(parts) + ("\n" if parts else "")
 
@@ -60,15 +62,15 @@ def _notes(finding: Finding, report: Report) -> list[str]:
     notes += [f"because: {evidence}" for evidence in finding.evidence]
     follows = consequences_in_words(finding.consequences)
     if follows:
-        notes.append("follows: " + "; ".join(follows))
+        notes.append("impact: " + "; ".join(follows))
     fix = finding.fix
     if fix is not None and fix.applicability == "safe":
-        notes.append(f"mend (--fix): {fix.message}")
+        notes.append(f"fix (--fix): {fix.message}")
     elif fix is not None and fix.applicability == "unsafe":
-        notes.append(f"mend (--fix --unsafe-fixes): {fix.message}")
+        notes.append(f"fix (--fix --unsafe-fixes): {fix.message}")
         notes.append(f"unsafe because: {fix.reason}")
     elif fix is not None:
-        notes.append("mend: no rewrite here" + (f", {fix.reason}" if fix.reason else ""))
+        notes.append("fix: none available" + (f", because {fix.reason}" if fix.reason else ""))
     if finding.code in report.rules:
         notes.append(f"more: pygraph-lint rule {finding.code}")
     return [f"  = {note}" for note in notes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pygraph_lint.report.report import Report, shown_path
+from pygraph_lint.report import Report, shown_path
 
 
 def _data(text: str) -> str:

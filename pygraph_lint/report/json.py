@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from pygraph_lint.findings import Finding, Fix, Location
-from pygraph_lint.report.report import Report, url
+from pygraph_lint.report import Report, url
 
 
 def place(location: Location) -> dict[str, int]:
@@ -33,6 +33,11 @@ def _fix(fix: Fix | None) -> dict[str, Any] | None:
     }
 
 
+def _declined(fix: Fix | None) -> str | None:
+    """Why no rewrite is offered; None where one is, or where none serves the rule."""
+    return fix.reason or None if fix is not None and fix.applicability == "declined" else None
+
+
 def as_dict(finding: Finding, report: Report) -> dict[str, Any]:
     """One finding."""
     region = finding.region
@@ -44,6 +49,7 @@ def as_dict(finding: Finding, report: Report) -> dict[str, Any]:
         "location": place(finding.location),
         "end_location": place(finding.end_location),
         "fix": _fix(finding.fix),
+        "fix_declined": _declined(finding.fix),
         "url": url(finding, report.rules),
         "region": None
         if region is None

@@ -8,7 +8,7 @@ from typing import Any
 
 from pygraph_lint import __version__
 from pygraph_lint.findings import Edit, Finding, Location
-from pygraph_lint.report.report import Report, consequences_in_words
+from pygraph_lint.report import Report, consequences_in_words
 from pygraph_lint.rules.catalogue import Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

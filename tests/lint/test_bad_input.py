@@ -174,7 +174,7 @@ def test_folder_called_like_a_file(lint: Lint) -> None:
 def test_path_that_does_not_exist(lint: Lint) -> None:
     lint.write({"good.py": SYNCS})
     result = lint("nowhere.py", "good.py")
-    assert result.code == 1
+    assert result.code == 2
     missing, good = result.lines
     assert missing == "nowhere.py:1:1: PG002 there is no such file or folder"
     assert good.startswith("good.py")
@@ -260,7 +260,7 @@ def test_ctrl_c_while_writing_leaves_whole_files(
     monkeypatch.setattr(sources.os, "fsync", fsync)
     result = lint("--fix", ".")
     assert result.code == 130
-    assert result.err == "interrupted; every file is either as it was or wholly mended\n"
+    assert result.err == "interrupted; each file is unchanged or completely fixed\n"
     assert sorted([lint.read("a.py"), lint.read("b.py")]) == sorted([MENDED, MENDABLE])
     assert len(list(lint.folder.iterdir())) == 3
 
@@ -282,7 +282,7 @@ def test_ctrl_c_from_a_terminal(lint: Lint, own_caches: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert error == b"interrupted; every file is either as it was or wholly mended\n"
+    assert error == b"interrupted; each file is unchanged or completely fixed\n"
     assert {lint.read(f"m{number}.py") for number in range(400)} <= {MENDABLE * 8, MENDED * 8}
     assert not list(lint.folder.glob("*.tmp"))
 

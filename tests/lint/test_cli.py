@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import os
 import resource
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -127,7 +129,7 @@ def test_diff_shows_and_writes_nothing(lint: Lint) -> None:
 def test_show_fixes_fix_only_and_exit_non_zero_on_fix(lint: Lint) -> None:
     lint.write({"model.py": BOTH})
     result = lint("--fix", "--show-fixes", "model.py")
-    assert "mended model.py:6: PG101" in result.out
+    assert "fixed model.py:6: PG101" in result.out
     assert result.code == 1
     lint.write({"model.py": BOTH})
     result = lint("--fix-only", "model.py")
@@ -200,8 +202,8 @@ def test_version_is_fast(lint: Lint) -> None:
     assert min(spent) < 0.15
 
 
-def test_no_command_imports_torch_or_libcst_to_check(lint: Lint) -> None:
-    lint.write({"model.py": SYNCS})
+def test_a_clean_check_imports_neither_torch_nor_libcst(lint: Lint) -> None:
+    lint.write({"model.py": CLEAN})
     program = (
         "import sys; from pygraph_lint.cli import main; main(['model.py', '--no-cache']);"
         "print([m for m in ('torch', 'libcst', 'multiprocessing', 'asyncio') if m in sys.modules])"
@@ -240,3 +242,100 @@ def run(x: torch.Tensor, g: torch.cuda.CUDAGraph) -> torch.Tensor:
     )
     assert traced["message"] == "`print` inside the region ends the graph"
     assert traced["consequences"]["compile"] == "break"
+
+
+def test_a_mistyped_command_is_no_path(lint: Lint) -> None:
+    result = lint("chekc", "src/")
+    assert result.code == 2
+    assert result.err.startswith(
+        "error: there is no file or command 'chekc'; did you mean `check`?"
+    )
+    lint.write({"rulez/model.py": SYNCS})
+    assert len(lint("rulez").lines) == 1  # a folder of that name is one
+
+
+def test_unsafe_fixes_alone_say_that_they_do_nothing(lint: Lint) -> None:
+    lint.write({"model.py": SYNCS})
+    assert "no effect without --fix" in lint("--unsafe-fixes", "model.py").err
+    assert lint("--unsafe-fixes", "--diff", "model.py").err.startswith("0 fixes")
+    lint.write({"pygraph-lint.toml": "unsafe-fixes = true"})
+    assert lint("model.py").err == ""
+
+
+def test_fix_only_does_not_say_that_all_is_well(lint: Lint) -> None:
+    lint.write({"model.py": BOTH})
+    result = lint("--fix-only", "model.py")
+    assert result.out == "1 finding is left; `pygraph-lint check` shows it.\n"
+    assert result.code == 0
+
+
+def test_the_summary_counts_what_can_be_fixed(lint: Lint) -> None:
+    lint.write({"model.py": BOTH})
+    said = "Found 2 findings in 1 file. 1 fixable with `--fix`."
+    assert lint("model.py").out.splitlines()[-1] == said
+    lint.write({"model.py": SYNCS})
+    assert lint("model.py").out.splitlines()[-1] == "Found 1 finding in 1 file."
+
+
+def test_reasons_of_unsafe_fixes_are_shown_with_a_diff(lint: Lint) -> None:
+    program = BOTH.replace("return x / (peak + 1.0)", 'print("seen")\n        return x')
+    lint.write({"model.py": program})
+    result = lint("--diff", "--unsafe-fixes", "--show-fixes", "model.py")
+    assert "would fix model.py:6: PG101" in result.err
+    assert "(unsafe: " in result.err
+
+
+def test_a_prefix_lists_rules(lint: Lint) -> None:
+    shown = lint("rule", "PG6").out.splitlines()
+    assert len(shown) > 5
+    assert all(line.startswith("PG6") for line in shown)
+    assert lint("rule", "PG9").code == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_scripts(lint: Lint, shell: str) -> None:
+    script = lint("completion", shell)
+    assert script.code == 0
+    assert "unsafe-fixes" in script.out
+
+
+def test_watch_reports_again_after_a_change(lint: Lint) -> None:
+    lint.write({"model.py": CLEAN})
+    command = [sys.executable, "-u", "-m", "pygraph_lint", "--watch", "--no-cache", "model.py"]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    watching = subprocess.Popen(
+        command, cwd=lint.folder, env=environment, stdout=subprocess.PIPE, text=True
+    )
+    assert watching.stdout is not None
+    try:
+        assert watching.stdout.readline() == "All checks passed.\n"
+        lint.write({"model.py": SYNCS})
+        assert watching.stdout.readline().startswith("model.py:6:16: PG201")
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(timeout=30) == 130
+    finally:
+        watching.kill()
+        watching.stdout.close()
+
+
+def test_watch_needs_something_to_watch(lint: Lint) -> None:
+    assert lint("--watch", "-").code == 2
+    assert lint("--watch", "--fix", ".").code == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_no_traceback(lint: Lint) -> None:
+    lint.write({"model.py": SYNCS})
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "pygraph_lint", "model.py"],
+            cwd=lint.folder,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: the report cannot be written")
+    assert "Traceback" not in done.stderr

@@ -16,7 +16,7 @@ from hatchling.builders.wheel import WheelBuilder
 from pygraph_lint.rules.catalogue import load
 from tests.lint.support import REPOSITORY, SYNCS
 
-NEEDED = ("libcst", "pathspec", "platformdirs", "yaml", "tomli", "typing_extensions")
+NEEDED = ("libcst", "pathspec", "platformdirs", "shtab", "yaml", "tomli", "typing_extensions")
 
 
 RUNTIME = REPOSITORY / "packaging" / "rt"
@@ -72,7 +72,7 @@ def test_a_wheel_holds_its_own_package(name: str, request: pytest.FixtureRequest
 def test_the_linters_wheel(wheel: Path) -> None:
     pages = [name for name in _names(wheel) if name.startswith("pygraph_lint/rules/PG")]
     assert len(pages) == len(load())
-    assert _asked(wheel) == ["libcst", "pathspec", "platformdirs", "tomli"]
+    assert _asked(wheel) == ["libcst", "pathspec", "platformdirs", "shtab", "tomli"]
     assert "pygraph-lint = pygraph_lint.cli:main" in _read(wheel, "entry_points.txt")
 
 

@@ -6,13 +6,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-from pygraph_lint.files.settings import FORMATS
 from pygraph_lint.findings import Edit, Finding, Fix, Location, Region
-from pygraph_lint.report import render
-from pygraph_lint.report.report import Report
+from pygraph_lint.report import FORMATS, Report, render
 from pygraph_lint.rules.catalogue import load
 from tests.lint.support import BOTH, SYNCS, Lint
 
@@ -57,8 +56,8 @@ def test_full_shows_line_evidence_consequences_and_mend(tmp_path: Path) -> None:
     text = "\n".join(lines)
     assert "region: Model.forward (nn.Module subclass)" in text
     assert "because: x is a tensor: annotated so" in text
-    assert "follows: graph break under torch.compile; the host waits for the device" in text
-    assert "mend (--fix): keep the tensor" in text
+    assert "impact: graph break under torch.compile; the host waits for the device" in text
+    assert "fix (--fix): keep the tensor" in text
     assert "more: pygraph-lint rule PG201" in text
 
 
@@ -67,11 +66,13 @@ def test_full_says_why_a_fix_is_unsafe_or_declined(tmp_path: Path) -> None:
     declined = Fix("declined", "", "x may be a list")
     path = tmp_path / "m.py"
     text = render("full", _report(path, fix=unsafe))
-    assert "mend (--fix --unsafe-fixes): drop it\n" in text
+    assert "fix (--fix --unsafe-fixes): drop it\n" in text
     assert "unsafe because: the text is lost\n" in text
-    assert "mend: no rewrite here, x may be a list\n" in render("full", _report(path, fix=declined))
+    assert "fix: none available, because x may be a list\n" in render(
+        "full", _report(path, fix=declined)
+    )
     silent = replace(declined, reason="")
-    assert "mend: no rewrite here\n" in render("full", _report(path, fix=silent))
+    assert "fix: none available\n" in render("full", _report(path, fix=silent))
 
 
 def test_json_has_ruffs_keys_and_ours(tmp_path: Path) -> None:
@@ -96,6 +97,7 @@ def test_json_has_ruffs_keys_and_ours(tmp_path: Path) -> None:
                 }
             ],
         },
+        "fix_declined": None,
         "url": load()["PG201"].url,
         "region": {
             "function": "m.Model.forward",
@@ -107,6 +109,7 @@ def test_json_has_ruffs_keys_and_ours(tmp_path: Path) -> None:
     }
     (found,) = json.loads(render("json", _report(path, fix=Fix("declined", "", "no"))))
     assert found["fix"] is None
+    assert found["fix_declined"] == "no"
 
 
 def test_github_escapes(tmp_path: Path) -> None:
@@ -145,8 +148,85 @@ def test_every_format_from_the_command(lint: Lint, form: str) -> None:
     lint.write({"model.py": ""})
     empty = lint("--output-format", form, "model.py")
     assert empty.code == 0
-    if form in ("json", "sarif"):
+    if form in ("json", "sarif", "gitlab", "rdjson"):
         json.loads(empty.out)
+
+
+def test_json_lines(lint: Lint) -> None:
+    lint.write({"model.py": BOTH})
+    lines = lint("--output-format", "json-lines", "model.py").out.splitlines()
+    as_one = lint("--output-format", "json", "model.py").json()
+    assert [json.loads(line) for line in lines] == as_one
+
+
+def test_grouped(lint: Lint) -> None:
+    lint.write({"a.py": BOTH, "b.py": SYNCS})
+    blocks = lint("--output-format", "grouped", ".").out.split("\n\n")
+    first = blocks[0].splitlines()
+    assert first[0] == "a.py:"
+    assert first[1].startswith("  6:16  PG101 [*] ")
+    assert first[2].startswith("  12:16 PG201 ")
+    assert blocks[1].startswith("b.py:\n  6:16 PG201 ")
+
+
+def test_gitlab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    report = _report(tmp_path / "m.py")
+    twice = replace(report, findings=[*report.findings, *report.findings])
+    first, second = json.loads(render("gitlab", twice))
+    assert first["location"]["path"] == "m.py"
+    assert first["location"]["positions"]["begin"] == {"line": 2, "column": 6}
+    assert first["severity"] in ("info", "minor", "major", "critical", "blocker")
+    # Equal findings must not be taken for one, and moving code must not make a new one.
+    assert first["fingerprint"] != second["fingerprint"]
+    moved = replace(report.findings[0], location=Location(9, 6))
+    (again,) = json.loads(render("gitlab", replace(report, findings=[moved])))
+    assert again["fingerprint"] == first["fingerprint"]
+
+
+def test_junit(tmp_path: Path) -> None:
+    report = _report(tmp_path / "m.py")
+    broken = replace(report.findings[0], code="PG001", message="a\x00b <&>")
+    text = render("junit", replace(report, findings=[*report.findings, broken]))
+    root = ElementTree.fromstring(text)
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("2", "1", "1")
+    (suite,) = root
+    failed, error = suite
+    assert failed.find("failure") is not None
+    said = error.find("error")
+    assert said is not None
+    assert said.get("message") == "a\N{REPLACEMENT CHARACTER}b <&>"
+    empty = ElementTree.fromstring(render("junit", replace(report, findings=[])))
+    assert (empty.get("tests"), empty.get("failures")) == ("1", "0")
+
+
+def test_rdjson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    document = json.loads(render("rdjson", _report(tmp_path / "m.py", fix=FIX)))
+    (found,) = document["diagnostics"]
+    place = {"start": {"line": 2, "column": 6}, "end": {"line": 2, "column": 20}}
+    assert found["location"] == {"path": "m.py", "range": place}
+    assert found["severity"] in ("ERROR", "WARNING", "INFO")
+    assert found["suggestions"] == [{"range": place, "text": "x"}]
+
+
+@pytest.mark.parametrize(("variable", "shown"), [("FORCE_COLOR", True), ("NO_COLOR", False)])
+def test_color(lint: Lint, monkeypatch: pytest.MonkeyPatch, variable: str, shown: bool) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv(variable, "1")
+    lint.write({"model.py": SYNCS})
+    for form in ("concise", "full", "grouped"):
+        assert ("\x1b[" in lint("--output-format", form, "model.py").out) is shown
+    assert "\x1b[" not in lint("--output-format", "json", "model.py").out
+
+
+def test_no_color_in_a_file_or_a_pipe(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint.write({"model.py": SYNCS})
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    assert "\x1b[" not in lint("model.py").out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    lint("--output-file", "report.txt", "model.py")
+    assert "\x1b[" not in lint.read("report.txt")
 
 
 def test_json_from_the_command_says_where_and_why(lint: Lint) -> None:

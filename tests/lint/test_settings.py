@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pygraph_lint.errors import SettingsError
-from pygraph_lint.files.settings import KEYS, Resolver, Selection, Settings, matches_glob, read_file
+from pygraph_lint.files.selection import Selection, matches_glob
+from pygraph_lint.files.settings import Resolver, Settings, read_file, reference
 from pygraph_lint.rules.catalogue import load
 from tests.lint.support import REPOSITORY, SYNCS, Lint
 
@@ -166,9 +167,8 @@ def test_settings_are_read_once_a_folder(tmp_path: Path) -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    page = (REPOSITORY / "docs" / "settings.md").read_text()
-    missing = [key for key in KEYS if f"`{key}`" not in page]
-    assert missing == []
+    """`make docs-settings` writes the table."""
+    assert reference() in (REPOSITORY / "docs" / "settings.md").read_text()
 
 
 def test_the_example_in_the_docs_is_valid(tmp_path: Path) -> None:
@@ -182,3 +182,57 @@ def test_the_example_in_the_docs_is_valid(tmp_path: Path) -> None:
     path.write_text(example + "\nunknown-key = 1\n")
     with pytest.raises(SettingsError):
         read_file(path)
+
+
+def test_extend_takes_what_the_file_leaves_open(lint: Lint) -> None:
+    lint.write(
+        {
+            "base.toml": 'ignore = ["PG201"]\ntarget-torch = "2.13"\n',
+            "middle/pygraph-lint.toml": 'extend = "../base.toml"\npreview = true\n',
+            "middle/inner/pygraph-lint.toml": 'extend = "../pygraph-lint.toml"\nignore = []\n',
+        }
+    )
+    middle = read_file(lint.folder / "middle" / "pygraph-lint.toml")
+    inner = read_file(lint.folder / "middle" / "inner" / "pygraph-lint.toml")
+    assert middle is not None
+    assert inner is not None
+    assert (middle.ignore, middle.preview) == (("PG201",), True)
+    assert (inner.ignore, inner.preview, inner.target_torch) == ((), True, "2.13")
+    assert inner.folder == lint.folder / "middle" / "inner"
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ('extend = "pygraph-lint.toml"', "leads back to"),
+        ('extend = "nowhere.toml"', "nowhere.toml: cannot be read"),
+        ('extend = "other/pyproject.toml"', "has no [tool.pygraph-lint] table"),
+        ("extend = 3", "must be the path of a file"),
+    ],
+)
+def test_a_wrong_extend_is_refused(lint: Lint, said: str, complaint: str) -> None:
+    lint.write({"pygraph-lint.toml": said, "other/pyproject.toml": "", "model.py": SYNCS})
+    result = lint("model.py")
+    assert result.code == 2
+    assert complaint in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_isolated_reads_no_file(lint: Lint) -> None:
+    lint.write({"pygraph-lint.toml": 'ignore = ["PG201"]', "model.py": SYNCS})
+    assert lint("model.py").lines == []
+    assert len(lint("--isolated", "model.py").lines) == 1
+    both = lint("--isolated", "--config", "pygraph-lint.toml", "model.py")
+    assert both.code == 2
+
+
+def test_show_files_and_show_settings(lint: Lint) -> None:
+    lint.write(
+        {"pygraph-lint.toml": 'exclude = ["old.py"]', "a.py": SYNCS, "old.py": "", "b/c.py": ""}
+    )
+    shown = lint("--show-files", ".")
+    assert (shown.out, shown.code) == ("a.py\nb/c.py\n", 0)
+    shown = lint("--show-settings", "--select", "PG2")
+    assert "exclude = ('old.py',)\n" in shown.out
+    assert "select = ('PG2',)\n" in shown.out
+    assert "PG201" not in shown.out

@@ -201,3 +201,13 @@ def test_any_text_can_be_looked_through(text: str) -> None:
         assert directive.first <= directive.row <= directive.last
         assert directive.column < directive.end_column
     assert add_noqa(text, []) == (text, 0)
+
+
+def test_a_rules_name_in_brackets(lint: Lint) -> None:
+    line = "        peak = x.abs().max().item()"
+    lint.write({"model.py": SYNCS.replace(line, f"{line}  # pygraph: ignore[item]")})
+    assert lint("model.py").lines == []
+    lint.write({"model.py": SYNCS.replace(line, f"{line}  # pygraph: ignore[print]")})
+    assert {found.split()[1] for found in lint("model.py").lines} == {"PG003", "PG201"}
+    lint.write({"model.py": "# pygraph: ignore-file[item]\n" + SYNCS})
+    assert lint("model.py").lines == []

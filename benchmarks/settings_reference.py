@@ -1,0 +1,20 @@
+"""Write the table of settings into docs/settings.md, from the declarations that check them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pygraph_lint.files.settings import reference
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
+_TABLE = re.compile(r"(?<=`make docs-settings` -->\n).*?(?=<!-- end of settings -->)", re.DOTALL)
+
+
+def main() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(_TABLE.sub(lambda _: reference(), text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""``check --fix``, ``--fix-only`` and ``--diff``."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pygraph_lint.commands.arguments import Check
+from pygraph_lint.commands.check import exit_code, without_known
+from pygraph_lint.commands.output import count, note, report_findings, write
+from pygraph_lint.files.sources import decode
+from pygraph_lint.findings import Finding, Fix
+from pygraph_lint.fixes import loop
+from pygraph_lint.report import shown_path
+from pygraph_lint.runner import Runner
+
+
+def fix(given: Check, runner: Runner, files: Sequence[Path], by_stdin: bool) -> int:
+    """Fix the files, or show the difference; the exit code."""
+    mended = loop.mend(runner, files, given.fixing.unsafe)
+    if given.fixing.diff:
+        return _show_diff(given, mended)
+    problems: list[Finding] = []
+    if by_stdin:
+        # The fixed source goes to stdout, so the report goes to stderr.
+        sys.stdout.buffer.write(runner.content(files[0]))
+        sys.stdout.flush()
+        sys.stdout = sys.stderr
+    else:
+        problems = loop.write(mended)
+    unwritten = {finding.filename for finding in problems}
+    applied = [one for one in mended.applied if one[0].filename not in unwritten]
+    if given.fixing.show and applied:
+        write(_shown_fixes(applied, "fixed"))
+    left = without_known(runner, files, [*runner.missing, *mended.findings])
+    found = runner.offer_fixes([*problems, *left]) if given.fixing.report_rest else problems
+    report_findings(given.output, runner, found, _summary_of_fixes_only(given, left))
+    if applied:
+        note(given.output, f"Fixed {count(len(applied), 'finding')}.")
+    if problems or runner.missing:
+        return 2
+    if applied and given.fixing.fail_if_fixed:
+        return 1
+    return exit_code(given, runner, found)
+
+
+def _summary_of_fixes_only(given: Check, left: Sequence[Finding]) -> str | None:
+    """With ``--fix-only`` the findings that are left are counted, not shown."""
+    if given.fixing.report_rest or not left:
+        return None
+    verb, what = ("is", "it") if len(left) == 1 else ("are", "them")
+    return f"{count(len(left), 'finding')} {verb} left; `pygraph-lint check` shows {what}."
+
+
+def _show_diff(given: Check, mended: loop.Mended) -> int:
+    write("".join(_diff(path, mended) for path in sorted(mended.after)))
+    if given.fixing.show and mended.applied:
+        note(given.output, _shown_fixes(mended.applied, "would fix").rstrip("\n"))
+    fixes = count(len(mended.applied), "fix")
+    note(given.output, f"{fixes} in {count(len(mended.after), 'file')} would be made")
+    return 1 if mended.after and not given.output.exit_zero else 0
+
+
+def _diff(path: Path, mended: loop.Mended) -> str:
+    name = shown_path(str(path))
+    before = decode(mended.before[path]).text.splitlines(keepends=True)
+    after = decode(mended.after[path]).text.splitlines(keepends=True)
+    lines = []
+    for line in difflib.unified_diff(before, after, name, name):
+        lines.append(line)
+        if not line.endswith(("\n", "\r")):
+            lines.append("\n\\ No newline at end of file\n")
+    return "".join(lines)
+
+
+def _shown_fixes(applied: Sequence[tuple[Finding, Fix]], verb: str) -> str:
+    lines = []
+    for finding, made in applied:
+        place = f"{shown_path(finding.filename)}:{finding.location.row}"
+        safety = "" if made.applicability == "safe" else f" (unsafe: {made.reason})"
+        lines.append(f"{verb} {place}: {finding.code} {made.message}{safety}\n")
+    return "".join(sorted(lines))

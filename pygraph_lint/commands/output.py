@@ -1,0 +1,89 @@
+"""What ``check`` prints: the report, the summary line, notes."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from pygraph_lint import report
+from pygraph_lint.commands.arguments import Output
+from pygraph_lint.errors import SettingsError
+from pygraph_lint.findings import Finding
+from pygraph_lint.report import FOR_READING, Report, colored, shown_path
+from pygraph_lint.runner import Runner, readers
+
+
+def count(number: int, what: str) -> str:
+    """``1 file``, ``2 files``, ``2 fixes``."""
+    if number == 1:
+        return f"1 {what}"
+    return f"{number} {what}{'es' if what.endswith('x') else 's'}"
+
+
+def note(output: Output, text: str) -> None:
+    """Say something beside the report, on stderr."""
+    if not output.quiet:
+        print(text, file=sys.stderr)
+
+
+def write(text: str) -> None:
+    """Write to stdout what may hold characters that a terminal's encoding lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def report_findings(
+    output: Output, runner: Runner, found: Sequence[Finding], summary: str | None = None
+) -> None:
+    """Print the findings, or their statistics; ``summary`` stands for the usual last line."""
+    form = runner.output_format
+    on_terminal = output.file is None and not output.statistics and colored(sys.stdout)
+    if output.statistics:
+        text = _statistics(found, form)
+    else:
+        text = report.render(form, Report(found, runner.rules, readers(runner), on_terminal))
+    if output.file is None:
+        write(text)
+    else:
+        try:
+            Path(output.file).write_text(text, encoding="utf-8")
+        except OSError as error:
+            reason = error.strerror or error
+            raise SettingsError(f"{output.file}: cannot be written: {reason}") from None
+    if not output.quiet and form in FOR_READING and not output.statistics:
+        write(f"{_summary(found) if summary is None else summary}\n")
+
+
+def _statistics(found: Sequence[Finding], form: str) -> str:
+    counts = Counter((finding.code, finding.name) for finding in found)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    if form == "json":
+        import json
+
+        rows = [{"code": code, "name": name, "count": n} for (code, name), n in ordered]
+        return json.dumps(rows, indent=2) + "\n"
+    return "".join(f"{number}\t{code}\t{name}\n" for (code, name), number in ordered)
+
+
+def _summary(found: Sequence[Finding]) -> str:
+    """One line: how many findings there are, and how many of them can be fixed."""
+    if not found:
+        return "All checks passed."
+    files = len({finding.filename for finding in found})
+    text = f"Found {count(len(found), 'finding')} in {count(files, 'file')}."
+    offered = Counter(finding.fix.applicability for finding in found if finding.fix is not None)
+    safe, unsafe = offered["safe"], offered["unsafe"]
+    if safe and unsafe:
+        return f"{text} {safe} fixable with `--fix`, {unsafe} more with `--unsafe-fixes`."
+    if safe:
+        return f"{text} {safe} fixable with `--fix`."
+    if unsafe:
+        return f"{text} {unsafe} fixable with `--fix --unsafe-fixes`."
+    return text
+
+
+def unwritable(path: Path, error: Exception) -> None:
+    """Say that a file could not be written."""
+    print(f"{shown_path(str(path))}:1:1: PG002 {error}", file=sys.stderr)

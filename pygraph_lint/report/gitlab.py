@@ -1,0 +1,48 @@
+"""GitLab's code quality report.
+
+Source: the documentation of GitLab CI/CD, "Code Quality", section "Code Quality report format".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from typing import Any
+
+from pygraph_lint.findings import Finding
+from pygraph_lint.report import Report, is_error, shown_path
+
+
+def _fingerprint(finding: Finding, seen: Counter[tuple[str, str, str]]) -> str:
+    """Stands for the finding without its line, so that moved code keeps it; equal findings of one
+    file are told apart by their order.
+    """
+    about = (finding.code, shown_path(finding.filename), finding.message)
+    seen[about] += 1
+    return hashlib.sha256("\0".join((*about, str(seen[about]))).encode()).hexdigest()
+
+
+def render(report: Report) -> str:
+    """The whole report."""
+    seen: Counter[tuple[str, str, str]] = Counter()
+    issues: list[dict[str, Any]] = [
+        {
+            "description": f"{finding.code}: {finding.message}",
+            "check_name": finding.code,
+            "fingerprint": _fingerprint(finding, seen),
+            "severity": "blocker" if is_error(finding) else "minor",
+            "location": {
+                "path": shown_path(finding.filename),
+                "positions": {
+                    "begin": {"line": finding.location.row, "column": finding.location.column},
+                    "end": {
+                        "line": finding.end_location.row,
+                        "column": finding.end_location.column,
+                    },
+                },
+            },
+        }
+        for finding in report.findings
+    ]
+    return json.dumps(issues, indent=2) + "\n"
