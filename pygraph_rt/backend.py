@@ -18,7 +18,8 @@ from pygraph_rt.cuda.native.memory import Helper
 from pygraph_rt.errors import DriverError
 from pygraph_rt.inductor import cuts, hook
 from pygraph_rt.options import Options, split_options
-from pygraph_rt.region.region import Environment, Partition
+from pygraph_rt.region.maker import GraphMaker
+from pygraph_rt.region.region import Partition
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.replay import Platform, same_addresses
 from pygraph_rt.reports.report import REGIONS, notice
@@ -29,8 +30,8 @@ from pygraph_rt.select.trial import Instruments
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
-    """What all partitions of the process share. Raises DriverError without a usable driver."""
+def _graph_maker() -> GraphMaker:
+    """Makes graphs for all regions of the process. Raises DriverError without a usable driver."""
     driver = load()
     folder = hook.cache_folder() / "pygraph"
     platform = Platform(
@@ -45,7 +46,7 @@ def _environment() -> Environment:
         memory=Helper(folder),
         watch_state=watch,
     )
-    return Environment(
+    return GraphMaker(
         driver, platform, Disposal(driver, torch.cuda.synchronize, platform.capturing)
     )
 
@@ -59,7 +60,7 @@ def _selector() -> Selector:
         event.record(torch.cuda.current_stream(device))
         return event
 
-    return Selector(Instruments(time.perf_counter_ns, stamp, _environment().platform.capturing))
+    return Selector(Instruments(time.perf_counter_ns, stamp, _graph_maker().platform.capturing))
 
 
 @lru_cache(maxsize=64)
@@ -99,7 +100,7 @@ class Backend:
         reason = hook.why_plain()
         if reason is None:
             try:
-                _environment()
+                _graph_maker()
             except (DriverError, AttributeError) as error:
                 reason = f"{error}; compiling with plain Inductor"
         if reason is not None:
@@ -129,7 +130,7 @@ class Backend:
         compiled: CompiledGraph,
     ) -> Partition:
         REGIONS.add(info.region)
-        partition = Partition(function, info.region, options, _environment(), info.signature)
+        partition = Partition(function, info.region, options, _graph_maker(), info.signature)
         if options.graphs == "auto":
             self._select(partition, function, info.signature.device, compiled)
         with self._lock:

@@ -24,7 +24,14 @@ class DriverError(PygraphError, RuntimeError):
 
 
 class Unprovable(PygraphError):
-    """A region cannot be proven right under a CUDA graph, so it keeps the ordinary compiled path.
+    """A region cannot be proven right under a CUDA graph, so its compiled code runs without one.
 
     The message is a clause that can follow "because": what was found, then what the user can do.
+    """
+
+
+class GraphRequired(PygraphError, RuntimeError):
+    """A call is not served by a graph although `options={"graphs": "require"}` asks for one.
+
+    The message names the region, the user's source line and the reason.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 from pygraph_rt.errors import OptionError
 
-_GRAPHS = ("auto", "always", "never")
+_GRAPHS = ("auto", "always", "require", "never")
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,9 @@ class Options:
     """What `options={...}` may say; every other name there must be an Inductor option.
 
     graphs: "auto" lets graph and no graph take turns on live calls and keeps what is faster;
-    "always" serves every region that can be proven right, as soon as possible; "never" compiles in
-    the same way, and runs without graphs. remember: keep what "auto" chose on disk, and choose the
+    "always" serves every region that can be proven right, as soon as possible; "require" does the
+    same, and raises GraphRequired at a call that is refused; "never" compiles in the same way, and
+    runs without graphs. remember: keep what "auto" chose on disk, and choose the
     same at once in later processes. observe: how many ordinary calls a region makes before it is
     captured (at least 1; they warm up kernels and show which memory becomes an output). verify:
     compare the first served call with the ordinary path, bit for bit, on poisoned memory. variants:

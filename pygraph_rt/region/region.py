@@ -1,69 +1,49 @@
-"""One compiled partition's life: observe, capture, serve, and back to the ordinary path when
-anything is in doubt.
+"""One compiled partition: observe, capture, serve, and fall back to compiled code when anything is
+in doubt.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 
-from pygraph_rt.capture import output_plan, record
-from pygraph_rt.cuda.driver import Driver
-from pygraph_rt.errors import DriverError, Unprovable
+from pygraph_rt.capture import record
+from pygraph_rt.errors import DriverError, GraphRequired, Unprovable
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
-from pygraph_rt.region.variants import BYTES_PER_NODE, GraphMemory, Patience, Variant, Variants
-from pygraph_rt.replay.disposal import Disposal
-from pygraph_rt.replay.replay import Platform, Replay, alignment_class
+from pygraph_rt.region import maker
+from pygraph_rt.region.life import CLOSED, Claim, Event, Life, State, Token
+from pygraph_rt.region.limits import BYTES_PER_NODE, BackOff
+from pygraph_rt.region.maker import FirstCall, Function, GraphMaker
+from pygraph_rt.region.variants import Serving, Variant, Variants, key_of
+from pygraph_rt.replay.replay import Replay
 from pygraph_rt.reports.report import Region
-from pygraph_rt.rng import philox
 from pygraph_rt.select.stats import GRAPH, NO_GRAPH
-from pygraph_rt.verify import compare
-from pygraph_rt.verify.snapshot import Kept
 
-Function = Callable[[list[Any]], Any]
-
-_FIRST_CALLS = "the first calls of their kind"
-_NO_MEMORY = "the process's graphs have all the GPU memory that they may take"
-_NO_ROOM_TO_COMPARE = "too little memory for the comparison of its first call"
-
-
-@dataclass(frozen=True)
-class Environment:
-    """What partitions share: the driver, torch's answers, and the place where graphs are freed.
-
-    `capturing` is held from a capture's begin until its pools are gone: torch ends the process
-    when a pool is given back while another capture is under way. `memory` is what all graphs take.
-    """
-
-    driver: Driver
-    platform: Platform
-    disposal: Disposal
-    capturing: threading.Lock = field(default_factory=threading.Lock)
-    memory: GraphMemory = field(default_factory=GraphMemory)
-
-
-class _Trial(NamedTuple):
-    """How the call went that a graph was tried out on: its `results`, and whether the graph was
-    `accepted`; or `why` the ordinary path has yet to run, and what to undo before that. `short`:
-    there was too little memory for it.
-    """
-
-    results: Any = None
-    accepted: bool = False
-    why: str = ""
-    kept: Kept | None = None
-    short: bool = False
+_FIRST_CALLS = "these are the first calls of their kind"
+_ANOTHER_THREAD = "another thread was preparing a graph of this region"
+_ANOTHER_CAPTURE = "another region was being captured"
+_OWN_CAPTURE = "the program was capturing a graph of its own"
+_SEEDS = "its seeds came from a graph of the program's own"
+WARM_UP = frozenset({_FIRST_CALLS, _ANOTHER_THREAD, _ANOTHER_CAPTURE, _OWN_CAPTURE, _SEEDS})
+"""Why a call has no graph although the next one like it may have one."""
+_NO_MEMORY = "the graphs of the process use all the GPU memory that they may take"
+_OTHER_STREAM = "it ran on another stream, or its inputs changed during the call"
+_NO_ROOM = "there was too little memory for its intermediates"
+_NO_LOOK = "no graph came of the calls before it"
+# Kinds of calls that may be refused, where shapes are dynamic, before the region is.
+_MOST_REFUSED = 3
 
 
 class Watcher(Protocol):
-    """Stands before a partition. deciding: whether it is still open if the graph pays."""
+    """Stands before a partition during a trial. deciding: whether that is under way."""
 
     deciding: bool
 
@@ -81,34 +61,39 @@ class Partition:
         function: Function,
         region: Region,
         options: Options,
-        environment: Environment,
+        graph_maker: GraphMaker,
         signature: Signature,
     ) -> None:
-        self._signature = signature
-        self._function = function
         self.region = region
-        self._options = options
-        self._environment = environment
-        self._device = signature.device
-        self._state = environment.platform.state_of(function)
-        self._lock = threading.Lock()
-        self._variants = Variants(options.variants)
-        self._patience = Patience()
-        self._active: Replay | None = None
-        self._by_integers: dict[tuple[Any, ...], Replay] = {}
-        # Served last: the only one that keeps memory for its next call.
-        self._latest: Replay | None = None
-        self._declined = False
-        # On the ordinary path without another look: declined, or it is the ordinary path's turn.
-        self._plain = False
-        self._may_capture = True
-        self._watcher: Watcher | None = None
         self.key = ""
-        self._past_launches = 0
-        self._past_patched = 0
-        region.refresh = self.refresh
+        self._function = function
+        self._options = options
+        self._maker = graph_maker
+        self._signature = signature
+        self._read_state = graph_maker.platform.state_of(function)
+        self._life = Life()
+        self._preparing = Claim()
+        self._variants = Variants(options.variants)
+        self._serving = Serving()
+        self._back_off = BackOff()
+        self._watcher: Watcher | None = None
+        self._may_capture = True
+        self._paused = False
+        # Calls run compiled code without another look.
+        self._plain = False
+        region.refresh = _weakly(self.refresh)
         if options.graphs == "never":
-            self._decline("option graphs='never' says so")
+            self._retire("option graphs='never' says so")
+
+    @property
+    def device(self) -> int:
+        """Index of its GPU."""
+        return self._signature.device
+
+    @property
+    def replay(self) -> Replay | None:
+        """A graph in use, if there is any."""
+        return self._serving.current
 
     def __call__(self, args: list[Any], watched: bool = True) -> Any:
         """Run the partition; `args` is emptied, as generated code does. `watched` False: without
@@ -116,13 +101,10 @@ class Partition:
         """
         if self._watcher is not None and watched:
             return self._watcher.call(self, args)
-        replay = self._active
+        replay = self._serving.current
         if replay is not None:
             if replay.integers:
-                # Shapes that take turns need not be looked up by all that makes a key.
-                replay = self._by_integers.get(replay.pick_integers(args), replay)
-                if replay is not self._latest:
-                    self._take_turns(replay)
+                replay = self._serving.pick(replay, args)
             try:
                 results = replay(args)
             except (DriverError, torch.OutOfMemoryError) as error:
@@ -130,407 +112,406 @@ class Partition:
             if results is not None:
                 return results
         if self._plain:
-            self.region.ordinary += 1
-            return self._function(args)
+            return self._compiled(args)
         return self._unserved(args)
 
-    # -- the slow path
+    # -- calls without graph
 
-    def _unserved(self, args: list[Any]) -> Any:
-        if self._patience.calls > 0:
-            self._patience.calls -= 1
-            return self._ordinary(args, "no graph came of a look at the calls before it")
-        platform = self._environment.platform
-        if platform.capturing():
-            return self._ordinary(args, "the caller was capturing a graph of its own")
-        if platform.device() != self._device:
-            # Generated code switches to its own device itself; so do we, then everything is as
-            # usual.
-            with torch.cuda.device(self._device):
-                return self(args, False)
-        if not self._lock.acquire(blocking=False):
-            return self._ordinary(args, "another thread was preparing its graph")
-        try:
-            return self._prepare(args)
-        finally:
-            self._lock.release()
-
-    def _ordinary(self, args: list[Any], why: str) -> Any:
-        self.region.misses[why] = self.region.misses.get(why, 0) + 1
+    def _compiled(self, args: list[Any]) -> Any:
+        """Run compiled code. Raises GraphRequired where graphs are required and refused."""
+        if self._options.graphs == "require" and self._life.state is State.RETIRED:
+            raise GraphRequired(self.region.reason)
         self.region.ordinary += 1
         return self._function(args)
 
-    def _key(self, args: list[Any]) -> Hashable:
-        parts: list[Hashable] = [self._state()]
-        for i, value in enumerate(args):
-            if i in self._signature.numbers:
-                parts.append("number")
-            elif isinstance(value, torch.Tensor):
-                parts.append((value.shape, value.stride(), alignment_class(value.data_ptr())))
-            elif value is None or isinstance(value, (int, float, bool)):
-                parts.append((type(value), value))
-            else:
-                raise Unprovable(
-                    f"it takes a {type(value).__name__}, whose state a graph cannot follow; keep "
-                    "it out of the "
-                    "compiled region"
-                )
-        return tuple(parts)
+    def _fallback(self, args: list[Any], why: str) -> Any:
+        """Run compiled code, and count why. Raises GraphRequired as `_compiled`, and for any reason
+        that is not one of the warm-up.
+        """
+        if self._options.graphs == "require" and why not in WARM_UP:
+            raise GraphRequired(self.region.sentence(why))
+        self.region.misses[why] = self.region.misses.get(why, 0) + 1
+        return self._compiled(args)
+
+    def _unserved(self, args: list[Any]) -> Any:
+        platform = self._maker.platform
+        if platform.device() != self._signature.device and not platform.capturing():
+            # Generated code switches to its own GPU; so do we, then everything is as usual.
+            with torch.cuda.device(self._signature.device):
+                return self(args, False)
+        if self._back_off.calls > 0:
+            self._back_off.calls -= 1
+            return self._fallback(args, _NO_LOOK)
+        if platform.capturing():
+            return self._fallback(args, _OWN_CAPTURE)
+        token = Token()
+        try:
+            if self._preparing.take(token):
+                return self._prepare(args)
+        finally:
+            self._preparing.give_back(token)
+        return self._fallback(args, _ANOTHER_THREAD)
 
     def _prepare(self, args: list[Any]) -> Any:
-        if any(getattr(args[i], "is_cuda", False) for i in self._signature.numbers):
-            return self._ordinary(args, "its seeds came from a graph of the caller's own")
+        """Look what kind of call it is: serve it, observe it, or make a graph of it."""
+        signature = self._signature
+        if any(getattr(args[i], "is_cuda", False) for i in signature.numbers):
+            return self._fallback(args, _SEEDS)
+        refused = ""
         try:
-            record.check_inputs(args, self._device, self._signature.numbers)
-            key = self._key(args)
+            record.check_inputs(args, signature.device, signature.numbers)
+            key = key_of(args, self._read_state(), signature.numbers)
         except Unprovable as error:
-            self._decline(str(error))
-            return self._ordinary(args, "declined")
-        variant = self._variants.find(key)
-        if variant.replay is not None:
-            self._activate(variant.replay)
-            try:
-                results = variant.replay(args)
-            except (DriverError, torch.OutOfMemoryError) as error:
-                return self._after_failure(error, args, variant.replay)
-            if results is not None:
-                self._patience.renew()
-                return results
-            return self._ordinary(args, "another stream, or inputs that changed during the call")
+            key = refused = str(error)
+        with self._life.lock:
+            variant = self._variants.find(key)
+            replay = variant.replay
+            if replay is not None and not self._plain:
+                self._serving.activate(replay)
+        if refused:
+            return self._refused(variant, refused, args)
+        if replay is not None:
+            return self._found(replay, args)
+        return self._try_capture(variant, args)
+
+    def _found(self, replay: Replay, args: list[Any]) -> Any:
+        """Serve a call with the graph of its kind."""
+        try:
+            results = replay(args)
+        except (DriverError, torch.OutOfMemoryError) as error:
+            return self._after_failure(error, args, replay)
+        if results is None:
+            return self._fallback(args, _OTHER_STREAM)
+        self._back_off.renew()
+        return results
+
+    def _try_capture(self, variant: Variant, args: list[Any]) -> Any:
+        """Observe a call, or make a graph of it, where it is not too early for that."""
         here = threading.get_ident()
         wait = self._wait(variant, here)
-        if wait is not None:
-            self._patience.lose()
+        if wait is not None and self._options.graphs != "require":
+            self._back_off.lose()
         if wait == "":
             return self._observe(variant, args, here)
         if wait is not None:
             variant.calls += 1
-            return self._ordinary(args, wait)
+            return self._fallback(args, wait)
         if not self._may_capture:
-            self.region.ordinary += 1
-            return self._function(args)
-        if not self._environment.capturing.acquire(blocking=False):
-            return self._ordinary(args, "another region was being captured")
+            return self._compiled(args)
+        token = Token()
         try:
-            return self._capture(variant, args)
+            if self._maker.capturing.take(token):
+                return self._capture(variant, args)
         finally:
-            self._environment.capturing.release()
+            self._maker.capturing.give_back(token)
+        return self._fallback(args, _ANOTHER_CAPTURE)
 
     def _wait(self, variant: Variant, thread: int) -> str | None:
         """Why this call is too early for a capture, "" when it is to be observed, because the next
         one may be captured; None when it is not too early.
         """
+        if variant.refused:
+            return variant.refused
         # A shape that comes up once or twice is not worth a graph.
         wanted = max(self._options.observe, 2) if self._signature.dynamic else self._options.observe
         if variant.calls < wanted - 1:
             return _FIRST_CALLS
         if variant.calls < wanted or thread not in variant.threads:
             return ""
-        if variant.refused:
-            return variant.refused
         if variant.calls < self._variants.wanted():
             if self._variants.full():
-                return f"more than {self._options.variants} kinds of calls"
+                return f"there are more than {self._options.variants} kinds of calls"
             if self._room() < self._variants.next_bytes():
                 return _NO_MEMORY
         return None
 
+    def _observe(self, variant: Variant, args: list[Any], thread: int) -> Any:
+        self.region.ordinary += 1
+        generator = self._maker.platform.generator(self._signature.device)
+        results, refused = maker.observe(self._function, args, self._signature, variant, generator)
+        if refused:
+            self._refuse(variant, refused)
+            self._raise_if_required(refused)
+        variant.calls += 1
+        variant.threads.add(thread)
+        return results
+
+    # -- making a graph
+
+    def _capture(self, variant: Variant, args: list[Any]) -> Any:
+        """Capture, compare the graph's first call, and serve from the next call on."""
+        with self._life.lock:
+            if not self._apply(Event.BEGIN):
+                return self._compiled(args)
+        reason = ""
+        try:
+            self._maker.disposal.drain()
+            self.region.note_inputs(args)
+            started = time.perf_counter()
+            captured: record.Captured | None = None
+            try:
+                captured = self._maker.capture(self._function, args, self._signature, variant)
+            except Exception as error:  # whatever it is, this call still has its compiled code
+                reason = record.reason_of(error)
+            finally:
+                self.region.capture_ms += (time.perf_counter() - started) * 1e3
+            if captured is not None:
+                return self._first_call(variant, captured, args)
+        finally:
+            self._abandon()
+        return self._refused(variant, reason, args)  # nothing is held of it by the error
+
+    def _first_call(self, variant: Variant, captured: record.Captured, args: list[Any]) -> Any:
+        """The call's results; the graph serves from the next call on, or is gone."""
+        first = FirstCall()
+        accepted = False
+        try:
+            with self._life.lock:
+                going_on = self._apply(Event.CAPTURED)
+            if going_on:
+                first = self._compare(variant, captured, args)
+            accepted = first.accepted and self._accept(variant, captured.replay)
+        finally:
+            if not accepted:
+                self._dispose([captured.replay])
+            captured.recording.close()
+        self.region.note = first.note or self.region.note
+        self.region.ordinary += first.made and bool(first.note or not first.accepted)
+        self._maker.finish(first, args)
+        self._abandon()
+        if first.refused:
+            self._refuse(variant, first.refused, for_memory=first.short)
+            if not first.made:
+                return self._without(first.refused, args)
+            self._raise_if_required(first.refused)
+        return first.results if first.made else self._compiled(args)
+
+    def _compare(self, variant: Variant, captured: record.Captured, args: list[Any]) -> FirstCall:
+        if not self._fits(captured.replay):
+            return FirstCall(refused=_NO_MEMORY)
+        if not self._options.verify:
+            return self._maker.serve_first(captured.replay, args)
+        return self._maker.compare_first(self._function, self._signature, variant, captured, args)
+
+    def _accept(self, variant: Variant, replay: Replay) -> bool:
+        """Let a graph serve; False where the region's life has ended meanwhile."""
+        if self._options.verify:
+            replay.forget_counts()  # the launch that was compared served nobody
+        with self._life.lock:
+            if not self._apply(Event.ACCEPT):
+                return False
+            freed = self._make_room(replay)
+            self._maker.memory.add(self._signature.device, replay)
+            variant.replay = replay
+            self._back_off.renew()
+            if not self._plain:
+                self._serving.activate(replay)
+            region = self.region
+            region.graphs = len(self._variants.replays())
+            region.nodes, region.words, region.launches = replay.nodes, replay.words, replay.parts
+            region.arena_bytes = max(region.arena_bytes, replay.arena_bytes)
+        self._dispose(freed)
+        return True
+
+    def _abandon(self) -> None:
+        """End a capture that no graph came of; nothing where it has ended."""
+        with self._life.lock:
+            if self._life.state in (State.CAPTURE, State.VERIFY):
+                self._apply(Event.RESUME if self._variants.replays() else Event.ABANDON)
+
     def _room(self) -> int:
         """Bytes that all graphs of the GPU may still take."""
-        return self._environment.memory.room(self._device, self._options.graph_memory)
+        return self._maker.memory.room(self._signature.device, self._options.graph_memory)
 
     def _fits(self, replay: Replay) -> bool:
         """Whether there is room for a graph, at most in the place of all others of the region."""
         return replay.nodes * BYTES_PER_NODE <= self._room() + self._variants.bytes()
 
-    def _make_room(self, replay: Replay) -> None:
-        """Free the graphs that are served least, until there may be one more and it fits."""
+    def _make_room(self, replay: Replay) -> list[Replay]:
+        """Take out the graphs that are served least, until there may be one more and it fits."""
+        freed: list[Replay] = []
+        needed = replay.nodes * BYTES_PER_NODE
         while self._variants.bytes() and (
-            self._variants.full() or self._room() < replay.nodes * BYTES_PER_NODE
+            self._variants.full()
+            or self._room() + sum(r.nodes for r in freed) * BYTES_PER_NODE < needed
         ):
-            self._retire_one()
+            oldest = self._variants.swap()
+            freed += self._take_out(oldest)
+        return freed
 
-    def _retire_one(self) -> None:
-        oldest = self._variants.swap()
-        assert oldest.replay is not None
-        self._past_launches += oldest.replay.launches
-        self._past_patched += oldest.replay.patched
-        if self._active is oldest.replay:
-            self._active = None
-        if self._latest is oldest.replay:
-            self._latest = None
-        if self._by_integers.get(oldest.replay.integers) is oldest.replay:
-            del self._by_integers[oldest.replay.integers]
-        self._dispose(oldest.replay)
-        oldest.replay = None
-        self.region.graphs -= 1
+    # -- refusals
 
-    def _observe(self, variant: Variant, args: list[Any], thread: int) -> Any:
-        """One ordinary call, watched: which allocations become outputs, and how many random
-        numbers are drawn. Nothing is held that the call lets go of.
+    def _refused(self, variant: Variant, reason: str, args: list[Any]) -> Any:
+        """Refuse a kind of call, and make this one without a graph."""
+        self._refuse(variant, reason)
+        return self._without(reason, args)
+
+    def _without(self, reason: str, args: list[Any]) -> Any:
+        """Make a call that was just refused; the region's own reason need not be counted."""
+        if self._plain:
+            return self._compiled(args)
+        return self._fallback(args, reason)
+
+    def _raise_if_required(self, reason: str) -> None:
+        if self._options.graphs == "require":
+            raise GraphRequired(self.region.sentence(reason))
+
+    def _refuse(self, variant: Variant, reason: str, for_memory: bool = False) -> None:
+        """No graph for this kind of call; those of other kinds stay. Where all calls are of one
+        kind, or several kinds were refused and none has a graph, the region is refused.
         """
-        self.region.ordinary += 1
-        try:
-            trace = output_plan.AllocationTrace(output_plan.allocator_of(self._function))
-            code = output_plan.with_allocator(self._function, trace)
-            inputs = output_plan.given(args)
-        except Exception as error:
-            self._decline(record.reason_of(error))
-            return self._function(args)
-        generator = self._environment.platform.generator(self._device)
-        before = generator.get_offset()
-        results = code(args)
-        try:
-            variant.drawn = output_plan.Draws(generator.get_offset() - before, before)
-            constants = output_plan.constants_of(self._function)
-            signature = self._signature
-            variant.plan = output_plan.learn_outputs(
-                results,
-                inputs,
-                constants,
-                trace,
-                signature.scalars,
-                variant.drawn,
-                signature.donated,
-            )
-        except Exception as error:  # the call has been made: its results are what counts
-            self._decline(record.reason_of(error))
-            return results
-        variant.requests = trace.requests
-        variant.addresses = {i: value.address for i, value in inputs.items()}
-        variant.calls += 1
-        variant.threads.add(thread)
-        return results
+        with self._life.lock:
+            variant.refused = reason
+            freed = self._take_out(variant)
+            others = bool(self._variants.replays())
+            if freed and not others:
+                self._apply(Event.FREED)
+            kinds = sum(bool(v.refused) for v in self._variants)
+        self._dispose(freed)
+        one_kind = not self._signature.dynamic
+        many = kinds >= _MOST_REFUSED and not for_memory
+        if not others and (one_kind or many):
+            self._retire(reason)
 
-    def _capture(self, variant: Variant, args: list[Any]) -> Any:
-        """Capture, try the graph out beside the ordinary path, and serve from the next call on."""
-        environment = self._environment
-        environment.disposal.drain()
-        self.region.note_inputs(args)
-        started = time.perf_counter()
-        captured: record.Captured | None = None
-        try:
-            captured = record.capture(
-                environment.driver,
-                environment.platform,
-                self._function,
-                args,
-                self._signature,
-                variant.observed(args),
-            )
-        except Exception as error:  # whatever it is, this call still has its ordinary path
-            self._decline(record.reason_of(error))
-        finally:
-            self.region.capture_ms += (time.perf_counter() - started) * 1e3
-        if captured is None:  # nor is anything held of it by the error
-            return self._ordinary(args, "declined")
-        return self._try_out(variant, captured, args)
-
-    def _try_out(self, variant: Variant, captured: record.Captured, args: list[Any]) -> Any:
-        """The call's results; the graph serves from the next call on, or is gone."""
-        trial = _Trial()
-        try:
-            trial = self._trial(variant, captured, args)
-        finally:
-            if trial.accepted:
-                self._accept(variant, captured.replay)
-            else:
-                self._dispose(captured.replay)
-            captured.recording.close()
-        if trial.short:
-            # What is left in torch's cache has the comparison's sizes. The program, which has just
-            # enough memory, may find no room for its own in it.
-            torch.cuda.empty_cache()
-        if not trial.why:
-            return trial.results
-        # Nothing is held of the trial whose memory the ordinary path may need.
-        self._environment.disposal.drain()
-        if trial.kept is not None:
-            trial.kept.put_back(args)
-        return self._ordinary(args, trial.why)
-
-    def _trial(self, variant: Variant, captured: record.Captured, args: list[Any]) -> _Trial:
-        replay, recording = captured
-        assert variant.plan is not None
-        given = len(args)
-        try:
-            if not self._fits(replay):
-                variant.refused = _NO_MEMORY
-                return _Trial(why=_NO_MEMORY)
-            if not self._options.verify:
-                results = replay(args)
-                if results is None:
-                    return _Trial(why="its inputs changed during the call")
-                return _Trial(results, accepted=True)
-            generator = self._environment.platform.generator(self._device)
-            with philox.SameNumbers(generator, variant.drawn.increment) as same:
-                verdict = compare.first_call(
-                    same.again(output_plan.without_undefined(self._function, variant.plan)),
-                    same.again(replay),
-                    args,
-                    self._signature.written,
-                    recording.poisonable(self._device),
-                    scratch=self._signature.donated,
-                )
-            self.region.note = verdict.note
-            self.region.ordinary += 1
-            return _Trial(verdict.outputs, accepted=True)
-        except compare.TooLittleMemory as error:
-            self._refuse(variant, str(error))
-            if isinstance(error.__cause__, compare.Ran):
-                return _Trial(error.__cause__.outputs, short=True)
-            return _Trial(why=_NO_ROOM_TO_COMPARE, kept=error.kept, short=True)
-        except Exception as error:
-            ran = error.__cause__
-            if given and not args and not isinstance(ran, compare.Ran):
-                raise  # the ordinary path itself failed: that is the caller's error
-            self._decline(record.reason_of(error))
-            if isinstance(ran, compare.Ran):
-                return _Trial(ran.outputs)
-            return _Trial(why="declined")
-
-    def _refuse(self, variant: Variant, reason: str) -> None:
-        """No graph for this kind of call; those of other kinds stay."""
-        if any(v.replay is not None for v in self._variants):
-            variant.refused = _NO_ROOM_TO_COMPARE
-        else:
-            self._decline(reason)
-
-    def _activate(self, replay: Replay) -> None:
-        self._active = self._by_integers[replay.integers] = replay
-        if replay is not self._latest:
-            self._take_turns(replay)
-
-    def _take_turns(self, replay: Replay | None) -> None:
-        """Graphs of other shapes than the one that is served keep no memory meanwhile."""
-        latest, self._latest = self._latest, replay
-        if latest is not None:
-            latest.let_go()
-
-    def _accept(self, variant: Variant, replay: Replay) -> None:
-        if self._options.verify:
-            replay.forget_counts()  # the launch that was tried out served nobody
-        self._make_room(replay)
-        self._environment.memory.add(self._device, replay)
-        variant.replay = replay
-        self._patience.renew()
-        self._activate(replay)
-        region = self.region
-        deciding = self._watcher is not None and self._watcher.deciding
-        region.state = "deciding" if deciding else "serving"
-        region.graphs += 1
-        region.nodes, region.words, region.launches = replay.nodes, replay.words, replay.parts
-        region.arena_bytes = max(region.arena_bytes, replay.arena_bytes)
-
-    # -- taking turns with the ordinary path
-
-    def watch(self, watcher: Watcher | None, may_capture: bool) -> None:
-        """Send calls through `watcher` (None: nobody); `may_capture`: whether a graph may be
-        made.
-        """
-        self._watcher = watcher
-        self._may_capture = may_capture
-
-    def use(self, graphs: bool) -> None:
-        """Serve calls with graphs, or run them on the ordinary path for now."""
-        self._plain = self._declined or not graphs
-        self._active = None  # found again by the next call's key
-        self._take_turns(None)
-
-    def serve(self) -> None:
-        """Serve calls with graphs from now on. What libraries hold for the ordinary calls since the
-        capture goes, unless another graph is being captured.
-        """
-        self.use(True)
-        self.region.state = "serving"
-        if self._environment.capturing.acquire(blocking=False):
-            try:
-                record.forget_workspaces()
-            finally:
-                self._environment.capturing.release()
-
-    def leave(self, reason: str) -> None:
-        """Free the graphs and take the ordinary path until `use` says otherwise."""
-        with self._lock:  # not in the middle of another thread's capture
-            self._plain = True
-            self._release()
-        self.region.decline(reason)
-        self._environment.disposal.drain()
-
-    @property
-    def device(self) -> int:
-        """Index of its GPU."""
-        return self._device
-
-    def settled(self) -> str | None:
-        """ "graph" or "no graph"; None while it has not been captured."""
-        if self._declined:
-            return NO_GRAPH
-        served = any(v.replay is not None for v in self._variants)
-        return GRAPH if served else None
-
-    # -- leaving
+    def _retire(self, reason: str) -> None:
+        """Refuse the region for good."""
+        self._end(Event.RETIRE, reason)
 
     def _after_failure(self, error: Exception, args: list[Any], replay: Replay) -> Any:
-        """A served call that could not be launched runs on the ordinary path; nothing was launched
-        or written. If it could be launched in part only, the error is the caller's, as it would be
-        on the ordinary path.
+        """A served call that could not be launched runs compiled code; nothing was launched or
+        written. If it could be launched in part only, the error is the caller's, as it would be
+        without graphs.
         """
         begun = bool(replay.arguments and not args)
         if not begun:  # the memory that it had taken by then, and what it keeps for later calls
             replay.let_go()
             traceback.clear_frames(error.__traceback__)
-        if not isinstance(error, torch.OutOfMemoryError):
-            self._decline(f"the CUDA driver refused it ({error})")
+        out_of_memory = isinstance(error, torch.OutOfMemoryError)
+        reason = record.reason_of(error)
+        variant = self._variants.of(replay)
+        if not out_of_memory and variant is not None:
+            self._refuse(variant, reason)
         if begun:
             raise error
-        if isinstance(error, torch.OutOfMemoryError):
-            return self._ordinary(args, "too little memory for the arena")
-        return self._ordinary(args, "declined")
+        if out_of_memory:
+            return self._fallback(args, _NO_ROOM)
+        return self._without(reason, args)
 
-    def _decline(self, reason: str) -> None:
-        self._declined = self._plain = True
-        self._release()
-        self.region.decline(reason)
+    # -- selection (see select/groups.py)
 
-    def _dispose(self, replay: Replay) -> None:
-        for handles in replay.detach():
-            self._environment.disposal.add(handles)
+    def watch(self, watcher: Watcher | None, may_capture: bool) -> None:
+        """Send calls through `watcher` (None: nobody); `may_capture`: whether a graph may be
+        made.
+        """
+        with self._life.lock:
+            self._watcher = watcher if self._life.state is not State.RELEASED else None
+            self._may_capture = may_capture
+            self._show()
 
-    def _release(self) -> None:
-        self._by_integers.clear()
-        self._active = self._latest = None
-        self.refresh()
-        self._past_launches, self._past_patched = self.region.served, self.region.patched
-        for variant in self._variants:
-            if variant.replay is not None:
-                self._dispose(variant.replay)
-                variant.replay = None
-        self._variants.clear()
+    def use(self, graphs: bool) -> None:
+        """Serve calls with graphs, or run compiled code for now."""
+        with self._life.lock:
+            self._paused = not graphs
+            if graphs:
+                self._apply(Event.REOPEN)
+            self._show()
+            self._serving.pause()  # found again by the next call's key
 
-    @property
-    def replay(self) -> Replay | None:
-        """A graph in use, if there is any."""
-        return self._active
+    def serve(self) -> None:
+        """Serve calls with graphs from now on. What libraries hold for calls without graph since
+        the capture goes, unless another graph is being captured.
+        """
+        self.use(True)
+        token = Token()
+        try:
+            if self._maker.capturing.take(token):
+                record.forget_workspaces()
+        finally:
+            self._maker.capturing.give_back(token)
+
+    def leave(self, reason: str) -> None:
+        """Free the graphs and run compiled code until `use` says otherwise."""
+        self._end(Event.DISMISS, reason)
+        self._maker.disposal.drain()
+
+    def settled(self) -> str | None:
+        """ "graph" or "no graph"; None while it has not been captured."""
+        if self._life.state in (State.RETIRED, State.RELEASED):
+            return NO_GRAPH
+        return GRAPH if self._variants.replays() else None
+
+    # -- the end
 
     def close(self) -> None:
-        """Free the graphs; the partition keeps working on the ordinary path."""
-        self._declined = self._plain = True
-        self._watcher = None
-        self._release()
-        self.region.state = "released"
-        self._environment.disposal.drain()
+        """Free the graphs; the partition goes on with compiled code. A capture that another thread
+        has begun is thrown away by that thread.
+        """
+        self._end(Event.RELEASE, "")
+        self._maker.disposal.drain()
+
+    def _end(self, event: Event, reason: str) -> None:
+        """Take all graphs out, and let calls run compiled code."""
+        with self._life.lock:
+            if not self._apply(event):
+                return
+            if reason:
+                self.region.decline(reason, self._life.state.value)
+            else:
+                self._watcher = None
+            freed = [r for v in self._variants for r in self._take_out(v)]
+            self._variants.clear()
+            self._serving.pause()
+        self._dispose(freed)
+
+    def _apply(self, event: Event) -> bool:
+        """Change the state, and what is shown of it; the caller holds the lock."""
+        moved = self._life.apply(event)
+        self._show()
+        return moved
+
+    def _show(self) -> None:
+        self._plain = self._paused or self._life.state in CLOSED
+        deciding = self._watcher is not None and self._watcher.deciding
+        serving = self._life.state is State.SERVE
+        self.region.state = "deciding" if serving and deciding else self._life.state.value
+
+    def _take_out(self, variant: Variant) -> list[Replay]:
+        """A variant's graph, which serves no longer; the caller holds the lock and disposes it."""
+        replay, variant.replay = variant.replay, None
+        if replay is None:
+            return []
+        self._serving.forget(replay)
+        self.region.graphs -= 1
+        return [replay]
+
+    def _dispose(self, replays: list[Replay]) -> None:
+        for replay in replays:
+            for handles in replay.detach():
+                self._maker.disposal.add(handles)
 
     def refresh(self) -> None:
         """Bring the region's counters up to date; they are kept where they cost nothing on a
         served call.
         """
-        replays = [v.replay for v in self._variants if v.replay is not None]
-        self.region.served = self._past_launches + sum(r.launches for r in replays)
-        self.region.patched = self._past_patched + sum(r.patched for r in replays)
-        self.region.graph_bytes = self._variants.bytes()
+        region, replays = self.region, self._variants.replays()
+        region.served, region.patched = self._serving.counts(replays)
+        region.graph_bytes = self._variants.bytes()
 
     def __del__(self) -> None:
-        for variant in self._variants:
-            if variant.replay is not None:
-                self._dispose(variant.replay)
+        """A model that is freed takes its graphs with it."""
+        if sys.is_finalizing() or not hasattr(self, "_variants"):
+            return
+        self._dispose(self._variants.replays())
+        self._maker.disposal.drain()
+
+
+def _weakly(method: Callable[[], None]) -> Callable[[], None]:
+    """A call of a method that does not keep its object alive."""
+    reference = weakref.WeakMethod(method)
+
+    def call() -> None:
+        found = reference()
+        if found is not None:
+            found()
+
+    return call

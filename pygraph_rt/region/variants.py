@@ -1,10 +1,9 @@
-"""The kinds of calls that a region has seen, and which of them are worth a graph."""
+"""The kinds of calls that a region has seen, which of them are worth a graph, and which serve."""
 
 from __future__ import annotations
 
-import threading
-import weakref
-from collections.abc import Callable, Hashable, Iterator, Sequence
+import math
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -13,78 +12,48 @@ import torch
 
 from pygraph_rt.capture import output_plan
 from pygraph_rt.capture.record import Observed
-from pygraph_rt.replay.replay import Replay
+from pygraph_rt.errors import Unprovable
+from pygraph_rt.region.limits import BYTES_PER_NODE
+from pygraph_rt.replay.replay import Replay, alignment_class
 
 # Kinds of calls that are remembered without a graph, for each graph that a region may hold.
 _WATCHED = 8
-# Ordinary calls before a kind of call takes another one's graph away, for the first time.
+# Calls without graph before a kind of call takes another one's graph away, for the first time.
 _WORTH_A_SWAP = 4
-# To look what kind a call is, and to watch it, costs as much as a small region. After so many looks
-# in a row that no graph came of, as many calls go without one, then twice as many, up to the most.
-_LOOKS, _MOST_CALLS = 32, 4096
-# Driver memory on the GPU for each node of an executable graph, in bytes. The driver does not tell
-# and hands it out in larger pieces: 2.0 to 3.7 kB were measured (`make bench-graph-memory`).
-BYTES_PER_NODE = 4 << 10
 
 
-def device_bytes(device: int) -> int:
-    """Memory of a GPU."""
-    return int(torch.cuda.get_device_properties(device).total_memory)
-
-
-class GraphMemory:
-    """GPU memory that the driver keeps for the process's executable graphs, by GPU.
-
-    A graph's arena is given back after every launch; this is what it costs between calls.
+def key_of(args: Sequence[Any], state: Hashable, numbers: Collection[int]) -> Hashable:
+    """What kind of call it is: global switches, shapes, alignments and numbers. `numbers` are
+    arguments that hold a seed or offset, whose values may differ. Raises Unprovable for an argument
+    that no graph can follow.
     """
-
-    def __init__(self, capacity: Callable[[int], int] = device_bytes) -> None:
-        self._capacity = capacity
-        self._lock = threading.Lock()
-        self._graphs: dict[int, weakref.WeakSet[Replay]] = {}
-
-    def add(self, device: int, replay: Replay) -> None:
-        """Count a graph, for as long as its handles live."""
-        with self._lock:
-            self._graphs.setdefault(device, weakref.WeakSet()).add(replay)
-
-    def room(self, device: int, share: float) -> int:
-        """Bytes that are left when graphs may take a share of the GPU's memory; below zero when
-        they have more than that.
-        """
-        with self._lock:
-            nodes = sum(r.nodes for r in self._graphs.get(device, ()) if not r.closed)
-        return int(share * self._capacity(device)) - nodes * BYTES_PER_NODE
-
-
-class Patience:
-    """Whether it is worth a look what kind a call is: programs with ever new kinds of calls are not
-    to pay for that on each of them. `calls`: how many go without a look.
-    """
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self._next = self._left = _LOOKS
-
-    def lose(self) -> None:
-        """A look was for nothing."""
-        self._left -= 1
-        if not self._left:
-            self.calls, self._left = self._next, _LOOKS
-            self._next = min(2 * self._next, _MOST_CALLS)
-
-    def renew(self) -> None:
-        """A graph was made, or served."""
-        self._next = self._left = _LOOKS
+    parts: list[Hashable] = [state]
+    for i, value in enumerate(args):
+        if i in numbers:
+            parts.append("number")
+        elif isinstance(value, torch.Tensor):
+            parts.append((value.shape, value.stride(), alignment_class(value.data_ptr())))
+        elif isinstance(value, float):
+            # 0.0 and -0.0 are equal, and a NaN is not equal to itself.
+            parts.append((float, "nan" if math.isnan(value) else value.hex()))
+        elif value is None or isinstance(value, (int, bool)):
+            parts.append((type(value), value))
+        else:
+            raise Unprovable(
+                f"it takes a {type(value).__name__}, whose state a graph cannot follow; keep it "
+                "out of the compiled region"
+            )
+    return tuple(parts)
 
 
 @dataclass
 class Variant:
-    """What is known of calls that share a key: integers, shapes, alignments, global switches.
+    """What is known of calls that share a key.
 
-    calls: ordinary ones, since the last graph. looked: the number of the last look at it. served:
-    launches of its graph up to the last swap. refused: why it gets no graph, although the region
-    may have others.
+    calls: those without a graph, since the last graph. looked: the number of the last look at it.
+    threads: that were seen. addresses: of tensor arguments, in the last observed call. plan,
+    requests, drawn: what that call showed of outputs, allocations and random numbers. served:
+    launches of its graph up to the last swap. refused: why it gets no graph.
     """
 
     calls: int = 0
@@ -101,7 +70,7 @@ class Variant:
     replay: Replay | None = None
 
     def observed(self, args: Sequence[Any]) -> Observed:
-        """What the last ordinary call showed, for a capture on `args`."""
+        """What the last observed call showed, for a capture on `args`."""
         assert self.plan is not None
         stays = frozenset(i for i, a in self.addresses.items() if args[i].data_ptr() == a)
         return Observed(self.plan, self.requests, self.drawn, stays)
@@ -138,31 +107,38 @@ class Variants:
         found.looked = self._looks
         return found
 
+    def of(self, replay: Replay) -> Variant | None:
+        """The variant that a graph is of; None: it is there no longer."""
+        return next((v for v in self._items.values() if v.replay is replay), None)
+
     def _forget(self) -> None:
         watched = [(v.looked, key) for key, v in self._items.items() if v.replay is None]
         if len(watched) >= _WATCHED * self._graphs:
             _, oldest = min(watched, key=itemgetter(0))
             del self._items[oldest]
 
+    def replays(self) -> list[Replay]:
+        """All graphs."""
+        return [v.replay for v in list(self._items.values()) if v.replay is not None]
+
     def full(self) -> bool:
         """Whether there are as many graphs as there may be."""
-        return len(self._nodes()) >= self._graphs
-
-    def _nodes(self) -> list[int]:
-        return [v.replay.nodes for v in self._items.values() if v.replay is not None]
+        return len(self.replays()) >= self._graphs
 
     def bytes(self) -> int:
         """GPU memory that the driver keeps for the graphs."""
-        return sum(self._nodes()) * BYTES_PER_NODE
+        return sum(r.nodes for r in self.replays()) * BYTES_PER_NODE
 
     def next_bytes(self) -> int:
         """About what one more graph would take: as much as the largest one; 0 when there is none
         to tell by.
         """
-        return max(self._nodes(), default=0) * BYTES_PER_NODE
+        return max((r.nodes for r in self.replays()), default=0) * BYTES_PER_NODE
 
     def wanted(self) -> int:
-        """How many ordinary calls a variant needs before it may take another one's graph away."""
+        """How many calls without graph a variant needs before it may take another one's graph
+        away.
+        """
         return int(_WORTH_A_SWAP << min(self._swaps, 32))
 
     def swap(self) -> Variant:
@@ -184,3 +160,56 @@ class Variants:
     def clear(self) -> None:
         """Forget everything."""
         self._items.clear()
+
+
+class Serving:
+    """The graph that the next call tries first, and how graphs of other integers are found.
+
+    Shapes that alternate need not be looked up by all that makes a key. Only the graph that was
+    served last keeps memory for its next call.
+    """
+
+    def __init__(self) -> None:
+        self.current: Replay | None = None
+        self.latest: Replay | None = None
+        self._by_integers: dict[tuple[Any, ...], Replay] = {}
+        self._launches = self._patched = 0
+
+    def pick(self, replay: Replay, args: list[Any]) -> Replay:
+        """The graph for a call's integers, if there is one; else `replay`."""
+        replay = self._by_integers.get(replay.pick_integers(args), replay)
+        if replay is not self.latest:
+            self._keep(replay)
+        return replay
+
+    def activate(self, replay: Replay) -> None:
+        """Try this graph first."""
+        self.current = self._by_integers[replay.integers] = replay
+        if replay is not self.latest:
+            self._keep(replay)
+
+    def _keep(self, replay: Replay | None) -> None:
+        latest, self.latest = self.latest, replay
+        if latest is not None:
+            latest.let_go()
+
+    def pause(self) -> None:
+        """Try no graph until one is activated."""
+        self.current = None
+        self._keep(None)
+
+    def forget(self, replay: Replay) -> None:
+        """A graph goes; its counts stay."""
+        self._launches += replay.launches
+        self._patched += replay.patched
+        if self.current is replay:
+            self.current = None
+        if self.latest is replay:
+            self.latest = None
+        if self._by_integers.get(replay.integers) is replay:
+            del self._by_integers[replay.integers]
+
+    def counts(self, replays: Sequence[Replay]) -> tuple[int, int]:
+        """(launches, node updates) of all graphs that are or were."""
+        launches = self._launches + sum(r.launches for r in replays)
+        return launches, self._patched + sum(r.patched for r in replays)

@@ -29,7 +29,8 @@ class Disposal:
         self._driver = driver
         self._idle = idle
         self._capturing = capturing
-        self._lock = threading.Lock()
+        # Reentrant: the collector may free a region's graphs in the middle of it.
+        self._lock = threading.RLock()
         self._waiting: list[Handles] = []
 
     def add(self, handles: Handles) -> None:

@@ -8,6 +8,7 @@ them, and launch; nothing is copied.
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from array import array
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -166,6 +167,10 @@ class Replay:
         self._platform = platform
         self._outputs = outputs
         self._scalars = list(scalars)
+        # 0.0 and -0.0 are equal.
+        self._zeros = [
+            (i, math.copysign(1.0, v)) for i, v in scalars if v == 0.0 and type(v) is float
+        ]
         self.integers = tuple(value for _, value in scalars)
         self.pick_integers = picker([index for index, _ in scalars])
         self._allocate = allocate
@@ -335,6 +340,9 @@ class Replay:
             return None
         for index, value in self._scalars:
             if args[index] != value:
+                return None
+        for index, sign in self._zeros:
+            if math.copysign(1.0, args[index]) != sign:
                 return None
         for index, size, stride in self._shapes:
             if args[index].shape != size or args[index].stride() != stride:

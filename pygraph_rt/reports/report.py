@@ -78,13 +78,15 @@ class Region:
         self.moving_bytes = sum(size for i, size in sizes.items() if i in self.moving)
         self.static_bytes = sum(sizes.values()) - self.moving_bytes
 
-    def decline(self, reason: str) -> None:
-        """Leave the region to the ordinary path, with the reason as a clause."""
-        self.state = "ordinary"
-        self.reason = (
-            f"{self.name} runs without a graph because {reason}"
-            f"{f' (compiled from {self.source})' if self.source else ''}."
-        )
+    def sentence(self, reason: str) -> str:
+        """A sentence that says why the region has no graph; `reason` is a clause."""
+        source = f" (compiled from {self.source})" if self.source else ""
+        return f"{self.name} runs without a graph because {reason}{source}."
+
+    def decline(self, reason: str, state: str = "refused") -> None:
+        """The region's compiled code runs without a graph from now on; `reason` is a clause."""
+        self.state = state
+        self.reason = self.sentence(reason)
         log.info("%s", self.reason)
 
 

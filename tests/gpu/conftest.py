@@ -24,7 +24,7 @@ import pytest
 import torch
 
 import pygraph_rt
-from pygraph_rt.backend import _environment
+from pygraph_rt.backend import _graph_maker
 from pygraph_rt.cuda.native import memory
 
 # Some kernels give other last bits with other block sizes, and torch tunes kernels again when
@@ -80,7 +80,7 @@ def ready_helper(request: pytest.FixtureRequest) -> Iterator[None]:
         if torch.cuda.is_available() and memory.cxx():
             module = request.getfixturevalue("memory_module")
             ready = SimpleNamespace(open=False, ask=lambda work: module)
-            patch.setattr(_environment().platform, "memory", ready)
+            patch.setattr(_graph_maker().platform, "memory", ready)
         yield
 
 

@@ -146,7 +146,7 @@ def test_a_backward_that_has_no_room_beside_copies(
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert undone.calls == 2, regions()  # the forward's, and the backward's
-    assert {r["state"] for r in regions()} == {"ordinary"}
+    assert {r["state"] for r in regions()} == {"refused"}
 
 
 def test_training_with_memory_for_the_ordinary_path_alone() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.backend import _environment
+from pygraph_rt.backend import _graph_maker
 from pygraph_rt.memory import allocate
 from pygraph_rt.memory.allocate import NativeTaking
 from pygraph_rt.replay import replay
@@ -51,7 +51,7 @@ def test_a_helper_that_comes_later(memory_module: Any, monkeypatch: pytest.Monke
         asked += 1
         return memory_module if asked > 8 else None
 
-    monkeypatch.setattr(_environment().platform, "memory", SimpleNamespace(open=True, ask=ask))
+    monkeypatch.setattr(_graph_maker().platform, "memory", SimpleNamespace(open=True, ask=ask))
     monkeypatch.setattr(replay, "_LOOK_EVERY", 3)
     before = in_compiled_code()
     compare(CASES["transformer"], steps=30, poison=True)

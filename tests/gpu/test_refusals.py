@@ -74,7 +74,7 @@ def test_operation_is_refused_by_name(
             value = torch.randn(64, 64, device=DEVICE)
             assert_same(fast(value), plain(value))
             torch.cuda.synchronize()
-    reasons = [r["reason"] for r in regions("ordinary")]
+    reasons = [r["reason"] for r in regions("refused")]
     assert any(words in reason for reason in reasons), reasons
     assert all("runs without a graph because" in r and "test_refusals.py" in r for r in reasons)
 
@@ -91,7 +91,7 @@ def test_a_cpu_tensor_is_refused_by_name() -> None:
             scale[2] = float(i)
             value = torch.randn(64, 64, device=DEVICE)
             assert_same(fast(value), plain(value))
-    for region in regions("ordinary"):
+    for region in regions("refused"):
         assert "CPU tensor" in region["reason"]
 
 

@@ -73,7 +73,7 @@ def test_a_region_that_only_waits_for_the_gpu_gets_none() -> None:
                 if not undecided():
                     break
     (region,) = regions()
-    assert (region["choice"], region["state"]) == ("no graph", "ordinary"), region
+    assert (region["choice"], region["state"]) == ("no graph", "no graph"), region
     assert all(p.replay is None for p in pygraph_rt.pygraph.partitions())
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import pygraph_rt
-from pygraph_rt.backend import _environment
+from pygraph_rt.backend import _graph_maker
 from pygraph_rt.memory import allocate, output_pool, split
 from tests.gpu.support import (
     DEVICE,
@@ -74,7 +74,7 @@ class Handles:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.alive = {"executables": 0, "graphs": 0, "mappings": 0}
-        environment = _environment()
+        environment = _graph_maker()
         environment.disposal.drain()  # what earlier tests left
         self._driver = environment.driver
         self._patch = patch
@@ -208,7 +208,7 @@ def test_of_six_shapes_in_turn_one_keeps_memory(monkeypatch: pytest.MonkeyPatch)
                 keeping = [
                     r for r in replays if any(m._storage is not None for m in shared_memory(r))
                 ]
-                assert keeping in ([], [partition._latest])
+                assert keeping in ([], [partition._serving.latest])
     forwards = [p for p in pygraph_rt.pygraph.partitions() if p.forward]
     assert any(len([v for v in p._variants if v.replay is not None]) > 4 for p in forwards)
     latest = [p._latest for p in forwards if p._latest is not None]

@@ -26,8 +26,8 @@ from pygraph_rt.capture import diff, output_plan, placeholders, unknown_words
 from pygraph_rt.capture import record as capture
 from pygraph_rt.cuda.driver import KernelNode, KernelParams
 from pygraph_rt.memory import arena, library_outputs
-from pygraph_rt.region.region import Environment
-from pygraph_rt.region.variants import GraphMemory
+from pygraph_rt.region.limits import GraphMemory
+from pygraph_rt.region.maker import GraphMaker
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.replay import Platform, same_addresses
 from pygraph_rt.rng import probe
@@ -353,7 +353,7 @@ def tensor_at(
     return flat.as_strided(size, stride)
 
 
-def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
+def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> GraphMaker:
     """Replace what asks torch for CUDA, and return the environment for partitions on this GPU."""
     numbers = itertools.count(1)
     gpu.nodes_by_executable = gpu.nodes  # type: ignore[attr-defined]
@@ -398,7 +398,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> Environment:
     )
     disposal = Disposal(gpu, lambda: None, lambda: False)  # type: ignore[arg-type]
     memory = GraphMemory(lambda device: 1 << 40)
-    return Environment(GraphDriver(gpu), platform, disposal, memory=memory)  # type: ignore[arg-type]
+    return GraphMaker(GraphDriver(gpu), platform, disposal, memory=memory)  # type: ignore[arg-type]
 
 
 class GraphDriver:

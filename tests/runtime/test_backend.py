@@ -56,7 +56,7 @@ def test_compile_takes_mode_and_options_together() -> None:
     ("options", "words"),
     [
         ({"graph": "never"}, "did you mean 'graphs'"),
-        ({"graphs": "sometimes"}, "use one of auto, always, never"),
+        ({"graphs": "sometimes"}, "use one of auto, always, require, never"),
         ({"observe": 0}, "whole number"),
         ({"variants": True}, "whole number"),
         ({"graph_memory": 0}, "above 0"),
@@ -119,7 +119,7 @@ def test_a_declined_region_is_one_sentence_with_its_source() -> None:
         "graph 0/0 partition 1 of 1 runs without a graph because it draws random numbers "
         "(compiled from forward at model.py:10-12)."
     )
-    assert region.state == "ordinary"
+    assert region.state == "refused"
 
 
 def test_the_report_shows_living_regions_only() -> None:

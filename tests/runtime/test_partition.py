@@ -14,7 +14,8 @@ from pygraph_rt.capture import output_plan, record
 from pygraph_rt.errors import DriverError
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
-from pygraph_rt.region.region import Environment, Partition
+from pygraph_rt.region.maker import GraphMaker
+from pygraph_rt.region.region import Partition
 from pygraph_rt.reports.report import Region
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
@@ -38,7 +39,7 @@ class Machine:
 
     def __init__(self, patch: pytest.MonkeyPatch, **options: Any) -> None:
         self.gpu = SoftwareGpu()
-        self.environment: Environment = install(patch, self.gpu)
+        self.environment: GraphMaker = install(patch, self.gpu)
         self.before: Callable[[Any], None] = lambda args: None
         self.region = Region("graph 0/0 partition 1 of 1", "f at m.py:1")
         self.partition = Partition(
@@ -126,7 +127,7 @@ def test_a_pointer_nobody_knows_is_refused_by_name(machine: Machine) -> None:
     machine.gpu.stray_pointer = torch.zeros(4)
     for _ in range(4):
         machine.call()
-    assert machine.region.state == "ordinary"
+    assert machine.region.state == "refused"
     assert "device memory" in machine.region.reason
     assert "m.py:1" in machine.region.reason
     assert machine.gpu.executables == {}
@@ -209,7 +210,7 @@ def test_a_launch_that_fails_falls_back_without_losing_a_call(machine: Machine) 
     for _ in range(3):
         machine.call()
     assert "could not be updated" in machine.region.reason
-    assert machine.region.state == "ordinary"
+    assert machine.region.state == "refused"
 
 
 def test_too_little_memory_for_the_arena_is_an_ordinary_call(machine: Machine) -> None:
@@ -221,7 +222,7 @@ def test_too_little_memory_for_the_arena_is_an_ordinary_call(machine: Machine) -
     machine.call()
     replay._allocate = allocate
     machine.call()
-    assert machine.region.misses == {"too little memory for the arena": 1}
+    assert machine.region.misses == {"there was too little memory for its intermediates": 1}
     assert machine.region.state == "serving"
 
 
@@ -249,7 +250,7 @@ def test_results_nobody_foresaw_are_handed_out_all_the_same(
     monkeypatch.setattr(output_plan, "learn_outputs", surprise)
     for _ in range(3):
         machine.call()
-    assert machine.region.state == "ordinary"
+    assert machine.region.state == "refused"
     assert "KeyError" in machine.region.reason
 
 
@@ -283,7 +284,7 @@ def partition_0(args):
     for _ in range(3):
         (found,) = machine.partition([machine.aligned(), machine.state])
         assert torch.equal(found, torch.zeros(64))
-    assert machine.region.state == "ordinary"
+    assert machine.region.state == "refused"
     assert words in machine.region.reason
     assert "keep it out of the compiled region" in machine.region.reason
 
@@ -333,7 +334,7 @@ def test_the_option_never_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, graphs="never")
     for _ in range(4):
         machine.call()
-    assert machine.region.state == "ordinary"
+    assert machine.region.state == "refused"
     assert machine.region.ordinary == 4
     assert machine.gpu.log == []
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from pygraph_rt.region.life import Token
 from pygraph_rt.select.groups import CompiledGraph, Selector
 from pygraph_rt.select.remembered import Decisions
 from pygraph_rt.select.stats import GRAPH, NO_GRAPH
@@ -85,10 +86,10 @@ def test_what_libraries_hold_for_ordinary_calls_goes_when_a_graph_is_kept(
     kept = selected(machine)
     while machine.region.state != "deciding":
         machine.call()
-    log = machine.gpu.log
+    log, token = machine.gpu.log, Token()
     captured = log.count(("forget workspaces",))
     if elsewhere:
-        machine.environment.capturing.acquire()
+        assert machine.environment.capturing.take(token)
     run(machine, 400)
     assert kept.members()
     assert (machine.region.choice, machine.region.state) == (GRAPH, "serving")
@@ -105,7 +106,7 @@ def test_a_graph_that_is_slower_is_freed(
         run(machine, 600)
     assert kept.members()
     region = machine.region
-    assert (region.choice, region.state) == (NO_GRAPH, "ordinary")
+    assert (region.choice, region.state) == (NO_GRAPH, "no graph")
     assert "ms with no graph" in region.reason
     machine.environment.disposal.drain()
     assert machine.gpu.executables == {}

@@ -283,7 +283,7 @@ def test_of_shapes_that_take_turns_the_last_one_keeps_memory(
         turns.call(n)
     for n in (1, 2, 2, 3, 1, 1, 3):
         if looked_up:
-            turns.partition._active = None
+            turns.partition._serving.current = None
         turns.call(n)
         assert turns.alive() == {n}
     turns.partition.refresh()

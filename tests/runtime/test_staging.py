@@ -348,7 +348,7 @@ def test_too_little_memory_for_the_first_part_is_an_ordinary_call(machine: Machi
     machine.call()
     machine.fail_at = 0
     machine.call()
-    assert machine.region.misses == {"too little memory for the arena": 1}
+    assert machine.region.misses == {"there was too little memory for its intermediates": 1}
 
 
 def test_too_little_memory_for_a_later_part_is_the_callers_error(machine: Machine) -> None:
@@ -371,5 +371,5 @@ def test_a_later_part_that_fails_is_the_callers_error(machine: Machine) -> None:
     machine.gpu.fail = lambda call: next(codes, 0) if call == "launch" else 0
     with pytest.raises(DriverError, match="cuGraphLaunch failed"):
         machine.call()
-    assert machine.region.state == "ordinary"
+    assert machine.region.state == "refused"
     machine.call()

@@ -171,7 +171,7 @@ def test_seeds_on_the_gpu_take_the_ordinary_path(machine: Machine) -> None:
     out = torch.zeros(COUNT)
     numbers = [torch.tensor(n).as_subclass(OnGpu) for n in (4, 9)]
     backward([out, *numbers])
-    assert machine.regions[1].misses == {"its seeds came from a graph of the caller's own": 1}
+    assert machine.regions[1].misses == {"its seeds came from a graph of the program's own": 1}
 
 
 def test_an_offset_that_no_kernel_draws_from_is_refused_by_name(

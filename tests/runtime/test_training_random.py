@@ -114,7 +114,7 @@ def test_a_launch_that_fails_draws_nothing(machine: Machine) -> None:
 
     machine.gpu.fail = fail
     machine.call()
-    assert machine.region.state == "ordinary"
+    assert machine.region.state == "refused"
     assert "cuGraphLaunch failed" in machine.region.reason
 
 
@@ -131,7 +131,7 @@ def test_a_wrong_graph_leaves_the_generator_where_it_belongs(
     monkeypatch.setattr(machine.gpu, "launch", wrong)
     for _ in range(3):
         machine.call()
-    assert machine.region.state == "ordinary"
+    assert machine.region.state == "refused"
 
 
 def test_drawing_another_amount_under_capture_is_refused_by_name(machine: Machine) -> None:

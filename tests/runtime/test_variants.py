@@ -11,7 +11,8 @@ import torch
 
 from pygraph_rt.capture import output_plan
 from pygraph_rt.inductor.partition_info import Signature
-from pygraph_rt.region.variants import BYTES_PER_NODE, GraphMemory, Patience, Variants
+from pygraph_rt.region.limits import BYTES_PER_NODE, BackOff, GraphMemory
+from pygraph_rt.region.variants import Variants
 from tests.runtime.test_training_memory import Backward
 
 
@@ -75,7 +76,7 @@ def test_more_kinds_of_calls_than_graphs(monkeypatch: pytest.MonkeyPatch) -> Non
     calls(machine, 0, 0, 0)
     assert (machine.region.graphs, machine.region.state) == (1, "serving")
     calls(machine, 16, 16, 16)
-    assert machine.region.misses == {"more than 1 kinds of calls": 2}
+    assert machine.region.misses == {"there are more than 1 kinds of calls": 2}
     calls(machine, 16, 16, 16, 16)
     machine.environment.disposal.drain()
     assert machine.region.graphs == 1
@@ -134,7 +135,7 @@ def test_what_other_regions_hold_counts(monkeypatch: pytest.MonkeyPatch, nodes: 
     calls(second, *(40 * [0]))
     assert second.region.graphs == (nodes == 6)
     assert first.gpu.log.count(("forget workspaces",)) == captured + 2  # one capture, made twice
-    assert bool(second.region.misses) == (nodes == 5)
+    assert ("GPU memory" in second.region.reason) == (nodes == 5)
     calls(first, 0, 0)
     first.partition.refresh()
     assert first.region.served == 3
@@ -152,7 +153,7 @@ def test_a_dynamic_shape_is_watched_twice(monkeypatch: pytest.MonkeyPatch) -> No
     )
     calls(machine, 0)
     assert not traced  # only the call before a capture has to be
-    assert machine.region.misses == {"the first calls of their kind": 1}
+    assert machine.region.misses == {"these are the first calls of their kind": 1}
     calls(machine, 0)
     assert len(traced) == 1
     assert machine.region.graphs == 0
@@ -199,20 +200,20 @@ def test_shapes_that_take_turns_are_not_looked_up(monkeypatch: pytest.MonkeyPatc
 
 
 def test_looks_that_come_to_nothing_get_rarer() -> None:
-    patience, looks = Patience(), 0
+    back_off, looks = BackOff(), 0
     for _ in range(100_000):
-        if patience.calls:
-            patience.calls -= 1
+        if back_off.calls:
+            back_off.calls -= 1
         else:
             looks += 1
-            patience.lose()
+            back_off.lose()
     assert 32 * 10 < looks < 32 * 35
-    patience.renew()
-    patience.calls = 0
+    back_off.renew()
+    back_off.calls = 0
     for _ in range(32):
-        assert patience.calls == 0
-        patience.lose()
-    assert patience.calls == 32
+        assert back_off.calls == 0
+        back_off.lose()
+    assert back_off.calls == 32
 
 
 def test_ever_new_kinds_of_calls_are_not_all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,4 +254,4 @@ def test_ever_new_kinds_of_calls_are_not_all_looked_at(monkeypatch: pytest.Monke
         call(0)
     assert machine.region.graphs == 2
     assert served() > before + 600
-    assert "no graph came of a look at the calls before it" in machine.region.misses
+    assert "no graph came of the calls before it" in machine.region.misses

@@ -1,0 +1,170 @@
+"""Making one graph: capture a call, compare the graph's first call, keep it or take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from pygraph_rt.capture import output_plan, record
+from pygraph_rt.cuda.driver import Driver
+from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.region.life import Claim
+from pygraph_rt.region.limits import GraphMemory
+from pygraph_rt.region.variants import Variant
+from pygraph_rt.replay.disposal import Disposal
+from pygraph_rt.replay.replay import Platform, Replay
+from pygraph_rt.rng import philox
+from pygraph_rt.verify import compare
+from pygraph_rt.verify.snapshot import Kept
+
+Function = Callable[[list[Any]], Any]
+
+
+class FirstCall(NamedTuple):
+    """How the call went that a graph was compared on.
+
+    results: the call's, where it has been made; `made` says whether it has. accepted: the graph
+    serves from here on. refused: why it does not, a clause. kept: what to put back before the call
+    is made. short: there was too little memory.
+    """
+
+    results: Any = None
+    made: bool = False
+    accepted: bool = False
+    refused: str = ""
+    kept: Kept | None = None
+    short: bool = False
+    note: str = ""
+
+
+class GraphMaker:
+    """Captures and compares, for all regions of the process.
+
+    capturing: held from a capture's begin until its pools are gone, because torch ends the process
+    when a pool is given back while another capture is under way. memory: what all graphs take.
+    disposal: where graphs are freed.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        platform: Platform,
+        disposal: Disposal,
+        memory: GraphMemory | None = None,
+    ) -> None:
+        self.driver = driver
+        self.platform = platform
+        self.disposal = disposal
+        self.memory = memory or GraphMemory()
+        self.capturing = Claim()
+
+    def capture(
+        self, function: Function, args: list[Any], signature: Signature, variant: Variant
+    ) -> record.Captured:
+        """Capture a call, of which nothing is executed. Raises whatever stands in its way."""
+        observed = variant.observed(args)
+        return record.capture(self.driver, self.platform, function, args, signature, observed)
+
+    def serve_first(self, replay: Replay, args: list[Any]) -> FirstCall:
+        """Let a graph serve its first call without a comparison."""
+        results = replay(args)
+        if results is None:
+            return FirstCall()  # its inputs changed during the call
+        return FirstCall(results, made=True, accepted=True)
+
+    def compare_first(
+        self,
+        function: Function,
+        signature: Signature,
+        variant: Variant,
+        captured: record.Captured,
+        args: list[Any],
+    ) -> FirstCall:
+        """Make a call with compiled code, and the graph on copies. Raises the compiled code's own
+        error.
+        """
+        given = len(args)
+        try:
+            verdict = self._compare(function, signature, variant, captured, args)
+            return FirstCall(verdict.outputs, made=True, accepted=True, note=verdict.note)
+        except compare.TooLittleMemory as error:
+            ran = error.__cause__
+            if isinstance(ran, compare.Ran):
+                return FirstCall(ran.outputs, made=True, refused=str(error), short=True)
+            return FirstCall(refused=str(error), kept=error.kept, short=True)
+        except Exception as error:
+            ran = error.__cause__
+            if isinstance(ran, compare.Ran):
+                return FirstCall(ran.outputs, made=True, refused=record.reason_of(error))
+            if given and not args:
+                raise  # the compiled code itself failed: that is the caller's error
+            return FirstCall(refused=record.reason_of(error))
+
+    def _compare(
+        self,
+        function: Function,
+        signature: Signature,
+        variant: Variant,
+        captured: record.Captured,
+        args: list[Any],
+    ) -> compare.Verdict:
+        assert variant.plan is not None
+        replay, recording = captured
+        generator = self.platform.generator(signature.device)
+        with philox.SameNumbers(generator, variant.drawn.increment) as same:
+            return compare.first_call(
+                same.again(output_plan.without_undefined(function, variant.plan)),
+                same.again(replay),
+                args,
+                signature.written,
+                recording.poisonable(signature.device),
+                scratch=signature.donated,
+            )
+
+    def finish(self, first: FirstCall, args: list[Any]) -> None:
+        """Give back what the comparison has held, before the program's next allocation."""
+        if first.short:
+            # What is left in torch's cache has the comparison's sizes. The program, which has just
+            # enough memory, may find no room for its own in it.
+            torch.cuda.empty_cache()
+        if first.made:
+            return
+        # Nothing is held of the comparison whose memory the compiled code may need.
+        self.disposal.drain()
+        if first.kept is not None:
+            first.kept.put_back(args)
+
+
+def observe(
+    function: Function, args: list[Any], signature: Signature, variant: Variant, generator: Any
+) -> tuple[Any, str]:
+    """Run compiled code once, watched: which allocations become outputs, and how many random
+    numbers are drawn. Nothing is held that the call lets go of. Returns the results, and why no
+    graph is possible (empty: it is).
+    """
+    try:
+        trace = output_plan.AllocationTrace(output_plan.allocator_of(function))
+        code = output_plan.with_allocator(function, trace)
+        inputs = output_plan.given(args)
+    except Exception as error:
+        return function(args), record.reason_of(error)
+    before = generator.get_offset()
+    results = code(args)
+    try:
+        variant.drawn = output_plan.Draws(generator.get_offset() - before, before)
+        variant.plan = output_plan.learn_outputs(
+            results,
+            inputs,
+            output_plan.constants_of(function),
+            trace,
+            signature.scalars,
+            variant.drawn,
+            signature.donated,
+        )
+    except Exception as error:  # the call has been made: its results are what counts
+        return results, record.reason_of(error)
+    variant.requests = trace.requests
+    variant.addresses = {i: value.address for i, value in inputs.items()}
+    return results, ""
