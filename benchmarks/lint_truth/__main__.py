@@ -31,6 +31,7 @@ from benchmarks.lint_truth.score import (
     score,
     site_half,
     table,
+    withhold,
 )
 from benchmarks.lint_truth.statements import Sources
 from benchmarks.lint_truth.versions import SETS
@@ -126,9 +127,13 @@ def _read_source(file: str) -> str | None:
 
 def _merge(arguments: argparse.Namespace) -> None:
     """Turn the records into the truth table."""
+    from benchmarks.lint_truth.built import coverage
     from benchmarks.lint_truth.catalogue import catalogue
+    from benchmarks.lint_truth.gb_types import name_breaks
+    from benchmarks.lint_truth.packages import declare_vision_operators
     from benchmarks.lint_truth.truth import merge
 
+    declare_vision_operators()
     records = [json.loads(line) for line in arguments.records.read_text().splitlines()]
     families = {
         entry.name: (entry.package, entry.family or entry.name)
@@ -140,6 +145,10 @@ def _merge(arguments: argparse.Namespace) -> None:
         if (record.get("model") or record["label"].partition(":")[0]) in families
     ]
     table = {"environment": _environment(), **merge(records, families, _read_source)}
+    table["coverage"] = coverage(table["models"])
+    name_breaks(table["sites"])
+    if arguments.versions.blind:
+        withhold(table)
     arguments.truth.write_text(json.dumps(table, indent=None, separators=(",", ":")) + "\n")
     print(f"{len(table['models'])} models, {len(table['sites'])} sites -> {arguments.truth}")
 
@@ -156,7 +165,11 @@ def _lint(arguments: argparse.Namespace) -> tuple[list[Finding], list[Finding]]:
         rows = json.loads(kept.read_text())
     else:
         roots = package_roots()
-        rows = {"default": _run_linter(roots, []), "preview": _run_linter(roots, ["--preview"])}
+        more = [f"--{option}" for option in arguments.lint]
+        rows = {
+            "default": _run_linter(roots, more),
+            "preview": _run_linter(roots, [*more, "--preview"]),
+        }
         if kept is not None:
             kept.write_text(json.dumps(rows))
     default = read_findings(rows["default"], relative_name)
@@ -181,17 +194,22 @@ def _score(arguments: argparse.Namespace) -> None:
     truth = json.loads(arguments.truth.read_text())
     sources = Sources(_read_source)
     default, preview = _lint(arguments)
-    result = score(truth, [*default, *preview], sources.statement, sources.text)
+    findings = [*default, *preview]
+    result = score(truth, findings, sources.statement, sources.text, arguments.versions.blind)
     result["environment"] = truth["environment"]
-    corpus = json.loads(arguments.corpus.read_text())
-    result["corpus"] = corpus_recall(corpus["sites"], truth, default, sources.statement)
-    arguments.score.write_text(json.dumps(result, indent=1) + "\n")
+    result["linter"] = {"version": metadata.version("pygraph-lint"), "options": arguments.lint}
+    if "coverage" in truth:
+        result["coverage"] = truth["coverage"]
     print(table(result))
-    found = result["corpus"]
-    print(
-        f"recorded break sites: {found['found']}/{found['sites']} found; of the "
-        f"{found['confirmed']} that break here too: {found['confirmed_found']}"
-    )
+    if arguments.versions.corpus:
+        corpus = json.loads(arguments.corpus.read_text())
+        found = corpus_recall(corpus["sites"], truth, default, sources.statement)
+        result["corpus"] = found
+        print(
+            f"recorded break sites: {found['found']}/{found['sites']} found; of the "
+            f"{found['confirmed']} that break here too: {found['confirmed_found']}"
+        )
+    arguments.score.write_text(json.dumps(result, indent=1) + "\n")
     print(f"misses and false alarms: {arguments.score}")
     if arguments.list:
         print(listing(result["halves"][arguments.list]))
@@ -278,6 +296,13 @@ def main() -> int:
     parser.add_argument("--page", type=Path, default=root / "docs" / "accuracy.md")
     parser.add_argument("--gb-types", type=Path, default=results / "gb_types_by_event.json")
     parser.add_argument("--list", choices=HALVES, help="print that half's misses and false alarms")
+    parser.add_argument(
+        "--lint",
+        nargs="*",
+        default=[],
+        metavar="OPTION",
+        help="score: more options of the linter, as regions=all",
+    )
     parser.add_argument("--findings", type=Path, help="keep the linter's findings in this file")
     parser.add_argument("--models", nargs="*", default=[], help="only these, measured again")
     parser.add_argument("--again", action="store_true", help="measure every model again")

@@ -56,6 +56,14 @@ def named(site: Mapping[str, Any], known: Mapping[str, str]) -> list[dict[str, s
     return [{"gb_type": kind, "gb_id": known.get(kind, "")} for kind in gb_types_of(site)]
 
 
+def name_breaks(sites: Iterable[dict[str, Any]]) -> None:
+    """Write `named` beside each site at which the graph breaks."""
+    known = ids()
+    for site in sites:
+        if "break" in site["kinds"]:
+            site["gb"] = named(site, known)
+
+
 _KEYWORD = re.compile(r"^(if|elif|for|while|with|return|assert|raise|del|yield|async|def|class)\b")
 _ASSIGNED = re.compile(r"^[\w.\[\](), *:'\"\-]+?\s*(?:[-+*/|&@%^]|//|<<|>>)?=[^=]")
 

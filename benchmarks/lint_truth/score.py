@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.lint_truth.statements import unpack_lines
-from benchmarks.lint_truth.truth import is_model_code
+from benchmarks.lint_truth.claims import break_claims
+from benchmarks.lint_truth.findings import Finding, StatementOf, statements_of
+from benchmarks.lint_truth.truth import PARTS, is_model_code, part_of
 
 HALVES = ("tune", "held-out")
 
@@ -23,27 +23,6 @@ HOST_TENSORS = frozenset({"host_tensor"})
 
 #: Kinds that make no finding right: Dynamo's own errors say nothing about the line.
 NO_EVIDENCE = frozenset({"dynamo_error", "dynamo_error_below"})
-
-#: (file, line) -> first line of the logical statement there.
-StatementOf = Callable[[str, int], int]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One finding of the linter, as far as scoring needs it.
-
-    `file` is "package/path.py"; the consequences are the linter's own words for them.
-    """
-
-    file: str
-    line: int
-    code: str
-    message: str
-    breaks: bool
-    errors: bool
-    syncs: bool
-    not_capturable: bool
-    preview: bool
 
 
 def read_findings(
@@ -69,6 +48,7 @@ def read_findings(
                 syncs=follows.get("sync") == "yes",
                 not_capturable=follows.get("cudagraph", "ok") not in ("ok", ""),
                 preview=preview,
+                gb_type=row.get("gb_type") or "",
             )
         )
     return found
@@ -91,6 +71,14 @@ def site_half(site: Mapping[str, Any], halves: Mapping[str, str]) -> str:
         for where in kind["in"]
     }
     return "tune" if "tune" in seen else "held-out"
+
+
+def withhold(truth: dict[str, Any]) -> None:
+    """Take the source text away from sites of the held-out half: they are only counted."""
+    halves = {name: model["half"] for name, model in truth["models"].items()}
+    for site in truth["sites"]:
+        if site_half(site, halves) == "held-out":
+            del site["text"]
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -141,8 +129,8 @@ def judge(
     happened = {
         (site["file"], site["line"]) for site in truth["sites"] if set(site["kinds"]) - NO_EVIDENCE
     }
-    ran = _statements(truth["ran"], statement)
-    traced = _statements(truth["traced"], statement)
+    ran = statements_of(truth["ran"], statement)
+    traced = statements_of(truth["traced"], statement)
     verdicts = []
     for finding in findings:
         place = (finding.file, statement(finding.file, finding.line))
@@ -158,15 +146,6 @@ def judge(
             verdict = "wrong"
         verdicts.append((finding, verdict))
     return verdicts
-
-
-def _statements(packed: Mapping[str, str], statement: StatementOf) -> set[tuple[str, int]]:
-    """Packed lines by file -> the statements they belong to."""
-    return {
-        (file, statement(file, line))
-        for file, lines in packed.items()
-        for line in unpack_lines(lines)
-    }
 
 
 def precision(verdicts: Iterable[tuple[Finding, str]]) -> dict[str, Any]:
@@ -237,7 +216,7 @@ def corpus_recall(
     """
     sites = {(site["file"], site["line"]): site for site in truth["sites"]}
     said = {(f.file, statement(f.file, f.line)) for f in findings if f.breaks}
-    ran = _statements(truth["ran"], statement)
+    ran = statements_of(truth["ran"], statement)
     total = found = confirmed = confirmed_found = 0
     misses = []
     for row in corpus:
@@ -306,8 +285,12 @@ def score(
     findings: Sequence[Finding],
     statement: StatementOf,
     text_of: Callable[[str, int], str],
+    blind: bool = False,
 ) -> dict[str, Any]:
-    """All numbers, and every miss and false alarm, of default-on findings (preview apart)."""
+    """All numbers, and every miss and false alarm, of default-on findings (preview apart).
+
+    With `blind`, of the held-out half only the numbers.
+    """
     default = [finding for finding in findings if not finding.preview]
     verdicts = judge(default, truth, statement)
     preview = judge([finding for finding in findings if finding.preview], truth, statement)
@@ -319,17 +302,36 @@ def score(
         halves[half] = {
             "models": sum(m["half"] == half for m in truth["models"].values()),
             **_numbers(part["sites"], default, mine, statement),
-            **_lists(part["sites"], default, mine, statement, text_of),
+            **break_claims(part, default, statement),
         }
+        if half == "tune" or not blind:
+            halves[half] |= _lists(part["sites"], default, mine, statement, text_of)
     return {
         "models": len(truth["models"]),
         "findings": len(default),
-        "all": _numbers(truth["sites"], default, verdicts, statement),
+        "all": {
+            **_numbers(truth["sites"], default, verdicts, statement),
+            **break_claims(truth, default, statement),
+        },
+        "parts": {part: _of_part(part, truth, default, verdicts, statement) for part in PARTS},
         "preview": precision(preview),
         "by_code": by_code(verdicts),
         "preview_by_code": by_code(preview),
         "halves": halves,
     }
+
+
+def _of_part(
+    part: str,
+    truth: Mapping[str, Any],
+    findings: Sequence[Finding],
+    verdicts: Sequence[tuple[Finding, str]],
+    statement: StatementOf,
+) -> dict[str, Any]:
+    """The numbers of one part of the measured code: samplers, losses, ..."""
+    sites = [site for site in truth["sites"] if part_of(site["file"]) == part]
+    mine = [(found, verdict) for found, verdict in verdicts if part_of(found.file) == part]
+    return _numbers(sites, findings, mine, statement)
 
 
 def _lists(

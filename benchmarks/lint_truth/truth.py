@@ -6,25 +6,33 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatch
+from functools import cache
 from typing import Any
 
 from benchmarks.lint_truth.statements import Sources, pack_lines
 
-#: Files whose code runs inside models.
-MODEL_CODE = (
-    "transformers/models/*",
-    "transformers/cache_utils.py",
-    "transformers/masking_utils.py",
-    "transformers/modeling_*.py",
-    "transformers/activations.py",
-    "transformers/pytorch_utils.py",
-    "transformers/integrations/*attention*.py",
-    "transformers/integrations/moe.py",
-    "transformers/loss/*",
-    "timm/models/*",
-    "timm/layers/*",
-    "diffusers/models/*",
-)
+#: Files whose code is measured, by what it is; the first part that matches counts.
+PARTS: dict[str, tuple[str, ...]] = {
+    "samplers": ("diffusers/schedulers/*",),
+    "losses": ("transformers/loss/*", "timm/loss/*", "diffusers/training_utils.py"),
+    "generation": (
+        "transformers/generation/logits_process.py",
+        "transformers/generation/stopping_criteria.py",
+    ),
+    "models": (
+        "transformers/models/*",
+        "transformers/cache_utils.py",
+        "transformers/masking_utils.py",
+        "transformers/modeling_*.py",
+        "transformers/activations.py",
+        "transformers/pytorch_utils.py",
+        "transformers/integrations/*attention*.py",
+        "transformers/integrations/moe.py",
+        "timm/models/*",
+        "timm/layers/*",
+        "diffusers/models/*",
+    ),
+}
 
 SourceReader = Callable[[str], str | None]
 
@@ -35,9 +43,18 @@ def half_of(family: str) -> str:
     return "tune" if digest[0] % 2 == 0 else "held-out"
 
 
+@cache
+def part_of(file: str) -> str | None:
+    """Which of `PARTS` "package/path.py" belongs to; None for configuration, loading, ..."""
+    for part, patterns in PARTS.items():
+        if any(fnmatch(file, pattern) for pattern in patterns):
+            return part
+    return None
+
+
 def is_model_code(file: str) -> bool:
-    """Whether "package/path.py" is code that runs inside models (not configuration, loading...)."""
-    return any(fnmatch(file, pattern) for pattern in MODEL_CODE)
+    """Whether "package/path.py" is code that runs inside models, samplers, losses, ..."""
+    return part_of(file) is not None
 
 
 class Sites:

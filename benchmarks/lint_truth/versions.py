@@ -25,6 +25,8 @@ class VersionSet:
     truth: str
     score: str
     blind: bool
+    #: Whether the break sites that others recorded belong to these versions.
+    corpus: bool
 
     @property
     def records(self) -> Path:
@@ -53,15 +55,25 @@ SETS = {
             truth="lint_truth_sites.json",
             score="lint_truth_score.json",
             blind=False,
+            corpus=True,
         ),
         VersionSet(
             name="newer",
             requirements="requirements_newer.txt",
             folder=".venv-truth-newer",
-            sources=("newer.samplers", "newer.transformers_models"),
+            sources=(
+                "newer.samplers",
+                "newer.losses",
+                "newer.processors",
+                "newer.transformers_models",
+                "newer.timm_models",
+                "newer.diffusers_models",
+                "newer.transformers_rest",
+            ),
             truth="lint_truth_newer_sites.json",
             score="lint_truth_newer_score.json",
             blind=True,
+            corpus=False,
         ),
     )
 }

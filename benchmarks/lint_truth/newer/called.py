@@ -9,15 +9,26 @@ import torch
 
 
 class Called(torch.nn.Module):
-    """Calls `target` with what it is given, and `positional` arguments by position."""
+    """Calls what `make(device)` returns, a function or an object that is not necessarily a module.
 
-    def __init__(self, target: Callable[..., Any], positional: tuple[str, ...] = ()) -> None:
+    What is named in `positional` is given by position.
+    """
+
+    def __init__(
+        self, make: Callable[[torch.device], Callable[..., Any]], positional: tuple[str, ...] = ()
+    ) -> None:
         super().__init__()
-        self.target = target
+        self.make = make
         self.positional = positional
+        self.target: Callable[..., Any] | None = None
+
+    def prepare(self, device: torch.device) -> None:
+        """Make the object, with what it keeps on `device`."""
+        self.target = self.make(device)
 
     def forward(self, **inputs: Any) -> Any:
         """The result of the call."""
+        assert self.target is not None
         first = [inputs[name] for name in self.positional]
         rest = {name: value for name, value in inputs.items() if name not in self.positional}
         return self.target(*first, **rest)

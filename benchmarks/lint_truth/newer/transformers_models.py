@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +83,21 @@ def _wanted(found: list[tuple[str, str]], new: bool) -> list[str]:
 
 
 def entries() -> list[Entry]:
-    """The measured models of transformers: those of new families, in both modes, then the rest.
+    """The measured models of families that are new."""
+    return _found()[0]
 
-    The rest comes in an order that says nothing about the models, so that any first part of it is
-    a fair sample.
+
+def rest() -> list[Entry]:
+    """Models of the other families.
+
+    They come in an order that says nothing about them, so that any first part is a fair sample.
     """
+    return sorted(_found()[1], key=lambda entry: hashlib.sha256(entry.cls.encode()).digest())
+
+
+@cache
+def _found() -> tuple[list[Entry], list[Entry]]:
+    """Models of new families, and of others."""
     auto = importlib.import_module("transformers.models.auto.modeling_auto")
     names: Any = importlib.import_module("transformers.models.auto.configuration_auto")
     known = set(_KNOWN.read_text().split())
@@ -100,15 +111,13 @@ def entries() -> list[Entry]:
         is_new = names.model_type_to_module_name(kind) not in known
         wanted = _wanted(found, is_new)
         for cls in wanted:
-            modes = MODES if is_new or len(wanted) == 1 else _one_mode(cls, found)
+            modes = MODES if len(wanted) == 1 else _one_mode(cls, found)
             (new if is_new else old).setdefault(cls, _entry(cls, described, modes))
-    rest = [entry for cls, entry in old.items() if cls not in new]
-    rest.sort(key=lambda entry: hashlib.sha256(entry.cls.encode()).digest())
-    return [*new.values(), *rest]
+    return list(new.values()), [entry for cls, entry in old.items() if cls not in new]
 
 
 def _one_mode(cls: str, found: list[tuple[str, str]]) -> tuple[str, ...]:
-    """The mode for one of several classes of a known family: heads are trained."""
+    """The mode for one of several classes of a family: its heads are trained."""
     return ("eval",) if (_BASE, cls) in found else ("train",)
 
 
