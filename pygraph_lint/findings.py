@@ -12,10 +12,17 @@ from pygraph_lint.analysis.places import Region as Region
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a file: 1-based row, 1-based column in characters."""
+    """A place in a file: 1-based row, 1-based column in characters. In a report on a notebook
+    ``cell`` is the number of the cell (from 1, all cells counted), and the row counts in it.
+    """
 
     row: int
     column: int
+    cell: int | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.row}:{self.column}"
+        return where if self.cell is None else f"cell {self.cell}:{where}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,22 +10,22 @@ from pathlib import Path
 from pygraph_lint.commands.arguments import Check
 from pygraph_lint.commands.check import exit_code, without_known
 from pygraph_lint.commands.output import count, note, report_findings, write
-from pygraph_lint.files.sources import decode
+from pygraph_lint.files.sources import decode, with_source
 from pygraph_lint.findings import Finding, Fix
 from pygraph_lint.fixes import loop
 from pygraph_lint.report import shown_path
 from pygraph_lint.runner import Runner
 
 
-def fix(given: Check, runner: Runner, files: Sequence[Path], by_stdin: bool) -> int:
-    """Fix the files, or show the difference; the exit code."""
+def fix(given: Check, runner: Runner, files: Sequence[Path], stdin: bytes | None) -> int:
+    """Fix the files, or what came by ``stdin``, or show the difference; the exit code."""
     mended = loop.mend(runner, files, given.fixing.unsafe)
     if given.fixing.diff:
         return _show_diff(given, mended)
     problems: list[Finding] = []
-    if by_stdin:
+    if stdin is not None:
         # The fixed source goes to stdout, so the report goes to stderr.
-        sys.stdout.buffer.write(runner.content(files[0]))
+        sys.stdout.buffer.write(with_source(files[0], stdin, runner.content(files[0])))
         sys.stdout.flush()
         sys.stdout = sys.stderr
     else:

@@ -39,11 +39,13 @@ def report_findings(
 ) -> None:
     """Print the findings, or their statistics; ``summary`` stands for the usual last line."""
     form = runner.output_format
+    text_of = readers(runner)
+    found = report.in_cells(found, text_of)
     on_terminal = output.file is None and not output.statistics and colored(sys.stdout)
     if output.statistics:
         text = _statistics(found, form)
     else:
-        text = report.render(form, Report(found, runner.rules, readers(runner), on_terminal))
+        text = report.render(form, Report(found, runner.rules, text_of, on_terminal))
     if output.file is None:
         write(text)
     else:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from pygraph_lint.files.notebooks import SUFFIX
 from pygraph_lint.files.paths import exists, is_file
 
 MARKERS = ("pyproject.toml", "pygraph-lint.toml", "setup.py", "setup.cfg", ".git")
@@ -74,6 +75,8 @@ def module_name(relative: str, packages: Mapping[str, bool]) -> tuple[str, bool]
     if start == len(parts):
         start = 1 if parts[:1] == ["src"] else 0
     stem = path.name.split(".", 1)[0]
+    if path.suffix == SUFFIX:
+        stem += "-notebook"  # no module can be called so
     is_package = stem == "__init__"
     names = parts[start:] if is_package else [*parts[start:], stem]
     return ".".join(names) or stem, is_package

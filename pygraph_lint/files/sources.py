@@ -1,5 +1,5 @@
 """Reading source files as Python would, and writing them back as they were: encoding, BOM, line
-ends, mode.
+ends, mode. A notebook is read as the program of its code cells.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pygraph_lint.errors import SourceError
+from pygraph_lint.files import notebooks
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _BLANK = re.compile(rb"^[ \t\f]*(?:#[^\r\n]*)?$")
@@ -40,8 +41,8 @@ class Source:
 
 
 def read_bytes(path: Path, limit: int | None = None) -> bytes:
-    """The bytes of a regular file. Raises SourceError if it is none, is too large, or may not be
-    read.
+    """The source in a regular file, of a notebook the program of its cells. Raises SourceError if
+    it is none, is too large, or may not be read.
     """
     try:
         status = path.stat()
@@ -52,11 +53,23 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
                 f"not checked: the file has {status.st_size / 1e6:.1f} MB and `max-file-size` is "
                 f"{limit / 1e6:.1f} MB; raise that or exclude the file"
             )
-        return path.read_bytes()
+        return source_of(path, path.read_bytes())
     except OSError as error:
         raise SourceError(f"cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # a NUL byte in the path itself
         raise SourceError(f"cannot be read: {error}") from None
+
+
+def source_of(path: Path, data: bytes) -> bytes:
+    """The source in a file's bytes. Raises SourceError for a damaged notebook."""
+    return notebooks.to_program(data) if path.suffix == notebooks.SUFFIX else data
+
+
+def with_source(path: Path, data: bytes, source: bytes) -> bytes:
+    """The bytes of a file, in which another ``source`` stands. Raises SourceError for a notebook
+    whose cells cannot be told apart.
+    """
+    return notebooks.with_program(data, source) if path.suffix == notebooks.SUFFIX else source
 
 
 def decode(data: bytes) -> Source:
@@ -127,18 +140,20 @@ def split_lines(text: str) -> list[str]:
 
 
 def write_atomically(path: Path, data: bytes, expected: bytes) -> None:
-    """Replace the file at ``path`` by ``data``: whole or not at all; mode kept, a link's target
-    written.
+    """Replace the source in the file at ``path`` by ``data``: whole or not at all; mode kept, a
+    link's target written.
 
-    ``expected`` is what the file is believed to hold. Raises SourceError, with the file as it was,
+    ``expected`` is the source it is believed to hold. Raises SourceError, with the file as it was,
     if it holds something else by now or if writing fails.
     """
     target = Path(os.path.realpath(path))
     # In the same folder, because a rename is atomic only within one file system.
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        if target.read_bytes() != expected:
+        held = target.read_bytes()
+        if source_of(path, held) != expected:
             raise SourceError("not written: it was changed while it was being checked; run again")
+        data = with_source(path, held, data)
         if not os.access(target, os.W_OK):
             raise SourceError("not written: no permission to write it")
         mode = stat.S_IMODE(target.stat().st_mode)

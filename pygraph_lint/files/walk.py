@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pygraph_lint.errors import SettingsError
+from pygraph_lint.files.notebooks import SUFFIX
 from pygraph_lint.files.paths import exists, is_file, is_folder
 from pygraph_lint.files.project import Root
 from pygraph_lint.files.selection import matches_glob
@@ -80,9 +81,8 @@ def excluded(path: Path, settings: Settings) -> bool:
 
 
 def files_below(folder: Path, resolver: Resolver) -> Iterator[Path]:
-    """Every Python file below ``folder`` (absolute), in order of names."""
-    ignores = _Ignores.above(folder)
-    yield from _walk(folder, resolver, ignores, recursive=True)
+    """Every Python file and notebook below ``folder`` (absolute), in order of names."""
+    yield from _walk(folder, resolver, _Ignores.above(folder), (".py", SUFFIX))
 
 
 def files_of_root(root: Root, resolver: Resolver) -> Iterator[Path]:
@@ -90,14 +90,20 @@ def files_of_root(root: Root, resolver: Resolver) -> Iterator[Path]:
     if root.only:
         path = root.base / root.only
         if is_folder(path):
-            yield from files_below(path, resolver)
+            yield from _walk(path, resolver, _Ignores.above(path))
         else:
             yield path
         return
-    yield from _walk(root.base, resolver, _Ignores.above(root.base), root.recursive)
+    yield from _walk(root.base, resolver, _Ignores.above(root.base), recursive=root.recursive)
 
 
-def _walk(folder: Path, resolver: Resolver, ignores: _Ignores, recursive: bool) -> Iterator[Path]:
+def _walk(
+    folder: Path,
+    resolver: Resolver,
+    ignores: _Ignores,
+    endings: tuple[str, ...] = (".py",),
+    recursive: bool = True,
+) -> Iterator[Path]:
     settings = resolver.of(folder)
     # A glob without a slash is looked up by name first, which spares most names the full match.
     plain = {g for g in settings.exclude + settings.extend_exclude if not set(g) & set("*?[/")}
@@ -112,7 +118,7 @@ def _walk(folder: Path, resolver: Resolver, ignores: _Ignores, recursive: bool) 
     for entry in found:
         name = entry.name
         below = entry.is_dir(follow_symlinks=False)
-        if not below and not name.endswith(".py"):
+        if not below and not name.endswith(endings):
             continue
         if name in plain:
             continue
@@ -128,4 +134,4 @@ def _walk(folder: Path, resolver: Resolver, ignores: _Ignores, recursive: bool) 
         if is_file(path / "pyvenv.cfg"):
             continue
         if recursive or is_file(path / "__init__.py"):
-            yield from _walk(path, resolver, ignores, recursive=True)
+            yield from _walk(path, resolver, ignores, endings)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from pygraph_lint.findings import Finding
+from pygraph_lint.files import notebooks
+from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.rules.catalogue import Rule
 
 FORMATS = tuple(
@@ -73,6 +74,44 @@ def shown_path(filename: str) -> str:
 def consequences_in_words(consequences: Mapping[str, str]) -> list[str]:
     """What follows from a finding, as sentence fragments; nothing for what stays all right."""
     return [_SAID[key, value] for key, value in consequences.items() if (key, value) in _SAID]
+
+
+def in_cells(findings: Sequence[Finding], text: Callable[[Path], str]) -> list[Finding]:
+    """The findings, those in notebooks with places in cells."""
+    programs: dict[str, str] = {}
+    found = []
+    for finding in findings:
+        if finding.filename.endswith(notebooks.SUFFIX) and finding.code != "PG002":
+            if finding.filename not in programs:
+                programs[finding.filename] = text(Path(finding.filename))
+            program = programs[finding.filename]
+            finding = replace(
+                finding,
+                location=notebooks.placed(program, finding.location),
+                end_location=notebooks.placed(program, finding.end_location),
+                fix=finding.fix and _fix_in_cells(finding.fix, program),
+            )
+        found.append(finding)
+    return found
+
+
+def _fix_in_cells(fix: Fix, program: str) -> Fix:
+    edits = tuple(
+        Edit(
+            edit.content,
+            notebooks.placed(program, edit.location),
+            notebooks.placed(program, edit.end_location),
+        )
+        for edit in fix.edits
+    )
+    return replace(fix, edits=edits)
+
+
+def message(finding: Finding) -> str:
+    """The message, for formats that know rows and columns only: with the cell of a notebook."""
+    if finding.location.cell is None:
+        return finding.message
+    return f"{finding.location}: {finding.message}"
 
 
 def is_error(finding: Finding) -> bool:

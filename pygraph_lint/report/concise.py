@@ -10,12 +10,11 @@ _BOLD, _RED, _CYAN, _END = "\x1b[1m", "\x1b[1;31m", "\x1b[36m", "\x1b[0m"
 
 def line(finding: Finding, color: bool = False) -> str:
     """The finding in one line."""
-    place = finding.location
     path = shown_path(finding.filename)
     if not color:
-        return f"{path}:{place.row}:{place.column}: {described(finding)}"
-    separator = f"{_CYAN}:{_END}"
-    where = separator.join((f"{_BOLD}{path}{_END}", str(place.row), str(place.column), ""))
+        return f"{path}:{finding.location}: {described(finding)}"
+    colon = f"{_CYAN}:{_END}"
+    where = f"{_BOLD}{path}{_END}{colon}{str(finding.location).replace(':', colon)}{colon}"
     return f"{where} {described(finding, color)}"
 
 

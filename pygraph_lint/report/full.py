@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pygraph_lint.files.notebooks import cell_text
 from pygraph_lint.files.sources import split_lines
 from pygraph_lint.findings import Finding
 from pygraph_lint.report import Report, consequences_in_words
@@ -14,16 +15,22 @@ _LINES = 6
 
 def render(report: Report) -> str:
     """The whole report."""
-    lines: dict[str, list[str]] = {}
+    lines: dict[tuple[str, int | None], list[str]] = {}
     parts = []
     for finding in report.findings:
-        if finding.filename not in lines:
-            lines[finding.filename] = split_lines(report.text(Path(finding.filename)))
-        parts.append(
-            "\n".join([line(finding, report.color), *_frame(finding, lines[finding.filename])])
-        )
+        key = (finding.filename, finding.location.cell)
+        if key not in lines:
+            lines[key] = split_lines(_text(finding, report))
+        parts.append("\n".join([line(finding, report.color), *_frame(finding, lines[key])]))
         parts.append("\n".join(_notes(finding, report)) + "\n")
     return "\n".join(parts) + ("\n" if parts else "")
+
+
+def _text(finding: Finding, report: Report) -> str:
+    """The text of the finding's file or cell."""
+    text = report.text(Path(finding.filename))
+    cell = finding.location.cell
+    return text if cell is None else cell_text(text, cell)
 
 
 def _frame(finding: Finding, lines: list[str]) -> list[str]:

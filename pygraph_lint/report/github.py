@@ -22,7 +22,7 @@ def render(report: Report) -> str:
             f"file={_property(finding.filename)},line={start.row},col={start.column},"
             f"endLine={end.row},endColumn={end.column}"
         )
-        said = f"{shown_path(finding.filename)}:{start.row}:{start.column}: {finding.code} "
+        said = f"{shown_path(finding.filename)}:{start}: {finding.code} "
         title = _property(f"pygraph-lint ({finding.code})")
         lines.append(f"::error title={title},{where}::{_data(said + finding.message)}\n")
     return "".join(lines)

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any
 
 from pygraph_lint.findings import Finding
-from pygraph_lint.report import Report, is_error, shown_path
+from pygraph_lint.report import Report, is_error, message, shown_path
 
 
 def _fingerprint(finding: Finding, seen: Counter[tuple[str, str, str]]) -> str:
@@ -28,7 +28,7 @@ def render(report: Report) -> str:
     seen: Counter[tuple[str, str, str]] = Counter()
     issues: list[dict[str, Any]] = [
         {
-            "description": f"{finding.code}: {finding.message}",
+            "description": f"{finding.code}: {message(finding)}",
             "check_name": finding.code,
             "fingerprint": _fingerprint(finding, seen),
             "severity": "blocker" if is_error(finding) else "minor",

@@ -13,7 +13,7 @@ def render(report: Report) -> str:
     parts = []
     for filename, group in groupby(report.findings, lambda finding: finding.filename):
         findings = list(group)
-        places = [f"{one.location.row}:{one.location.column}" for one in findings]
+        places = [str(one.location) for one in findings]
         width = max(map(len, places))
         lines = [
             f"  {place:<{width}} {described(finding, report.color)}\n"

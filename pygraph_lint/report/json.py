@@ -46,6 +46,7 @@ def as_dict(finding: Finding, report: Report) -> dict[str, Any]:
         "name": finding.name,
         "message": finding.message,
         "filename": finding.filename,
+        "cell": finding.location.cell,
         "location": place(finding.location),
         "end_location": place(finding.end_location),
         "fix": _fix(finding.fix),

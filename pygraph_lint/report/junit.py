@@ -10,18 +10,17 @@ from pygraph_lint.report import Report, is_error, shown_path
 
 
 def _case(suite: ElementTree.Element, finding: Finding) -> None:
-    place = finding.location
     case = ElementTree.SubElement(
         suite,
         "testcase",
-        name=f"{finding.code} {place.row}:{place.column}",
+        name=f"{finding.code} {finding.location}",
         classname=shown_path(finding.filename),
         time="0",
     )
     kind = "error" if is_error(finding) else "failure"
     message = _printable(finding.message)
     inside = ElementTree.SubElement(case, kind, message=message, type=finding.code)
-    inside.text = f"{shown_path(finding.filename)}:{place.row}:{place.column}: {message}"
+    inside.text = f"{shown_path(finding.filename)}:{finding.location}: {message}"
 
 
 def _printable(text: str) -> str:

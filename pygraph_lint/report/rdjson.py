@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from pygraph_lint.findings import Finding, Location
-from pygraph_lint.report import Report, is_error, shown_path, url
+from pygraph_lint.report import Report, is_error, message, shown_path, url
 
 
 def _position(location: Location) -> dict[str, int]:
@@ -26,7 +26,7 @@ def _diagnostic(finding: Finding, report: Report) -> dict[str, Any]:
     if page is not None:
         code["url"] = page
     diagnostic: dict[str, Any] = {
-        "message": finding.message,
+        "message": message(finding),
         "location": {
             "path": shown_path(finding.filename),
             "range": _range(finding.location, finding.end_location),
@@ -35,7 +35,7 @@ def _diagnostic(finding: Finding, report: Report) -> dict[str, Any]:
         "code": code,
     }
     fix = finding.fix
-    if fix is not None and fix.applicability == "safe":
+    if fix is not None and fix.applicability == "safe" and finding.location.cell is None:
         diagnostic["suggestions"] = [
             {"range": _range(edit.location, edit.end_location), "text": edit.content}
             for edit in fix.edits

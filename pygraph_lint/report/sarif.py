@@ -8,7 +8,7 @@ from typing import Any
 
 from pygraph_lint import __version__
 from pygraph_lint.findings import Edit, Finding, Location
-from pygraph_lint.report import Report, consequences_in_words
+from pygraph_lint.report import Report, consequences_in_words, message
 from pygraph_lint.rules.catalogue import Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -51,14 +51,14 @@ def _result(finding: Finding, order: dict[str, int]) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "level": "error" if finding.code in ("PG001", "PG002") else "warning",
-        "message": {"text": finding.message},
+        "message": {"text": message(finding)},
         "locations": [location],
         "properties": properties,
     }
     if finding.code in order:
         result["ruleIndex"] = order[finding.code]
     fix = finding.fix
-    if fix is not None and fix.applicability == "safe":
+    if fix is not None and fix.applicability == "safe" and finding.location.cell is None:
         result["fixes"] = [
             {
                 "description": {"text": fix.message},
