@@ -83,6 +83,7 @@ def test_json_has_ruffs_keys_and_ours(tmp_path: Path) -> None:
         "name": "item",
         "message": "`.item()` waits",
         "filename": str(path),
+        "cell": None,
         "location": {"row": 2, "column": 6},
         "end_location": {"row": 2, "column": 20},
         "fix": {
