@@ -49,89 +49,78 @@ _BUILTIN_NAMES = frozenset(
 )
 
 
-class Annotations:
-    """Reads annotations; needs ``names``."""
-
-    names: Names
-
-    def annotated(self, node: ast.expr | None, what: str) -> Value:
-        """The value an annotation promises; ``what`` names the annotated thing in the evidence."""
-        if node is None:
-            return v.UNKNOWN_VALUE
-        if isinstance(node, ast.Constant):
-            if node.value is None:
-                return v.NONE_VALUE
-            if isinstance(node.value, str):
-                try:
-                    return self.annotated(ast.parse(node.value, mode="eval").body, what)
-                except (SyntaxError, ValueError, RecursionError, MemoryError):
-                    return v.UNKNOWN_VALUE
-            return v.UNKNOWN_VALUE
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return v.join(self.annotated(node.left, what), self.annotated(node.right, what))
-        if isinstance(node, ast.Subscript):
-            return self.annotated_generic(node, what)
-        name = self.annotation_name(node)
-        if name is None:
-            return v.UNKNOWN_VALUE
-        if name in ops.TENSOR_TYPES:
-            why = f"{what} is annotated {ast.unparse(node)}" if what else ""
-            return v.tensor(why, ops.TENSOR_TYPES[name], v.ON_DEVICE)
-        plain = _PLAIN.get(name)
-        if plain is not None:
-            return plain
-        if name in _SEQUENCES:
-            return v.SEQUENCE_VALUE
-        if name in _MAPPINGS:
-            return v.MAPPING_VALUE
-        tail = name.rpartition(".")[2]
-        if (
-            name.startswith(("typing.", "torch.", "builtins.", "numpy."))
-            or tail.isupper()
-            or not tail[:1].isupper()
-        ):
-            return v.UNKNOWN_VALUE
-        return Value(v.INSTANCE, cls=name)
-
-    def annotation_name(self, node: ast.expr) -> str | None:
-        """The qualified name in an annotation; builtins are named as such."""
-        if (
-            isinstance(node, ast.Name)
-            and node.id in _BUILTIN_NAMES
-            and node.id not in self.names.bindings
-        ):
-            return "builtins." + node.id
-        return self.names.resolve(node)
-
-    def annotated_generic(self, node: ast.Subscript, what: str) -> Value:
-        """``Optional[X]``, ``list[X]``, ``tuple[A, B]`` and the like."""
-        name = self.annotation_name(node.value) or ""
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        tail = name.rpartition(".")[2]
-        if tail == "Optional":
-            return v.join(self.annotated(parts[0], what), v.NONE_VALUE)
-        if tail == "Union":
-            return v.join_all([self.annotated(part, what) for part in parts])
-        if tail in ("Annotated", "Final", "ClassVar", "Required", "NotRequired"):
-            return self.annotated(parts[0], what)
-        if name.startswith("jaxtyping."):
-            return self.annotated(parts[0], what)
-        if name in _TUPLES:
-            if (
-                len(parts) == 2
-                and isinstance(parts[1], ast.Constant)
-                and parts[1].value is Ellipsis
-            ):
-                return Value(v.SEQUENCE, item=self.annotated(parts[0], what))
-            return v.sequence([self.annotated(part, what) for part in parts])
-        if name in _SEQUENCES:
-            return Value(v.SEQUENCE, item=self.annotated(parts[0], what))
-        if name in _MAPPINGS and len(parts) == 2:
-            return Value(v.MAPPING, item=self.annotated(parts[1], what))
-        if tail == "Callable":
-            return Value(v.CALLABLE | v.UNKNOWN)
-        if tail == "Literal":
-            return v.TEXT_VALUE
-        if tail in ("Unpack", "type", "Type"):
-            return v.UNKNOWN_VALUE
+def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
+    """The value an annotation promises; ``what`` names the annotated thing in the evidence."""
+    if node is None:
         return v.UNKNOWN_VALUE
+    if isinstance(node, ast.Constant):
+        if node.value is None:
+            return v.NONE_VALUE
+        if isinstance(node.value, str):
+            try:
+                return annotated(names, ast.parse(node.value, mode="eval").body, what)
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                return v.UNKNOWN_VALUE
+        return v.UNKNOWN_VALUE
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return v.join(annotated(names, node.left, what), annotated(names, node.right, what))
+    if isinstance(node, ast.Subscript):
+        return _generic(names, node, what)
+    name = _qualified(names, node)
+    if name is None:
+        return v.UNKNOWN_VALUE
+    if name in ops.TENSOR_TYPES:
+        why = f"{what} is annotated {ast.unparse(node)}" if what else ""
+        return v.tensor(why, ops.TENSOR_TYPES[name], v.ON_DEVICE)
+    plain = _PLAIN.get(name)
+    if plain is not None:
+        return plain
+    if name in _SEQUENCES:
+        return v.SEQUENCE_VALUE
+    if name in _MAPPINGS:
+        return v.MAPPING_VALUE
+    tail = name.rpartition(".")[2]
+    if (
+        name.startswith(("typing.", "torch.", "builtins.", "numpy."))
+        or tail.isupper()
+        or not tail[:1].isupper()
+    ):
+        return v.UNKNOWN_VALUE
+    return Value(v.INSTANCE, cls=name)
+
+
+def _qualified(names: Names, node: ast.expr) -> str | None:
+    """The qualified name in an annotation; builtins are named as such."""
+    if isinstance(node, ast.Name) and node.id in _BUILTIN_NAMES and node.id not in names.bindings:
+        return "builtins." + node.id
+    return names.resolve(node)
+
+
+def _generic(names: Names, node: ast.Subscript, what: str) -> Value:
+    """``Optional[X]``, ``list[X]``, ``tuple[A, B]`` and the like."""
+    name = _qualified(names, node.value) or ""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    tail = name.rpartition(".")[2]
+    if tail == "Optional":
+        return v.join(annotated(names, parts[0], what), v.NONE_VALUE)
+    if tail == "Union":
+        return v.join_all([annotated(names, part, what) for part in parts])
+    if tail in ("Annotated", "Final", "ClassVar", "Required", "NotRequired"):
+        return annotated(names, parts[0], what)
+    if name.startswith("jaxtyping."):
+        return annotated(names, parts[0], what)
+    if name in _TUPLES:
+        if len(parts) == 2 and isinstance(parts[1], ast.Constant) and parts[1].value is Ellipsis:
+            return Value(v.SEQUENCE, item=annotated(names, parts[0], what))
+        return v.sequence([annotated(names, part, what) for part in parts])
+    if name in _SEQUENCES:
+        return Value(v.SEQUENCE, item=annotated(names, parts[0], what))
+    if name in _MAPPINGS and len(parts) == 2:
+        return Value(v.MAPPING, item=annotated(names, parts[1], what))
+    if tail == "Callable":
+        return Value(v.CALLABLE | v.UNKNOWN)
+    if tail == "Literal":
+        return v.TEXT_VALUE
+    if tail in ("Unpack", "type", "Type"):
+        return v.UNKNOWN_VALUE
+    return v.UNKNOWN_VALUE

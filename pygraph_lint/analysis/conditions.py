@@ -6,10 +6,10 @@ import ast
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.algebra import as_tensor
 from pygraph_lint.analysis.events import Need
-from pygraph_lint.analysis.frame import Frame
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of
+from pygraph_lint.analysis.state import State
+from pygraph_lint.analysis.symbols import as_tensor
 from pygraph_lint.analysis.values import Value
 
 _HALF = frozenset(("torch.float16", "torch.half"))
@@ -33,200 +33,203 @@ _CLASS_KINDS: dict[str, int] = {
 }
 
 
-class Conditions(Frame):
-    """Evaluates conditions and uses what they say."""
-
-    def truth(self, node: ast.expr, kind: str) -> bool | None:
-        """Evaluate a condition; records an event where a tensor decides. Returns its value where
-        that is fixed.
-        """
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            inner = self.truth(node.operand, kind)
-            return None if inner is None else not inner
-        if isinstance(node, ast.BoolOp):
-            return self.truth_of_all(node, kind)
-        value = self.ev(node)
-        if value.is_tensor:
-            self.decided_by(node, value, kind)
-            return None
-        if value.kinds == v.NUMBER and value.flags & v.RANDOM and kind != "branch.not":
-            self.event("branch.random-skip", span_of(node), source_of(node), value)
-        if value.const is not None:
-            return bool(value.const)
-        if value.kinds == v.NONE:
-            return False
+def truth(state: State, node: ast.expr, kind: str) -> bool | None:
+    """Evaluate a condition; records an event where a tensor decides. Returns its value where
+    that is fixed.
+    """
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        inner = truth(state, node.operand, kind)
+        return None if inner is None else not inner
+    if isinstance(node, ast.BoolOp):
+        return truth_of_all(state, node, kind)
+    value = state.ev(node)
+    if value.is_tensor:
+        decided_by(state, node, value, kind)
         return None
+    if value.kinds == v.NUMBER and value.flags & v.RANDOM and kind != "branch.not":
+        state.event("branch.random-skip", span_of(node), source_of(node), value)
+    if value.const is not None:
+        return bool(value.const)
+    if value.kinds == v.NONE:
+        return False
+    return None
 
-    def truth_of_all(self, node: ast.BoolOp, kind: str) -> bool | None:
-        """``and`` / ``or`` as a condition: later operands run only where the earlier ones allow
-        it.
-        """
-        conjunction = isinstance(node.op, ast.And)
-        self.settle(node)
-        saved_guards = self.guards
+
+def truth_of_all(state: State, node: ast.BoolOp, kind: str) -> bool | None:
+    """``and`` / ``or`` as a condition: later operands run only where the earlier ones allow
+    it.
+    """
+    conjunction = isinstance(node.op, ast.And)
+    settle_comparisons(state, node)
+    saved_guards = state.guards
+    saved: list[tuple[str, Value | None]] = []
+    result: bool | None = conjunction
+    halves = 0
+    for operand in node.values:
+        static = truth(state, operand, kind)
+        if static is None:
+            result = None
+        elif static != conjunction:
+            result = static
+            break
+        guard(state, operand, conjunction)
+        saved += narrow(state, operand, conjunction)
+        halves += conjunction and tests_half(state, operand)
+        state.half += conjunction and tests_half(state, operand)
+    state.half -= halves
+    state.guards = saved_guards
+    state.restore(saved)
+    return result
+
+
+def settle_comparisons(state: State, node: ast.BoolOp) -> None:
+    """Remember comparisons that only happen where a probability is not zero.
+
+    In ``p > 0 and draw < p`` the usual probability of zero decides while tracing.
+    """
+    if not isinstance(node.op, ast.And):
+        return
+    asked: set[str] = set()
+    for operand in node.values:
+        if not isinstance(operand, ast.Compare) or len(operand.ops) != 1:
+            continue
+        right = operand.comparators[0]
+        zero = isinstance(right, ast.Constant) and right.value == 0
+        if zero and isinstance(operand.ops[0], ast.Gt):
+            asked.add(ast.unparse(operand.left))
+        elif asked & {ast.unparse(operand.left), ast.unparse(right)}:
+            state.settled.add(operand)
+
+
+def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
+    """A tensor's value decides which way the program goes."""
+    if kind not in ("branch.assert", "branch.while"):
+        if value.flags & v.RANDOM:
+            kind = "branch.random-skip"
+        elif value.flags & v.FINITE:
+            kind = "branch.half-guard" if state.half else "branch.finite-guard"
+    if value.flags & v.DECIDED:
+        return
+    place = node
+    if kind in ("branch.finite-guard", "branch.half-guard") and state.whole is not None:
+        place = state.whole  # a guard is one thing, however many tests it has
+    state.event(kind, span_of(place), source_of(place), value)
+    key = state.place(node)
+    if key is not None:  # later tests of the same name have the same cause
+        state.env[key] = value._replace(flags=value.flags | v.DECIDED)
+
+
+def tests_half(state: State, node: ast.expr) -> bool:
+    """Whether a condition is ``x.dtype == torch.float16``: what follows only happens in half
+    precision.
+    """
+    if (
+        not isinstance(node, ast.Compare)
+        or len(node.ops) != 1
+        or not isinstance(node.ops[0], ast.Eq)
+    ):
+        return False
+    return any(
+        state.qualified(side) in _HALF for side in (node.left, node.comparators[0]) if dotted(side)
+    )
+
+
+def guard(state: State, node: ast.expr, outcome: bool) -> None:
+    """Remember that what follows runs only if a predicate of the project can give
+    ``outcome``.
+    """
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node, outcome = node.operand, not outcome
+    if isinstance(node, ast.BoolOp):
+        if isinstance(node.op, ast.And) == outcome:
+            for operand in node.values:
+                guard(state, operand, outcome)
+        return
+    if not isinstance(node, ast.Call):
+        return
+    name = state.qualified(node.func)
+    if name is None or name.startswith(("torch.", "builtins.")):
+        return
+    if name.rpartition(".")[2].startswith(("is_", "_is_", "has_")):
+        state.guards = (*state.guards, Need("true" if outcome else "false", name, ""))
+
+
+def narrow(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, Value | None]]:
+    """Use what a condition says about a name; returns what to put back."""
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node, outcome = node.operand, not outcome
+    if isinstance(node, ast.BoolOp):
         saved: list[tuple[str, Value | None]] = []
-        result: bool | None = conjunction
-        halves = 0
-        for operand in node.values:
-            static = self.truth(operand, kind)
-            if static is None:
-                result = None
-            elif static != conjunction:
-                result = static
-                break
-            self.guard(operand, conjunction)
-            saved += self.narrow(operand, conjunction)
-            halves += conjunction and self.tests_half(operand)
-            self.half += conjunction and self.tests_half(operand)
-        self.half -= halves
-        self.guards = saved_guards
-        self.restore(saved)
-        return result
+        if isinstance(node.op, ast.And) == outcome:
+            for operand in node.values:
+                saved += narrow(state, operand, outcome)
+        return saved
+    name, value = narrowed(state, node, outcome)
+    if name is None or value is None:
+        return []
+    old = state.env.get(name)
+    state.env[name] = value
+    return [(name, old)]
 
-    def settle(self, node: ast.BoolOp) -> None:
-        """Remember comparisons that only happen where a probability is not zero.
 
-        In ``p > 0 and draw < p`` the usual probability of zero decides while tracing.
-        """
-        if not isinstance(node.op, ast.And):
-            return
-        asked: set[str] = set()
-        for operand in node.values:
-            if not isinstance(operand, ast.Compare) or len(operand.ops) != 1:
-                continue
-            right = operand.comparators[0]
-            zero = isinstance(right, ast.Constant) and right.value == 0
-            if zero and isinstance(operand.ops[0], ast.Gt):
-                asked.add(ast.unparse(operand.left))
-            elif asked & {ast.unparse(operand.left), ast.unparse(right)}:
-                self.settled.add(operand)
-
-    def decided_by(self, node: ast.expr, value: Value, kind: str) -> None:
-        """A tensor's value decides which way the program goes."""
-        if kind not in ("branch.assert", "branch.while"):
-            if value.flags & v.RANDOM:
-                kind = "branch.random-skip"
-            elif value.flags & v.FINITE:
-                kind = "branch.half-guard" if self.half else "branch.finite-guard"
-        if value.flags & v.DECIDED:
-            return
-        place = node
-        if kind in ("branch.finite-guard", "branch.half-guard") and self.whole is not None:
-            place = self.whole  # a guard is one thing, however many tests it has
-        self.event(kind, span_of(place), source_of(place), value)
-        key = self.place(node)
-        if key is not None:  # later tests of the same name have the same cause
-            self.env[key] = value._replace(flags=value.flags | v.DECIDED)
-
-    def tests_half(self, node: ast.expr) -> bool:
-        """Whether a condition is ``x.dtype == torch.float16``: what follows only happens in half
-        precision.
-        """
-        if (
-            not isinstance(node, ast.Compare)
-            or len(node.ops) != 1
-            or not isinstance(node.ops[0], ast.Eq)
-        ):
-            return False
-        return any(
-            self.qualified(side) in _HALF
-            for side in (node.left, node.comparators[0])
-            if dotted(side)
-        )
-
-    def guard(self, node: ast.expr, outcome: bool) -> None:
-        """Remember that what follows runs only if a predicate of the project can give
-        ``outcome``.
-        """
-        while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            node, outcome = node.operand, not outcome
-        if isinstance(node, ast.BoolOp):
-            if isinstance(node.op, ast.And) == outcome:
-                for operand in node.values:
-                    self.guard(operand, outcome)
-            return
-        if not isinstance(node, ast.Call):
-            return
-        name = self.qualified(node.func)
-        if name is None or name.startswith(("torch.", "builtins.")):
-            return
-        if name.rpartition(".")[2].startswith(("is_", "_is_", "has_")):
-            self.guards = (*self.guards, Need("true" if outcome else "false", name, ""))
-
-    def narrow(self, node: ast.expr, outcome: bool) -> list[tuple[str, Value | None]]:
-        """Use what a condition says about a name; returns what to put back."""
-        while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            node, outcome = node.operand, not outcome
-        if isinstance(node, ast.BoolOp):
-            saved: list[tuple[str, Value | None]] = []
-            if isinstance(node.op, ast.And) == outcome:
-                for operand in node.values:
-                    saved += self.narrow(operand, outcome)
-            return saved
-        name, value = self.narrowed(node, outcome)
-        if name is None or value is None:
-            return []
-        old = self.env.get(name)
-        self.env[name] = value
-        return [(name, old)]
-
-    def narrowed(self, node: ast.expr, outcome: bool) -> tuple[str | None, Value | None]:
-        """The name a test is about, and its value where the test came out as ``outcome``."""
-        if isinstance(node, ast.Call) and node.args:
-            function = self.qualified(node.func)
-            name = self.place(node.args[0])
+def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, Value | None]:
+    """The name a test is about, and its value where the test came out as ``outcome``."""
+    if isinstance(node, ast.Call) and node.args:
+        function = state.qualified(node.func)
+        name = state.place(node.args[0])
+        if name is None:
+            return None, None
+        if function == "torch.is_tensor":
+            return name, as_tensor(state.ev_quiet(node.args[0]), outcome)
+        if function == "builtins.isinstance" and len(node.args) == 2:
+            return name, narrowed_by_class(
+                state, state.ev_quiet(node.args[0]), node.args[1], outcome
+            )
+        return None, None
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        right = node.comparators[0]
+        if isinstance(right, ast.Constant) and right.value is None:
+            name = state.place(node.left)
             if name is None:
                 return None, None
-            if function == "torch.is_tensor":
-                return name, as_tensor(self.ev_quiet(node.args[0]), outcome)
-            if function == "builtins.isinstance" and len(node.args) == 2:
-                return name, self.narrowed_by_class(
-                    self.ev_quiet(node.args[0]), node.args[1], outcome
-                )
-            return None, None
-        if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            right = node.comparators[0]
-            if isinstance(right, ast.Constant) and right.value is None:
-                name = self.place(node.left)
-                if name is None:
-                    return None, None
-                value = self.ev_quiet(node.left)
-                is_none = isinstance(node.ops[0], ast.Is) == outcome
-                if is_none:
-                    return name, v.NONE_VALUE
-                if value.kinds & v.NONE and value.kinds != v.NONE:
-                    return name, value._replace(kinds=value.kinds & ~v.NONE)
-        return None, None
+            value = state.ev_quiet(node.left)
+            is_none = isinstance(node.ops[0], ast.Is) == outcome
+            if is_none:
+                return name, v.NONE_VALUE
+            if value.kinds & v.NONE and value.kinds != v.NONE:
+                return name, value._replace(kinds=value.kinds & ~v.NONE)
+    return None, None
 
-    def narrowed_by_class(self, value: Value, classes: ast.expr, outcome: bool) -> Value | None:
-        """A value after ``isinstance`` said ``outcome``."""
-        nodes = classes.elts if isinstance(classes, ast.Tuple) else [classes]
-        bits = 0
-        instance = ""
-        for node in nodes:
-            name = self.qualified(node) or ""
-            bit = _CLASS_KINDS.get(name, 0)
-            if name in ops.TENSOR_TYPES:
-                bit = v.TENSOR
-            if bit == 0:
-                instance = name
-            bits |= bit
-        if outcome:
-            if instance:
-                return Value(v.INSTANCE, cls=instance) if len(nodes) == 1 else None
-            if bits == v.TENSOR:
-                return as_tensor(value, True)
-            kept = value.kinds & bits
-            return (
-                value._replace(kinds=kept, needs=value.needs if kept & v.TENSOR else ())
-                if kept
-                else Value(bits)
-            )
+
+def narrowed_by_class(state: State, value: Value, classes: ast.expr, outcome: bool) -> Value | None:
+    """A value after ``isinstance`` said ``outcome``."""
+    nodes = classes.elts if isinstance(classes, ast.Tuple) else [classes]
+    bits = 0
+    instance = ""
+    for node in nodes:
+        name = state.qualified(node) or ""
+        bit = _CLASS_KINDS.get(name, 0)
+        if name in ops.TENSOR_TYPES:
+            bit = v.TENSOR
+        if bit == 0:
+            instance = name
+        bits |= bit
+    if outcome:
         if instance:
-            return None
-        left = value.kinds & ~bits
-        if not left:
-            return None
-        if not left & v.TENSOR:
-            return Value(left, items=value.items, item=value.item, cls=value.cls)
-        return value._replace(kinds=left)
+            return Value(v.INSTANCE, cls=instance) if len(nodes) == 1 else None
+        if bits == v.TENSOR:
+            return as_tensor(value, True)
+        kept = value.kinds & bits
+        return (
+            value._replace(kinds=kept, needs=value.needs if kept & v.TENSOR else ())
+            if kept
+            else Value(bits)
+        )
+    if instance:
+        return None
+    left = value.kinds & ~bits
+    if not left:
+        return None
+    if not left & v.TENSOR:
+        return Value(left, items=value.items, item=value.item, cls=value.cls)
+    return value._replace(kinds=left)

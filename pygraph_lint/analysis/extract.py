@@ -9,11 +9,18 @@ import sys
 import warnings
 
 from pygraph_lint.analysis import capture
-from pygraph_lint.analysis.answers import forgotten
-from pygraph_lint.analysis.context import ModuleContext
+from pygraph_lint.analysis.answers import (
+    asked_on_import,
+    forgotten,
+    head,
+    last_import,
+    loaded_by,
+)
 from pygraph_lint.analysis.events import Event, Span
-from pygraph_lint.analysis.exports import patched
+from pygraph_lint.analysis.exports import exported, patched
+from pygraph_lint.analysis.interpreter import run_module
 from pygraph_lint.analysis.model import ModuleFacts, Sinks
+from pygraph_lint.analysis.module import Module
 from pygraph_lint.errors import SourceError
 
 _DEPTH = 8000
@@ -29,20 +36,22 @@ def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -
     sys.setrecursionlimit(max(limit, _DEPTH))
     try:
         tree = parse(text)
-        context = ModuleContext(tree, path, module, is_package, sinks)
-        context.fill("compile" in text or "graph" in text)
+        file = Module(tree, path, module, is_package, sinks)
+        facts = file.facts
+        run_module(file, "compile" in text or "graph" in text)
+        _read_imports(file)
         if "cache_clear" in text:
-            context.facts.forgotten = tuple(forgotten(tree, context.names))
-        context.facts.patched = patched(text, tree, context.names)
+            facts.forgotten = tuple(forgotten(tree, file.names))
+        facts.patched = patched(text, tree, file.names)
         if capture.mentioned(text):
-            context.facts.capture_events = _capture_events(tree, context)
+            facts.capture_events = _capture_events(file)
     except (RecursionError, MemoryError):
         raise SourceError("nested too deeply to be analysed", 1, 1) from None
     finally:
         sys.setrecursionlimit(limit)
     if not text.isascii():
-        _to_characters(context.facts, text)
-    return context.facts
+        _to_characters(facts, text)
+    return facts
 
 
 def parse(text: str) -> ast.Module:
@@ -61,9 +70,20 @@ def parse(text: str) -> ast.Module:
         raise SourceError("nested too deeply to be parsed", 1, 1) from None
 
 
-def _capture_events(tree: ast.Module, context: ModuleContext) -> list[Event]:
+def _read_imports(file: Module) -> None:
+    """What running the file imports, calls and offers."""
+    above = head(file.tree.body)
+    facts = file.facts
+    facts.asked = tuple(asked_on_import(file.tree.body, file.names))
+    facts.asked_above = tuple(asked_on_import(above, file.names))
+    facts.loads = tuple(loaded_by(above, file.name, file.is_package))
+    facts.last_import = last_import(file.tree)
+    facts.exported = exported(file.tree)
+
+
+def _capture_events(file: Module) -> list[Event]:
     try:
-        return capture.capture_events(tree, context.names)
+        return capture.capture_events(file.tree, file.names)
     except RecursionError:
         return []
 

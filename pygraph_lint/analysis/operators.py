@@ -5,216 +5,215 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.algebra import (
+from pygraph_lint.analysis.arguments import note_formatted
+from pygraph_lint.analysis.conditions import guard, narrow, settle_comparisons, truth
+from pygraph_lint.analysis.devices import note_mixed_devices
+from pygraph_lint.analysis.nodes import span_to
+from pygraph_lint.analysis.state import State
+from pygraph_lint.analysis.symbols import constant
+from pygraph_lint.analysis.transfer.arithmetic import (
     arithmetic_dtype,
     broadcast_rank,
-    constant,
     fold,
     fold_compare,
     identity,
     merge_device,
     merge_needs,
 )
-from pygraph_lint.analysis.conditions import Conditions
-from pygraph_lint.analysis.nodes import span_to
-from pygraph_lint.analysis.values import Value
+from pygraph_lint.analysis.values import FLOW, Value
 
 _TEXT_OR_NONE = v.TEXT | v.NONE
-_FLOW = v.RANDOM | v.FINITE | v.DYNAMIC
 
 
-class Operators(Conditions):
-    """Evaluates operators."""
+def eval_binary(state: State, node: ast.BinOp) -> Value:
+    chain = [node]
+    while isinstance(chain[-1].left, ast.BinOp):  # long sums are nested to the left
+        chain.append(chain[-1].left)
+    left = state.ev(chain[-1].left)
+    for operation in reversed(chain):
+        right = state.ev(operation.right)
+        note_mixed_devices(state, operation.left, left, operation.right, right)
+        left = arithmetic(state, type(operation.op), left, right, operation)
+    return left
 
-    def ev_binop(self, node: ast.BinOp) -> Value:
-        chain = [node]
-        while isinstance(chain[-1].left, ast.BinOp):  # long sums are nested to the left
-            chain.append(chain[-1].left)
-        left = self.ev(chain[-1].left)
-        for operation in reversed(chain):
-            right = self.ev(operation.right)
-            self.meet(operation.left, left, operation.right, right)
-            left = self.arithmetic(type(operation.op), left, right, operation)
-        return left
 
-    def arithmetic(
-        self, operator: type[ast.operator], left: Value, right: Value, node: ast.AST
-    ) -> Value:
-        """The result of ``left <operator> right``."""
-        kinds = left.kinds | right.kinds
-        if left.kinds & v.TEXT and not left.kinds & v.TENSOR:
-            if operator is ast.Mod:
-                self.formatted(right, node)
-            return v.TEXT_VALUE
-        if (
-            left.kinds == v.SEQUENCE
-            and operator is ast.Mult
-            and (right.needs or not right.is_tensor)
-        ):
-            return Value(v.SEQUENCE, item=v.element(left))
-        if (
-            v.NUMPY in (left.kinds, right.kinds)
-            and (left if right.kinds == v.NUMPY else right).needs
-        ):
-            return v.NUMPY_VALUE
-        if kinds & v.TENSOR:
-            if (left.kinds | right.kinds) & v.SEQUENCE and operator is ast.Add:
-                return v.SEQUENCE_VALUE
-            kind = arithmetic_dtype(operator, left, right)
-            flags = (left.flags | right.flags) & _FLOW
-            ndim = broadcast_rank(left, right)
-            source = left if left.is_tensor and not (left.needs and right.is_tensor) else right
-            if not source.is_tensor:
-                source = left
-            return v.tensor(
-                source.why, kind, merge_device([left, right]), ndim, flags, merge_needs(left, right)
-            )
-        if left.kinds & v.SEQUENCE:
-            if operator is ast.Add and right.kinds & v.SEQUENCE:
-                if left.items is not None and right.items is not None:
-                    return v.sequence([*left.items, *right.items])
-                return Value(v.SEQUENCE, item=v.join(v.element(left), v.element(right)))
-            if operator is ast.Mult:
-                return Value(v.SEQUENCE, item=v.element(left))
-        if kinds & v.NUMPY:
-            return v.NUMPY_VALUE
-        if left.const is not None and right.const is not None:
-            folded = fold(operator, left.const, right.const)
-            if folded is not None:
-                return constant(folded)
-        if kinds == v.NUMBER or kinds == v.NUMBER | v.OTHER or kinds == v.OTHER:
-            return v.READ_VALUE if (left.flags | right.flags) & v.READ else v.NUMBER_VALUE
-        return v.UNKNOWN_VALUE
-
-    def ev_unary(self, node: ast.UnaryOp) -> Value:
-        if isinstance(node.op, ast.Not):
-            static = self.truth(node.operand, "branch.not")
-            return Value(v.NUMBER, const=None if static is None else not static)
-        value = self.ev(node.operand)
-        if value.is_tensor and isinstance(node.op, ast.Invert) and not value.dtype:
-            value = value._replace(dtype="bool")  # ~ is for masks; of integers it is a rarity
-        if value.is_tensor:
-            return value._replace(flags=value.flags & ~(v.FRESH | v.SYMBOL | v.PLAIN | v.BUFFER))
-        if value.kinds == v.NUMBER:
-            if isinstance(node.op, ast.USub) and isinstance(value.const, (int, float)):
-                return constant(-value.const)
-            return value._replace(const=None)
-        return value if value.kinds & v.NUMPY else v.UNKNOWN_VALUE
-
-    def ev_compare(self, node: ast.Compare) -> Value:
-        left = self.ev(node.left)
-        result: Value | None = None
-        left_node = node.left
-        for operator, right_node in zip(node.ops, node.comparators):
-            right = self.ev(right_node)
-            if result is not None and result.is_tensor:
-                self.event(
-                    "branch.ternary", span_to(node.left, left_node), "a chained comparison", result
-                )
-            result = self.compare(operator, left_node, left, right_node, right)
-            left, left_node = right, right_node
-        assert result is not None
-        if result.flags & v.RANDOM and node in self.settled:
-            return v.NUMBER_VALUE
-        return result
-
-    def compare(
-        self,
-        operator: ast.cmpop,
-        left_node: ast.expr,
-        left: Value,
-        right_node: ast.expr,
-        right: Value,
-    ) -> Value:
-        """One comparison."""
-        if isinstance(operator, (ast.Is, ast.IsNot)):
-            return Value(v.NUMBER, const=identity(operator, left, right))
-        if isinstance(operator, (ast.In, ast.NotIn)):
-            self.membership(left_node, left, right_node, right)
-            return v.NUMBER_VALUE
-        for one, other in ((left, right), (right, left)):
-            drawn = one.kinds == v.NUMBER and one.flags & v.RANDOM
-            if drawn and (other.needs or not other.is_tensor):
-                return one
-        if not (left.kinds | right.kinds) & v.TENSOR:
-            if left.kinds & v.NUMPY or right.kinds & v.NUMPY:
-                return v.NUMPY_VALUE
-            read = (left.flags | right.flags) & v.READ
-            if left.const is not None and right.const is not None:
-                return Value(v.NUMBER, const=fold_compare(operator, left.const, right.const))
-            return v.READ_VALUE if read else v.NUMBER_VALUE
-        for one, other in ((left, right), (right, left)):
-            if one.is_tensor and not other.is_tensor:
-                if other.kinds & (
-                    _TEXT_OR_NONE | v.SEQUENCE | v.MAPPING | v.DTYPE | v.DEVICE
-                ) and not (other.kinds & v.UNKNOWN):
-                    return v.NUMBER_VALUE
-                if one.needs and other.const is not None and isinstance(other.const, (str, bool)):
-                    return v.NUMBER_VALUE
-        self.meet(left_node, left, right_node, right)
-        flags = (left.flags | right.flags) & _FLOW
-        source = left if left.is_tensor else right
+def arithmetic(
+    state: State, operator: type[ast.operator], left: Value, right: Value, node: ast.AST
+) -> Value:
+    """The result of ``left <operator> right``."""
+    kinds = left.kinds | right.kinds
+    if left.kinds & v.TEXT and not left.kinds & v.TENSOR:
+        if operator is ast.Mod:
+            note_formatted(state, right, node)
+        return v.TEXT_VALUE
+    if left.kinds == v.SEQUENCE and operator is ast.Mult and (right.needs or not right.is_tensor):
+        return Value(v.SEQUENCE, item=v.element(left))
+    if v.NUMPY in (left.kinds, right.kinds) and (left if right.kinds == v.NUMPY else right).needs:
+        return v.NUMPY_VALUE
+    if kinds & v.TENSOR:
+        if (left.kinds | right.kinds) & v.SEQUENCE and operator is ast.Add:
+            return v.SEQUENCE_VALUE
+        kind = arithmetic_dtype(operator, left, right)
+        flags = (left.flags | right.flags) & FLOW
+        ndim = broadcast_rank(left, right)
+        source = left if left.is_tensor and not (left.needs and right.is_tensor) else right
+        if not source.is_tensor:
+            source = left
         return v.tensor(
-            source.why,
-            "bool",
-            merge_device([left, right]),
-            broadcast_rank(left, right),
-            flags,
-            merge_needs(left, right),
+            source.why, kind, merge_device([left, right]), ndim, flags, merge_needs(left, right)
         )
+    if left.kinds & v.SEQUENCE:
+        if operator is ast.Add and right.kinds & v.SEQUENCE:
+            if left.items is not None and right.items is not None:
+                return v.sequence([*left.items, *right.items])
+            return Value(v.SEQUENCE, item=v.join(v.element(left), v.element(right)))
+        if operator is ast.Mult:
+            return Value(v.SEQUENCE, item=v.element(left))
+    if kinds & v.NUMPY:
+        return v.NUMPY_VALUE
+    if left.const is not None and right.const is not None:
+        folded = fold(operator, left.const, right.const)
+        if folded is not None:
+            return constant(folded)
+    if kinds == v.NUMBER or kinds == v.NUMBER | v.OTHER or kinds == v.OTHER:
+        return v.READ_VALUE if (left.flags | right.flags) & v.READ else v.NUMBER_VALUE
+    return v.UNKNOWN_VALUE
 
-    def membership(
-        self, left_node: ast.expr, left: Value, right_node: ast.expr, right: Value
-    ) -> None:
-        """``left in right``: compares values where either side holds tensors."""
-        if right.is_tensor and not right.kinds & (v.SEQUENCE | v.MAPPING):
-            if not right.needs:
-                self.event("branch.membership", span_to(left_node, right_node), "in", right)
-        elif left.is_tensor and not left.needs and right.kinds & v.SEQUENCE:
-            self.event("branch.membership", span_to(left_node, right_node), "in", left)
 
-    def ev_boolop(self, node: ast.BoolOp) -> Value:
-        result: Value | None = None
-        saved_guards = self.guards
-        saved: list[tuple[str, Value | None]] = []
-        conjunction = isinstance(node.op, ast.And)
-        self.settle(node)
-        last = len(node.values) - 1
-        for index, operand in enumerate(node.values):
-            if index == last:
-                value = self.ev(operand)
-                static: bool | None = bool(value.const) if value.const is not None else None
-            else:
-                before = self.ev_quiet(operand)
-                static = self.truth(operand, "branch.ternary")
-                value = before._replace(const=None)
-            result = value if result is None else v.join(result, value)
-            if static is not None and static != conjunction and index < last:
-                result = Value(v.NUMBER, const=static) if result.kinds == v.NUMBER else result
-                break
-            if index < last:
-                self.guard(operand, conjunction)
-                saved += self.narrow(operand, conjunction)
-        self.guards = saved_guards
-        self.restore(saved)
-        assert result is not None
-        return result
+def eval_unary(state: State, node: ast.UnaryOp) -> Value:
+    if isinstance(node.op, ast.Not):
+        static = truth(state, node.operand, "branch.not")
+        return Value(v.NUMBER, const=None if static is None else not static)
+    value = state.ev(node.operand)
+    if value.is_tensor and isinstance(node.op, ast.Invert) and not value.dtype:
+        value = value._replace(dtype="bool")  # ~ is for masks; of integers it is a rarity
+    if value.is_tensor:
+        return value._replace(flags=value.flags & ~(v.FRESH | v.SYMBOL | v.PLAIN | v.BUFFER))
+    if value.kinds == v.NUMBER:
+        if isinstance(node.op, ast.USub) and isinstance(value.const, (int, float)):
+            return constant(-value.const)
+        return value._replace(const=None)
+    return value if value.kinds & v.NUMPY else v.UNKNOWN_VALUE
 
-    def ev_ifexp(self, node: ast.IfExp) -> Value:
-        static = self.truth(node.test, "branch.ternary")
-        if static is True:
-            return self.ev(node.body)
-        if static is False:
-            return self.ev(node.orelse)
-        saved_guards = self.guards
-        self.guard(node.test, True)
-        saved = self.narrow(node.test, True)
-        then = self.ev(node.body)
-        self.restore(saved)
-        self.guards = saved_guards
-        self.guard(node.test, False)
-        saved = self.narrow(node.test, False)
-        other = self.ev(node.orelse)
-        self.restore(saved)
-        self.guards = saved_guards
-        return v.join(then, other)
+
+def eval_compare(state: State, node: ast.Compare) -> Value:
+    left = state.ev(node.left)
+    result: Value | None = None
+    left_node = node.left
+    for operator, right_node in zip(node.ops, node.comparators):
+        right = state.ev(right_node)
+        if result is not None and result.is_tensor:
+            state.event(
+                "branch.ternary", span_to(node.left, left_node), "a chained comparison", result
+            )
+        result = compare(state, operator, left_node, left, right_node, right)
+        left, left_node = right, right_node
+    assert result is not None
+    if result.flags & v.RANDOM and node in state.settled:
+        return v.NUMBER_VALUE
+    return result
+
+
+def compare(
+    state: State,
+    operator: ast.cmpop,
+    left_node: ast.expr,
+    left: Value,
+    right_node: ast.expr,
+    right: Value,
+) -> Value:
+    """One comparison."""
+    if isinstance(operator, (ast.Is, ast.IsNot)):
+        return Value(v.NUMBER, const=identity(operator, left, right))
+    if isinstance(operator, (ast.In, ast.NotIn)):
+        membership(state, left_node, left, right_node, right)
+        return v.NUMBER_VALUE
+    for one, other in ((left, right), (right, left)):
+        drawn = one.kinds == v.NUMBER and one.flags & v.RANDOM
+        if drawn and (other.needs or not other.is_tensor):
+            return one
+    if not (left.kinds | right.kinds) & v.TENSOR:
+        if left.kinds & v.NUMPY or right.kinds & v.NUMPY:
+            return v.NUMPY_VALUE
+        read = (left.flags | right.flags) & v.READ
+        if left.const is not None and right.const is not None:
+            return Value(v.NUMBER, const=fold_compare(operator, left.const, right.const))
+        return v.READ_VALUE if read else v.NUMBER_VALUE
+    for one, other in ((left, right), (right, left)):
+        if one.is_tensor and not other.is_tensor:
+            if other.kinds & (_TEXT_OR_NONE | v.SEQUENCE | v.MAPPING | v.DTYPE | v.DEVICE) and not (
+                other.kinds & v.UNKNOWN
+            ):
+                return v.NUMBER_VALUE
+            if one.needs and other.const is not None and isinstance(other.const, (str, bool)):
+                return v.NUMBER_VALUE
+    note_mixed_devices(state, left_node, left, right_node, right)
+    flags = (left.flags | right.flags) & FLOW
+    source = left if left.is_tensor else right
+    return v.tensor(
+        source.why,
+        "bool",
+        merge_device([left, right]),
+        broadcast_rank(left, right),
+        flags,
+        merge_needs(left, right),
+    )
+
+
+def membership(
+    state: State, left_node: ast.expr, left: Value, right_node: ast.expr, right: Value
+) -> None:
+    """``left in right``: compares values where either side holds tensors."""
+    if right.is_tensor and not right.kinds & (v.SEQUENCE | v.MAPPING):
+        if not right.needs:
+            state.event("branch.membership", span_to(left_node, right_node), "in", right)
+    elif left.is_tensor and not left.needs and right.kinds & v.SEQUENCE:
+        state.event("branch.membership", span_to(left_node, right_node), "in", left)
+
+
+def eval_boolean(state: State, node: ast.BoolOp) -> Value:
+    result: Value | None = None
+    saved_guards = state.guards
+    saved: list[tuple[str, Value | None]] = []
+    conjunction = isinstance(node.op, ast.And)
+    settle_comparisons(state, node)
+    last = len(node.values) - 1
+    for index, operand in enumerate(node.values):
+        if index == last:
+            value = state.ev(operand)
+            static: bool | None = bool(value.const) if value.const is not None else None
+        else:
+            before = state.ev_quiet(operand)
+            static = truth(state, operand, "branch.ternary")
+            value = before._replace(const=None)
+        result = value if result is None else v.join(result, value)
+        if static is not None and static != conjunction and index < last:
+            result = Value(v.NUMBER, const=static) if result.kinds == v.NUMBER else result
+            break
+        if index < last:
+            guard(state, operand, conjunction)
+            saved += narrow(state, operand, conjunction)
+    state.guards = saved_guards
+    state.restore(saved)
+    assert result is not None
+    return result
+
+
+def eval_conditional(state: State, node: ast.IfExp) -> Value:
+    static = truth(state, node.test, "branch.ternary")
+    if static is True:
+        return state.ev(node.body)
+    if static is False:
+        return state.ev(node.orelse)
+    saved_guards = state.guards
+    guard(state, node.test, True)
+    saved = narrow(state, node.test, True)
+    then = state.ev(node.body)
+    state.restore(saved)
+    state.guards = saved_guards
+    guard(state, node.test, False)
+    saved = narrow(state, node.test, False)
+    other = state.ev(node.orelse)
+    state.restore(saved)
+    state.guards = saved_guards
+    return v.join(then, other)

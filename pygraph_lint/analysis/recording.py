@@ -7,11 +7,13 @@ for one file.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.context import ModuleContext
+from pygraph_lint.analysis.interpreter import EXPRESSIONS, STATEMENTS, run_module
 from pygraph_lint.analysis.model import Sinks
-from pygraph_lint.analysis.statements import Interpreter
+from pygraph_lint.analysis.module import Module
+from pygraph_lint.analysis.state import Handlers, State
 from pygraph_lint.analysis.values import Value
 
 
@@ -42,30 +44,37 @@ class Recorded:
                 old[name] = v.join(old[name], env[name])
 
 
-class _RecordingInterpreter(Interpreter):
-    """An interpreter that notes each value it computes."""
-
-    recorded: Recorded
-
-    def ev(self, node: ast.expr | None) -> Value:
-        value = super().ev(node)
-        if node is not None:
-            self.recorded.value(node, value)
-        return value
-
-    def run(self, body: list[ast.stmt]) -> bool:
-        for statement in body:
-            self.recorded.environment(statement, self.env)
-            if super().run([statement]):
-                return True
-        return False
-
-
-def record(tree: ast.Module, module: str, is_package: bool) -> Recorded:
+def record(tree: ast.Module, name: str, is_package: bool) -> Recorded:
     """Run every function of a file abstractly; deeply nested code is left out."""
     recorded = Recorded()
-    kind = type("Recording", (_RecordingInterpreter,), {"recorded": recorded})
-    context = ModuleContext(tree, "", module, is_package, Sinks())
-    context.interpreter = kind
-    context.fill(True)
+    run_module(Module(tree, "", name, is_package, Sinks()), True, _recording(recorded))
     return recorded
+
+
+def _recording(recorded: Recorded) -> Handlers:
+    """Handlers that note each value they compute, and each statement they come to."""
+    expressions = {kind: _noting(handler, recorded) for kind, handler in EXPRESSIONS.items()}
+    kinds = (kind for kind in ast.stmt.__subclasses__())
+    statements = {kind: _announcing(STATEMENTS.get(kind), recorded) for kind in kinds}
+    return Handlers(expressions, statements)
+
+
+def _noting(
+    handler: Callable[[State, ast.expr], Value], recorded: Recorded
+) -> Callable[[State, ast.expr], Value]:
+    def evaluate(state: State, node: ast.expr) -> Value:
+        value = handler(state, node)
+        recorded.value(node, value)
+        return value
+
+    return evaluate
+
+
+def _announcing(
+    handler: Callable[[State, ast.stmt], bool | None] | None, recorded: Recorded
+) -> Callable[[State, ast.stmt], bool | None]:
+    def run(state: State, node: ast.stmt) -> bool | None:
+        recorded.environment(node, state.env)
+        return handler(state, node) if handler is not None else None
+
+    return run

@@ -1,7 +1,19 @@
-"""The abstract values: what an expression may be, as far as the rules care."""
+"""The abstract values: what an expression may be, as far as the rules care.
+
+A value is a product of parts. ``kinds`` is a set: what the expression *may* be. The other fields
+describe one of these kinds and count only where it is there: ``dtype``, ``device``, ``ndim`` and
+``needs`` the tensor, ``items``, ``keys`` and ``item`` the container, ``cls`` the object or the
+function. ``join`` is the least upper bound: kinds are united, and of what both values describe only
+what holds of both is kept. It is commutative, associative and idempotent, and the lattice has
+finite height for one function, so loops reach a fixed point: kinds and flags are finite sets,
+dtypes, devices, ranks and constants are flat, containers lose their length or keys at most once and
+nest at most ``_MAX_DEPTH`` deep, and classes and needs are chosen among the names that the function
+mentions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from pygraph_lint.analysis.events import Need
@@ -13,8 +25,8 @@ NONE = 4
 TEXT = 8
 SEQUENCE = 16
 MAPPING = 32
-INSTANCE = 64  # of the class named in `cls`
-CALLABLE = 128  # the function or class named in `cls`
+INSTANCE = 64  # of a class named in `cls`
+CALLABLE = 128  # a function or class named in `cls`
 NUMPY = 256
 DEVICE = 512
 DTYPE = 1024
@@ -37,19 +49,34 @@ LOGGER = 256
 DEVICE_CPU = 512  # a device value known to be the CPU
 MODULE = 1024  # an nn.Module instance of torch's own
 RESULT = 2048  # a tuple of a torch operator: named fields
-DECIDED = 8192  # a branch was already taken on it
 SYMBOL = 4096  # the value is exactly what its need names, not derived from it
+DECIDED = 8192  # a branch was already taken on it
+FLOW = RANDOM | FINITE | DYNAMIC  # what results of operations inherit
+
+_MAY = FLOW | READ  # true of the value on some path; every other flag must hold on all paths
+_OWNERS = (  # flags that must hold, and the kinds they describe
+    (PLAIN | BUFFER | FRESH | DECIDED, TENSOR),
+    (MODULE, INSTANCE),
+    (LITERAL | LOGGER | DEVICE_CPU | RESULT | SYMBOL, ~NONE),
+)
+
+_MAX_ITEMS = 16
+_MAX_DEPTH = 3
+_MAX_CLASSES = 12
+
+Key = str | int
 
 
 class Value(NamedTuple):
     """What an expression may be.
 
-    ``kinds`` is a set of bits. For tensors: ``dtype`` (``bool``, ``int``, ``float`` or empty),
-    ``device`` and ``ndim`` (-1: not known); ``needs`` has to be confirmed when the project is
+    ``kinds`` is a set of bits. ``dtype`` is ``bool``, ``int``, ``float``, ``complex`` or empty (not
+    known), ``ndim`` -1 where it is not known; ``needs`` has to be confirmed when the project is
     linked for the value to be a tensor at all. ``items`` are the elements of a tuple or list of
-    known length, ``item`` stands for any element of a container. ``cls`` is a qualified name (for
-    callables, several, separated by commas). ``const`` is the value itself where it is a small
-    constant. ``why`` is the evidence, a sentence.
+    known length, or, with ``keys``, the values of a dictionary whose keys are known; otherwise
+    ``item`` stands for any element. ``cls`` has qualified names, sorted, separated by commas;
+    none where the value may be both an object and a function. ``const`` is the value itself where
+    it is a small constant. ``why`` is the evidence, a sentence.
     """
 
     kinds: int
@@ -63,15 +90,21 @@ class Value(NamedTuple):
     cls: str = ""
     const: object = None
     why: str = ""
+    keys: tuple[Key, ...] | None = None
 
     @property
     def is_tensor(self) -> bool:
-        """Whether the value is a tensor on some path (conditional on ``needs``)."""
+        """Whether the value may be a tensor (conditional on ``needs``)."""
         return bool(self.kinds & TENSOR)
 
     @property
+    def must_be_tensor(self) -> bool:
+        """Whether the value is a tensor on every path."""
+        return self.kinds == TENSOR and not self.needs
+
+    @property
     def is_mask(self) -> bool:
-        """Whether the value is a boolean tensor."""
+        """Whether the value may be a boolean tensor."""
         return bool(self.kinds & TENSOR) and self.dtype == "bool"
 
 
@@ -87,9 +120,6 @@ READ_VALUE = Value(NUMBER, flags=READ)
 SEQUENCE_VALUE = Value(SEQUENCE, item=UNKNOWN_VALUE)
 SHAPE_VALUE = Value(SEQUENCE, item=NUMBER_VALUE)
 MAPPING_VALUE = Value(MAPPING, item=UNKNOWN_VALUE)
-
-_MAX_ITEMS = 16
-_MAX_DEPTH = 3
 
 
 def tensor(
@@ -111,6 +141,28 @@ def sequence(items: list[Value]) -> Value:
     return Value(SEQUENCE, items=tuple(shallow(item) for item in items))
 
 
+def mapping(entries: dict[Key, Value]) -> Value:
+    """A dictionary whose keys are known."""
+    if len(entries) > _MAX_ITEMS:
+        return Value(MAPPING, item=join_all(list(entries.values())))
+    keys = tuple(sorted(entries, key=_key_order))
+    return Value(MAPPING, items=tuple(shallow(entries[key]) for key in keys), keys=keys)
+
+
+def _key_order(key: Key) -> tuple[str, Key]:
+    return (type(key).__name__, key)
+
+
+def entries(value: Value) -> dict[Key, Value]:
+    """The values of a dictionary by key; empty where the keys are not known."""
+    return dict(zip(value.keys, value.items or ())) if value.keys is not None else {}
+
+
+def classes(value: Value) -> list[str]:
+    """The classes or functions that a value may be, or be an instance of."""
+    return value.cls.split(",") if value.cls else []
+
+
 def shallow(value: Value, depth: int = _MAX_DEPTH) -> Value:
     """The value without elements nested deeper than ``depth``, so that values stay small in
     loops.
@@ -118,7 +170,7 @@ def shallow(value: Value, depth: int = _MAX_DEPTH) -> Value:
     if value.items is None and value.item is None:
         return value
     if depth == 0:
-        return value._replace(items=None, item=UNKNOWN_VALUE)
+        return value._replace(items=None, item=UNKNOWN_VALUE, keys=None)
     items = value.items
     if items is not None:
         items = tuple(shallow(item, depth - 1) for item in items)
@@ -128,14 +180,11 @@ def shallow(value: Value, depth: int = _MAX_DEPTH) -> Value:
     return value._replace(items=items, item=item)
 
 
-def join_all(values: list[Value] | tuple[Value, ...]) -> Value:
-    """The join of several values; unknown for none."""
-    if not values:
-        return UNKNOWN_VALUE
-    joined = values[0]
-    for value in values[1:]:
-        joined = join(joined, value)
-    return joined
+def parts(value: Value) -> tuple[Value, ...]:
+    """The elements that are known of a container."""
+    if value.items is not None:
+        return value.items
+    return (value.item,) if value.item is not None else ()
 
 
 def element(value: Value) -> Value:
@@ -147,49 +196,123 @@ def element(value: Value) -> Value:
         return join_all(value.items) if value.items else UNKNOWN_VALUE
     if value.item is not None:
         return value.item
-    if value.kinds & UNKNOWN:
-        return UNKNOWN_VALUE
-    if value.kinds & TEXT:
+    if value.kinds & TEXT and not value.kinds & UNKNOWN:
         return TEXT_VALUE
     return UNKNOWN_VALUE
 
 
+def join_all(values: Iterable[Value]) -> Value:
+    """The join of several values; unknown for none."""
+    joined: Value | None = None
+    for value in values:
+        joined = value if joined is None else join(joined, value)
+    return UNKNOWN_VALUE if joined is None else joined
+
+
 def join(a: Value, b: Value) -> Value:
-    """What holds on both of two paths."""
+    """The least upper bound: what holds on both of two paths."""
     if a is b or a == b:
         return a
     kinds = a.kinds | b.kinds
-    a_tensor, b_tensor = a.kinds & TENSOR, b.kinds & TENSOR
-    if a_tensor and b_tensor:
+    dtype, device, ndim, needs, why = _joined_tensor(a, b)
+    items, item, keys = None, None, None
+    if kinds & (SEQUENCE | MAPPING) or a.item is not None or b.item is not None:
+        items, item, keys = _joined_elements(a, b)
+    same = a.const is not None and type(a.const) is type(b.const) and a.const == b.const
+    return Value(
+        kinds,
+        dtype,
+        device,
+        ndim,
+        _joined_flags(a, b),
+        needs,
+        items,
+        item,
+        _joined_classes(a, b) if a.cls or b.cls else "",
+        a.const if same else None,
+        why,
+        keys,
+    )
+
+
+def _joined_tensor(a: Value, b: Value) -> tuple[str, int, int, tuple[Need, ...], str]:
+    """Dtype, device, rank, needs and evidence. Of two values that are tensors under conditions, the
+    one with the simpler conditions counts: they are enough.
+    """
+    if a.kinds & TENSOR and b.kinds & TENSOR:
+        source = a if _needs_order(a) <= _needs_order(b) else b
+        return (
+            a.dtype if a.dtype == b.dtype else "",
+            a.device if a.device == b.device else ANYWHERE,
+            a.ndim if a.ndim == b.ndim else -1,
+            source.needs,
+            source.why,
+        )
+    for one in (a, b):
+        if one.kinds & TENSOR:
+            return one.dtype, one.device, one.ndim, one.needs, one.why
+    whys = [why for why in (a.why, b.why) if why]
+    if a.kinds & b.kinds & DTYPE:
         dtype = a.dtype if a.dtype == b.dtype else ""
-        device = a.device if a.device == b.device else ANYWHERE
-        ndim = a.ndim if a.ndim == b.ndim else -1
-        needs = a.needs if a.needs and b.needs else ()
-        why = a.why if a.needs == needs or not b.why else b.why
-    elif a_tensor:
-        dtype, device, ndim, needs, why = a.dtype, a.device, a.ndim, a.needs, a.why
     else:
-        dtype, device, ndim, needs, why = b.dtype, b.device, b.ndim, b.needs, b.why or a.why
-    items = item = None
-    if kinds & (SEQUENCE | MAPPING | UNKNOWN) or a.items or b.items:
-        if a.items is not None and b.items is not None and len(a.items) == len(b.items):
-            items = tuple(join(x, y) for x, y in zip(a.items, b.items))
+        dtype = a.dtype or b.dtype
+    needs = a.needs if a.needs == b.needs else ()
+    return dtype, ANYWHERE, -1, needs, min(whys) if whys else ""
+
+
+def _needs_order(value: Value) -> tuple[int, bool, tuple[Need, ...], bool, str]:
+    # What an attribute holds is known less often than what functions take and return.
+    held = any(need.kind == "attr" for need in value.needs)
+    return (len(value.needs), held, value.needs, not value.why, value.why)
+
+
+def _joined_elements(
+    a: Value, b: Value
+) -> tuple[tuple[Value, ...] | None, Value | None, tuple[Key, ...] | None]:
+    """Items, item and keys of a container."""
+    held = [value for value in (a, b) if _holds_elements(value)]
+    if len(held) == 1:
+        one = held[0]
+        unsaid = one.items is None and one.item is None
+        return one.items, UNKNOWN_VALUE if unsaid else one.item, one.keys
+    if a.items is not None and b.items is not None:
+        if a.keys is not None and b.keys is not None:
+            joined = entries(a)
+            for key, value in entries(b).items():
+                joined[key] = join(joined[key], value) if key in joined else value
+            if len(joined) <= _MAX_ITEMS:
+                keys = tuple(sorted(joined, key=_key_order))
+                return tuple(joined[key] for key in keys), None, keys
+        elif a.keys is None and b.keys is None and len(a.items) == len(b.items):
+            return tuple(join(x, y) for x, y in zip(a.items, b.items)), None, None
+    known = [*parts(a), *parts(b)]
+    if any(value.items is None and value.item is None for value in held):
+        known.append(UNKNOWN_VALUE)
+    return None, join_all(known) if known else UNKNOWN_VALUE, None
+
+
+def _holds_elements(value: Value) -> bool:
+    containers = value.kinds & (SEQUENCE | MAPPING)
+    return bool(containers) or value.items is not None or value.item is not None
+
+
+def _joined_flags(a: Value, b: Value) -> int:
+    flags = (a.flags | b.flags) & _MAY
+    if not (a.flags | b.flags) & ~_MAY:
+        return flags
+    for group, owners in _OWNERS:
+        if not a.kinds & owners:
+            flags |= b.flags & group
+        elif not b.kinds & owners:
+            flags |= a.flags & group
         else:
-            parts = [*(a.items or ()), *(b.items or ())]
-            parts += [part for part in (a.item, b.item) if part is not None]
-            if parts:
-                item = shallow(join_all(parts), 2)
-    sticky = (a.flags | b.flags) & (RANDOM | FINITE | DYNAMIC | READ)
-    flags = sticky | (a.flags & b.flags)
-    if not a_tensor or not b_tensor:
-        flags |= (a.flags if a_tensor else b.flags) & (PLAIN | BUFFER)
-    cls = a.cls if a.cls == b.cls or not b.cls else (b.cls if not a.cls else "")
-    if (
-        a.cls
-        and b.cls
-        and not cls
-        and a.kinds & b.kinds & CALLABLE
-        and len(a.cls) + len(b.cls) < 400
-    ):
-        cls = ",".join(dict.fromkeys([*a.cls.split(","), *b.cls.split(",")]))
-    return Value(kinds, dtype, device, ndim, flags, needs, items, item, cls, None, why)
+            flags |= a.flags & b.flags & group
+    return flags & ~SYMBOL if a.needs and b.needs and a.needs != b.needs else flags
+
+
+def _joined_classes(a: Value, b: Value) -> str:
+    kinds = a.kinds | b.kinds
+    if kinds & INSTANCE and kinds & CALLABLE:
+        return ""  # a name would not say which of the two it is
+    names = {*classes(a), *classes(b)}
+    return ",".join(sorted(names)[:_MAX_CLASSES])

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.algebra import as_argument
 from pygraph_lint.analysis.events import Event, Need, Span
 from pygraph_lint.analysis.model import Call, FunctionFacts
-from pygraph_lint.analysis.nodes import dotted, span_of
+from pygraph_lint.analysis.module import Module
+from pygraph_lint.analysis.nodes import span_of
+from pygraph_lint.analysis.symbols import as_argument
 from pygraph_lint.analysis.values import Value
 
-if TYPE_CHECKING:
-    from pygraph_lint.analysis.context import ModuleContext
-
 Key = tuple[str, int, int]
+Environment = dict[str, Value]
 BUILTINS = frozenset(dir(builtins))
 
 # Evidence that lies in the call itself.
@@ -36,26 +37,69 @@ _EVIDENT = {
 }
 
 
-class Frame:
+class Handlers(NamedTuple):
+    """What evaluates each kind of expression, and what runs each kind of statement.
+
+    A statement handler returns True where no path reaches the statement behind it.
+    """
+
+    expressions: Mapping[type[ast.expr], Callable[[State, ast.expr], Value]]
+    statements: Mapping[type[ast.stmt], Callable[[State, ast.stmt], bool | None]]
+
+
+@dataclass(slots=True)
+class CallSite:
+    """A call with its evaluated arguments; what a starred argument holds stands for one."""
+
+    node: ast.Call
+    positional: list[Value]
+    named: dict[str, Value]
+
+    @property
+    def first(self) -> Value:
+        """The first positional argument; unknown if there is none."""
+        return self.positional[0] if self.positional else v.UNKNOWN_VALUE
+
+    @property
+    def everything(self) -> list[Value]:
+        """All arguments."""
+        return [*self.positional, *self.named.values()]
+
+    def get(self, position: int, name: str, default: Value = v.UNKNOWN_VALUE) -> Value:
+        """An argument by position or by name."""
+        if position < len(self.positional):
+            return self.positional[position]
+        return self.named.get(name, default)
+
+
+class State:
     """What happens in one function.
 
     ``env`` maps local names, and ``self.x`` written as such, to values. ``guards`` are conditions
     of the project that what runs now depends on; while ``quiet`` is not zero nothing is recorded.
+    ``stops`` are the environments at break and continue of the loop around.
     """
 
     def __init__(
-        self, context: ModuleContext, function: FunctionFacts, env: dict[str, Value]
+        self,
+        module: Module,
+        function: FunctionFacts,
+        env: Environment,
+        handlers: Handlers,
+        self_name: str = "",
     ) -> None:
-        self.context = context
+        self.module = module
         self.function = function
         self.env = env
+        self.handlers = handlers
+        self.self_name = self_name
         self.locals: set[str] = set(env)
-        self.self_name = ""
         self.owner = function.owner
         self.events: dict[Key, Event] = {}
         self.calls: dict[tuple[str, str, str, int, int], Call] = {}
         self.guards: tuple[Need, ...] = ()
         self.quiet = 0
+        self.stops: list[Environment] | None = None
         self.origins: dict[str, Key] = {}  # names that hold a tensor just made on the host
         self.loads: dict[Key, set[tuple[int, int]]] = {}  # where those names are read
         self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet a tensor of the device
@@ -63,6 +107,29 @@ class Frame:
         self.half = 0
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
         self.settled: set[ast.Compare] = set()
+
+    def ev(self, node: ast.expr | None) -> Value:
+        """The value of an expression."""
+        if node is None:
+            return v.NONE_VALUE
+        handler = self.handlers.expressions.get(type(node))
+        return handler(self, node) if handler is not None else v.UNKNOWN_VALUE
+
+    def ev_quiet(self, node: ast.expr | None) -> Value:
+        """The value of an expression that is evaluated for events elsewhere, or never matters."""
+        self.quiet += 1
+        value = self.ev(node)
+        self.quiet -= 1
+        return value
+
+    def run(self, body: list[ast.stmt]) -> bool:
+        """Run statements in order; True where no path reaches the end."""
+        handlers = self.handlers.statements
+        for statement in body:
+            handler = handlers.get(type(statement))
+            if handler is not None and handler(self, statement):
+                return True
+        return False
 
     def event(
         self,
@@ -97,31 +164,33 @@ class Frame:
             self.events[key] = event._replace(notes=(*event.notes, (name, value)))
 
     def record_call(
-        self,
-        how: str,
-        target: str,
-        name: str,
-        node: ast.AST,
-        positional: list[Value] | None = None,
-        named: dict[str, Value] | None = None,
+        self, how: str, target: str, name: str, node: ast.AST, site: CallSite | None = None
     ) -> None:
         """Record an edge of the call graph."""
         if self.quiet:
             return
         span = span_of(node)
         key = (how, target, name, span.line, span.column)
-        arguments = tuple(as_argument(value) for value in positional or ())
-        while arguments and arguments[-1] is None:
-            arguments = arguments[:-1]
-        keywords = tuple(
-            (key_, kept)
-            for key_, value in (named or {}).items()
-            if (kept := as_argument(value)) is not None
-        )
+        arguments: tuple[Value | None, ...] = ()
+        keywords: tuple[tuple[str, Value], ...] = ()
+        if site is not None:
+            arguments = tuple(as_argument(value) for value in site.positional)
+            while arguments and arguments[-1] is None:
+                arguments = arguments[:-1]
+            keywords = tuple(
+                (keyword, kept)
+                for keyword, value in site.named.items()
+                if (kept := as_argument(value)) is not None
+            )
         self.calls[key] = Call(how, target, name, span, arguments, keywords, self.guards)
 
+    def mention(self, target: str, node: ast.AST) -> None:
+        """A function named without being called may be called by whoever gets it."""
+        if not target.startswith(("torch.", "numpy.", "builtins.")):
+            self.record_call("mention", target, "", node)
+
     def qualified(self, node: ast.expr) -> str | None:
-        """The qualified name of a dotted expression whose root is no local of this function."""
+        """The qualified name of a dotted expression whose root is no variable of this function."""
         attributes: list[str] = []
         while isinstance(node, ast.Attribute):
             attributes.append(node.attr)
@@ -136,7 +205,7 @@ class Frame:
         elif node.id in self.locals:
             return None
         else:
-            root = self.context.bindings.get(node.id)
+            root = self.module.bindings.get(node.id)
             if root is None:
                 if node.id in BUILTINS and not attributes:
                     return "builtins." + node.id
@@ -146,70 +215,22 @@ class Frame:
         attributes.append(root)  # type: ignore[arg-type]
         return ".".join(reversed(attributes))
 
-    def mention(self, target: str, node: ast.AST) -> None:
-        """A function named without being called may be called by whoever gets it."""
-        if not target.startswith(("torch.", "numpy.", "builtins.")):
-            self.record_call("mention", target, "", node)
-
-    def meet(self, left_node: ast.expr, left: Value, right_node: ast.expr, right: Value) -> None:
-        """Note, for a tensor made on the host, the device expression of the tensor it meets."""
-        if left.is_tensor and right.is_tensor and left.device != right.device:
-            self._meet(left_node, left, right_node, right)
-            self._meet(right_node, right, left_node, left)
-
-    def _meet(self, host_node: ast.expr, host: Value, device_node: ast.expr, device: Value) -> None:
-        if host.device != v.ON_HOST or device.device != v.ON_DEVICE:
-            return
-        text = dotted(device_node)
-        key = None
-        if isinstance(host_node, ast.Name):
-            key = self.origins.get(host_node.id)
-        elif isinstance(host_node, ast.Call):
-            for kind in ("host.factory", "host.scalar-tensor", "host.data-tensor"):
-                if (kind, host_node.lineno, host_node.col_offset) in self.events:
-                    key = (kind, host_node.lineno, host_node.col_offset)
-        if key is None:
-            return
-        self.met.setdefault(key, set()).add((host_node.lineno, host_node.col_offset))
-        if text is not None:
-            self.add_note(key, "meets", f"{text}.device")
-
-    def note_uses(self) -> None:
-        """Mark the host tensors that nothing but tensors of the device ever sees."""
-        for key, places in self.met.items():
-            if self.loads.get(key, places) <= places:
-                self.add_note(key, "uses", "device")
+    def is_self(self, node: ast.expr) -> bool:
+        """Whether an expression is the object whose method this is."""
+        return isinstance(node, ast.Name) and node.id == self.self_name and bool(self.self_name)
 
     def place(self, node: ast.expr) -> str | None:
         """The key of ``env`` an expression is kept under: a name or ``self.x``."""
         if isinstance(node, ast.Name):
             return node.id if node.id in self.env else None
-        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        if not isinstance(node, ast.Attribute):
             return None
-        return f"self.{node.attr}" if node.value.id == self.self_name and self.self_name else None
+        return f"self.{node.attr}" if self.is_self(node.value) else None
 
     def restore(self, saved: list[tuple[str, Value | None]]) -> None:
-        """Undo what ``narrow`` did."""
+        """Put back what a condition narrowed or a comprehension bound."""
         for name, value in reversed(saved):
             if value is None:
                 self.env.pop(name, None)
             else:
                 self.env[name] = value
-
-    def formatted(self, value: Value, node: ast.AST) -> None:
-        """A value turned into text."""
-        for part in (value, *(value.items or ())):
-            if part.is_tensor and not part.needs and not part.kinds & v.UNKNOWN:
-                self.event("sync.format", span_of(node), "text", part)
-                return
-
-    def ev(self, node: ast.expr | None) -> Value:
-        """The value of an expression: provided by Expressions."""
-        raise AssertionError("mixed in by Expressions")
-
-    def ev_quiet(self, node: ast.expr) -> Value:
-        """The value of an expression that is evaluated for events elsewhere."""
-        self.quiet += 1
-        value = self.ev(node)
-        self.quiet -= 1
-        return value

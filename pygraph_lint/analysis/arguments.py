@@ -1,0 +1,39 @@
+"""What a call is given."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.nodes import span_of
+from pygraph_lint.analysis.state import CallSite, State
+from pygraph_lint.analysis.values import Value
+
+
+def arguments(state: State, node: ast.Call) -> CallSite:
+    """Evaluate the arguments of a call."""
+    positional = []
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            positional.append(v.element(state.ev(argument.value)))
+        else:
+            positional.append(state.ev(argument))
+    named = {}
+    for keyword in node.keywords:
+        value = state.ev(keyword.value)
+        if keyword.arg is not None:
+            named[keyword.arg] = value
+    return CallSite(node, positional, named)
+
+
+def has_starred(node: ast.Call) -> bool:
+    """Whether ``*arguments`` make the number of positional arguments unknown."""
+    return any(isinstance(argument, ast.Starred) for argument in node.args)
+
+
+def note_formatted(state: State, value: Value, node: ast.AST) -> None:
+    """Record that a value is turned into text."""
+    for part in (value, *(value.items or ())):
+        if part.is_tensor and not part.needs and not part.kinds & v.UNKNOWN:
+            state.event("sync.format", span_of(node), "text", part)
+            return

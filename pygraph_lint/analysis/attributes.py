@@ -1,0 +1,154 @@
+"""Names and attributes."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis import ops
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.nodes import dotted, short, span_of
+from pygraph_lint.analysis.state import BUILTINS, State
+from pygraph_lint.analysis.symbols import constant, extend, symbol
+from pygraph_lint.analysis.values import Value
+
+
+def eval_constant(state: State, node: ast.Constant) -> Value:
+    return constant(node.value)
+
+
+def eval_name(state: State, node: ast.Name) -> Value:
+    value = state.env.get(node.id)
+    if value is not None:
+        if node.id in state.origins:
+            state.loads.setdefault(state.origins[node.id], set()).add(
+                (node.lineno, node.col_offset)
+            )
+        return value
+    if node.id in state.locals:
+        return v.UNKNOWN_VALUE
+    known = state.module.module_values.get(node.id)
+    if known is not None:
+        if known.kinds == v.CALLABLE:
+            state.mention(known.cls, node)
+        elif known.kinds & (v.MAPPING | v.INSTANCE):
+            state.mention(f"{state.module.name}.{node.id}", node)
+        return known
+    target = state.module.bindings.get(node.id)
+    if target is not None:
+        state.mention(target, node)
+        return Value(v.CALLABLE, cls=target)
+    if node.id in BUILTINS:
+        return Value(v.CALLABLE, cls="builtins." + node.id)
+    return v.UNKNOWN_VALUE
+
+
+def eval_attribute(state: State, node: ast.Attribute) -> Value:
+    qualified = state.qualified(node)
+    if qualified is not None:
+        return qualified_value(state, qualified, node)
+    if isinstance(node.value, ast.Name) and node.value.id == state.self_name and state.self_name:
+        return self_attribute(state, node.attr, node)
+    base = state.ev(node.value)
+    return attribute_of(state, base, node)
+
+
+def qualified_value(state: State, name: str, node: ast.Attribute) -> Value:
+    """A dotted name that leads out of the function: ``torch.float32``, ``logging.info``."""
+    head, _, tail = name.rpartition(".")
+    if head == "torch":
+        kind = ops.DTYPES.get(tail)
+        if kind is not None:
+            return Value(v.DTYPE, dtype=kind)
+        if tail in ("pi", "inf", "nan", "e"):
+            return v.NUMBER_VALUE
+    elif head == "math":
+        if tail in ("pi", "inf", "nan", "e", "tau"):
+            return v.NUMBER_VALUE
+    elif head == "numpy" and tail in ("pi", "inf", "nan", "e", "newaxis"):
+        return v.NUMBER_VALUE
+    root = state.module.module_values.get(dotted(node).split(".")[0]) if dotted(node) else None  # type: ignore[union-attr]
+    if root is not None and root.kinds != v.CALLABLE:
+        return attribute_of(state, root, node)
+    state.mention(name, node)
+    return Value(v.CALLABLE, cls=name)
+
+
+def self_attribute(state: State, name: str, node: ast.Attribute) -> Value:
+    """``self.name``: what this function stored there, else what the class is known to hold."""
+    value = state.env.get("self." + name)
+    if value is not None:
+        return value
+    value = state.module.class_attribute(state.owner, name)
+    if value is None:
+        if name == "training":
+            return v.NUMBER_VALUE
+        if name == "device":
+            return v.DEVICE_VALUE
+        if name == "dtype":
+            return v.DTYPE_VALUE
+        if name == "config":
+            return v.OTHER_VALUE
+        if state.module.is_kept(state.owner, name):
+            state.event("effect.cached-property", span_of(node), f"self.{name}")
+        if state.module.has_method(state.owner, name):
+            state.record_call("method", state.owner, name, node)
+            return Value(v.CALLABLE | v.UNKNOWN, cls=f"{state.owner}.{name}")
+        if state.module.is_open(state.owner):
+            return symbol(Need("attr", state.owner, name), f"`self.{name}` holds a tensor")
+        return v.UNKNOWN_VALUE
+    if value.flags & v.PLAIN and value.is_tensor:
+        state.event("host.attribute", span_of(node), f"self.{name}", value)
+    return value
+
+
+def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:
+    """``base.attr`` for a value."""
+    name = node.attr
+    kinds = base.kinds
+    if kinds & v.TENSOR:
+        if name == "shape":
+            return v.SHAPE_VALUE
+        if name == "device":
+            return Value(v.DEVICE, flags=v.DEVICE_CPU if base.device == v.ON_HOST else 0)
+        if name == "dtype":
+            return Value(v.DTYPE, dtype=base.dtype)
+        if name in ops.TENSOR_ATTRIBUTES:
+            return base._replace(flags=base.flags & ~v.FRESH, ndim=-1)
+        if name in ops.NUMBER_ATTRIBUTES:
+            return v.NUMBER_VALUE
+        if base.flags & v.SYMBOL:
+            return extend(base, "." + name)
+        if base.cls or base.items is not None:
+            return v.UNKNOWN_VALUE
+        return v.UNKNOWN_VALUE
+    if kinds & v.INSTANCE:
+        if base.flags & v.MODULE:
+            if name in ("weight", "bias", "running_mean", "running_var"):
+                return v.tensor(f"`.{name}` of a layer", "float", v.ON_DEVICE, flags=v.BUFFER)
+            return v.UNKNOWN_VALUE
+        known = state.module.class_attribute(base.cls, name)
+        if known is not None:
+            return known
+        if base.cls:
+            if name in ("config", "device", "dtype"):
+                return {"config": v.OTHER_VALUE, "device": v.DEVICE_VALUE}.get(name, v.DTYPE_VALUE)
+            return symbol(
+                Need("attr", base.cls, name), f"`.{name}` of {short(base.cls)} holds a tensor"
+            )
+    if name == "device":
+        return v.DEVICE_VALUE
+    if name == "dtype":
+        return v.DTYPE_VALUE
+    if name == "shape":
+        return v.SHAPE_VALUE
+    if kinds == v.OTHER:
+        return v.OTHER_VALUE
+    if base.flags & v.RESULT and base.items:
+        fields = {"values": 0, "indices": 1, "P": 0, "L": 1, "U": 2}
+        index = fields.get(name)
+        if index is not None and index < len(base.items):
+            return base.items[index]
+    if kinds & v.CALLABLE and base.cls:
+        return Value(v.CALLABLE | v.UNKNOWN, cls=f"{base.cls}.{name}")
+    return v.UNKNOWN_VALUE

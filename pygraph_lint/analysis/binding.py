@@ -1,0 +1,136 @@
+"""Assignment to names, attributes and subscripts."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.devices import MADE
+from pygraph_lint.analysis.nodes import source_of, span_of
+from pygraph_lint.analysis.state import State
+from pygraph_lint.analysis.subscripts import index_parts
+from pygraph_lint.analysis.symbols import extend, is_symbol
+from pygraph_lint.analysis.values import Value
+
+
+def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None) -> None:
+    """Bind a target to a value."""
+    if isinstance(target, ast.Name):
+        state.env[target.id] = (
+            value if value.items is None and value.item is None else v.shallow(value)
+        )
+        state.origins.pop(target.id, None)
+        if isinstance(source, ast.Call):
+            for kind in MADE:
+                key = (kind, source.lineno, source.col_offset)
+                if key in state.events:
+                    state.origins[target.id] = key
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        unpack(state, target, value)
+    elif isinstance(target, ast.Attribute):
+        assign_attribute(state, target, value)
+    elif isinstance(target, ast.Subscript):
+        store_subscript(state, target, value)
+    elif isinstance(target, ast.Starred):
+        assign(state, target.value, Value(v.SEQUENCE, item=value), None)
+
+
+def unpack(state: State, target: ast.Tuple | ast.List, value: Value) -> None:
+    """``a, b = value``."""
+    count = len(target.elts)
+    starred = any(isinstance(element, ast.Starred) for element in target.elts)
+    if value.items is not None and len(value.items) == count and not starred:
+        for element, part in zip(target.elts, value.items):
+            assign(state, element, part, None)
+        return
+    for index, element in enumerate(target.elts):
+        if isinstance(element, ast.Starred):
+            assign(state, element.value, Value(v.SEQUENCE, item=v.element(value)), None)
+        elif is_symbol(value) and value.needs:
+            assign(state, element, extend(value, str(index)), None)
+        else:
+            assign(state, element, v.element(value), None)
+
+
+def assign_attribute(state: State, target: ast.Attribute, value: Value) -> None:
+    """``self.x = value``, ``t.requires_grad = ...``, ``t.data = ...``."""
+    if (
+        isinstance(target.value, ast.Name)
+        and target.value.id == state.self_name
+        and state.self_name
+    ):
+        held = state.module.class_attribute(state.owner, target.attr)
+        if held is not None and held.flags & v.BUFFER and held.is_tensor and value.is_tensor:
+            state.event("effect.buffer-rebound", span_of(target), f"self.{target.attr}", held)
+        elif value.is_tensor and not value.needs and not value.kinds & v.UNKNOWN:
+            state.event("effect.kept-output", span_of(target), f"self.{target.attr}", value)
+        state.env["self." + target.attr] = value
+        state.module.set_attribute(state.owner, target.attr, as_held(state, value))
+        return
+    base = state.ev(target.value)
+    if base.is_tensor and (
+        not base.flags & v.SYMBOL or target.attr in ("data", "requires_grad", "grad")
+    ):
+        if target.attr == "requires_grad":
+            state.event("effect.requires-grad", span_of(target), f"{source_of(target)} = ...", base)
+        elif target.attr == "data":
+            state.event("effect.data-assign", span_of(target), f"{source_of(target)} = ...", base)
+
+
+def as_held(state: State, value: Value) -> Value:
+    """A value as an attribute keeps it: a host tensor that is no buffer stays behind when the
+    model moves.
+    """
+    if (
+        value.is_tensor
+        and not value.needs
+        and not value.flags & v.BUFFER
+        and value.device == v.ON_HOST
+    ):
+        return value._replace(
+            flags=value.flags | v.PLAIN,
+            why="a plain tensor attribute, neither parameter nor buffer",
+        )
+    return v.shallow(value, 2)
+
+
+def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
+    """``base[index] = value``."""
+    base = state.ev(target.value)
+    if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
+        mask, lists, gathered, _ = index_parts(state, target.slice, base)
+        about = base
+        if mask is not None and _is_number(value):
+            return  # a fill: neither waits nor breaks
+        if mask is not None:
+            if not about.needs:
+                about = about._replace(needs=mask.needs, why=mask.why or about.why)
+            kind = "0-d" if value.ndim == 0 else "tensor"
+            state.event(
+                "shape.mask-write",
+                span_of(target),
+                source_of(target, 40),
+                about,
+                boolean="yes",
+                value=kind,
+            )
+        elif gathered is not None and _is_number(value) and base.device != v.ON_HOST:
+            about = about._replace(needs=about.needs + gathered.needs)
+            state.event("sync.index-write", span_of(target), source_of(target, 40), about)
+        elif lists is not None and base.device != v.ON_HOST:
+            state.event("host.index-list", span_of(target), source_of(target, 40), base)
+        return
+    state.ev(target.slice)
+    place = state.place(target.value)
+    if place is not None and base.kinds & (v.MAPPING | v.SEQUENCE):
+        kinds = base.kinds
+        item = value if base.items == () else v.join(v.element(base), value)
+        if base.item is v.UNKNOWN_VALUE or (base.item is None and base.items is None):
+            item = value
+        state.env[place] = Value(kinds, item=v.shallow(item, 2))
+        if place.startswith("self.") and value.is_tensor:
+            state.event("effect.kept-output", span_of(target), source_of(target.value, 40), value)
+
+
+def _is_number(value: Value) -> bool:
+    return not value.is_tensor and bool(value.kinds & (v.NUMBER | v.OTHER))

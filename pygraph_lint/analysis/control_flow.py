@@ -1,0 +1,248 @@
+"""Branches, loops, with, try and match: environments are split and joined."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from pygraph_lint.analysis import ops
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.binding import assign
+from pygraph_lint.analysis.conditions import guard, narrow, tests_half, truth
+from pygraph_lint.analysis.model import FunctionFacts, Root
+from pygraph_lint.analysis.nodes import dotted, span_of
+from pygraph_lint.analysis.state import State
+from pygraph_lint.analysis.values import Value
+
+
+def exec_if(state: State, node: ast.If) -> bool:
+    only_raises = not node.orelse and isinstance(node.body[-1], ast.Raise) and len(node.body) <= 2
+    before = set(state.events) if not state.quiet else set()
+    state.whole = node.test
+    static = truth(state, node.test, "branch.raise" if only_raises else "branch.if")
+    state.whole = None
+    if static is True:
+        return state.run(node.body)
+    if static is False:
+        return state.run(node.orelse)
+    tests = [key for key in state.events if key not in before and key[0].startswith("branch.")]
+    saved_guards = state.guards
+    start = state.env
+    state.env = dict(start)
+    narrow(state, node.test, True)
+    guard(state, node.test, True)
+    error = isinstance(node.body[-1], ast.Raise)
+    half = tests_half(state, node.test)
+    state.quiet += error
+    state.half += half
+    ended = state.run(node.body)
+    state.half -= half
+    state.quiet -= error
+    then = state.env
+    state.guards = saved_guards
+    state.env = dict(start)
+    narrow(state, node.test, False)
+    guard(state, node.test, False)
+    error = bool(node.orelse) and isinstance(node.orelse[-1], ast.Raise)
+    state.quiet += error
+    other_ended = state.run(node.orelse)
+    state.quiet -= error
+    state.guards = saved_guards
+    if tests:
+        note_assigned(state, tests, start, then, state.env)
+    if ended and other_ended:
+        return True
+    if ended:
+        return False
+    if other_ended:
+        state.env = then
+        return False
+    state.env = join_environments(then, state.env)
+    return False
+
+
+def note_assigned(
+    state: State,
+    tests: list[tuple[str, int, int]],
+    start: dict[str, Value],
+    then: dict[str, Value],
+    other: dict[str, Value],
+) -> None:
+    """Which names the arms of a tensor branch give tensors to."""
+    names = []
+    for name, value in then.items():
+        if value is not start.get(name) and value.is_tensor and not value.kinds & v.UNKNOWN:
+            opposite = other.get(name)
+            if opposite is not None and opposite.is_tensor and not opposite.kinds & v.UNKNOWN:
+                names.append(name)
+    if names:
+        for key in tests:
+            state.add_note(key, "tensors", ",".join(sorted(names)))
+
+
+def exec_while(state: State, node: ast.While) -> bool:
+    return loop(
+        state, node.body, node.orelse, lambda: truth(state, node.test, "branch.while") is False
+    )
+
+
+def exec_for(state: State, node: ast.For | ast.AsyncFor) -> bool:
+    iterated = state.ev(node.iter)
+
+    def bind() -> bool:
+        assign(state, node.target, v.element(iterated), None)
+        return iterated.items == ()
+
+    return loop(state, node.body, node.orelse, bind)
+
+
+def loop(
+    state: State, body: list[ast.stmt], orelse: list[ast.stmt], enter: Callable[[], bool]
+) -> bool:
+    """Run a loop's body until the environment at its start does not change any more.
+
+    Each round joins into that environment, so it only grows, and values have finite height.
+    ``enter`` evaluates the test or binds the target, and returns True where the body never runs.
+    """
+    outer_stops = state.stops
+    while True:
+        start = state.env
+        state.env = dict(start)
+        state.stops = []
+        if enter():
+            state.env = start
+            break
+        joined = start
+        if not state.run(body):
+            joined = join_environments(joined, state.env)
+        for stopped in state.stops:
+            joined = join_environments(joined, stopped)
+        state.env = joined
+        if joined == start:
+            break
+    state.stops = outer_stops
+    return state.run(orelse)
+
+
+def exec_with(state: State, node: ast.With | ast.AsyncWith) -> bool:
+    contexts = 0
+    for item in node.items:
+        value = state.ev(item.context_expr)
+        if item.optional_vars is not None:
+            assign(state, item.optional_vars, v.UNKNOWN_VALUE, None)
+        if value.kinds & v.DEVICE:
+            contexts += 1
+            state.event("effect.context", span_of(item.context_expr), "torch.device")
+        elif value.cls in ops.UNTRACED_CONTEXTS:
+            state.event("effect.context", span_of(item.context_expr), value.cls)
+        elif value.cls in ops.LOCKS:
+            written = dotted(item.context_expr) or value.cls
+            state.event("effect.lock", span_of(item.context_expr), written)
+    state.device_context += contexts
+    captured = isinstance(node, ast.With) and captures_with(node, state.qualified)
+    before = (set(state.events), set(state.calls))
+    ended = state.run(node.body)
+    state.device_context -= contexts
+    if captured and not state.quiet:
+        split_capture(state, node, *before)
+    return ended
+
+
+def split_capture(
+    state: State, node: ast.With | ast.AsyncWith, events: set[Any], calls: set[Any]
+) -> None:
+    """What happens under ``with torch.cuda.graph(...)`` is a region of its own."""
+    name = f"{state.function.name}.<capture>"
+    facts = state.module.facts.functions.setdefault(name, FunctionFacts(name, "", node.lineno, ()))
+    facts.events += [state.events.pop(key) for key in list(state.events) if key not in events]
+    facts.calls += [state.calls.pop(key) for key in list(state.calls) if key not in calls]
+    road = "captured by torch.cuda.graph"
+    state.module.facts.roots.append(Root("function", name, road, node.lineno))
+
+
+def exec_try(state: State, node: ast.Try) -> bool:
+    start = dict(state.env)
+    ended = state.run(node.body)
+    after = state.env
+    ends = [ended]
+    results = [] if ended else [after]
+    for handler in node.handlers:
+        state.env = join_environments(start, dict(after))
+        if handler.name:
+            state.env[handler.name] = v.OTHER_VALUE
+        state.quiet += 1
+        handler_ended = state.run(handler.body)
+        state.quiet -= 1
+        ends.append(handler_ended)
+        if not handler_ended:
+            results.append(state.env)
+    state.env = after
+    if not ended and node.orelse:
+        state.env = after
+        if state.run(node.orelse):
+            results = [result for result in results if result is not after]
+            ends[0] = True
+        else:
+            results[0] = state.env
+    if results:
+        joined = results[0]
+        for result in results[1:]:
+            joined = join_environments(joined, result)
+        state.env = joined
+    return state.run(node.finalbody) or all(ends)
+
+
+def exec_match(state: State, node: ast.Match) -> bool:
+    subject = state.ev(node.subject)
+    if subject.is_tensor:
+        state.event("branch.if", span_of(node.subject), "match", subject)
+    start = state.env
+    results = [start]
+    for case in node.cases:
+        state.env = dict(start)
+        for name in _captured(case.pattern):
+            state.env[name] = v.UNKNOWN_VALUE
+        if case.guard is not None:
+            truth(state, case.guard, "branch.if")
+        if not state.run(case.body):
+            results.append(state.env)
+    joined = results[0]
+    for result in results[1:]:
+        joined = join_environments(joined, result)
+    state.env = joined
+    return False
+
+
+def join_environments(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]:
+    """The environment after two paths meet; a name bound on one path keeps what it is there."""
+    if a is b:
+        return a
+    joined = dict(a)
+    for name, value in b.items():
+        old = joined.get(name)
+        if old is None:
+            joined[name] = value._replace(const=None) if value.const is not None else value
+        elif old is not value:
+            joined[name] = v.join(old, value)
+    for name in a:
+        if name not in b and joined[name].const is not None:
+            joined[name] = joined[name]._replace(const=None)
+    return joined
+
+
+def _captured(pattern: ast.pattern) -> list[str]:
+    return [
+        node.name
+        for node in ast.walk(pattern)
+        if isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name
+    ]
+
+
+def captures_with(node: ast.With, qualified: Callable[[ast.expr], str | None]) -> bool:
+    """Whether a with statement captures a CUDA graph."""
+    for item in node.items:
+        expression = item.context_expr
+        if isinstance(expression, ast.Call) and qualified(expression.func) in ops.CAPTURES:
+            return True
+    return False

@@ -1,0 +1,48 @@
+"""Tensors made on the host that meet tensors of the device."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.state import State
+from pygraph_lint.analysis.values import Value
+
+MADE = ("host.factory", "host.scalar-tensor", "host.data-tensor")
+
+
+def note_mixed_devices(
+    state: State, left_node: ast.expr, left: Value, right_node: ast.expr, right: Value
+) -> None:
+    """Note, for a tensor made on the host, the device expression of the tensor it meets."""
+    if left.is_tensor and right.is_tensor and left.device != right.device:
+        _note_meeting(state, left_node, left, right_node, right)
+        _note_meeting(state, right_node, right, left_node, left)
+
+
+def _note_meeting(
+    state: State, host_node: ast.expr, host: Value, device_node: ast.expr, device: Value
+) -> None:
+    if host.device != v.ON_HOST or device.device != v.ON_DEVICE:
+        return
+    text = dotted(device_node)
+    key = None
+    if isinstance(host_node, ast.Name):
+        key = state.origins.get(host_node.id)
+    elif isinstance(host_node, ast.Call):
+        for kind in MADE:
+            if (kind, host_node.lineno, host_node.col_offset) in state.events:
+                key = (kind, host_node.lineno, host_node.col_offset)
+    if key is None:
+        return
+    state.met.setdefault(key, set()).add((host_node.lineno, host_node.col_offset))
+    if text is not None:
+        state.add_note(key, "meets", f"{text}.device")
+
+
+def note_uses(state: State) -> None:
+    """Mark the host tensors that nothing but tensors of the device ever sees."""
+    for key, places in state.met.items():
+        if state.loads.get(key, places) <= places:
+            state.add_note(key, "uses", "device")

@@ -1,0 +1,115 @@
+"""Containers written out, comprehensions, formatted strings, lambdas."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.arguments import note_formatted
+from pygraph_lint.analysis.binding import assign
+from pygraph_lint.analysis.conditions import narrow, truth
+from pygraph_lint.analysis.state import State
+from pygraph_lint.analysis.values import Value
+
+
+def eval_sequence(state: State, node: ast.Tuple | ast.List | ast.Set) -> Value:
+    values = [state.ev(element) for element in node.elts]
+    if any(isinstance(element, ast.Starred) for element in node.elts):
+        return Value(
+            v.SEQUENCE,
+            item=v.join_all(
+                [
+                    v.element(x) if isinstance(e, ast.Starred) else x
+                    for e, x in zip(node.elts, values)
+                ]
+            ),
+        )
+    return v.sequence(values)
+
+
+def eval_dict(state: State, node: ast.Dict) -> Value:
+    values = []
+    for key, held in zip(node.keys, node.values):
+        if key is not None:
+            state.ev(key)
+            values.append(state.ev(held))
+        else:
+            values.append(v.element(state.ev(held)))
+    return Value(v.MAPPING, item=v.shallow(v.join_all(values), 2))
+
+
+def eval_comprehension(state: State, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
+    saved = enter_generators(state, node.generators)
+    item = state.ev(node.elt)
+    state.restore(saved)
+    return Value(v.SEQUENCE, item=v.shallow(item, 2))
+
+
+def eval_dict_comprehension(state: State, node: ast.DictComp) -> Value:
+    saved = enter_generators(state, node.generators)
+    state.ev(node.key)
+    item = state.ev(node.value)
+    state.restore(saved)
+    return Value(v.MAPPING, item=v.shallow(item, 2))
+
+
+def enter_generators(
+    state: State, generators: list[ast.comprehension]
+) -> list[tuple[str, Value | None]]:
+    """Bind the targets of a comprehension; returns what to restore."""
+    saved: list[tuple[str, Value | None]] = []
+    for generator in generators:
+        iterated = state.ev(generator.iter)
+        saved += [(name, state.env.get(name)) for name in names_of(generator.target)]
+        assign(state, generator.target, v.element(iterated), None)
+        for condition in generator.ifs:
+            truth(state, condition, "branch.if")
+            saved += narrow(state, condition, True)
+    return saved
+
+
+def eval_joined(state: State, node: ast.JoinedStr) -> Value:
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            value = state.ev(part.value)
+            note_formatted(state, value, node)
+    return v.TEXT_VALUE
+
+
+def eval_lambda(state: State, node: ast.Lambda) -> Value:
+    saved: list[tuple[str, Value | None]] = []
+    arguments = node.args
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        saved.append((argument.arg, state.env.get(argument.arg)))
+        state.env[argument.arg] = v.UNKNOWN_VALUE
+    state.ev(node.body)
+    state.restore(saved)
+    return Value(v.CALLABLE)
+
+
+def eval_starred(state: State, node: ast.Starred) -> Value:
+    return state.ev(node.value)
+
+
+def eval_named(state: State, node: ast.NamedExpr) -> Value:
+    value = state.ev(node.value)
+    assign(state, node.target, value, node.value)
+    return value
+
+
+def eval_await(state: State, node: ast.Await) -> Value:
+    return state.ev(node.value)
+
+
+def eval_yield(state: State, node: ast.Yield | ast.YieldFrom) -> Value:
+    state.ev(node.value)
+    return v.UNKNOWN_VALUE
+
+
+def names_of(target: ast.expr) -> list[str]:
+    """The names that an assignment to ``target`` binds."""
+    if isinstance(target, ast.Name):
+        return [target.id]
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return [name for element in target.elts for name in names_of(element)]
+    return names_of(target.value) if isinstance(target, ast.Starred) else []

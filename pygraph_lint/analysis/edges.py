@@ -1,0 +1,55 @@
+"""Edges of the call graph: calls of functions and classes that the project may define."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.nodes import short, span_of
+from pygraph_lint.analysis.state import CallSite, State
+from pygraph_lint.analysis.symbols import symbol
+from pygraph_lint.analysis.values import Value
+
+
+def call_project(state: State, name: str, site: CallSite) -> Value:
+    """A call of a function or class that the project may define."""
+    node = site.node
+    tail = name.rpartition(".")[2]
+    state.record_call("function", name, "", node, site)
+    if isinstance(node.func, ast.Name) and not node.args and not node.keywords:
+        _note_cached_call(state, name, node)
+    if name in state.module.class_nodes or (tail[:1].isupper() and not tail.isupper()):
+        return Value(v.INSTANCE, cls=name)
+    return symbol(Need("return", name, ""), f"{short(name)}() returns a tensor")
+
+
+def _note_cached_call(state: State, name: str, node: ast.Call) -> None:
+    """Record a call without arguments: of a memoised function, perhaps."""
+    keeps = Need("keeps", name, "")
+    for kind, needs in (
+        ("effect.asked-call", (keeps, Need("asked", name, state.module.name))),
+        ("effect.cached-call", (keeps,)),
+    ):
+        about = Value(v.OTHER, needs=needs, why=f"{short(name)} is cached, and ends the graph")
+        state.event(kind, span_of(node), f"{short(name)}()", about)
+
+
+def pass_on(state: State, function: Value, site: CallSite) -> Value:
+    """``function`` is called by somebody else with these arguments."""
+    node = site.node
+    if function.kinds & v.CALLABLE and function.cls:
+        for target in function.cls.split(","):
+            owner, _, method = target.rpartition(".")
+            if owner in state.module.class_nodes:
+                state.record_call("method", owner, method, node, site)
+            else:
+                state.record_call("function", target, "", node, site)
+        return symbol(Need("return", function.cls, ""), f"{short(function.cls)}() returns a tensor")
+    if function.kinds & v.INSTANCE and function.cls and not function.flags & v.MODULE:
+        state.record_call("instance", function.cls, "forward", node, site)
+        return symbol(
+            Need("return", f"{function.cls}.forward", ""),
+            f"{short(function.cls)} returns a tensor",
+        )
+    return v.UNKNOWN_VALUE

@@ -1,0 +1,179 @@
+"""The abstract interpreter: which handler evaluates which syntax, and one function's run."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from pygraph_lint.analysis import control_flow, displays, operators, ops, statements, subscripts
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.annotations import annotated
+from pygraph_lint.analysis.answers import keeps_answer
+from pygraph_lint.analysis.attributes import eval_attribute, eval_constant, eval_name
+from pygraph_lint.analysis.calls import eval_call
+from pygraph_lint.analysis.devices import note_uses
+from pygraph_lint.analysis.model import FunctionFacts, Root
+from pygraph_lint.analysis.module import Module
+from pygraph_lint.analysis.names import FunctionNode
+from pygraph_lint.analysis.parameters import assigned_names, bind_parameters, parameter_names
+from pygraph_lint.analysis.state import Environment, Handlers, State
+from pygraph_lint.analysis.values import Value
+
+_IMPORT_LEVEL = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+
+
+def run_module(module: Module, has_roots: bool, handlers: Handlers | None = None) -> None:
+    """Run every function of a module abstractly, constructors first: they say what objects hold.
+
+    ``has_roots`` is whether the module's own statements, where scripts compile and capture, are
+    run too.
+    """
+    handlers = handlers or HANDLERS
+    for name, node, owner in module.functions:
+        if owner and node.name == "__init__":
+            run_function(module, name, node, owner, handlers)
+    for name, node, owner in module.functions:
+        run_function(module, name, node, owner, handlers)
+    if has_roots:
+        facts = FunctionFacts(f"{module.name}.<module>", "", 1, ())
+        body = [node for node in module.tree.body if not isinstance(node, _IMPORT_LEVEL)]
+        _run(State(module, facts, {}, handlers), body)
+
+
+def run_function(
+    module: Module,
+    name: str,
+    node: FunctionNode,
+    owner: str,
+    handlers: Handlers,
+    closure: Environment | None = None,
+) -> None:
+    """Run one function abstractly and keep what was seen."""
+    if name in module.done:
+        return
+    module.done.add(name)
+    marks = {item.id for item in node.decorator_list if isinstance(item, ast.Name)}
+    bound = bool(owner) and "staticmethod" not in marks
+    facts = FunctionFacts(name, owner, node.lineno, parameter_names(node, bound))
+    _read_decorators(module, node, facts)
+    facts.keeps_answer = not owner and keeps_answer(node, module.names)
+    ordered = [*node.args.posonlyargs, *node.args.args]
+    self_name = ordered[0].arg if bound and ordered else ""
+    env = dict(closure or {})
+    if self_name:
+        env[self_name] = Value(v.INSTANCE, cls=owner)
+    env |= bind_parameters(module, facts, node, self_name)
+    state = State(module, facts, env, handlers, "" if "classmethod" in marks else self_name)
+    state.locals |= assigned_names(node)
+    _run(state, node.body)
+    if node.returns is not None and facts.returns is not None:
+        declared = annotated(module.names, node.returns, "")
+        if not declared.kinds & v.UNKNOWN and facts.returns.kinds & v.UNKNOWN:
+            why = f"{node.name}() is annotated to return a tensor"
+            facts.returns = declared._replace(why=why) if declared.is_tensor else declared
+
+
+def _run(state: State, body: list[ast.stmt]) -> None:
+    """Run a body; code nested beyond reason is left without facts rather than stopping the run."""
+    try:
+        state.run(body)
+    except RecursionError:
+        return
+    note_uses(state)
+    facts = state.function
+    facts.events += state.events.values()
+    facts.calls += state.calls.values()
+    state.module.facts.functions[facts.name] = facts
+
+
+def _read_decorators(module: Module, node: FunctionNode, facts: FunctionFacts) -> None:
+    """What decorators say about regions."""
+    names = []
+    for decorator in node.decorator_list:
+        inner = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = module.names.resolve(inner)
+        if name == "functools.partial" and isinstance(decorator, ast.Call) and decorator.args:
+            name = module.names.resolve(decorator.args[0])
+        if name is None:
+            continue
+        if name in ops.COMPILERS:
+            why = f"decorated with {name}"
+            module.facts.roots.append(Root("function", facts.name, why, node.lineno))
+        elif name in ops.REGION_ENDS:
+            facts.ends_region = True
+            facts.disabled = name in ops.DISABLERS
+        elif not name.startswith(("torch.", "functools.", "typing.")):
+            names.append(name)
+    facts.decorators = tuple(names)
+
+
+def _exec_function(state: State, node: FunctionNode) -> None:
+    """A function defined inside another one; it sees the names around it."""
+    name = f"{state.function.name}.<locals>.{node.name}"
+    for key in state.origins.values():  # the inner function may use what this one made
+        state.loads.setdefault(key, set()).add((node.lineno, -1))
+    run_function(state.module, name, node, "", state.handlers, state.env)
+    state.env[node.name] = Value(v.CALLABLE, cls=name)
+    state.mention(name, node)
+
+
+def _exec_class(state: State, node: ast.ClassDef) -> None:
+    state.env[node.name] = v.UNKNOWN_VALUE
+
+
+EXPRESSIONS: dict[type[ast.expr], Any] = {
+    ast.Constant: eval_constant,
+    ast.Name: eval_name,
+    ast.Attribute: eval_attribute,
+    ast.BinOp: operators.eval_binary,
+    ast.UnaryOp: operators.eval_unary,
+    ast.Compare: operators.eval_compare,
+    ast.BoolOp: operators.eval_boolean,
+    ast.IfExp: operators.eval_conditional,
+    ast.Call: eval_call,
+    ast.Subscript: subscripts.eval_subscript,
+    ast.Slice: subscripts.eval_slice,
+    ast.Tuple: displays.eval_sequence,
+    ast.List: displays.eval_sequence,
+    ast.Set: displays.eval_sequence,
+    ast.Dict: displays.eval_dict,
+    ast.ListComp: displays.eval_comprehension,
+    ast.SetComp: displays.eval_comprehension,
+    ast.GeneratorExp: displays.eval_comprehension,
+    ast.DictComp: displays.eval_dict_comprehension,
+    ast.JoinedStr: displays.eval_joined,
+    ast.Lambda: displays.eval_lambda,
+    ast.Starred: displays.eval_starred,
+    ast.NamedExpr: displays.eval_named,
+    ast.Await: displays.eval_await,
+    ast.Yield: displays.eval_yield,
+    ast.YieldFrom: displays.eval_yield,
+}
+STATEMENTS: dict[type[ast.stmt], Any] = {
+    ast.Assign: statements.exec_assign,
+    ast.AnnAssign: statements.exec_annotated,
+    ast.AugAssign: statements.exec_augmented,
+    ast.If: control_flow.exec_if,
+    ast.While: control_flow.exec_while,
+    ast.For: control_flow.exec_for,
+    ast.AsyncFor: control_flow.exec_for,
+    ast.With: control_flow.exec_with,
+    ast.AsyncWith: control_flow.exec_with,
+    ast.Try: control_flow.exec_try,
+    ast.Match: control_flow.exec_match,
+    ast.Return: statements.exec_return,
+    ast.Raise: statements.exec_raise,
+    ast.Expr: statements.exec_expression,
+    ast.Assert: statements.exec_assert,
+    ast.Delete: statements.exec_delete,
+    ast.Break: statements.exec_stop,
+    ast.Continue: statements.exec_stop,
+    ast.Import: statements.exec_import,
+    ast.ImportFrom: statements.exec_import,
+    ast.FunctionDef: _exec_function,
+    ast.AsyncFunctionDef: _exec_function,
+    ast.ClassDef: _exec_class,
+}
+if hasattr(ast, "TryStar"):
+    STATEMENTS[ast.TryStar] = control_flow.exec_try
+HANDLERS = Handlers(EXPRESSIONS, STATEMENTS)

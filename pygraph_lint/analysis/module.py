@@ -1,0 +1,218 @@
+"""What the functions of one module share: bindings, classes, attributes, module-level values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from pygraph_lint.analysis import ops
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.annotations import annotated
+from pygraph_lint.analysis.model import ClassFacts, ModuleFacts, Sinks
+from pygraph_lint.analysis.names import FunctionNode, Names, imports_of, module_statements
+from pygraph_lint.analysis.values import Value
+
+_LOGGER_MAKERS = ("getLogger", "get_logger", "getChild", "get_dist_logger", "setup_logger")
+_LOGGERS = frozenset(("loguru.logger", "absl.logging"))
+_CLOSED_BASES = frozenset(("object", "abc.ABC", "typing.Generic", "typing.Protocol"))
+
+Definition = tuple[str, FunctionNode, str]  # qualified name, node, class that owns it
+
+
+class Module:
+    """One module while its facts are gathered: ``facts`` is the result."""
+
+    def __init__(
+        self, tree: ast.Module, path: str, name: str, is_package: bool, sinks: Sinks
+    ) -> None:
+        self.tree = tree
+        self.name = name
+        self.is_package = is_package
+        self.sinks = sinks
+        self.names = Names.of_module(tree, name, is_package)
+        self.bindings: dict[str, str | None] = self.names.bindings
+        self.module_values: dict[str, Value] = {}
+        self.class_nodes: dict[str, ast.ClassDef] = {}
+        self.facts = ModuleFacts(path, name, is_package)
+        self.facts.bindings = {key: target for key, target in self.bindings.items() if target}
+        self.done: set[str] = set()  # functions that were run
+        self._collect_values()
+        self.functions = _disambiguate(list(self._collect(tree.body, name, "")))
+        for class_name, node in self.class_nodes.items():
+            self._read_class_body(class_name, node)
+
+    # -- what there is
+
+    def _collect(self, body: list[ast.stmt], prefix: str, owner: str) -> Iterator[Definition]:
+        """Functions and methods at import level, classes noted on the way."""
+        for node in module_statements(body):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                name = f"{prefix}.{node.name}"
+                if owner:
+                    self.facts.classes[owner].methods[node.name] = name
+                    decorators = {self.names.resolve(item) for item in node.decorator_list}
+                    if "functools.cached_property" in decorators:
+                        self.facts.classes[owner].kept.add(node.name)
+                yield name, node, owner
+            elif isinstance(node, ast.ClassDef):
+                name = f"{prefix}.{node.name}"
+                bases = [
+                    self.names.resolve(base.value if isinstance(base, ast.Subscript) else base)
+                    for base in node.bases
+                ]
+                known = tuple(base for base in bases if base is not None)
+                self.class_nodes[name] = node
+                self.facts.classes[name] = ClassFacts(name, node.lineno, known)
+                yield from self._collect(node.body, name, name)
+
+    def _collect_values(self) -> None:
+        """Module-level variables: loggers, numbers, tables of functions."""
+        for name, target in self.bindings.items():
+            if target in _LOGGERS:
+                self.module_values[name] = Value(v.OTHER, flags=v.LOGGER)
+        for node in module_statements(self.tree.body):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                target_node: ast.expr = node.targets[0]
+            elif isinstance(node, ast.AnnAssign):
+                target_node = node.target
+            else:
+                continue
+            if isinstance(target_node, ast.Name) and node.value is not None:
+                self._read_assignment(target_node.id, node.value)
+
+    def _read_assignment(self, name: str, value: ast.expr) -> None:
+        """What one module-level assignment binds."""
+        if isinstance(value, ast.Call):
+            callee = self.names.resolve(value.func) or ""
+            if callee in self.facts.classes or (
+                callee.rpartition(".")[2][:1].isupper() and callee[:6] != "torch."
+            ):
+                self.module_values[name] = Value(v.INSTANCE, cls=callee)
+                self.facts.instances[f"{self.name}.{name}"] = callee
+            if callee.rpartition(".")[2] in _LOGGER_MAKERS:
+                self.module_values[name] = Value(v.OTHER, flags=v.LOGGER)
+        elif isinstance(value, ast.Constant):
+            self.module_values[name] = kind_of_constant(value)
+        elif isinstance(value, ast.Dict):
+            found = self._functions_in(value)
+            if found:
+                self.facts.groups[f"{self.name}.{name}"] = found
+                self.module_values[name] = Value(v.MAPPING, item=Value(v.CALLABLE | v.UNKNOWN))
+            else:
+                self.module_values[name] = v.MAPPING_VALUE
+        elif isinstance(value, (ast.List, ast.Tuple, ast.Set)):
+            self.module_values[name] = v.SEQUENCE_VALUE
+
+    def _functions_in(self, table: ast.Dict) -> tuple[str, ...]:
+        """The project's functions that a dictionary literal holds."""
+        held = [
+            self.names.resolve(value)
+            for value in table.values
+            if isinstance(value, (ast.Name, ast.Attribute))
+        ]
+        return tuple(name for name in held if name and not name.startswith("torch."))
+
+    def _read_class_body(self, name: str, node: ast.ClassDef) -> None:
+        """Attributes declared in the class body."""
+        attributes = self.facts.classes[name].attributes
+        for statement in node.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                what = f"{node.name}.{statement.target.id}"
+                declared = annotated(self.names, statement.annotation, what)
+                attributes[statement.target.id] = declared
+            elif isinstance(statement, ast.Assign):
+                for target in statement.targets:
+                    if not isinstance(target, ast.Name):
+                        continue
+                    if isinstance(statement.value, ast.Constant):
+                        attributes[target.id] = kind_of_constant(statement.value)
+                    elif isinstance(statement.value, ast.Dict):
+                        found = self._functions_in(statement.value)
+                        if found:
+                            self.facts.groups[f"{name}.{target.id}"] = found
+
+    def imports(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+        """What an import statement inside a function binds."""
+        for name, target in imports_of(node, self.name, self.is_package):
+            if name != "*":
+                self.facts.inner_imports.add(target)
+                yield name, target
+
+    # -- classes
+
+    def lineage(self, owner: str) -> Iterator[ClassFacts]:
+        """A class and its bases in this file, nearest first."""
+        seen: set[str] = set()
+        stack = [owner]
+        while stack:
+            name = stack.pop(0)
+            facts = self.facts.classes.get(name)
+            if facts is None or name in seen:
+                continue
+            seen.add(name)
+            yield facts
+            stack.extend(facts.bases)
+
+    def class_attribute(self, owner: str, name: str) -> Value | None:
+        """What ``self.name`` is known to hold, from this file alone."""
+        for facts in self.lineage(owner):
+            value = facts.attributes.get(name)
+            if value is not None:
+                return value
+        return None
+
+    def set_attribute(self, owner: str, name: str, value: Value) -> None:
+        """Remember that an attribute may hold ``value``."""
+        facts = self.facts.classes.get(owner)
+        if facts is None:
+            return
+        if value.const is not None:
+            value = value._replace(const=None)
+        old = facts.attributes.get(name)
+        facts.attributes[name] = value if old is None else v.shallow(v.join(old, value), 2)
+
+    def has_method(self, owner: str, name: str) -> bool:
+        """Whether a class of this file, or a base in this file, defines the method."""
+        return any(name in facts.methods for facts in self.lineage(owner))
+
+    def is_kept(self, owner: str, name: str) -> bool:
+        """Whether the class, or the nearest base in this file that defines the name, computes it
+        once and keeps it.
+        """
+        defining = next((facts for facts in self.lineage(owner) if name in facts.methods), None)
+        return defining is not None and name in defining.kept
+
+    def is_open(self, owner: str) -> bool:
+        """Whether a class has bases outside this file that may add attributes."""
+        closed = _CLOSED_BASES | ops.MODULE_BASES
+        return any(
+            base not in self.facts.classes and base not in closed
+            for facts in self.lineage(owner)
+            for base in facts.bases
+        )
+
+    def layer_names(self, owner: str) -> frozenset[str]:
+        """Attributes of a class that hold layers of torch.nn which take one tensor."""
+        facts = self.facts.classes.get(owner)
+        if facts is None:
+            return frozenset()
+        return frozenset(name for name, value in facts.attributes.items() if value.flags & v.MODULE)
+
+
+def _disambiguate(functions: list[Definition]) -> list[Definition]:
+    """A name that is defined again (property setters, fallbacks) gets its line added."""
+    seen: set[str] = set()
+    unique: list[Definition] = []
+    for name, node, owner in functions:
+        unique.append((f"{name}@{node.lineno}" if name in seen else name, node, owner))
+        seen.add(name)
+    return unique
+
+
+def kind_of_constant(node: ast.Constant) -> Value:
+    """The kind of value that a variable which starts as this constant holds."""
+    if isinstance(node.value, str):
+        return v.TEXT_VALUE
+    if node.value is None:
+        return Value(v.NONE | v.UNKNOWN)
+    return v.NUMBER_VALUE

@@ -1,0 +1,144 @@
+"""Subscripts that are read."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.devices import note_mixed_devices
+from pygraph_lint.analysis.nodes import source_of, span_of
+from pygraph_lint.analysis.state import State
+from pygraph_lint.analysis.symbols import extend
+from pygraph_lint.analysis.values import Value
+
+
+def eval_subscript(state: State, node: ast.Subscript) -> Value:
+    base = state.ev(node.value)
+    doubtful = bool(base.needs) or base.kinds == v.UNKNOWN
+    if doubtful and isinstance(node.slice, ast.Tuple) and by_mask_and_slice(state, node.slice):
+        why = "it is indexed with a boolean tensor and a slice"
+        return index_tensor(state, v.tensor(why, device=v.ON_DEVICE), node)
+    if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING)):
+        return index_tensor(state, base, node)
+    index = state.ev(node.slice)
+    if base.kinds & v.TENSOR and index.is_tensor:
+        return index_tensor(
+            state, base._replace(kinds=base.kinds & ~(v.SEQUENCE | v.MAPPING)), node
+        )
+    return select(state, base, index, node)
+
+
+def by_mask_and_slice(state: State, node: ast.Tuple) -> bool:
+    """Whether an index is made of boolean tensors and slices: only tensors take one."""
+    slices = [isinstance(part, ast.Slice) for part in node.elts]
+    if not any(slices) or all(slices):
+        return False
+    parts = [state.ev(part) for part in node.elts if not isinstance(part, ast.Slice)]
+    return all(part.is_tensor and part.dtype == "bool" for part in parts)
+
+
+def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Value:
+    """An element of a container that is no tensor."""
+    if isinstance(node.slice, ast.Slice):
+        if base.items is not None:
+            return Value(v.SEQUENCE, item=v.element(base)) if base.items else base
+        return base
+    if base.items is not None and isinstance(index.const, int):
+        position = int(index.const)
+        if -len(base.items) <= position < len(base.items):
+            return base.items[position]
+    if base.kinds & (v.SEQUENCE | v.MAPPING):
+        if (
+            index.is_tensor
+            and base.kinds == v.SEQUENCE
+            and not index.needs
+            and not index.kinds & v.UNKNOWN
+        ):
+            state.event("sync.number", span_of(node), "a list indexed by a tensor", index)
+        return v.element(base)
+    if base.kinds & v.CALLABLE and base.cls:  # a table of functions
+        return Value(v.CALLABLE | v.UNKNOWN, cls=base.cls)
+    if base.kinds & v.NUMPY:
+        return v.NUMPY_VALUE
+    if base.kinds == v.TEXT:
+        return v.TEXT_VALUE
+    return v.UNKNOWN_VALUE
+
+
+def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
+    """``t[...]`` read."""
+    mask, lists, gathered, number = index_parts(state, node.slice, base)
+    if base.flags & v.SYMBOL and base.needs and isinstance(node.slice, (ast.Constant, ast.UnaryOp)):
+        const = number.const if number is not None else None
+        if isinstance(const, (int, str)) and not isinstance(const, bool):
+            return extend(base, str(const))
+    flags = base.flags & (v.RANDOM | v.FINITE | v.DYNAMIC)
+    if mask is not None:
+        combined = base if base.needs or not mask.needs else base._replace(needs=mask.needs)
+        if mask.needs and base.needs and mask.needs != base.needs:
+            combined = base._replace(needs=(*base.needs, *mask.needs))
+        state.event("shape.mask-read", span_of(node), source_of(node, 40), combined, boolean="yes")
+        flags |= v.DYNAMIC
+    if lists is not None:
+        state.event("host.index-list", span_of(node), source_of(node, 40), base)
+    elif gathered is not None and gathered.device == v.ON_HOST and base.device == v.ON_DEVICE:
+        note_mixed_devices(state, node.slice, gathered, node.value, base)
+        if not gathered.flags & v.PLAIN and not made_here(state, node.slice):
+            state.event("host.moved", span_of(node), source_of(node, 40), base)
+    elif gathered is not None and gathered.ndim == 0 and gathered.dtype != "bool":
+        state.event("shape.from-value", span_of(node), source_of(node, 40), gathered)
+    rank = -1
+    if not isinstance(node.slice, (ast.Tuple, ast.Slice)) and number is not None and base.ndim > 0:
+        rank = base.ndim - 1
+    if isinstance(node.slice, ast.Slice):
+        rank = base.ndim
+    return v.tensor(base.why, base.dtype, base.device, rank, flags, base.needs)
+
+
+def index_parts(
+    state: State, index: ast.expr, base: Value
+) -> tuple[Value | None, ast.expr | None, Value | None, Value | None]:
+    """A boolean mask, a literal list, an index tensor, a plain number: what the index is made
+    of.
+    """
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    mask = gathered = number = None
+    lists: ast.expr | None = None
+    for part in parts:
+        value = state.ev(part)
+        if value.is_tensor:
+            if value.dtype == "bool" and value.ndim != 0:
+                mask = value
+            elif gathered is None or gathered.needs or value.device == v.ON_HOST:
+                gathered = value
+        elif (
+            value.kinds & v.SEQUENCE
+            and v.element(value).is_tensor
+            and not isinstance(part, (ast.List, ast.ListComp))
+        ):
+            mask = v.element(value) if v.element(value).is_mask else mask
+            gathered = gathered or v.element(value)
+        elif value.kinds & v.SEQUENCE and isinstance(part, (ast.List, ast.ListComp)):
+            if not any(isinstance(element, ast.Slice) for element in getattr(part, "elts", ())):
+                lists = part
+        elif value.kinds & v.SEQUENCE and v.element(value).is_tensor:
+            mask = v.element(value) if v.element(value).is_mask else mask
+            gathered = gathered or v.element(value)
+        elif value.kinds & v.NUMBER:
+            number = value
+    return mask, lists, gathered, number
+
+
+def made_here(state: State, index: ast.expr) -> bool:
+    """Whether an index is a tensor whose making was reported already."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(isinstance(part, ast.Name) and part.id in state.origins for part in parts)
+
+
+def eval_slice(state: State, node: ast.Slice) -> Value:
+    for bound in (node.lower, node.upper, node.step):
+        if bound is not None:
+            value = state.ev(bound)
+            if value.is_tensor:
+                state.event("shape.from-value", span_of(bound), source_of(bound, 40), value)
+    return v.OTHER_VALUE

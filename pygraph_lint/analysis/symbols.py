@@ -1,0 +1,66 @@
+"""Values that other files decide about, and constants."""
+
+from __future__ import annotations
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.values import Value
+
+
+def constant(value: object) -> Value:
+    """The value of a literal."""
+    if value is None:
+        return v.NONE_VALUE
+    if isinstance(value, str):
+        return Value(v.TEXT, const=value if len(value) < 40 else None, flags=v.LITERAL)
+    if isinstance(value, (bool, int, float, complex)):
+        return Value(v.NUMBER, const=value, flags=v.LITERAL)
+    return v.OTHER_VALUE
+
+
+def symbol(need: Need, why: str, extra: int = 0) -> Value:
+    """A value that is a tensor if ``need`` is confirmed."""
+    device = v.ANYWHERE if need.kind == "return" else v.ON_DEVICE
+    return Value(
+        v.TENSOR | v.UNKNOWN | extra, device=device, flags=v.SYMBOL, needs=(need,), why=why
+    )
+
+
+def is_symbol(value: Value) -> bool:
+    """Whether the value is exactly what its need names."""
+    return bool(value.flags & v.SYMBOL)
+
+
+def extend(value: Value, step: str) -> Value:
+    """The element, attribute or call result ``step`` of a symbol."""
+    if not value.needs or value.needs[0].name.count("|") > 3:
+        return v.UNKNOWN_VALUE
+    need = value.needs[0]
+    return symbol(Need(need.kind, need.owner, f"{need.name}|{step}"), value.why)
+
+
+def as_tensor(value: Value, outcome: bool) -> Value | None:
+    """A value after a test whether it is a tensor."""
+    if outcome:
+        if value.is_tensor:
+            return value._replace(kinds=v.TENSOR, needs=(), flags=value.flags & ~v.SYMBOL)
+        return v.tensor("the code tests that it is a tensor", device=v.ANYWHERE)
+    kinds = value.kinds & ~v.TENSOR
+    if kinds == 0:
+        return None
+    return Value(kinds, items=value.items, item=value.item, cls=value.cls)
+
+
+def as_argument(value: Value) -> Value | None:
+    """What is kept of an argument: only what may be a tensor or a function."""
+    if value.kinds & (v.TENSOR | v.CALLABLE):
+        return value if not value.items else value._replace(items=None)
+    if value.kinds & (v.SEQUENCE | v.MAPPING):
+        inner = (
+            v.element(value)
+            if value.items is not None or value.item is not None
+            else v.UNKNOWN_VALUE
+        )
+        if inner.kinds & v.TENSOR:
+            return Value(v.SEQUENCE, item=inner._replace(items=None, item=None))
+    return None

@@ -1,0 +1,200 @@
+"""Python's builtins, as far as tensors meet them, and math."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.arguments import note_formatted
+from pygraph_lint.analysis.attributes import eval_attribute
+from pygraph_lint.analysis.edges import pass_on
+from pygraph_lint.analysis.nodes import source_of, span_of
+from pygraph_lint.analysis.state import CallSite, State
+from pygraph_lint.analysis.transfer.numpy_functions import needs_number
+from pygraph_lint.analysis.values import Value
+
+Builtin = Callable[[State, str, CallSite], Value]
+
+_TO_NUMBER = ("builtins.int", "builtins.float")
+
+
+def call_builtin(state: State, name: str, site: CallSite) -> Value:
+    """A call of a builtin."""
+    handler = _BUILTINS.get(name)
+    return handler(state, name, site) if handler is not None else v.UNKNOWN_VALUE
+
+
+def call_math(state: State, name: str, site: CallSite) -> Value:
+    """math.sqrt(t) and the like convert their argument to a Python number."""
+    read = 0
+    for value in site.positional:
+        read |= value.flags & v.READ
+        if value.is_tensor:
+            span = span_of(site.node)
+            state.event("sync.math", span, f"math.{name}()", value, **_numbers(value))
+            read = v.READ
+    return Value(v.NUMBER, flags=read)
+
+
+def _numbers(value: Value) -> dict[str, str]:
+    return {"numbers": "0-d"} if value.ndim == 0 else {}
+
+
+def _number(state: State, name: str, site: CallSite) -> Value:
+    """int, float, complex, bool."""
+    first, node = site.first, site.node
+    if node.args:
+        needs_number(state, node.args[0])
+    if not first.is_tensor:
+        return Value(v.NUMBER, flags=first.flags & v.READ)
+    kind = "sync.bool" if name == "bool" else "sync.number"
+    doubtful = first.flags & v.SYMBOL and first.needs and first.kinds & v.UNKNOWN
+    notes = {} if doubtful and not first.dtype else _numbers(first)
+    state.event(kind, span_of(node), f"{name}()", first, **notes)
+    return v.READ_VALUE
+
+
+def _compared(state: State, name: str, site: CallSite) -> Value:
+    """max, min, sorted: compare their arguments."""
+    candidates = site.positional
+    if len(candidates) == 1:
+        single = candidates[0]
+        candidates = list(single.items) if single.items is not None else [v.element(single)]
+        if single.is_tensor and single.flags & v.SYMBOL:
+            candidates = []
+    found = [value for value in candidates if value.is_tensor]
+    if found:
+        sorts = name == "sorted" or "key" in site.named
+        kind = "branch.sort" if sorts else "sync.builtin"
+        state.event(kind, span_of(site.node), f"{name}()", found[0])
+    if name == "sorted":
+        return Value(v.SEQUENCE, item=v.join_all(candidates))
+    return v.join_all([value._replace(flags=value.flags & ~v.SYMBOL) for value in candidates])
+
+
+def _sum(state: State, name: str, site: CallSite) -> Value:
+    """sum adds its elements: no values are read."""
+    item = v.element(site.first)
+    return item if item.is_tensor else v.NUMBER_VALUE
+
+
+def _rounded(state: State, name: str, site: CallSite) -> Value:
+    """abs, round: the value itself as far as rules care."""
+    return site.first._replace(flags=site.first.flags & ~v.SYMBOL, const=None)
+
+
+def _range(state: State, name: str, site: CallSite) -> Value:
+    """range over a tensor's value."""
+    for argument in site.node.args:
+        needs_number(state, argument)
+    read = 0
+    for value in site.positional:
+        read |= value.flags & v.READ
+        if value.is_tensor:
+            state.event("branch.loop", span_of(site.node), source_of(site.node), value)
+    return Value(v.SEQUENCE, item=Value(v.NUMBER, flags=read))
+
+
+def _list(state: State, name: str, site: CallSite) -> Value:
+    """list, tuple, set, reversed, iter."""
+    if not site.positional:
+        return Value(v.SEQUENCE, items=())
+    if site.first.items is not None:
+        return Value(v.SEQUENCE, items=site.first.items)
+    return Value(v.SEQUENCE, item=v.element(site.first))
+
+
+def _enumerate(state: State, name: str, site: CallSite) -> Value:
+    return Value(v.SEQUENCE, item=v.sequence([v.NUMBER_VALUE, v.element(site.first)]))
+
+
+def _zip(state: State, name: str, site: CallSite) -> Value:
+    return Value(v.SEQUENCE, item=v.sequence([v.element(value) for value in site.positional]))
+
+
+def _next(state: State, name: str, site: CallSite) -> Value:
+    return v.element(site.first)
+
+
+def _any(state: State, name: str, site: CallSite) -> Value:
+    """any, all: the truth of each element."""
+    item = v.element(site.first)
+    if item.is_tensor and not site.first.flags & v.SYMBOL:
+        state.event("sync.builtin", span_of(site.node), f"{name}()", item)
+    return v.NUMBER_VALUE
+
+
+def _getattr(state: State, name: str, site: CallSite) -> Value:
+    node = site.node
+    if len(node.args) < 2 or not isinstance(node.args[1], ast.Constant):
+        return v.UNKNOWN_VALUE
+    if not isinstance(node.args[1].value, str):
+        return v.UNKNOWN_VALUE
+    attribute = ast.Attribute(node.args[0], node.args[1].value, ast.Load())
+    value = eval_attribute(state, ast.copy_location(attribute, node))
+    return v.join(value, site.positional[2]) if len(site.positional) > 2 else value
+
+
+def _map(state: State, name: str, site: CallSite) -> Value:
+    if len(site.positional) < 2:
+        return v.SEQUENCE_VALUE
+    function, items = site.first, [v.element(value) for value in site.positional[1:]]
+    if function.kinds & v.CALLABLE and function.cls in _TO_NUMBER and items[0].is_tensor:
+        spelled = f"{function.cls.rpartition('.')[2]}()"
+        state.event("sync.number", span_of(site.node), spelled, items[0])
+        return Value(v.SEQUENCE, item=v.READ_VALUE)
+    return Value(v.SEQUENCE, item=pass_on(state, function, CallSite(site.node, items, {})))
+
+
+def _isinstance(state: State, name: str, site: CallSite) -> Value:
+    return Value(v.NUMBER, const=_instance_known(state, site.first, site.node))
+
+
+def _instance_known(state: State, value: Value, node: ast.Call) -> bool | None:
+    """What ``isinstance`` gives where the kinds of the value leave no choice."""
+    if len(node.args) != 2 or state.qualified(node.args[1]) != "torch.Tensor":
+        return None
+    if value.kinds == v.TENSOR and not value.needs:
+        return True
+    return None if value.kinds & (v.TENSOR | v.UNKNOWN | v.OTHER) else False
+
+
+def _known_number(state: State, name: str, site: CallSite) -> Value:
+    return v.NUMBER_VALUE
+
+
+def _text(state: State, name: str, site: CallSite) -> Value:
+    note_formatted(state, site.first, site.node)
+    return v.TEXT_VALUE
+
+
+def _mapping(state: State, name: str, site: CallSite) -> Value:
+    return Value(v.MAPPING, item=v.join_all([*site.named.values(), v.UNKNOWN_VALUE]))
+
+
+def _other(state: State, name: str, site: CallSite) -> Value:
+    return v.OTHER_VALUE
+
+
+_BUILTINS: dict[str, Builtin] = {
+    **dict.fromkeys(("int", "float", "complex", "bool"), _number),
+    **dict.fromkeys(("max", "min", "sorted"), _compared),
+    "sum": _sum,
+    **dict.fromkeys(("abs", "round"), _rounded),
+    "range": _range,
+    **dict.fromkeys(("list", "tuple", "set", "frozenset", "reversed", "iter"), _list),
+    "enumerate": _enumerate,
+    "zip": _zip,
+    "next": _next,
+    **dict.fromkeys(("any", "all"), _any),
+    "getattr": _getattr,
+    **dict.fromkeys(("map", "filter"), _map),
+    "isinstance": _isinstance,
+    **dict.fromkeys(
+        ("len", "id", "hash", "ord", "hasattr", "callable", "issubclass"), _known_number
+    ),
+    **dict.fromkeys(("str", "repr", "format", "ascii", "chr", "input"), _text),
+    **dict.fromkeys(("dict", "vars", "globals", "locals"), _mapping),
+    **dict.fromkeys(("type", "object", "property"), _other),
+}

@@ -1,0 +1,158 @@
+"""Tensors made in a region: factories, and data from the host."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis import ops
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.arguments import has_starred
+from pygraph_lint.analysis.nodes import span_of
+from pygraph_lint.analysis.state import CallSite, State
+from pygraph_lint.analysis.transfer.arithmetic import merge_device
+from pygraph_lint.analysis.transfer.numpy_functions import needs_number
+from pygraph_lint.analysis.values import Value
+
+_SIZE_NAMES = ("end", "start", "step", "steps", "size", "n")
+_OF_CONSTANT = {bool: "bool", int: "int", float: "float"}
+_TYPED = {"BoolTensor": "bool", "LongTensor": "int", "IntTensor": "int"}
+
+
+def placement(state: State, site: CallSite) -> tuple[int, bool]:
+    """Where a factory puts its tensor, and whether the call says so."""
+    for keyword in site.node.keywords:
+        if keyword.arg is None:
+            return v.ANYWHERE, True
+        if keyword.arg == "device":
+            if isinstance(keyword.value, ast.Constant):
+                if keyword.value.value is None:
+                    return v.ON_HOST, False
+                if str(keyword.value.value) in ("cpu", "meta"):
+                    return v.ON_HOST, True
+                return v.ON_DEVICE, True
+            value = site.named["device"]
+            return (v.ON_HOST if value.flags & v.DEVICE_CPU else v.ON_DEVICE), True
+        if keyword.arg == "out":
+            return v.ANYWHERE, True
+    if state.device_context:
+        return v.ON_DEVICE, True
+    return v.ON_HOST, False
+
+
+def make_factory(state: State, tail: str, site: CallSite) -> Value:
+    """torch.arange, zeros, ...: on the host unless told otherwise."""
+    positional, named = site.positional, site.named
+    if tail == "normal" and any(value.is_tensor for value in positional):
+        where = merge_device(site.everything)
+        return v.tensor("torch.normal returns a tensor", "float", where, flags=v.RANDOM)
+    device, said = placement(state, site)
+    sizes = positional[:1] if tail == "full" else positional
+    note_sizes(
+        state,
+        f"torch.{tail}",
+        [*sizes, *(named[name] for name in _SIZE_NAMES if name in named)],
+        site.node,
+    )
+    flags = v.FRESH | (v.RANDOM if tail in ops.RANDOM_FACTORIES else 0)
+    if any((value.flags & v.READ) for value in positional):
+        flags |= v.DYNAMIC
+    if not said:
+        state.event("host.factory", span_of(site.node), f"torch.{tail}")
+    note_wanted_grad(state, site)
+    kind = dtype_of(named) or _made_dtype(tail, site)
+    return v.tensor(f"made by torch.{tail}", kind, device, _rank_of_sizes(tail, site), flags)
+
+
+def _made_dtype(tail: str, site: CallSite) -> str:
+    """The dtype of what a factory makes where no argument says it."""
+    if tail in ops.INT_FACTORIES:
+        return "int"
+    if tail == "full":
+        return _OF_CONSTANT.get(type(site.get(1, "fill_value").const), "")
+    if tail != "arange" or any(isinstance(value.const, float) for value in site.positional):
+        return "float"
+    return "int" if all(value.kinds & v.NUMBER for value in site.positional) else ""
+
+
+def note_wanted_grad(state: State, site: CallSite) -> None:
+    """Record a factory with requires_grad=True: a leaf in the middle of the region."""
+    wanted = site.named.get("requires_grad")
+    if wanted is not None and wanted.const is not False:
+        state.event("effect.requires-grad", span_of(site.node), "requires_grad=True")
+
+
+def note_sizes(state: State, spelled: str, sizes: list[Value], node: ast.Call) -> None:
+    """Record a size given as a tensor, or as what numpy made: it has to be read on the host."""
+    for part in (part for value in sizes for part in (value, *(value.items or ()))):
+        given = part.kinds == v.NUMBER and part.needs and part.const is None
+        if given or (part.is_tensor and (part.needs or not part.kinds & v.UNKNOWN)):
+            state.event("shape.from-value", span_of(node), spelled, part)
+            break
+    for argument in node.args:
+        needs_number(state, argument)
+
+
+def make_from_data(state: State, tail: str, site: CallSite) -> Value:
+    """torch.tensor(data) and its kin."""
+    node = site.node
+    data = site.get(0, "data")
+    device, said = placement(state, site)
+    kind = dtype_of(site.named) or _OF_CONSTANT.get(type(data.const), "")
+    why = f"made by torch.{tail}"
+    if tail in ops.TYPED_CONSTRUCTORS:
+        kind = _TYPED.get(tail, "float")
+        if tail == "Tensor" and data.kinds & v.NUMBER:
+            state.event("host.factory", span_of(node), f"torch.{tail}")
+            return v.tensor(why, kind, v.ON_HOST, flags=v.FRESH)
+    if data.is_tensor and not data.needs and not data.kinds & (v.SEQUENCE | v.UNKNOWN):
+        plain = data._replace(flags=data.flags & ~v.SYMBOL)
+        if tail in ("as_tensor", "asarray", "Tensor"):
+            return plain._replace(device=device if said else data.device)
+        return plain._replace(why=why)
+    inner = v.element(data) if data.kinds & v.SEQUENCE else data
+    if data.items == () or inner.items == ():  # a placeholder: nothing to copy
+        return v.tensor(why, kind or "float", device, flags=v.FRESH)
+    for part in v.parts(data):
+        if part.is_tensor:
+            state.event("sync.number", span_of(node), f"torch.{tail} of tensors", part)
+            break
+    if data.kinds & v.UNKNOWN and tail in ("as_tensor", "asarray", "from_numpy"):
+        return v.tensor(why, kind, device if said else v.ANYWHERE)
+    number = data.kinds == v.NUMBER
+    if number and not said:
+        state.event("host.scalar-tensor", span_of(node), f"torch.{tail}")
+    else:
+        notes = {**({"placed": "yes"} if said else {}), **({"number": "yes"} if number else {})}
+        state.event("host.data-tensor", span_of(node), f"torch.{tail}", None, **notes)
+    return v.tensor(why, kind, device, 0 if number else -1, v.FRESH)
+
+
+def new_tensor(state: State, base: Value, method: str, site: CallSite) -> Value:
+    """``x.new_zeros(...)`` and ``x.new_tensor(data)``: on x's device."""
+    kind = dtype_of(site.named) or base.dtype
+    if method == "new_tensor":
+        state.event("host.data-tensor", span_of(site.node), ".new_tensor()", placed="yes")
+    else:
+        sizes = site.positional[:1] if method == "new_full" else site.positional
+        note_sizes(state, f".{method}()", sizes, site.node)
+    return v.tensor(f"made by .{method}()", kind, base.device, needs=base.needs)
+
+
+def dtype_of(named: dict[str, Value]) -> str:
+    """The dtype that ``dtype=...`` says; empty where there is none."""
+    value = named.get("dtype")
+    return value.dtype if value is not None else ""
+
+
+def _rank_of_sizes(tail: str, site: CallSite) -> int:
+    if tail in ("arange", "linspace", "logspace", "randperm"):
+        return 1
+    if tail in ("rand", "randn", "zeros", "ones", "empty", "full"):
+        if not site.positional:
+            return -1
+        first = site.first
+        if first.kinds & v.SEQUENCE:
+            return len(first.items) if first.items is not None else -1
+        if tail != "full" and not has_starred(site.node):
+            return len(site.positional)
+    return -1

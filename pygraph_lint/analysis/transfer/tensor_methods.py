@@ -1,0 +1,183 @@
+"""What methods of tensors give, and what they cost."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from pygraph_lint.analysis import ops
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.devices import MADE
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.nodes import dotted, source_of, span_of
+from pygraph_lint.analysis.state import CallSite, State
+from pygraph_lint.analysis.transfer.factories import new_tensor
+from pygraph_lint.analysis.transfer.numpy_functions import needs_number
+from pygraph_lint.analysis.transfer.operations import torch_operation
+from pygraph_lint.analysis.values import Value
+
+Method = Callable[[State, Value, str, CallSite], Value]
+
+_TAKE_SIZES = frozenset(
+    ("view", "reshape", "expand", "repeat", "unflatten", "new_zeros", "new_ones", "new_empty")
+)
+_IN_PLACE = ("copy_ fill_ zero_ masked_fill_ add_ mul_ requires_grad_ set_ resize_").split()
+
+
+def tensor_method(state: State, base: Value, method: str, site: CallSite) -> Value:
+    """``t.method(...)`` on a tensor."""
+    if method in state.module.sinks.methods:
+        state.event("method", span_of(site.node), f".{method}", base)
+    handler = _METHODS.get(method)
+    if handler is not None:
+        result = handler(state, base, method, site)
+    elif method in ops.OTHER_METHODS:
+        result = v.UNKNOWN_VALUE
+    else:
+        result = torch_operation(state, method, f".{method}()", site, plain(base))
+    if method in _TAKE_SIZES:
+        for argument in site.node.args:
+            needs_number(state, argument)
+    return result
+
+
+def plain(value: Value) -> Value:
+    """The tensor as the result of an operation: no longer the attribute or argument itself."""
+    return value._replace(
+        flags=value.flags & v.FLOW,
+        items=None,
+        item=None,
+        kinds=value.kinds & v.TENSOR | (value.kinds & v.UNKNOWN),
+    )
+
+
+def _number(state: State, base: Value, method: str, site: CallSite) -> Value:
+    whole = method in ("size", "stride") and not site.everything
+    return v.SHAPE_VALUE if whole else v.NUMBER_VALUE
+
+
+def _item(state: State, base: Value, method: str, site: CallSite) -> Value:
+    numbers = "0-d" if base.ndim == 0 else "one"
+    state.event("sync.item", span_of(site.node), f".{method}()", base, numbers=numbers)
+    return v.READ_VALUE
+
+
+def _tolist(state: State, base: Value, method: str, site: CallSite) -> Value:
+    state.event("sync.tolist", span_of(site.node), ".tolist()", base)
+    return Value(v.SEQUENCE, item=v.READ_VALUE)
+
+
+def _numpy(state: State, base: Value, method: str, site: CallSite) -> Value:
+    state.event("sync.numpy", span_of(site.node), ".numpy()", base)
+    return v.NUMPY_VALUE
+
+
+def _pin_memory(state: State, base: Value, method: str, site: CallSite) -> Value:
+    state.event("host.pinned", span_of(site.node), ".pin_memory()", base)
+    return base
+
+
+def _cast(state: State, base: Value, method: str, site: CallSite) -> Value:
+    return plain(base)._replace(dtype=ops.CAST_METHODS[method])
+
+
+def _type_as(state: State, base: Value, method: str, site: CallSite) -> Value:
+    if not site.positional:
+        return torch_operation(state, method, f".{method}()", site, plain(base))
+    return plain(base)._replace(dtype=site.first.dtype, device=site.first.device)
+
+
+def _drawn(state: State, base: Value, method: str, site: CallSite) -> Value:
+    return plain(base)._replace(flags=(base.flags | v.RANDOM) & ~v.SYMBOL)
+
+
+def _in_place(state: State, base: Value, method: str, site: CallSite) -> Value:
+    return plain(base)
+
+
+def _moved(state: State, base: Value, method: str, site: CallSite) -> Value:
+    """``.to(...)``, ``.cuda()``, ``.cpu()``, ``.type(...)``."""
+    result, target = plain(base), v.ANYWHERE
+    if method == "cpu":
+        target = v.ON_HOST
+    elif method == "cuda":
+        target = v.ON_DEVICE
+    else:
+        for value in site.everything:
+            moved = _moved_to(base, result, target, value, method)
+            if moved is not None:
+                result, target = moved
+            elif value.kinds & v.UNKNOWN and method == "to":
+                name = (dotted(site.node.args[0]) if site.node.args else None) or ""
+                if name.rpartition(".")[2] in ("device", "_device", "dev"):
+                    target = v.ON_DEVICE
+                elif "dtype" in name:
+                    result = result._replace(dtype="")
+                else:
+                    return result._replace(dtype="", device=v.ANYWHERE)
+    _note_copies(state, base, method, target, site)
+    return result._replace(device=target) if target != v.ANYWHERE else result
+
+
+def _moved_to(
+    base: Value, result: Value, target: int, value: Value, method: str
+) -> tuple[Value, int] | None:
+    """The result and where it lives, after one argument of ``.to``; None where it says nothing."""
+    if value.kinds & v.DTYPE:
+        masks = result.dtype == "bool" and method == "type_"
+        return result._replace(dtype=value.dtype or ("bool" if masks else "")), target
+    if value.kinds == v.TEXT and isinstance(value.const, str):
+        return result, v.ON_HOST if value.const == "cpu" else v.ON_DEVICE
+    if value.kinds & v.DEVICE:
+        return result, v.ON_HOST if value.flags & v.DEVICE_CPU else v.ON_DEVICE
+    if value.is_tensor and (not value.needs or not value.flags & v.SYMBOL or value.dtype):
+        return result._replace(dtype=value.dtype), value.device
+    if value.is_tensor and value.needs[0].kind == "param" and base.flags & v.FRESH:
+        return result, v.ON_DEVICE
+    return None
+
+
+def _note_copies(state: State, base: Value, method: str, target: int, site: CallSite) -> None:
+    node = site.node
+    said = method == "cpu" or any(value.const == "cpu" for value in site.everything)
+    if target == v.ON_HOST and (base.device == v.ON_DEVICE or (said and base.device != v.ON_HOST)):
+        spelled = ".to('cpu')" if method == "to" else f".{method}()"
+        state.event("sync.copy", span_of(node), spelled, base)
+    if target == v.ON_DEVICE and base.device == v.ON_HOST:
+        _note_moved(state, base, node)
+    elif target == v.ON_DEVICE and base.device == v.ANYWHERE and base.needs:
+        origin = base.needs[0]
+        if origin.kind == "return" and not state.quiet:
+            needs = (Need("host", origin.owner, origin.name),)
+            at_home = Value(v.TENSOR, needs=needs, why="made on the host")
+            state.event("host.moved", span_of(node), source_of(node, 40), at_home)
+
+
+def _note_moved(state: State, base: Value, node: ast.Call) -> None:
+    """A host tensor copied to the device: one event for the pair of factory and move."""
+    inner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if isinstance(inner, ast.Call):
+        for kind in MADE:
+            key = (kind, inner.lineno, inner.col_offset)
+            made = state.events.get(key)
+            if made is not None:
+                if kind == "host.factory":
+                    del state.events[key]
+                    state.event("host.factory-moved", span_of(node), made.subject, base)
+                return
+    state.event("host.moved", span_of(node), source_of(node, 40), base)
+
+
+_METHODS: dict[str, Method] = {
+    **dict.fromkeys(_IN_PLACE, _in_place),
+    **dict.fromkeys(ops.RANDOM_METHODS, _drawn),
+    "type_as": _type_as,
+    **dict.fromkeys((*ops.NEW_FACTORIES, *ops.FACTORIES_LIKE), new_tensor),
+    **dict.fromkeys(ops.CAST_METHODS, _cast),
+    **dict.fromkeys(("to", "cuda", "cpu", "type"), _moved),
+    "pin_memory": _pin_memory,
+    "numpy": _numpy,
+    "tolist": _tolist,
+    **dict.fromkeys(("item", "__index__", "__int__", "__float__"), _item),
+    **dict.fromkeys(ops.NUMBER_METHODS, _number),
+}

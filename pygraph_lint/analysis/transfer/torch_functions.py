@@ -1,0 +1,124 @@
+"""Calls of torch's own functions by name."""
+
+from __future__ import annotations
+
+from pygraph_lint.analysis import ops
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.model import Root
+from pygraph_lint.analysis.nodes import span_of
+from pygraph_lint.analysis.state import CallSite, State
+from pygraph_lint.analysis.symbols import constant
+from pygraph_lint.analysis.transfer.arithmetic import merge_device
+from pygraph_lint.analysis.transfer.factories import make_factory, make_from_data
+from pygraph_lint.analysis.transfer.layers import make_layer
+from pygraph_lint.analysis.transfer.operations import torch_operation
+from pygraph_lint.analysis.values import Value
+
+_CALL_WHAT_THEY_GET = ("torch.utils.checkpoint.checkpoint", "torch.cond")
+_PACKERS = ("torch.nn.utils.rnn.pack_padded_sequence",)
+
+
+def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) -> Value:
+    """A call of ``torch.<...>``."""
+    if name in ops.PARAMETERS:
+        state.event("effect.parameter-made", span_of(site.node), name)
+        return v.tensor(f"made by {name}", "float", v.ON_DEVICE, flags=v.BUFFER)
+    if head in ("torch.nn", "torch.nn.modules") or head.startswith("torch.nn.modules."):
+        return make_layer(state, name, site)
+    if name in ops.COMPILERS or name in ops.GRAPHERS:
+        return compiled(state, name, site)
+    if head == "torch":
+        found = _call_top_level(state, tail, site)
+        if found is not None:
+            return found
+    elif head == "torch.random":
+        return v.OTHER_VALUE
+    if name in _CALL_WHAT_THEY_GET and site.positional:
+        functions = [value for value in site.positional if value.kinds & v.CALLABLE]
+        rest = CallSite(site.node, site.positional[1:], {})
+        return v.join_all([call_passed(state, function, rest) for function in functions])
+    if name in _PACKERS:
+        lengths = site.get(1, "lengths")
+        if lengths.is_tensor and lengths.device != v.ON_HOST:
+            state.event("host.lengths", span_of(site.node), name, lengths)
+        return v.OTHER_VALUE
+    if name.startswith(ops.OTHER_NAMESPACES) and not name.startswith("torch.nn."):
+        return Value(v.OTHER, cls=name)
+    if head in ("torch", "torch.Tensor") or name.startswith(ops.TENSOR_NAMESPACES):
+        return torch_operation(state, tail, f"torch.{tail}", site, None)
+    return v.UNKNOWN_VALUE
+
+
+def folded(name: str) -> Value | None:
+    """The value of a call that compiled code has no part in; None for any other."""
+    if name in ops.FOLDED_TRUE:
+        return constant(True)
+    if name in ops.FOLDED_FALSE:
+        return constant(False)
+    if name in ops.REGION_ENDS:  # What is named here is not part of the region.
+        return v.UNKNOWN_VALUE
+    return None
+
+
+def _call_top_level(state: State, tail: str, site: CallSite) -> Value | None:
+    """``torch.name(...)`` where that is no operation on tensors; None where it is."""
+    other = ops.NOT_TENSORS.get(tail)
+    if other is not None:
+        return _OTHER.get(other, v.OTHER_VALUE) if other != "device" else _device(site)
+    if tail in ops.FACTORIES:
+        return make_factory(state, tail, site)
+    if tail in ops.FROM_DATA or tail in ops.TYPED_CONSTRUCTORS:
+        return make_from_data(state, tail, site)
+    if tail in ops.DTYPES:
+        return v.UNKNOWN_VALUE
+    if tail.startswith("_foreach"):
+        where = merge_device(site.positional)
+        return Value(v.SEQUENCE, item=v.tensor(f"torch.{tail} returns tensors", device=where))
+    return None
+
+
+def compiled(state: State, name: str, site: CallSite) -> Value:
+    """``torch.compile(x)``, ``make_graphed_callables((x, y), ...)``: regions start at what is
+    passed.
+    """
+    values = site.everything
+    if not values:
+        return v.UNKNOWN_VALUE
+    first = values[0]
+    roots = state.module.facts.roots
+    for value in (first, *(first.items or ())):
+        if value.kinds & v.INSTANCE and value.cls and not value.flags & v.MODULE:
+            root = Root("instance", value.cls, f"passed to {name}", site.node.lineno)
+        elif value.kinds & v.CALLABLE and value.cls:
+            root = Root("function", value.cls, f"passed to {name}", site.node.lineno)
+        else:
+            continue
+        if root not in roots:
+            roots.append(root)
+    return first
+
+
+def call_passed(state: State, function: Value, site: CallSite) -> Value:
+    """A function handed to torch that calls it."""
+    if not function.cls:
+        return v.UNKNOWN_VALUE
+    owner, _, method = function.cls.rpartition(".")
+    if owner in state.module.class_nodes:
+        state.record_call("method", owner, method, site.node, site)
+    else:
+        state.record_call("function", function.cls, "", site.node, site)
+    return Value(
+        v.TENSOR | v.UNKNOWN,
+        device=v.ON_DEVICE,
+        flags=v.SYMBOL,
+        needs=(Need("return", function.cls, ""),),
+        why="returned by a checkpointed function",
+    )
+
+
+def _device(site: CallSite) -> Value:
+    return Value(v.DEVICE, flags=v.DEVICE_CPU if site.first.const == "cpu" else 0)
+
+
+_OTHER: dict[str, Value] = {"number": v.NUMBER_VALUE, "dtype": v.DTYPE_VALUE}
