@@ -40,18 +40,19 @@ class Fix:
 
     ``applicability`` is ``safe``, ``unsafe`` or ``declined``; ``message`` says what it does,
     ``reason`` why it is unsafe or was declined (empty when safe). A declined fix has no edits.
-    ``bolder`` is an unsafe one that does more, to be made instead where unsafe ones are wanted.
     ``remains`` says that the finding stays, for something that is then done less often; ``adds``
-    has the code of each finding that is new, where that is done now.
+    has the code of each finding that is new, where that is done now. ``rewrite`` names the rewrite,
+    and ``condition`` the precondition that declined it.
     """
 
     applicability: str
     message: str
     reason: str = ""
     edits: tuple[Edit, ...] = ()
-    bolder: Fix | None = None
     remains: bool = False
     adds: tuple[str, ...] = ()
+    rewrite: str = ""
+    condition: str = ""
 
 
 @dataclass(frozen=True, slots=True)

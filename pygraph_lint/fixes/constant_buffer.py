@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.fixes.factories import literal_number
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import dotted, own_nodes
 from pygraph_lint.fixes.proposal import Declined, Proposal
-from pygraph_lint.fixes.scalar_tensor import literal_number
 from pygraph_lint.fixes.statements import one_line, written
 from pygraph_lint.fixes.tensors import joins_others
 

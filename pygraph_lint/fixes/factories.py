@@ -139,3 +139,15 @@ def _device_annotation(proposal: Proposal, node: ast.expr) -> bool:
     return proposal.names.qualified(node) == "torch.device" or (
         isinstance(node, ast.Name) and node.id in ("str", "int")
     )
+
+
+def literal_number(node: ast.expr) -> int | float | None:
+    """The real number a literal stands for, None for other expressions."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        inner = literal_number(node.operand)
+        if inner is None:
+            return None
+        return -inner if isinstance(node.op, ast.USub) else inner
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return node.value
+    return None

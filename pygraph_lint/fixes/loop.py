@@ -143,9 +143,7 @@ def _plan(
 
 
 def _usable(fix: Fix | None, allowed: set[str]) -> Fix | None:
-    """The rewrite to make of those offered for one finding, if any is allowed."""
-    if fix is not None and fix.bolder is not None and fix.bolder.applicability in allowed:
-        return fix.bolder
+    """The rewrite offered for a finding, if it is allowed."""
     return fix if fix is not None and fix.applicability in allowed else None
 
 

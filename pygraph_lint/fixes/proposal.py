@@ -23,8 +23,13 @@ NodeT = TypeVar("NodeT", bound=ast.AST)
 class Declined(Exception):
     """A precondition does not hold; the text says which, fit for a report.
 
-    Without a text: this rewrite is not for such code, and others may say more.
+    Without a text: this rewrite is not for such code, and others may say more. ``condition`` is the
+    precondition's name, where it has one.
     """
+
+    def __init__(self, reason: str = "", condition: str = "") -> None:
+        super().__init__(reason)
+        self.condition = condition
 
 
 class Change(NamedTuple):
@@ -53,7 +58,7 @@ class Proposal:
     def need(self, name: str, holds: bool, reason: str) -> None:
         """Decline the rewrite with ``reason`` unless ``holds``."""
         if not holds and name not in self.without:
-            raise Declined(reason)
+            raise Declined(reason, name)
 
     def safe_if(self, name: str, holds: bool, reason: str) -> None:
         """The rewrite is unsafe, because of ``reason``, unless ``holds``."""
@@ -101,7 +106,7 @@ class Proposal:
                 return parent
         return None
 
-    def fix(self) -> Fix:
+    def fix(self, rewrite: str) -> Fix:
         """The rewrite as it stands, its edits as small as they can be and its lines within the
         file's width.
         """
@@ -109,7 +114,15 @@ class Proposal:
         edits = tuple(self._edit(change) for change in changes)
         reason = "; ".join(self.doubts)
         applicability = "unsafe" if self.doubts else "safe"
-        return Fix(applicability, self.message, reason, edits, remains=self.remains, adds=self.adds)
+        return Fix(
+            applicability,
+            self.message,
+            reason,
+            edits,
+            remains=self.remains,
+            adds=self.adds,
+            rewrite=rewrite,
+        )
 
     def _edit(self, change: Change) -> Edit:
         start, end, content = shrink(self.source.text, change)

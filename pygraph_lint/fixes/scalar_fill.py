@@ -12,10 +12,9 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.conditions import with_parentheses
-from pygraph_lint.fixes.factories import keyword
+from pygraph_lint.fixes.factories import keyword, literal_number
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined, Proposal
-from pygraph_lint.fixes.scalar_tensor import literal_number
 
 CODES = ("PG104",)
 _LARGEST = 3.4e38

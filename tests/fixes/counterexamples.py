@@ -31,29 +31,6 @@ def lines(*body: str, head: str = "x") -> str:
     )
 
 
-def _skip(*behind: str) -> str:
-    """A layer dropped at random, and what stands behind it."""
-    return lines(
-        "draw = torch.rand([])",
-        "seen = []",
-        "layer = torch.nn.Identity()",
-        "for _ in range(2):",
-        "    skip = draw < p",
-        "    if «not skip»:",
-        "        out = layer(x)",
-        "        x = out[0]",
-        *behind,
-        "return x, seen",
-        head="x, p",
-    )
-
-
-def _helper(value: str, *body: str) -> str:
-    """A function that returns a tensor of a number, and code that calls it."""
-    helper = f"def span(x):\n    return «{value}»\n\n\n"
-    return lines(*body, head="x: torch.Tensor").replace("def forward", f"{helper}def forward")
-
-
 def _host(head: str, body: str) -> str:
     """A function that draws from numpy."""
     return f"import numpy as np\nimport torch\n\n{head}{body}"
@@ -62,7 +39,6 @@ def _host(head: str, body: str) -> str:
 _DRAWS = "    for _ in range(2):\n        y = «np.random.normal()»\n"
 _TEST = "«x.sum() > 0»"
 HALF = "if x.dtype == torch.float16 and «torch.isinf(x).any()»:"
-NOTED = {"meets": "x.device", "uses": "device"}
 
 
 def _half() -> tuple[Any, ...]:
@@ -151,41 +127,6 @@ CASES = [
         {"meets": "x.device"},
     ),
     # scalar_tensor
-    Case(
-        "scalar_tensor",
-        "plain",
-        "PG103",
-        lines(
-            "t = «torch.tensor(2.0, requires_grad=True)»",
-            "return (x * t).requires_grad",
-            head="x: torch.Tensor",
-        ),
-        lambda: (torch.ones(3),),
-        notes=NOTED,
-    ),
-    Case(
-        "scalar_tensor",
-        "number",
-        "PG103",
-        lines("return x * «torch.tensor(value)»", head="x: torch.Tensor, value"),
-        lambda: (torch.ones(3), [1.0, 2.0, 3.0]),
-        notes=NOTED,
-    ),
-    Case(
-        "scalar_tensor",
-        "exact",
-        "PG103",
-        lines("return x * «torch.tensor(0.1)»", head="x: torch.Tensor"),
-        notes=NOTED,
-    ),
-    Case(
-        "scalar_tensor",
-        "uses",
-        "PG103",
-        lines("t = «torch.tensor(2.0)»", "return x * t, t.tolist()", head="x: torch.Tensor"),
-        lambda: (torch.ones(3, device="meta"),),
-        notes={"meets": "x.device"},
-    ),
     # finite_guard
     Case(
         "finite_guard",
@@ -301,28 +242,6 @@ CASES = [
         lines("draw = torch.rand([])", "if «x > 0 and draw < x»:", "    return 1", "return 0"),
     ),
     # always_run
-    Case(
-        "always_run",
-        "only-here",
-        "PG306",
-        _skip("    if skip:", "        out = (None, None)", "    seen.append(skip)"),
-        lambda: (torch.ones(3), 0.0),
-    ),
-    Case(
-        "always_run",
-        "alone",
-        "PG306",
-        _skip("    if skip:", "        out = (None, None)").replace(
-            "            out = layer(x)\n            x", "            out = layer(x); x"
-        ),
-    ),
-    Case(
-        "always_run",
-        "always",
-        "PG306",
-        _skip("    if skip:", "        out = (None, None)", "    seen.append(out[0] is None)"),
-        lambda: (torch.ones(3), 1.0),
-    ),
     # tensor_branch
     Case(
         "tensor_branch",
@@ -499,41 +418,6 @@ CASES = [
         lambda: (0,),
     ),
     # number_result
-    Case(
-        "number_result",
-        "value-only",
-        "PG103",
-        _helper("torch.tensor(x.size(0), dtype=torch.float)", "return x + span(x)"),
-        lambda: (torch.ones(3, dtype=torch.int64),),
-    ),
-    Case(
-        "number_result",
-        "whole",
-        "PG103",
-        _helper("torch.tensor(x.tolist())", "return x + span(x)"),
-        lambda: (torch.ones(3),),
-    ),
-    Case(
-        "number_result",
-        "called",
-        "PG103",
-        _helper("torch.tensor(x.size(0))", "measure = span", "return measure(x).dtype"),
-        lambda: (torch.ones(3),),
-    ),
-    Case(
-        "number_result",
-        "number-like",
-        "PG103",
-        _helper("torch.tensor(x.size(0))", "return span(x).dtype"),
-        lambda: (torch.ones(3),),
-    ),
-    Case(
-        "number_result",
-        "never",
-        "PG103",
-        _helper("torch.tensor(len(x.shape))", "return x + span(x)"),
-        lambda: (torch.ones((), dtype=torch.int32),),
-    ),
     # host_function
     Case(
         "host_function",

@@ -15,14 +15,6 @@ CASES = [
         notes={"meets": "p.device", "uses": "device"},
     ),
     Case(
-        "scalar_tensor",
-        "met-tensor",
-        "PG103",
-        lines("return p * «torch.tensor(2.0)»", head="p"),
-        lambda: (3,),
-        notes={"meets": "p.device"},
-    ),
-    Case(
         "factory_device",
         "at-hand",
         "PG102",
@@ -35,20 +27,6 @@ CASES = [
         ),
         lambda: (None,),
         notes={"meets": "p.device", "uses": "device"},
-    ),
-    Case(
-        "scalar_tensor",
-        "at-hand",
-        "PG103",
-        lines(
-            "made = «torch.tensor(2.0)»",
-            "if p is not None:",
-            "    return p * made",
-            "return 0",
-            head="p: torch.Tensor | None",
-        ),
-        lambda: (None,),
-        notes={"meets": "p.device"},
     ),
     # guards
     Case("guards", "in-function", "PG501", "import torch\n«print(1)»\n"),

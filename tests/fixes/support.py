@@ -71,8 +71,7 @@ def offer(
     findings = [
         replace(finding(plain, span, code, kind, own, **notes), region=region) for span in spans
     ]
-    found = fix_text(plain, findings, without=without)
-    fixes = [fix if fix is None or fix.bolder is None else fix.bolder for fix in found]
+    fixes = fix_text(plain, findings, without=without)
     usable = [fix for fix in fixes if fix is not None and fix.applicability != "declined"]
     changed, _ = apply(plain, usable)
     return fixes[0], changed

@@ -17,12 +17,9 @@ from tests.fixes import (
     counterexamples,
     counterexamples_capture,
     counterexamples_groups,
-    counterexamples_lengths,
-    counterexamples_masks,
     counterexamples_more,
     counterexamples_numbers,
     counterexamples_placement,
-    counterexamples_sizes,
 )
 from tests.fixes.counterexamples import Case
 from tests.fixes.equivalence import assert_same, module_of, run
@@ -33,10 +30,7 @@ CASES = [
     *counterexamples_more.CASES,
     *counterexamples_capture.CASES,
     *counterexamples_numbers.CASES,
-    *counterexamples_lengths.CASES,
-    *counterexamples_sizes.CASES,
     *counterexamples_groups.CASES,
-    *counterexamples_masks.CASES,
     *counterexamples_placement.CASES,
 ]
 
