@@ -19,6 +19,7 @@ TEST_JOBS ?= 2
 	bench-fix-models-old \
 	bench-fix-models-tests \
 	bench-graph-memory \
+	bench-fix-uses \
 	bench-grouped \
 	bench-lint \
 	bench-lint-truth \
@@ -42,6 +43,7 @@ TEST_JOBS ?= 2
 	test \
 	test-gpu \
 	test-long \
+	test-nodes \
 	test-packaging \
 	training-loops-on-cpu \
 	training-loops-on-gpu
@@ -51,6 +53,10 @@ demo: $(VENV)/.ready
 
 test: $(VENV)/.ready-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_JOBS) --dist loadfile
+
+# Every statement and expression of FOLDERS (separated by :), in both of the trees that fixes use.
+test-nodes: $(VENV)/.ready
+	PYGRAPH_NODE_FOLDERS="$(FOLDERS)" $(BIN)/python -m pytest -q tests/fixes/test_nodes.py $(ARGS)
 
 test-long: $(VENV)/.ready-long
 	$(BIN)/python -m pytest -q --durations 5 tests/long
@@ -88,6 +94,17 @@ format: $(VENV)/.ready-dev
 
 bench-lint: .venv-bench/.ready
 	.venv-bench/bin/python benchmarks/lint_speed.py $(ARGS)
+
+# Packages as their authors wrote them: downloaded, unpacked, never installed.
+bench-fix-uses: .venv-bench/.ready .venv-bench/packages/.ready
+	.venv-bench/bin/python benchmarks/fix_uses.py --packages .venv-bench/packages \
+		--out benchmarks/results/fix_uses.json $(ARGS)
+
+.venv-bench/packages/.ready: benchmarks/fix_uses_packages.txt .venv-bench/.ready
+	.venv-bench/bin/python -m pip download -q $(PIP_FLAGS) --no-deps --only-binary :all: \
+		-d .venv-bench/wheels -r benchmarks/fix_uses_packages.txt
+	.venv-bench/bin/python benchmarks/fix_uses.py --unpack .venv-bench/wheels --packages .venv-bench/packages
+	touch $@
 
 bench-lint-truth: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.lint_truth $(ARGS)

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import tempfile
+import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -55,8 +56,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Count, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--packages", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--unpack", type=Path, help="unpack these wheels there, and do no more")
     given = parser.parse_args(arguments)
+    if given.unpack is not None:
+        unpack(given.unpack, given.packages)
+        return 0
+    if given.out is None:
+        parser.error("--out is needed")
     uses: dict[str, Uses] = {rewrite.name: Uses() for rewrite in engine.REWRITES}
     packages: dict[str, dict[str, int]] = {}
     for folder in sorted(path for path in given.packages.iterdir() if path.is_dir()):
@@ -73,6 +80,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     given.out.write_text(json.dumps(result, indent=1) + "\n")
     return 0
+
+
+def unpack(wheels: Path, packages: Path) -> None:
+    """Put the Python files of each wheel into a folder of its own."""
+    for wheel in sorted(wheels.glob("*.whl")):
+        folder = packages / "-".join(wheel.name.split("-")[:2])
+        with zipfile.ZipFile(wheel) as archive:
+            names = [name for name in archive.namelist() if name.endswith(".py")]
+            archive.extractall(folder, names)
 
 
 def count_package(folder: Path, uses: dict[str, Uses]) -> dict[str, int]:

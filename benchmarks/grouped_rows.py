@@ -1,7 +1,7 @@
 """What the rewrites of rows grouped by expert cost and gain: a product per expert, against blocks.
 
 The loop splits rows by sizes that it reads from the device and multiplies each part; the others are
-what ``grouped_split`` and ``grouped_slices`` write into a file: torch's kernel for groups where it
+what ``grouped_experts`` writes into a file: torch's kernel for groups where it
 can be used, and blocks of one length where it can't. Times are medians over rounds in
 which every variant takes its turn; each is the wall time of several calls that the device has
 finished. ``spread`` is the distance between the quartiles.

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import NamedTuple
 
+import pygraph_lint.fixes
 from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes import (
     backend_flags,
@@ -25,37 +29,58 @@ from pygraph_lint.fixes import (
     log_once,
     mask_unless_full,
     random_skip,
-    scalar_fill,
     tensor_assert,
     tensor_branch,
     tensor_raise,
 )
 from pygraph_lint.fixes.names import FileNames
-from pygraph_lint.fixes.proposal import Declined, Proposal
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import File, Rewrite, Site, files, propose, site_of
 from pygraph_lint.fixes.source import Source, line_starts
 
 
-class Rewrite(NamedTuple):
-    """A rewrite and the codes of the rules it serves.
-
-    ``propose`` fills the proposal in or raises Declined.
-    """
+class Entry(NamedTuple):
+    """A rewrite as the engine knows it. ``propose`` changes a site or raises Declined."""
 
     name: str
     codes: tuple[str, ...]
-    propose: Callable[[Proposal], None]
+    order: int
+    propose: Callable[[Site], None]
+    in_strings: bool = False
 
 
-# In order of preference, where several serve a rule.
-REWRITES: tuple[Rewrite, ...] = tuple(
-    Rewrite(
-        module.__name__.rpartition(".")[2],
-        module.CODES,
-        module.propose,
+def _found() -> Iterator[Entry]:
+    """The rewrites in the folders of this package: a class each, in a file of its name."""
+    folders = [item for item in pkgutil.iter_modules(pygraph_lint.fixes.__path__) if item.ispkg]
+    for folder in folders:
+        package = importlib.import_module(f"{pygraph_lint.fixes.__name__}.{folder.name}")
+        for item in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{item.name}")
+            for each in vars(module).values():
+                if _is_rewrite(each, module):
+                    yield _entry(item.name, each())
+
+
+def _is_rewrite(each: object, module: ModuleType) -> bool:
+    return (
+        isinstance(each, type) and issubclass(each, Rewrite) and each.__module__ == module.__name__
     )
-    for module in (
+
+
+def _entry(name: str, rewrite: Rewrite) -> Entry:
+    return Entry(
+        name,
+        rewrite.codes,
+        rewrite.order,
+        lambda site: propose(rewrite, site),
+        rewrite.in_strings,
+    )
+
+
+def _spliced() -> Iterator[Entry]:
+    """Rewrites that still splice text."""
+    modules = (
         factory_device,
-        scalar_fill,
         constant_buffer,
         finite_guard,
         random_skip,
@@ -76,6 +101,14 @@ REWRITES: tuple[Rewrite, ...] = tuple(
         guard_effect,
         guard_check,
     )
+    for place, module in enumerate(modules):
+        name = module.__name__.rpartition(".")[2]
+        yield Entry(name, module.CODES, 100 + place, module.propose, name.startswith("guard_"))
+
+
+# Where several serve a rule: the first one that is safe, else the first that is unsafe.
+REWRITES: tuple[Entry, ...] = tuple(
+    sorted([*_found(), *_spliced()], key=lambda entry: (entry.order, entry.name))
 )
 
 
@@ -94,8 +127,8 @@ def fix_text(
         source = Source(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return (None,) * len(findings)
-    names = FileNames(source)
-    return tuple(_offer(source, names, finding, without) for finding in findings)
+    place = _Places(source, findings, without)
+    return tuple(_offer(place, finding) for finding in findings)
 
 
 def answers(text: str, findings: Sequence[Finding]) -> tuple[tuple[Fix, ...], ...]:
@@ -103,30 +136,40 @@ def answers(text: str, findings: Sequence[Finding]) -> tuple[tuple[Fix, ...], ..
 
     Raises what ``ast.parse`` raises.
     """
-    source = Source(text)
-    names = FileNames(source)
+    places = _Places(Source(text), findings, frozenset())
     return tuple(
         tuple(
-            _propose(rewrite, Proposal(source, names, finding, path, frozenset()))
-            for rewrite in REWRITES
-            if finding.code in rewrite.codes
+            _propose(entry, places.of(finding)) for entry in REWRITES if finding.code in entry.codes
         )
         for finding in findings
-        for path in (source.path(source.at(finding.location), source.at(finding.end_location)),)
     )
 
 
-def _offer(
-    source: Source, names: FileNames, finding: Finding, without: frozenset[str]
-) -> Fix | None:
+class _Places:
+    """The places of a file's findings."""
+
+    def __init__(
+        self, source: Source, findings: Sequence[Finding], without: frozenset[str]
+    ) -> None:
+        self._file: File = files(source, findings[0])
+        self._names = FileNames(source)
+        self._without = without
+
+    def of(self, finding: Finding) -> Site:
+        """A new site, in which nothing is changed yet."""
+        source = self._file.source
+        path = source.path(source.at(finding.location), source.at(finding.end_location))
+        return site_of(self._file, self._names, finding, path, self._without)
+
+
+def _offer(places: _Places, finding: Finding) -> Fix | None:
     """The rewrite that serves a finding best, else why there is none."""
-    rewrites = [rewrite for rewrite in REWRITES if finding.code in rewrite.codes]
-    if not rewrites:
+    entries = [entry for entry in REWRITES if finding.code in entry.codes]
+    if not entries:
         return None
-    path = source.path(source.at(finding.location), source.at(finding.end_location))
     offers: list[Fix] = []
-    for rewrite in rewrites:
-        offer = _propose(rewrite, Proposal(source, names, finding, path, without))
+    for entry in entries:
+        offer = _propose(entry, places.of(finding))
         if offer.applicability == "safe":
             return offer
         offers.append(offer)
@@ -135,21 +178,20 @@ def _offer(
     return (usable or concerned or offers)[0]
 
 
-def _propose(rewrite: Rewrite, proposal: Proposal) -> Fix:
+def _propose(entry: Entry, site: Site) -> Fix:
     try:
-        statement = rewrite.name.startswith("guard_")
-        if not statement and any(isinstance(node, ast.JoinedStr) for node in proposal.path):
+        if not entry.in_strings and any(isinstance(node, ast.JoinedStr) for node in site.path):
             raise Declined("the code is inside an f-string")
-        rewrite.propose(proposal)
+        entry.propose(site)
     except Declined as declined:
         return Fix(
             "declined",
-            proposal.message,
+            site.message,
             str(declined),
-            rewrite=rewrite.name,
+            rewrite=entry.name,
             condition=declined.condition,
         )
-    return proposal.fix(rewrite.name)
+    return site.fix(entry.name)
 
 
 def apply(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:

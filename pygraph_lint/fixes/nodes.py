@@ -47,28 +47,6 @@ def children(tree: ast.AST, node: cst.CSTNode) -> list[Pair]:
         raise Mismatch(f"{kinds} do not have the same parts: {error}") from error
 
 
-def along(path: Sequence[ast.AST], module: cst.Module) -> dict[ast.AST, cst.CSTNode]:
-    """The libcst nodes of the nodes of a path that starts at the module, where they have one.
-
-    Looks at the way only, not at all the file. Raises Mismatch.
-    """
-    known: dict[ast.AST, cst.CSTNode] = {path[0]: module}
-    wanted = set(path)
-    stack: list[Pair] = [(path[0], module)]
-    while stack:
-        for pair in children(*stack.pop()):
-            if pair[0] in wanted:
-                known[pair[0]] = pair[1]
-                stack.append(pair)
-            elif isinstance(pair[1], _BETWEEN):
-                stack.append(pair)
-    return known
-
-
-#: Nodes that a path of ``ast`` nodes with positions leaves out.
-_BETWEEN = (cst.CompFor, cst.WithItem, cst.MatchCase)
-
-
 # --- statements ----------------------------------------------------------------------------------
 
 
@@ -190,13 +168,13 @@ def _arguments(
     values: Sequence[ast.expr], keywords: Sequence[ast.keyword], nodes: Iterable[cst.Arg]
 ) -> Iterator[Pair]:
     """The arguments of a call or class: in ``ast`` by kind, in libcst as written."""
-    plain, named = iter(values), iter(keywords)
+    plain: Iterator[ast.AST] = iter(values)
+    named: Iterator[ast.AST] = iter(keywords)
     for node in nodes:
-        if node.keyword is not None or node.star == "**":
-            yield next(named), node
-            continue
-        value = next(plain)
-        yield value, node if node.star else node.value
+        tree = next(named if node.keyword is not None or node.star == "**" else plain, None)
+        if tree is None:
+            raise Mismatch("not as many arguments")
+        yield tree, node if node.star or isinstance(tree, ast.keyword) else node.value
     if next(plain, None) is not None or next(named, None) is not None:
         raise Mismatch("not as many arguments")
 

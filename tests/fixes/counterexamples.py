@@ -126,7 +126,6 @@ CASES = [
         "host.factory",
         {"meets": "x.device"},
     ),
-    # scalar_tensor
     # finite_guard
     Case(
         "finite_guard",
@@ -241,7 +240,6 @@ CASES = [
         "PG306",
         lines("draw = torch.rand([])", "if «x > 0 and draw < x»:", "    return 1", "return 0"),
     ),
-    # always_run
     # tensor_branch
     Case(
         "tensor_branch",

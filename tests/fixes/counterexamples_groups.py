@@ -106,7 +106,5 @@ CASES = [
         ),
         _inputs,
     ),
-    # state_branch
-    # caller_sizes
     # unique_count
 ]

@@ -45,7 +45,6 @@ CASES = [
     # mask_copy
     # masked_reduction
     # tensor_chain
-    # always_layer
     # scalar_fill
     Case(
         "scalar_fill",
@@ -123,7 +122,6 @@ CASES = [
         "PG104",
         _constant("torch.tensor([1.0, 2.0])"),
     ),
-    # host_bounds
     # factory_gradient
     # builtin_math
 ]

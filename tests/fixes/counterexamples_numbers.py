@@ -66,7 +66,6 @@ CASES = [
     ),
     # elements_list
     # kept_list
-    # number_buffer
     # host_number
     Case(
         "host_number",
@@ -139,5 +138,4 @@ CASES = [
         "PG502",
         _logged('logger.warning_once("text")') + "\n\ndef _warning_once(x):\n    return x\n",
     ),
-    # kept_answer
 ]

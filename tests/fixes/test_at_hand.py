@@ -11,19 +11,19 @@ INIT = "    def __init__(self, biased):\n        super().__init__()\n"
 
 
 def fixed(methods: str, met: str = "x") -> bool:
-    """Whether the 0-d tensor of a model is filled on the device of what it meets."""
-    _, changed = offer(HEAD + methods, "PG103", meets=f"{met}.device", uses="device")
+    """Whether a factory of a model makes its tensor on the device of what it meets."""
+    _, changed = offer(HEAD + methods, "PG102", meets=f"{met}.device", uses="device")
     return f"device={met}.device" in changed
 
 
 @pytest.mark.parametrize(
     ("head", "lines"),
     [
-        ("x: torch.Tensor", ["s = «torch.tensor(2.0)»", "return x * s"]),
-        ("x: torch.Tensor", ["s = «torch.tensor(2.0)»", "x = x.relu()", "return x * s"]),
-        ("x: torch.Tensor", ["return x * «torch.tensor(2.0)»"]),
-        ("z", ["x = z.relu()", "s = «torch.tensor(2.0)»", "return x.relu() * s"]),
-        ("x", ["s = «torch.tensor(2.0)»", "return x.relu() * s"]),
+        ("x: torch.Tensor", ["s = «torch.ones(1)»", "return x * s"]),
+        ("x: torch.Tensor", ["s = «torch.ones(1)»", "x = x.relu()", "return x * s"]),
+        ("x: torch.Tensor", ["return x * «torch.ones(1)»"]),
+        ("z", ["x = z.relu()", "s = «torch.ones(1)»", "return x.relu() * s"]),
+        ("x", ["s = «torch.ones(1)»", "return x.relu() * s"]),
     ],
 )
 def test_what_is_there(head: str, lines: list[str]) -> None:
@@ -44,7 +44,7 @@ def test_what_is_there(head: str, lines: list[str]) -> None:
     ],
 )
 def test_what_may_not_be_there(head: str, after: str) -> None:
-    body = f"s = «torch.tensor(2.0)»\n        {after}"
+    body = f"s = «torch.ones(1)»\n        {after}"
     assert not fixed(f"    def forward(self, {head}):\n        {body}\n")
 
 
@@ -57,7 +57,5 @@ def test_what_may_not_be_there(head: str, after: str) -> None:
     ],
 )
 def test_attributes(made: str, expected: bool) -> None:
-    forward = (
-        "    def forward(self):\n        s = «torch.tensor(2.0)»\n        return self.bias * s\n"
-    )
+    forward = "    def forward(self):\n        s = «torch.ones(1)»\n        return self.bias * s\n"
     assert fixed(f"{INIT}        {made}\n\n{forward}", "self.bias") == expected

@@ -12,18 +12,24 @@ from tests.fixes.strategies import FEW, tensors
 from tests.fixes.support import decline, expect, marked
 
 FILLS = [
-    ("0.0, device=x.device", "(), 0.0, device=x.device"),
-    ("-1, device=x.device", "(), -1, device=x.device"),
-    ("True, device=x.device", "(), True, device=x.device"),
-    ("(5), dtype=x.dtype, device=x.device", "(), (5), dtype=x.dtype, device=x.device"),
-    ("0.1, device=x.device, dtype=torch.float16", "(), 0.1, device=x.device, dtype=torch.float16"),
+    ("0.0, device=x.device", "zeros((), device=x.device)"),
+    ("-0.0, device=x.device", "full((), -0.0, device=x.device)"),
+    ("0, device=x.device", "full((), 0, device=x.device)"),
+    ("1, device=x.device, dtype=torch.long", "ones((), device=x.device, dtype=torch.long)"),
+    ("-1, device=x.device", "full((), -1, device=x.device)"),
+    ("True, device=x.device", "full((), True, device=x.device)"),
+    ("(5), dtype=x.dtype, device=x.device", "full((), (5), dtype=x.dtype, device=x.device)"),
+    (
+        "0.1, device=x.device, dtype=torch.float16",
+        "full((), 0.1, device=x.device, dtype=torch.float16)",
+    ),
     (
         "torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device",
-        "(), torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device",
+        "full((), torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device)",
     ),
     (
         "-float('inf'), dtype=torch.float64, device=x.device",
-        "(), -float('inf'), dtype=torch.float64, device=x.device",
+        "full((), -float('inf'), dtype=torch.float64, device=x.device)",
     ),
 ]
 
@@ -36,7 +42,7 @@ def test_numbers_are_filled_where_they_are_wanted(
 ) -> None:
     head = "import torch\n\n\ndef forward(x):\n    t = "
     text = f"{head}«torch.tensor({before})»\n    return t, x * t\n"
-    fixed = f"{head}torch.full({after})\n    return t, x * t\n"
+    fixed = f"{head}torch.{after}\n    return t, x * t\n"
     expect(text, fixed, "PG104", "safe")
     x = data.draw(tensors([torch.float16, torch.bfloat16, torch.float32, torch.float64]))
     old, new = module_of(marked(text)[0]).forward, module_of(fixed).forward
@@ -47,6 +53,7 @@ def test_numbers_are_filled_where_they_are_wanted(
 OTHER_NUMBERS = [
     "torch.tensor([0.0], device=x.device)",
     "torch.tensor(1e39, device=x.device)",
+    "torch.tensor(9223372036854775808, device=x.device)",  # a uint64 for `tensor`, an error for `full`
     "torch.tensor(n, device=x.device)",
     "torch.tensor(n, dtype=x.dtype, device=x.device)",
     "torch.tensor(torch.finfo(x.dtype).max, device=x.device)",

@@ -452,20 +452,6 @@ def test_a_file_without_torch_asks_its_own_question() -> None:
     assert fix.applicability == "declined"
 
 
-def test_a_new_tensor_asks_for_gradients_when_not_compiling() -> None:
-    head = "import torch\n\n\ndef forward(x):\n    return "
-    before = f"{head}«torch.zeros_like(x).requires_grad_()»\n"
-    after = f"{head}torch.zeros_like(x, requires_grad=not torch.compiler.is_compiling())\n"
-    expect(before, after, "PG508", "unsafe")
-    old, new = module_of(marked(before)[0]).forward, module_of(after).forward
-    x = torch.ones(3)
-    assert_same(run(old, (x,)), run(new, (x,)))
-    assert breaks(old, (x,)) > 0
-    assert breaks(new, (x,)) == 0
-    decline(f"{head}«torch.sin(x).requires_grad_()»\n", "PG508", "in the same expression")
-    decline(f"{head}torch.sin(«x.requires_grad_()»)\n", "PG508", "in the same expression")
-
-
 @pytest.mark.parametrize(
     "made",
     ["self.register_buffer('p', torch.tensor(0.3))", "self.p = nn.Parameter(torch.tensor(0.3))"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import pytest
 import torch
@@ -235,17 +234,6 @@ SCALARS = [
 
 
 @pytest.mark.parametrize(("before", "after"), SCALARS)
-def test_a_number_is_filled_on_the_device(before: str, after: str) -> None:
-    expect(
-        f"{HEAD}    return {before}\n",
-        f"{HEAD}    return {after}\n",
-        "PG103",
-        kind="host.scalar-tensor",
-        meets="x.device",
-    )
-
-
-@pytest.mark.parametrize(("before", "after"), SCALARS)
 def test_filled_numbers_give_the_same(before: str, after: str) -> None:
     plain = before.replace("«", "").replace("»", "")
     old = module_of(f"{HEAD}    return {plain}\n").forward
@@ -270,80 +258,3 @@ def test_zero_dimensional_operands_promote_alike() -> None:
     for dtype in DTYPES:
         arguments = (torch.ones((), dtype=dtype), torch.device("cpu"), None)
         assert_same(run(old, arguments), run(new, arguments))
-
-
-def test_numbers_stay_where_nothing_is_known() -> None:
-    decline(f"{HEAD}    return x * «torch.tensor(2.0)»\n", "PG103", "no tensor it meets")
-    decline(f"{HEAD}    return x * «torch.arange(2)»\n", "PG103", "torch.tensor", meets="x.device")
-
-
-HELPER = """
-import torch
-
-
-@torch.jit.script
-def pick(x, y):
-    if x.size(0) > 1:
-        return x
-    return y
-
-
-def span(x, most: int):
-    return VALUE
-
-
-class Model(torch.nn.Module):
-    def forward(self, x: torch.Tensor):
-        n = span(x, self.most)
-        y = pick(x, x)
-        return x[self.most - n : self.most + n] + torch.clamp(-y + n, 0, n * 2 - 1).sum()
-"""
-
-
-def _helper(value: str) -> str:
-    return HELPER.replace("VALUE", value)
-
-
-def test_a_helper_that_wraps_a_size_returns_it() -> None:
-    number = "min(max(x.size(-2), len(x)), x.shape[0] * most)"
-    fix = expect(_helper(f"«torch.tensor({number})»"), _helper(number), "PG103", "unsafe")
-    assert "code in other files" in fix.reason
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "reason"),
-    [
-        ("-y + n", "-self.y + n", "where a number is not the same"),
-        ("n * 2 - 1", "n / 2", "where a number is not the same"),
-        ("clamp(-y + n, 0, n * 2 - 1)", "clamp(n, 0, 1)", "where a number is not the same"),
-        ("y = pick(x, x)", "y = self.pick(x, x)", "where a number is not the same"),
-        ("def span(x, most: int):", "def span(x, most):", "not certainly a whole number"),
-        ("def span(x, most: int):", "def span(x, most: int) -> torch.Tensor:", "annotated"),
-        ("n = span(", "n = self.span(x) + span(", "not only called"),
-        ("import torch\n", "import torch\n__all__ = ['span']\n", "not only called"),
-    ],
-)
-def test_a_helper_is_left_alone(before: str, after: str, reason: str) -> None:
-    source = _helper("«torch.tensor(x.size(-2) + most)»")
-    assert before in source
-    decline(source.replace(before, after), "PG103", reason)
-
-
-def test_a_size_without_a_tensor_around_it_ends_no_graph() -> None:
-    source = """
-        import torch
-
-        def span(x, most: int):
-            return «torch.tensor(min(x.size(0), most))»
-
-        def forward(x: torch.Tensor):
-            n = span(x, 2)
-            return x[3 - n : 3 + n] + torch.clamp(x + n, 0, n * 2 - 1).sum()
-    """
-    old, (_, changed) = module_of(marked(source)[0]).forward, offer(source, "PG103")
-    new = module_of(changed).forward
-    for shape, dtype in itertools.product([(5,), (1,), (4, 2)], DTYPES):
-        x = torch.arange(12.0)[: math.prod(shape)].reshape(shape).to(dtype)
-        assert_same(run(old, (x,)), run(new, (x,)))
-        assert_same(run(compiled(old), (x,)), run(compiled(new), (x,)))
-    assert (breaks(old, (x,)), breaks(new, (x,))) == (1, 0)

@@ -58,7 +58,9 @@ def test_every_precondition_has_a_case() -> None:
     folder = Path(pygraph_lint.fixes.__file__).parent
     declared = {
         (path.stem, name)
-        for path in folder.glob("*.py")
-        for name in re.findall(r"\.(?:need|safe_if)\(\s*\"([\w-]+)\"", path.read_text("utf-8"))
+        for path in folder.rglob("*.py")
+        for name in re.findall(
+            r"\.(?:need|safe_if|require|safe_only_if)\(\s*\"([\w-]+)\"", path.read_text("utf-8")
+        )
     }
     assert declared == {(case.rewrite, case.precondition) for case in CASES}

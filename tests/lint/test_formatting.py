@@ -18,10 +18,10 @@ import torch
 class Model(torch.nn.Module):
     def forward(self, x: torch.Tensor):
         kept   =   x+1
-        y = x * torch.tensor( 2.0 )
+        y = x * torch.tensor( 2.0, device=x.device )
         return   y+kept
 """
-FILLED = "        y = x * torch.full((), 2.0, device=x.device)\n"
+FILLED = "        y = x * torch.full( (), 2.0, device=x.device )\n"
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def test_only_changed_lines_are_formatted(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(formatting, "executable", lambda: program)
     (tmp_path / "ruff.toml").write_text("")
     expected = CODE.replace(
-        "        y = x * torch.tensor( 2.0 )\n", FILLED.replace("x * ", "(x) * ")
+        "        y = x * torch.tensor( 2.0, device=x.device )\n", FILLED.replace("x * ", "(x) * ")
     )
     assert _fixed(tmp_path) == expected
 

@@ -1,0 +1,1 @@
+"""Branches on tensors that become selections."""

@@ -1,0 +1,1 @@
+"""Effects that are kept out of compiled code."""

@@ -1,0 +1,1 @@
+"""Tensors made where they are used."""

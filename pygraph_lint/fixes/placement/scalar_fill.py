@@ -1,0 +1,108 @@
+"""Fill a number on the device it is asked for instead of copying it there.
+
+    torch.tensor(0.0, device=x.device)    ->  torch.zeros((), device=x.device)
+    torch.tensor(2, dtype=d, device=dev)  ->  torch.full((), 2, dtype=d, device=dev)
+
+Safe for numbers that are written out, whose dtype ``full`` infers as ``tensor`` does, and for the
+limits of the dtype asked for. A capture can record the fill; it cannot record the copy.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+import libcst.matchers as m
+
+from pygraph_lint.fixes.factories import literal_number
+from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site, expression
+
+_WORDS = frozenset(("inf", "+inf", "-inf", "nan", "infinity", "-infinity"))
+_LIMITS = frozenset(("max", "min", "eps", "tiny"))
+#: float32, the default dtype, holds every smaller number, and int64 every smaller whole one.
+_LARGEST, _LARGEST_WHOLE = 3.4e38, 2**63 - 1
+
+
+class ScalarFill(Rewrite):
+    """PG104: ``torch.full`` instead of ``torch.tensor`` for a number with a device."""
+
+    codes = ("PG104",)
+    message = "Fill a 0-d tensor on the device instead of copying a number there"
+    pattern = m.Call()
+    order = 20
+
+    def rewrite(self, site: Site) -> None:
+        call = site.tree
+        if not isinstance(call, ast.Call) or site.ask.callee(call) != "torch.tensor":
+            raise Declined("not a call of torch.tensor")
+        given = {item.arg: item.value for item in call.keywords}
+        site.require(
+            "plain",
+            len(call.args) == 1 and given.keys() <= {"dtype", "device"},
+            "more than a value, a dtype and a device is asked for",
+        )
+        site.require("device", "device" in given, "no device is asked for")
+        value, dtype = call.args[0], given.get("dtype")
+        written = _is_written(site, value, dtype)
+        site.require(
+            "number",
+            written or site.note("number") is not None,
+            "nothing shows that the value is a number",
+        )
+        site.require(
+            "typed",
+            written or dtype is not None,
+            "the dtype follows from a value that is not written out",
+        )
+        site.safe_only_if(
+            "written",
+            written,
+            "a number that the dtype cannot hold is refused instead of overflowing",
+        )
+        node = cst.ensure_type(site.node, cst.Call)
+        # ``zeros`` infers a dtype of its own for whole numbers.
+        named = dtype is not None and (site.ask.qualified(dtype) or "").startswith("torch.")
+        text = str(literal_number(value))
+        site.put(call, _filled(site, node, text if named or "." in text else ""))
+
+
+_NAMED = {"0": "zeros", "0.0": "zeros", "1": "ones", "1.0": "ones"}
+
+
+def _filled(site: Site, call: cst.Call, number: str) -> cst.Call:
+    """The call that fills: its other arguments stay as they are."""
+    torch = use_torch(site)
+    name = _NAMED.get(number)
+    empty = cst.Arg(cst.Tuple([]), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+    first, *others = call.args
+    if name is None:
+        return call.with_changes(func=expression(f"{torch}.full"), args=[empty, first, *others])
+    first = first.with_changes(value=cst.Tuple([]))
+    return call.with_changes(func=expression(f"{torch}.{name}"), args=[first, *others])
+
+
+def _is_written(site: Site, node: ast.expr, dtype: ast.expr | None) -> bool:
+    """A literal, ``float("inf")``, or a limit of the dtype that is asked for."""
+    number = literal_number(node)
+    if number is not None:
+        whole = isinstance(number, int)
+        return abs(number) <= (_LARGEST_WHOLE if whole else _LARGEST)
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.USub) and _is_written(site, node.operand, dtype)
+    if isinstance(node, ast.Call):
+        text = node.args[0] if len(node.args) == 1 and not node.keywords else None
+        word = text.value if isinstance(text, ast.Constant) else None
+        return site.ask.callee(node) == "builtins.float" and word in _WORDS
+    return isinstance(node, ast.Attribute) and _is_limit(site, node, dtype)
+
+
+def _is_limit(site: Site, node: ast.Attribute, dtype: ast.expr | None) -> bool:
+    """``torch.finfo(dtype).max`` of the dtype asked for."""
+    limits = node.value
+    if node.attr not in _LIMITS or dtype is None or not isinstance(limits, ast.Call):
+        return False
+    if site.ask.callee(limits) not in ("torch.finfo", "torch.iinfo") or len(limits.args) != 1:
+        return False
+    return ast.dump(limits.args[0]) == ast.dump(dtype)

@@ -1,0 +1,316 @@
+"""The place of one finding: its nodes in both trees, what is known there, and the nodes that a
+rewrite puts there.
+
+A rewrite is a class with ``codes``, ``message``, a libcst matcher and ``rewrite(site)``. It asks
+``site.ask`` (the analysis), states its preconditions by name, and replaces nodes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import libcst as cst
+import libcst.matchers as m
+from libcst.helpers import parse_template_expression, parse_template_statement
+
+from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.findings import Finding
+from pygraph_lint.fixes import nodes
+from pygraph_lint.fixes.layout import wrap
+from pygraph_lint.fixes.names import FileNames
+from pygraph_lint.fixes.proposal import Declined, Proposal
+from pygraph_lint.fixes.source import Source
+
+
+#: A statement with a line of its own, as a block holds them.
+Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
+
+
+class File:
+    """One file in both trees. libcst parses it when a rewrite first needs it."""
+
+    def __init__(self, source: Source, queries: FileQueries) -> None:
+        self.source = source
+        self.queries = queries
+        self._nodes: dict[ast.AST, cst.CSTNode] = {}
+        self._known: set[ast.AST] = set()
+
+    @cached_property
+    def module(self) -> cst.Module:
+        """libcst's tree. Raises Declined where it does not give back the file's own text."""
+        text = self.source.text
+        try:
+            module = cst.parse_module(text.encode())
+        except (cst.ParserSyntaxError, UnicodeError, RecursionError):
+            raise Declined("libcst cannot parse the file") from None
+        try:
+            same = module.bytes == text.encode()
+        except RecursionError:
+            same = False
+        if not same:
+            raise Declined("libcst does not give back the file as it is")
+        return module
+
+    def node(self, tree: ast.AST) -> cst.CSTNode:
+        """The libcst node of an ``ast`` node. Raises Declined where there is none."""
+        if tree not in self._nodes:
+            self._learn(tree)
+        if tree not in self._nodes:
+            raise Declined("the code is a kind of syntax that is not followed")
+        return self._nodes[tree]
+
+    def _learn(self, tree: ast.AST) -> None:
+        """Map the statement of the module that a node stands in."""
+        top = next((each for each in [tree, *self.queries.path(tree)] if self._is_top(each)), None)
+        if top is None or top in self._known:
+            return
+        self._known.add(top)
+        try:
+            tops = dict(nodes.statements(self.source.tree.body, self.module))
+            self._nodes.update(nodes.pairs(top, tops[top]))
+        except nodes.Mismatch:
+            raise Declined("libcst reads the code differently") from None
+
+    @cached_property
+    def _tops(self) -> frozenset[ast.AST]:
+        return frozenset(self.source.tree.body)
+
+    def _is_top(self, node: ast.AST) -> bool:
+        return node in self._tops
+
+
+@dataclass
+class Site(Proposal):
+    """One finding, as a rewrite sees it. ``tree`` and ``node`` are what the matcher found."""
+
+    file: File = field(kw_only=True)
+    tree: ast.AST = field(kw_only=True, default_factory=ast.Pass)
+    node: cst.CSTNode = field(kw_only=True, default_factory=cst.Pass)
+
+    @property
+    def ask(self) -> FileQueries:
+        """The analysis."""
+        return self.file.queries
+
+    def require(self, name: str, holds: bool, reason: str) -> None:
+        """Decline the rewrite with ``reason`` unless ``holds``."""
+        self.need(name, holds, reason)
+
+    def safe_only_if(self, name: str, holds: bool, reason: str) -> None:
+        """Offer the rewrite as unsafe, because of ``reason``, unless ``holds``."""
+        self.safe_if(name, holds, reason)
+
+    # -- nodes
+
+    def expression_node(self, tree: ast.expr) -> cst.BaseExpression:
+        """The libcst node of an expression. Raises Declined for a starred one, a slice."""
+        node = self.file.node(tree)
+        if not isinstance(node, cst.BaseExpression):
+            raise Declined("the code is a kind of syntax that is not followed")
+        return node
+
+    def statement_node(self, tree: ast.stmt) -> Line:
+        """The libcst node of a whole statement: for a simple one its line, which holds no other.
+
+        Raises Declined where a line holds several.
+        """
+        node = self.file.node(tree)
+        if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            return node
+        if not self.source.alone(tree):
+            raise Declined("the line holds more than this statement")
+        for block in self._blocks(tree):
+            for line in block:
+                if isinstance(line, cst.SimpleStatementLine) and line.body[0] is node:
+                    return line
+        raise Declined("the line holds more than this statement")
+
+    def _blocks(self, tree: ast.stmt) -> list[Sequence[cst.CSTNode]]:
+        parent = self.ask.parent(tree)
+        if isinstance(parent, ast.Module):
+            return [self.file.module.body]
+        assert parent is not None
+        owner = self.file.node(parent)
+        found: list[Sequence[cst.CSTNode]] = []
+        for part in (
+            *(getattr(owner, name, None) for name in ("body", "orelse", "finalbody")),
+            *getattr(owner, "handlers", ()),
+        ):
+            block = part.body if isinstance(part, (cst.Else, cst.Finally)) else part
+            if isinstance(block, cst.IndentedBlock):
+                found.append(block.body)
+        return found
+
+    # -- changes
+
+    def put(self, old: ast.expr, new: cst.BaseExpression) -> None:
+        """Replace an expression."""
+        before = self.expression_node(old)
+        if before.lpar:
+            new = new.with_changes(lpar=(), rpar=())
+        elif not new.lpar and _binds_loosely(new) and _holds_tightly(self.ask.parent(old), old):
+            new = grouped(new)
+        indent = self.source.indent(self.ask.statement(old))
+        present = self._text([_line(before.with_changes(lpar=(), rpar=()))], indent)
+        self.require_text(present.strip(), self.source.segment(old))
+        self.replace_node(old, self._text([_line(new)], indent).strip())
+
+    def put_statements(
+        self, old: Sequence[ast.stmt], new: Sequence[Line], wrapped: bool = True
+    ) -> None:
+        """Replace statements that follow each other in one block, comments above the first one
+        left out.
+        """
+        indent = self.source.indent(old[0])
+        present = [self.statement_node(each) for each in old]
+        present[0] = present[0].with_changes(leading_lines=())
+        before = self._text(present, indent)
+        first = min([old[0].lineno, *_decorators(old[0])])
+        start = self.source.line_start(first)
+        text = self.source.text[start : start + len(before)]
+        self.require_text(before, text)
+        after = self._text(new, indent)
+        if wrapped:
+            after = self._wrapped(after, set(before.splitlines()))
+        self.replace(start, start + len(before), after)
+
+    def require_text(self, written: str, present: str) -> None:
+        """Decline where a node's text is not what stands in the file."""
+        if written != present:
+            raise Declined("the layout of the code is not followed")
+
+    def _text(self, statements: Sequence[Line], indent: str) -> str:
+        """The text of statements at an indentation, without the last line ending."""
+        module = self.file.module
+        body = statements
+        head = ""
+        if indent:
+            block = cst.IndentedBlock(body=statements, indent=indent)
+            body = [cst.If(test=cst.Name("x"), body=block)]
+            head = f"if x:{module.default_newline}"
+        whole = cst.Module(
+            body=body,
+            default_indent=module.default_indent,
+            default_newline=module.default_newline,
+        )
+        return whole.code.removeprefix(head).removesuffix(module.default_newline)
+
+    def _wrapped(self, text: str, kept: set[str]) -> str:
+        """The text with new lines that are too long broken at their brackets."""
+        source = self.source
+        lines = text.split(source.newline)
+        return source.newline.join(
+            part
+            for line in lines
+            for part in ([line] if line in kept else wrap(line, source.width, source.indent_unit))
+        )
+
+
+class Rewrite:
+    """A rewrite. A subclass in a folder of ``fixes`` is found there.
+
+    ``order``: where several serve a rule, the smaller one is asked first. ``in_strings``: whether
+    the finding may be inside of an f-string.
+    """
+
+    codes: ClassVar[tuple[str, ...]]
+    message: ClassVar[str]
+    pattern: ClassVar[m.BaseMatcherNode]
+    order: ClassVar[int] = 50
+    in_strings: ClassVar[bool] = False
+
+    def rewrite(self, site: Site) -> None:
+        """Put new nodes in place of ``site.node``, or raise Declined."""
+        raise NotImplementedError
+
+
+def propose(rewrite: Rewrite, site: Site) -> None:
+    """Look for the rewrite's pattern around the finding, innermost first, and rewrite there."""
+    site.message = rewrite.message
+    for tree in reversed(site.path):
+        if isinstance(tree, (ast.expr, ast.stmt)):
+            node = site.file.node(tree)
+            if m.matches(node, rewrite.pattern):
+                site.tree, site.node = tree, node
+                rewrite.rewrite(site)
+                return
+    raise Declined
+
+
+# -- new code -------------------------------------------------------------------------------------
+
+
+def expression(template: str, **parts: cst.BaseExpression) -> cst.BaseExpression:
+    """New code: a template with nodes in the places named ``{part}``."""
+    return parse_template_expression(template, cst.PartialParserConfig(), **parts)
+
+
+def statement(template: str, **parts: cst.BaseExpression) -> Line:
+    """A new statement from a template."""
+    found = parse_template_statement(template, cst.PartialParserConfig(), **parts)
+    assert isinstance(found, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+    return found
+
+
+def grouped(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The expression in parentheses."""
+    if node.lpar:
+        return node
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+_LOOSE = (
+    cst.BinaryOperation,
+    cst.BooleanOperation,
+    cst.Comparison,
+    cst.UnaryOperation,
+    cst.IfExp,
+    cst.Lambda,
+    cst.NamedExpr,
+    cst.Tuple,
+    cst.Await,
+)
+
+
+def _binds_loosely(node: cst.BaseExpression) -> bool:
+    return isinstance(node, _LOOSE)
+
+
+def operand(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The expression as it can stand beside an operator."""
+    return grouped(node) if _binds_loosely(node) else node
+
+
+def _holds_tightly(parent: ast.AST | None, child: ast.expr) -> bool:
+    """Whether an expression stands beside an operator, a dot or a bracket."""
+    if isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Attribute)):
+        return True
+    if isinstance(parent, (ast.Await, ast.Starred, ast.IfExp)):
+        return True
+    if isinstance(parent, ast.Call):
+        return parent.func is child
+    return isinstance(parent, ast.Subscript) and parent.value is child
+
+
+def _line(node: cst.BaseExpression) -> cst.SimpleStatementLine:
+    return cst.SimpleStatementLine(body=[cst.Expr(value=node)])
+
+
+def _decorators(tree: ast.stmt) -> list[int]:
+    return [item.lineno for item in getattr(tree, "decorator_list", ())]
+
+
+def files(source: Source, finding: Finding) -> File:
+    """The file of a text, as the analysis knows it from a finding in it."""
+    return File(source, FileQueries(source.tree, finding.view))
+
+
+def site_of(
+    file: File, names: FileNames, finding: Finding, path: list[ast.AST], without: frozenset[str]
+) -> Site:
+    """The place of a finding."""
+    return Site(file.source, names, finding, path, without, file=file)

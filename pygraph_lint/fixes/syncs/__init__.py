@@ -1,0 +1,1 @@
+"""Values that the host does not have to wait for."""
