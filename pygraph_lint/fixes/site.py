@@ -25,7 +25,6 @@ from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import Source
 
-
 #: A statement with a line of its own, as a block holds them.
 Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
