@@ -53,7 +53,7 @@ def test_numbers_are_filled_where_they_are_wanted(
 OTHER_NUMBERS = [
     "torch.tensor([0.0], device=x.device)",
     "torch.tensor(1e39, device=x.device)",
-    "torch.tensor(9223372036854775808, device=x.device)",  # a uint64 for `tensor`, an error for `full`
+    "torch.tensor(9223372036854775808, device=x.device)",  # `full` raises
     "torch.tensor(n, device=x.device)",
     "torch.tensor(n, dtype=x.dtype, device=x.device)",
     "torch.tensor(torch.finfo(x.dtype).max, device=x.device)",
