@@ -63,7 +63,7 @@ def row_of(example: examples.Example, seen: Observed) -> dict[str, Any]:
 def _observe(example: examples.Example, pipe: Connection) -> None:
     try:
         with tempfile.TemporaryDirectory() as folder:
-            row = row_of(example, observe(example.load(Path(folder))))
+            row = row_of(example, observe(examples.load(example, Path(folder))))
     except Exception as error:  # the example does not run in this version, also without compile
         row = {"trouble": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
     pipe.send(row)

@@ -139,7 +139,7 @@ def run_main(module: ModuleType, seen: Seen) -> None:
 def look(example: examples.Example, folder: Path) -> Seen:
     """Everything seen of one example."""
     seen = Seen()
-    module = example.load(folder)
+    module = examples.load(example, folder)
     if hasattr(module, "main"):
         run_main(module, seen)
         return seen

@@ -1,4 +1,5 @@
-"""The command: ``pygraph-lint [check] PATH...``, ``rule CODE``, ``rules``, ``completion SHELL``.
+"""The command: ``pygraph-lint [check] PATH...``, ``rule CODE``, ``rules``,
+``rule-test``, ``completion SHELL``.
 
 Exit codes are ruff's: 0 nothing found, 1 findings, 2 wrong usage or settings, a path that does not
 exist, or a file that could not be written. 130 after Ctrl-C.
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _run(given: arguments.Check | arguments.Explain | arguments.Complete) -> int:
+def _run(given: arguments.Command) -> int:
     if isinstance(given, arguments.Check):
         from pygraph_lint.commands.check import check
 
@@ -51,6 +52,10 @@ def _run(given: arguments.Check | arguments.Explain | arguments.Complete) -> int
         from pygraph_lint.commands.completion import completion
 
         return completion(given.shell)
+    if isinstance(given, arguments.TestRules):
+        from pygraph_lint.commands.own_rules import rule_test
+
+        return rule_test(given.folders)
     from pygraph_lint.commands import rule
 
     return rule.rules(given.form) if given.code is None else rule.rule(given.code, given.form)

@@ -19,7 +19,7 @@ from pygraph_lint.files.selection import Selection
 from pygraph_lint.files.settings import Resolver, Settings
 from pygraph_lint.files.sources import Source, decode, read_bytes
 from pygraph_lint.findings import Finding, Fix, Location
-from pygraph_lint.rules.catalogue import Rule
+from pygraph_lint.rules.catalogue import Rule, own_rules
 from pygraph_lint.workspace import Outcome, Progress, Project
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Runner:
             project = Project(
                 root,
                 files,
-                Cache.of_project(self._cache_folder, root.base / root.only),
+                Cache.of_project(self._cache_folder, root.base / root.only, own_rules(self.rules)),
                 self.rules,
                 self._jobs,
                 self._progress,

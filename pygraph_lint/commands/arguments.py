@@ -10,7 +10,7 @@ from typing import Any
 
 from pygraph_lint import __version__
 
-COMMANDS = ("check", "rule", "rules", "completion")
+COMMANDS = ("check", "rule", "rules", "rule-test", "completion")
 TARGETS = ("compile", "fullgraph", "cudagraph")
 SHELLS = ("bash", "zsh", "tcsh")
 
@@ -108,13 +108,23 @@ class Explain:
 
 
 @dataclass(frozen=True, slots=True)
+class TestRules:
+    """``pygraph-lint rule-test [FOLDER...]``."""
+
+    folders: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Complete:
     """``pygraph-lint completion SHELL``."""
 
     shell: str
 
 
-def parse(argv: Sequence[str]) -> Check | Explain | Complete:
+Command = Check | Explain | TestRules | Complete
+
+
+def parse(argv: Sequence[str]) -> Command:
     """What the arguments ask for; without a command word they are those of ``check``.
 
     Exits with 2 on wrong usage.
@@ -126,6 +136,8 @@ def parse(argv: Sequence[str]) -> Check | Explain | Complete:
     given = built.parse_args(argv)
     if given.command == "completion":
         return Complete(given.shell)
+    if given.command == "rule-test":
+        return TestRules(tuple(given.folders))
     if given.command != "check":
         return Explain(getattr(given, "code", None), given.output_format)
     _refuse_typing_errors(built, given.paths)
@@ -230,6 +242,12 @@ def parser() -> argparse.ArgumentParser:
     rules = commands.add_parser("rules", help="list all rules", allow_abbrev=False)
     for one in (rule, rules):
         one.add_argument("--output-format", choices=("text", "json"), default="text")
+    tested = commands.add_parser(
+        "rule-test", help="check the examples of your own rules", allow_abbrev=False
+    )
+    tested.add_argument(
+        "folders", nargs="*", metavar="FOLDER", help="rule pages (default: those of the settings)"
+    )
     completion = commands.add_parser(
         "completion", help="print a completion script for a shell", allow_abbrev=False
     )

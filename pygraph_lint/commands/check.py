@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pygraph_lint.commands.arguments import Check
 from pygraph_lint.commands.output import count, note, report_findings, unwritable, write
+from pygraph_lint.commands.own_rules import rules_here
 from pygraph_lint.commands.progress import Progress
 from pygraph_lint.errors import SettingsError, SourceError
 from pygraph_lint.files import baseline
@@ -18,7 +19,6 @@ from pygraph_lint.files.sources import source_of, write_atomically
 from pygraph_lint.files.suppressions import add_noqa
 from pygraph_lint.findings import Finding
 from pygraph_lint.report import shown_path
-from pygraph_lint.rules.catalogue import load
 from pygraph_lint.runner import ALWAYS, Runner, by_file, readers
 
 STDIN = "-"
@@ -51,7 +51,7 @@ def make_runner(given: Check, progress: Progress) -> Runner:
         raise SettingsError("--isolated reads no settings file, --config names one; leave one out")
     folder = (reading.cache_folder or default_folder()) if reading.cache else None
     return Runner(
-        rules=load(),
+        rules=rules_here(reading.config, reading.isolated),
         overrides=given.settings,
         config=reading.config,
         cache_folder=folder,

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pygraph_lint.commands.own_rules import rules_here
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.files.suggest import nearest
 from pygraph_lint.report import consequences_in_words
-from pygraph_lint.rules.catalogue import Rule, load
+from pygraph_lint.rules.catalogue import Rule
 
 _FIX = {
     "none": "by hand",
@@ -30,9 +31,9 @@ def rule(code: str, form: str) -> int:
 
     Raises SettingsError if there is none.
     """
-    known = load()
+    known = rules_here()
     listed = [one for one in known.values() if one.code.startswith(code.upper())]
-    if code[:2].upper() == "PG" and len(code) < len("PG201") and listed:
+    if len(listed) > 1 or (listed and listed[0].code != code.upper()):
         return _list(listed, form)
     found = known.get(code.upper()) or next((r for r in known.values() if r.name == code), None)
     if found is None:
@@ -56,7 +57,7 @@ def rule(code: str, form: str) -> int:
 
 def rules(form: str) -> int:
     """Print all rules, one a line; the exit code."""
-    return _list(list(load().values()), form)
+    return _list(list(rules_here().values()), form)
 
 
 def _list(listed: Sequence[Rule], form: str) -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pygraph_lint import __version__
-from pygraph_lint.rules.catalogue import rules_folder
+from pygraph_lint.rules.catalogue import Rule, rules_folder
 
 ENVIRONMENT = "PYGRAPH_LINT_CACHE_DIR"
 _KEPT_VERSIONS = 3
@@ -79,12 +79,16 @@ class Cache:
         self.folder = folder
 
     @classmethod
-    def of_project(cls, top: Path | None, base: Path) -> Cache:
-        """The entries of the project at ``base``, below the folder ``top`` (None: no cache)."""
+    def of_project(cls, top: Path | None, base: Path, rules: Iterable[Rule] = ()) -> Cache:
+        """The entries of the project at ``base``, below the folder ``top`` (None: no cache).
+
+        ``rules`` are a user's own: other rules, other entries.
+        """
         if top is None:
             return cls(None)
         mine = top / tool_key()
-        folder = mine / digest(str(base).encode(errors="surrogateescape")).hex()
+        own = [repr(rule).encode() for rule in rules]
+        folder = mine / digest(str(base).encode(errors="surrogateescape"), *own).hex()
         try:
             if not mine.is_dir():
                 mine.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 from pygraph_lint.files.settings import Settings, UnknownRule
 from pygraph_lint.files.suggest import nearest
 from pygraph_lint.rules.catalogue import Rule
+
+_PREFIX = re.compile(r"[A-Z]{2,}\d*")
 
 
 class Selection:
@@ -59,7 +62,7 @@ class Selection:
                 best = max(best, 1)
             elif selector == self._rules[code].name:
                 best = max(best, 1 + len(code))
-            elif selector.startswith("PG") and code.startswith(selector):
+            elif _PREFIX.fullmatch(selector) and code.startswith(selector):
                 best = max(best, 1 + len(selector))
         return best
 

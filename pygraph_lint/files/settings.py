@@ -175,6 +175,12 @@ class Settings:
         "one of " + ", ".join(f"`{name}`" for name in FORMATS) + "; taken from the settings of "
         "the current folder",
     )
+    rules: tuple[str, ...] = _setting(
+        (),
+        _strings,
+        "folders with rule pages of your own, relative to the settings file; taken from the "
+        "settings of the current folder",
+    )
     baseline: str | None = _setting(
         None, _text, "a file of known findings, relative to the settings file"
     )

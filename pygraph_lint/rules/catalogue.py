@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ else:
     import tomli as tomllib
 
 DOCS_URL = "https://github.com/pygraph/pygraph/blob/main/rules/"
+OWN_CODE = re.compile(r"(?!PG)[A-Z]{2,}\d{3}")
 TARGETS = ("compile", "fullgraph", "cudagraph")
 CONSEQUENCES: dict[str, tuple[str, ...]] = {
     "compile": ("break", "skipped", "ok"),
@@ -39,7 +41,8 @@ class Rule:
     under ``fullgraph=True``, in a CUDA graph, and whether the host waits for the device.
     ``status`` is ``default`` or ``preview``. ``fix`` is ``none``, ``safe``, ``unsafe`` or
     ``sometimes`` (safe under conditions), ``fixer`` the module under ``fixes/`` that does it.
-    ``covers`` names the rows of the pattern list the rule answers to.
+    ``covers`` names the rows of the pattern list the rule answers to, ``page`` is the address of a
+    user's own page.
     """
 
     code: str
@@ -56,11 +59,12 @@ class Rule:
     fixer: str
     covers: tuple[str, ...]
     prose: str
+    page: str = ""
 
     @property
     def url(self) -> str:
         """Where the page can be read."""
-        return f"{DOCS_URL}{self.code}.md"
+        return self.page or f"{DOCS_URL}{self.code}.md"
 
     def follows(self, target: str) -> bool:
         """Whether the rule matters when the code has to survive ``target`` (one of ``TARGETS``)."""
@@ -88,6 +92,52 @@ def load() -> dict[str, Rule]:
         raise CatalogueError(f"no rule pages in {rules_folder()}; reinstall pygraph-lint")
     rules = [parse(page.read_text(encoding="utf-8"), page.name) for page in pages]
     return {rule.code: rule for rule in rules}
+
+
+def load_with(folders: Iterable[Path]) -> dict[str, Rule]:
+    """Every rule by code, with those of the user's folders. Raises CatalogueError for a page that
+    does not fit, and where two pages claim one code, name, call or method.
+    """
+    rules = dict(load())
+    taken = {name: rule.code for rule in rules.values() for name in _claims(rule)}
+    for folder in folders:
+        pages = sorted(folder.glob("*.md")) if folder.is_dir() else []
+        if not pages:
+            raise CatalogueError(f"{folder}: there are no rule pages (CODE.md) in this folder")
+        for page in pages:
+            try:
+                rule = parse(page.read_text(encoding="utf-8"), page.name)
+            except (OSError, UnicodeDecodeError) as error:
+                raise CatalogueError(f"{page}: cannot be read: {error}") from None
+            _check_own(rule, page)
+            for name in _claims(rule):
+                if name in taken:
+                    raise CatalogueError(f"{page}: {taken[name]} already reports `{name}`")
+                taken[name] = rule.code
+            rules[rule.code] = replace(rule, page=page.absolute().as_uri())
+    return rules
+
+
+def own_rules(rules: Mapping[str, Rule]) -> list[Rule]:
+    """The rules of a user's own pages."""
+    return [rule for rule in rules.values() if rule.page]
+
+
+def _claims(rule: Rule) -> tuple[str, ...]:
+    """What only one rule may have."""
+    return (rule.code, rule.name, *rule.calls, *(f".{method}()" for method in rule.methods))
+
+
+def _check_own(rule: Rule, page: Path) -> None:
+    if not OWN_CODE.fullmatch(rule.code):
+        raise CatalogueError(
+            f"{page}: the code of an own rule is two or more capital letters, other than PG, and "
+            f"three digits, such as ACME001; not {rule.code!r}"
+        )
+    if rule.events:
+        raise CatalogueError(f"{page}: own rules report `calls` and `methods`, not `events`")
+    if not rule.calls and not rule.methods:
+        raise CatalogueError(f"{page}: the page names no `calls` and no `methods`")
 
 
 _PAGE = re.compile(r"\A\+\+\+\n(.*?)\n\+\+\+\n(.*)\Z", re.DOTALL)

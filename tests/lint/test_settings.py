@@ -97,6 +97,7 @@ def test_wrong_settings_are_placed(lint: Lint) -> None:
         result = lint("model.py")
         assert result.err.startswith(f"error: {lint.folder}/pyproject.toml:{line}: ")
     # What the command line says is not blamed on a file.
+    lint.write({"pyproject.toml": head})
     assert lint("--select", "PG999", "model.py").err.startswith("error: no rule matches `PG999`")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pygraph_lint.rules import catalogue
-from tests.rules.examples import Example
+from tests.rules.examples import Example, load
 from tests.rules.observe import Observed, observe
 
 RULES = catalogue.load()
@@ -251,7 +251,7 @@ def run(name: str, statements: list[str], folder: Path) -> tuple[Observed, list[
     text = HEAD + "".join(f"        {statement}; y = y + 1\n" for statement in statements) + TAIL
     first = HEAD.count("\n") + 1
     example = Example(name, False, 1, text, {}, {}, "")
-    return observe(example.load(folder)), list(range(first, first + len(statements)))
+    return observe(load(example, folder)), list(range(first, first + len(statements)))
 
 
 @pytest.mark.parametrize("code", BREAKS)

@@ -31,7 +31,7 @@ NOT_RUN = {
     "example", [e for e in RUN if not e.good], ids=lambda example: example.name
 )
 def test_bad_example(example: examples.Example, tmp_path: Path) -> None:
-    seen = observe(example.load(tmp_path))
+    seen = observe(examples.load(example, tmp_path))
     if example.claims["compile"] == "ok":
         assert seen.break_lines == ()
     else:
@@ -44,7 +44,7 @@ def test_bad_example(example: examples.Example, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("example", [e for e in RUN if e.good], ids=lambda example: example.name)
 def test_good_example_is_one_graph(example: examples.Example, tmp_path: Path) -> None:
-    seen = observe(example.load(tmp_path))
+    seen = observe(examples.load(example, tmp_path))
     assert seen.break_lines == ()
     assert seen.error == ""
 
