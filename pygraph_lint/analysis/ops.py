@@ -250,11 +250,6 @@ KEEP_DTYPE = frozenset(
         dstack as_strided
     """.split()
 )
-ALIASES = frozenset(
-    """
-        reshape view squeeze unsqueeze transpose permute expand flatten contiguous detach clone t
-    """.split()
-)
 
 # Methods of tensors that return something else.
 NUMBER_METHODS = frozenset(
@@ -311,44 +306,6 @@ CAST_METHODS: dict[str, str] = {
     "bool": "bool",
 }
 
-# Layers that own parameters: building one in a region is what cannot be traced.
-PARAMETER_LAYERS = frozenset(
-    """
-        Linear Bilinear LazyLinear Embedding EmbeddingBag LayerNorm RMSNorm GroupNorm BatchNorm1d
-        BatchNorm2d BatchNorm3d SyncBatchNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d PReLU
-        Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d RNN LSTM GRU RNNCell
-        LSTMCell GRUCell MultiheadAttention Transformer TransformerEncoder TransformerDecoder
-        TransformerEncoderLayer TransformerDecoderLayer ParameterList ParameterDict LazyConv1d
-        LazyConv2d AdaptiveLogSoftmaxWithLoss
-    """.split()
-)
-
-# Layers of torch.nn that do not return one tensor.
-RECURRENT = frozenset(
-    (
-        "torch.nn.LSTM",
-        "torch.nn.GRU",
-        "torch.nn.RNN",
-        "torch.nn.modules.rnn.LSTM",
-        "torch.nn.modules.rnn.GRU",
-        "torch.nn.modules.rnn.RNN",
-    )
-)
-TUPLE_LAYERS: dict[str, int] = {
-    "torch.nn.MultiheadAttention": 2,
-    "torch.nn.LSTM": 2,
-    "torch.nn.GRU": 2,
-    "torch.nn.RNN": 2,
-    "torch.nn.LSTMCell": 2,
-}
-CONTAINER_LAYERS = frozenset(
-    (
-        "torch.nn.ModuleList",
-        "torch.nn.ModuleDict",
-        "torch.nn.ParameterList",
-        "torch.nn.ParameterDict",
-    )
-)
 NOT_LAYERS = frozenset(
     (
         "torch.nn.Parameter",

@@ -8,15 +8,53 @@ from pygraph_lint.analysis.nodes import short, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.values import Value
 
+# Layers that own parameters: building one in a region is what cannot be traced.
+_PARAMETER_LAYERS = frozenset(
+    """
+        Linear Bilinear LazyLinear Embedding EmbeddingBag LayerNorm RMSNorm GroupNorm BatchNorm1d
+        BatchNorm2d BatchNorm3d SyncBatchNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d PReLU
+        Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d RNN LSTM GRU RNNCell
+        LSTMCell GRUCell MultiheadAttention Transformer TransformerEncoder TransformerDecoder
+        TransformerEncoderLayer TransformerDecoderLayer ParameterList ParameterDict LazyConv1d
+        LazyConv2d AdaptiveLogSoftmaxWithLoss
+    """.split()
+)
+# Layers that do not return one tensor.
+_RECURRENT = frozenset(
+    (
+        "torch.nn.LSTM",
+        "torch.nn.GRU",
+        "torch.nn.RNN",
+        "torch.nn.modules.rnn.LSTM",
+        "torch.nn.modules.rnn.GRU",
+        "torch.nn.modules.rnn.RNN",
+    )
+)
+_TUPLE_LAYERS: dict[str, int] = {
+    "torch.nn.MultiheadAttention": 2,
+    "torch.nn.LSTM": 2,
+    "torch.nn.GRU": 2,
+    "torch.nn.RNN": 2,
+    "torch.nn.LSTMCell": 2,
+}
+_CONTAINER_LAYERS = frozenset(
+    (
+        "torch.nn.ModuleList",
+        "torch.nn.ModuleDict",
+        "torch.nn.ParameterList",
+        "torch.nn.ParameterDict",
+    )
+)
+
 
 def make_layer(state: State, name: str, site: CallSite) -> Value:
     """``nn.Linear(...)``: a module instance."""
     if name in ops.NOT_LAYERS:
         return v.UNKNOWN_VALUE
-    if name.rpartition(".")[2] in ops.PARAMETER_LAYERS:
+    if name.rpartition(".")[2] in _PARAMETER_LAYERS:
         state.event("effect.parameter-made", span_of(site.node), name)
     canonical = "torch.nn." + name.rpartition(".")[2]
-    if canonical in ops.CONTAINER_LAYERS:
+    if canonical in _CONTAINER_LAYERS:
         held = v.element(site.first) if site.positional else v.UNKNOWN_VALUE
         if canonical.startswith("torch.nn.Parameter"):
             held = v.tensor("held by a ParameterList", "float", v.ON_DEVICE, flags=v.BUFFER)
@@ -28,8 +66,8 @@ def apply_layer(state: State, layer: Value, site: CallSite) -> Value:
     """``layer(x)`` for a layer of torch.nn."""
     name = layer.cls
     why = f"returned by a {short(name)} layer" if name else "returned by a layer"
-    if name in ops.RECURRENT:
+    if name in _RECURRENT:
         state.event("effect.rnn", span_of(site.node), name)
     result = v.tensor(why, "float", v.ON_DEVICE)
-    count = ops.TUPLE_LAYERS.get(name)
+    count = _TUPLE_LAYERS.get(name)
     return result if count is None else v.sequence([result] * count)
