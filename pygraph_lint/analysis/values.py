@@ -288,7 +288,7 @@ def _joined_elements(
     known = [*parts(a), *parts(b)]
     if any(value.items is None and value.item is None for value in held):
         known.append(UNKNOWN_VALUE)
-    return None, join_all(known) if known else UNKNOWN_VALUE, None
+    return (None, join_all(known), None) if known else ((), None, None)
 
 
 def _holds_elements(value: Value) -> bool:
