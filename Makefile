@@ -141,10 +141,11 @@ bench-fix-models-tests: .venv-truth/.ready
 bench-training-loops: .venv-loops/.ready
 	.venv-loops/bin/python -m benchmarks.training_loops $(ARGS)
 
-# The marks of the loops in this repository, on a pretended device and on a GPU (which needs torch alone).
-training-loops-on-cpu: $(VENV)/.ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.training_loops.on_cpu \
-		--out benchmarks/results/training_loops_on_cpu.json
+# The marks, on a pretended device and on a GPU (which needs torch alone).
+training-loops-on-cpu: .venv-loops/.ready .venv-loops-run/.ready
+	.venv-loops/bin/python -m benchmarks.training_loops fetch
+	OMP_NUM_THREADS=1 .venv-loops-run/bin/python -m benchmarks.training_loops.on_cpu \
+		--packages .venv-loops/packages --out benchmarks/results/training_loops_on_cpu.json
 
 training-loops-on-gpu:
 	$(PYTHON) -m benchmarks.training_loops.on_gpu --out benchmarks/results/training_loops_on_gpu.json
@@ -190,7 +191,7 @@ bench-report:
 	$(PYTHON) -m benchmarks.workloads.report $(ARGS)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-truth .venv-truth-old .venv-truth-newer .venv-torch-* .venv-loops build dist
+	rm -rf $(VENV) .venv-bench .venv-truth .venv-truth-old .venv-truth-newer .venv-torch-* .venv-loops .venv-loops-run build dist
 
 # --- environments: a stamp file each, made again when pyproject.toml changes -----------------------
 
@@ -223,6 +224,12 @@ $(VENV)/.ready-long: $(VENV)/.ready-test
 .venv-loops/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-loops
 	.venv-loops/bin/python -m pip install -q $(PIP_FLAGS) -e . "setuptools>=68" wheel
+	touch $@
+
+.venv-loops-run/.ready: benchmarks/training_loops/requirements.txt
+	$(PYTHON) -m venv .venv-loops-run
+	.venv-loops-run/bin/python -m pip install -q $(PIP_FLAGS) $(TORCH) \
+		-r benchmarks/training_loops/requirements.txt
 	touch $@
 
 .venv-truth/.ready: pyproject.toml benchmarks/lint_truth/requirements.txt

@@ -12,8 +12,9 @@ import importlib
 import io
 import random
 import runpy
+import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +29,12 @@ from benchmarks.lint_truth.statements import statement_spans
 from benchmarks.training_loops import stand_ins
 from benchmarks.training_loops.marks import Loop, read_checked, source_of
 
-#: From this share of the steps on, what happens at a line happens in every step.
-EVERY_STEP = 0.5
+#: From this share of the steps on, what happens at a line happens in every step. More than half:
+#: what stands behind `step % 2` does not.
+EVERY_STEP = 0.6
+
+
+Watching = Callable[["Watch"], AbstractContextManager[Any]]
 
 
 @dataclass
@@ -37,7 +42,7 @@ class Watch:
     """The steps in which something happened at each line of `files`.
 
     A step is one of the optimizer that stepped first; a loop without one has as many steps as
-    its busiest line has events.
+    the lines with events have in the median.
     """
 
     files: frozenset[str]
@@ -64,10 +69,10 @@ class Watch:
         """The lines of a file at which something happened in nearly every step."""
         if self.steps:
             counts = {place: len(set(steps)) for place, steps in self.events.items()}
-            total = self.steps
+            total: float = self.steps
         else:
             counts = {place: len(steps) for place, steps in self.events.items()}
-            total = max(counts.values(), default=1)
+            total = statistics.median(counts.values()) if counts else 1
         busy = {place for place, count in counts.items() if count >= EVERY_STEP * total}
         return {line for name, line in busy if name == file}
 
@@ -96,20 +101,25 @@ def _run(path: Path) -> None:
             del sys.modules[name]
 
 
-def observe(loop: Loop, watching: Callable[[Watch], AbstractContextManager[Any]]) -> Watch:
+def observe(loop: Loop, watching: Watching) -> Watch:
     """Run a loop of this repository under `watching` and return what was seen."""
     paths = [source_of(loop, part, Path()) for part in loop.parts]
-    watch = Watch(frozenset(map(str, paths)))
     script = paths[0] if len(Path(loop.parts[0].file).parts) == 1 else paths[0].parent
+    with stand_ins.installed():
+        return observe_call(paths, watching, lambda: _run(script))
+
+
+def observe_call(files: Iterable[Path], watching: Watching, call: Callable[[], object]) -> Watch:
+    """Run `call` under `watching` and return what was seen at the lines of `files`."""
+    watch = Watch(frozenset(map(str, files)))
     torch.manual_seed(0)
     random.seed(0)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(stand_ins.installed())
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
         stack.enter_context(_counting(watch))
         stack.enter_context(watching(watch))
-        _run(script)
+        call()
     return watch
 
 
@@ -127,11 +137,11 @@ class Comparison:
     unmarked: tuple[str, ...]
 
 
-def compare(loop: Loop, watch: Watch) -> Comparison:
+def compare(loop: Loop, watch: Watch, packages: Path = Path()) -> Comparison:
     """Which marked statements had an event, and which others had one in every step."""
     confirmed, not_seen, not_observable, unmarked = [], [], [], []
     for part in loop.parts:
-        path = source_of(loop, part, Path())
+        path = source_of(loop, part, packages)
         text = read_checked(path, part)
         lines, spans = text.splitlines(), statement_spans(text)
         seen = {spans[line][0] for line in watch.every_step(str(path)) if part.covers(line)}

@@ -1,10 +1,12 @@
 """Check the marks of the loops of this repository on a pretended CUDA device.
 
-    python -m benchmarks.training_loops.on_cpu [--out FILE]
+    python -m benchmarks.training_loops.on_cpu [--packages FOLDER] [--out FILE]
 
 Runs every loop of `loops/` with the instrument of `benchmarks/lint_truth/ghost.py` and compares
-the lines where the host would wait or copy in every step with the marks. Ends with 1 if a mark
-was not seen, or if an unmarked line waited in every step.
+the lines where the host would wait or copy in every step with the marks; with `--packages`, where
+`fetch` put them, also the loops of packages that have a driver. Ends with 1 if a mark of `loops/`
+was not seen, or if an unmarked line waited in every step. Marks of packages may be in branches
+that the small run does not take.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ import torch
 from torch.utils.data import DataLoader
 
 from benchmarks.lint_truth import ghost
+from benchmarks.training_loops.drivers import run_all
 from benchmarks.training_loops.marks import load
-from benchmarks.training_loops.observe import Comparison, Watch, compare, observe, report, summary
+from benchmarks.training_loops.observe import Watch, compare, observe, report, summary
 
 #: Events of the pretended device for which the host waits.
 WAITS = ("sync", "d2h", "h2d")
@@ -114,18 +117,24 @@ def main() -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--only", nargs="*", default=[], help="loops by name")
+    parser.add_argument("--packages", type=Path, help="folder with the fetched packages")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    comparisons: dict[str, Comparison] = {}
-    for loop in load():
-        if loop.package is None and (not arguments.only or loop.name in arguments.only):
-            comparisons[loop.name] = compare(loop, observe(loop, watching))
-    result = {"torch": torch.__version__, **report(comparisons)}
-    print(summary(result))
+    loops = load()
+    own = {x.name: compare(x, observe(x, watching)) for x in loops if x.package is None}
+    result: dict[str, Any] = {"torch": torch.__version__, "own": report(own)}
+    bad = result["own"]["not_seen"] + result["own"]["unmarked"]
+    print(summary(result["own"]))
+    if arguments.packages is not None:
+        packaged, not_run = run_all(loops, arguments.packages.resolve(), watching)
+        result["packages"] = {**report(packaged), "not_run": not_run}
+        bad += result["packages"]["unmarked"]
+        print(summary(result["packages"]))
+        for driver, reason in not_run.items():
+            print(f"not run: {driver}: {reason}")
     if arguments.out is not None:
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    return 1 if result["not_seen"] or result["unmarked"] else 0
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def test_an_event_belongs_to_a_step_of_the_first_optimizer() -> None:
     assert once not in watch.every_step(__file__)
 
 
-def test_without_an_optimizer_the_busiest_line_counts_the_steps() -> None:
+def test_without_an_optimizer_the_median_line_counts_the_steps() -> None:
     watch = Watch(frozenset())
     watch.events = {("a.py", 1): [0] * 8, ("a.py", 2): [0] * 5, ("a.py", 3): [0]}
     assert watch.every_step("a.py") == {1, 2}
