@@ -81,7 +81,6 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "shortDescription": {"text": rule.name.replace("-", " ")},
         "fullDescription": {"text": follows or rule.name.replace("-", " ")},
         "help": {"text": rule.prose, "markdown": rule.prose},
-        "helpUri": rule.url,
     }
 
 

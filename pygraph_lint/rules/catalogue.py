@@ -19,7 +19,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-DOCS_URL = "https://github.com/pygraph/pygraph/blob/main/rules/"
 OWN_CODE = re.compile(r"(?!PG)[A-Z]{2,}\d{3}")
 TARGETS = ("compile", "fullgraph", "cudagraph")
 CONSEQUENCES: dict[str, tuple[str, ...]] = {
@@ -63,8 +62,8 @@ class Rule:
 
     @property
     def url(self) -> str:
-        """Where the page can be read."""
-        return self.page or f"{DOCS_URL}{self.code}.md"
+        """Where the page can be read: a `file:` address."""
+        return self.page or (rules_folder() / f"{self.code}.md").as_uri()
 
     def follows(self, target: str) -> bool:
         """Whether the rule matters when the code has to survive ``target`` (one of ``TARGETS``)."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
+from pygraph_lint import __version__
 from pygraph_lint.rules.catalogue import load
 from tests.lint.support import REPOSITORY, SYNCS
 
@@ -91,6 +92,7 @@ def test_the_runtimes_wheel(runtime: Path) -> None:
     )
     assert version is not None
     assert f"\nVersion: {version[1]}\n" in _read(runtime, "METADATA")
+    assert version[1] == __version__
     assert (RUNTIME / "LICENSE").read_bytes() == (REPOSITORY / "LICENSE").read_bytes()
 
 
