@@ -6,22 +6,35 @@ says what was done.
 
 __version__ = "0.2.0"
 
+import sys
+
 try:
     import torch  # noqa: F401
 except ImportError:
-    raise ImportError(
-        "pygraph_rt needs PyTorch 2.11 or later, which is not installed here; see "
-        "https://pytorch.org/get-started"
-    ) from None
+    _MISSING = (
+        "pygraph_rt needs PyTorch 2.11 or later, which is not installed here; install it with "
+        "`pip install torch`, or see https://pytorch.org/get-started"
+    )
+    if sys.argv[0] == "-m":  # python -m pygraph_rt: a sentence instead of a traceback
+        raise SystemExit(f"error: {_MISSING}") from None
+    raise ImportError(_MISSING) from None
 
 from pygraph_rt.backend import compile, pygraph
-from pygraph_rt.errors import DriverError, OptionError, PygraphError, ReportError, Unprovable
+from pygraph_rt.errors import (
+    DriverError,
+    GraphRequired,
+    OptionError,
+    PygraphError,
+    ReportError,
+    Unprovable,
+)
 from pygraph_rt.options import Options
 from pygraph_rt.registration import make_known
 from pygraph_rt.reports.report import Report, report
 
 __all__ = [
     "DriverError",
+    "GraphRequired",
     "OptionError",
     "Options",
     "PygraphError",

@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,62 +15,95 @@ from pygraph_rt.cuda import native
 from pygraph_rt.cuda.driver import load
 from pygraph_rt.cuda.global_flags import state_of, watch
 from pygraph_rt.cuda.native.memory import Helper
-from pygraph_rt.errors import DriverError
-from pygraph_rt.inductor import cuts, hook
+from pygraph_rt.errors import DriverError, GraphRequired
+from pygraph_rt.inductor import cuts, hook, installed
+from pygraph_rt.inductor.partition_info import PartitionInfo
 from pygraph_rt.options import Options, split_options
 from pygraph_rt.region.maker import GraphMaker
 from pygraph_rt.region.region import Partition
+from pygraph_rt.registry import Shared
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.replay import Platform, same_addresses
-from pygraph_rt.reports.report import REGIONS, notice
+from pygraph_rt.reports.report import REGIONS, Region, notice
 from pygraph_rt.select import remembered
 from pygraph_rt.select.groups import CompiledGraph, Selector
 from pygraph_rt.select.stats import GRAPH
 from pygraph_rt.select.trial import Instruments
 
+Function = Callable[..., Any]
 
-@lru_cache(maxsize=1)
-def _graph_maker() -> GraphMaker:
-    """Makes graphs for all regions of the process. Raises DriverError without a usable driver."""
+
+def _make_graph_maker() -> GraphMaker:
     driver = load()
-    folder = hook.cache_folder() / "pygraph"
+    folder = installed.cache_folder() / "pygraph"
     platform = Platform(
         state_of=state_of,
         capturing=torch._C._cuda_isCurrentStreamCapturing,
         device=torch._C._cuda_getDevice,
         stream=torch._C._cuda_getCurrentRawStream,
         same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
-        reinterpret=hook.reinterpret(),
+        reinterpret=installed.reinterpret(),
         generator=lambda device: torch.cuda.default_generators[device],
         native=native.load(folder),
         memory=Helper(folder),
         watch_state=watch,
     )
-    return GraphMaker(
-        driver, platform, Disposal(driver, torch.cuda.synchronize, platform.capturing)
-    )
+    disposal = Disposal(driver, torch.cuda.synchronize, platform.capturing)
+    return GraphMaker(driver, platform, disposal)
 
 
-@lru_cache(maxsize=1)
-def _selector() -> Selector:
-    """Puts all of the process's regions into groups, and gives each its trial."""
-
-    def stamp(device: int) -> Any:
-        event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        event.record(torch.cuda.current_stream(device))
-        return event
-
-    return Selector(Instruments(time.perf_counter_ns, stamp, _graph_maker().platform.capturing))
+def _stamp(device: int) -> Any:
+    event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    event.record(torch.cuda.current_stream(device))
+    return event
 
 
-@lru_cache(maxsize=64)
+def _make_selector() -> Selector:
+    capturing = _graph_maker().platform.capturing
+    return Selector(Instruments(time.perf_counter_ns, _stamp, capturing))
+
+
+_graph_maker = Shared(_make_graph_maker)
+"""Makes graphs for all regions of the process. Raises DriverError without a usable driver."""
+
+_selector = Shared(_make_selector)
+"""Puts all of the process's regions into groups, and gives each group its trial."""
+
+
 def _machine(device: int) -> dict[str, str]:
     """What a remembered decision depends on, beside the code."""
     return {
         "gpu": torch.cuda.get_device_name(device),
         "driver": str(load().version()),
-        **hook.versions(),
+        **installed.versions(),
     }
+
+
+def why_without_graphs() -> str | None:
+    """Why this process compiles without graphs, a clause; None: graphs are possible."""
+    reason = installed.why_plain()
+    if reason is None:
+        try:
+            _graph_maker()
+        except DriverError as error:
+            reason = str(error)
+    return reason
+
+
+def _refuse(required: bool, function: Function, region: Region, reason: str) -> Function:
+    """Report a compiled graph without any region, and count its calls. Where graphs are required, a
+    call raises GraphRequired.
+    """
+    region.decline(reason)
+    REGIONS().add(region)
+
+    def call(*args: Any) -> Any:
+        if required:
+            raise GraphRequired(region.reason)
+        region.ordinary += 1
+        return function(*args)
+
+    return call
 
 
 class Backend:
@@ -82,6 +115,10 @@ class Backend:
         self._lock = threading.Lock()
         self._partitions: weakref.WeakSet[Partition] = weakref.WeakSet()
 
+    def __reduce__(self) -> str:
+        """The same object in copies and pickles of a compiled model, as for any function."""
+        return "pygraph"
+
     def __call__(
         self,
         gm: torch.fx.GraphModule,
@@ -89,74 +126,43 @@ class Backend:
         *,
         mode: str | None = None,
         options: Mapping[str, Any] | None = None,
-    ) -> Callable[..., Any]:
+    ) -> Function:
         """Compile one graph. Raises OptionError for an unknown option.
 
-        Without a GPU, without a driver, or with a torch this version does not know, this is plain
-        Inductor, and a notice says so once.
+        Without a GPU, without a driver, or with a torch this version does not know, Inductor
+        compiles without graphs; a notice says so once, and the report says it of each graph.
         """
-        own, rest = split_options(options, hook.option_names())
-        patches = {**hook.mode_options(mode), **rest}
-        reason = hook.why_plain()
-        if reason is None:
-            try:
-                _graph_maker()
-            except (DriverError, AttributeError) as error:
-                reason = f"{error}; compiling with plain Inductor"
+        own, rest = split_options(options, installed.option_names())
+        patches = {**installed.mode_options(mode), **rest}
+        refuse = partial(_refuse, own.graphs == "require")
+        reason = why_without_graphs()
         if reason is not None:
-            notice(reason)
-            return hook.compile_plain(gm, example_inputs, patches)  # type: ignore[no-any-return]
-
-        folder = (
-            remembered.folder() if own.remember and remembered.wanted_by_environment() else None
-        )
-        compiled = CompiledGraph(_selector(), remembered.Decisions(folder))
+            notice(f"pygraph compiles with Inductor and without CUDA graphs, because {reason}.")
+            return hook.compile_plain(gm, example_inputs, patches, reason, refuse)
+        remember = own.remember and remembered.wanted_by_environment()
+        decisions = remembered.Decisions(remembered.folder() if remember else None)
+        compiled = CompiledGraph(_selector(), decisions)
         ended = cuts.graph_break(gm)
 
-        def wrap(function: Callable[..., Any], info: hook.PartitionInfo) -> Callable[..., Any]:
+        def wrap(function: Function, info: PartitionInfo) -> Partition:
             if ended is not None:
                 info.region.cuts.append(ended.to_dict())
             return self._wrap(function, info, own, compiled)
 
         return hook.compile_graphed(  # type: ignore[no-any-return]
-            gm, example_inputs, patches, wrap, own.placement
+            gm, example_inputs, patches, wrap, own.placement, refuse
         )
 
     def _wrap(
-        self,
-        function: Callable[..., Any],
-        info: hook.PartitionInfo,
-        options: Options,
-        compiled: CompiledGraph,
+        self, function: Function, info: PartitionInfo, options: Options, compiled: CompiledGraph
     ) -> Partition:
-        REGIONS.add(info.region)
+        REGIONS().add(info.region)
         partition = Partition(function, info.region, options, _graph_maker(), info.signature)
         if options.graphs == "auto":
-            self._select(partition, function, info.signature.device, compiled)
+            _select(partition, function, compiled)
         with self._lock:
             self._partitions.add(partition)
         return partition
-
-    def _select(
-        self,
-        partition: Partition,
-        function: Callable[..., Any],
-        device: int,
-        compiled: CompiledGraph,
-    ) -> None:
-        """Do as an earlier process decided, or find out."""
-        source = hook.source_of(function)
-        if source is not None:
-            name = getattr(function, "__name__", "")
-            partition.key = remembered.code_key(source, name, _machine(device))
-        known = compiled.decisions.load(partition.key)
-        if known is None:
-            compiled.add(partition)
-            return
-        partition.region.choice = known.choice
-        partition.region.choice_why = f"remembered from an earlier process: {known.why}"
-        if known.choice != GRAPH:
-            partition.leave(partition.region.choice_why)
 
     def partitions(self) -> list[Partition]:
         """The partitions that are in use, in no particular order."""
@@ -172,6 +178,22 @@ class Backend:
             partition.close()
 
 
+def _select(partition: Partition, function: Function, compiled: CompiledGraph) -> None:
+    """Do as an earlier process decided, or find out."""
+    source = hook.source_of(function)
+    if source is not None:
+        name = getattr(function, "__name__", "")
+        partition.key = remembered.code_key(source, name, _machine(partition.device))
+    known = compiled.decisions.load(partition.key)
+    if known is None:
+        compiled.add(partition)
+        return
+    partition.region.choice = known.choice
+    partition.region.choice_why = f"remembered from an earlier process: {known.why}"
+    if known.choice != GRAPH:
+        partition.leave(partition.region.choice_why)
+
+
 pygraph = Backend()
 
 
@@ -183,6 +205,6 @@ def compile(model: Any = None, **kwargs: Any) -> Any:
     """
     mode = kwargs.pop("mode", None)
     options = dict(kwargs.pop("options", None) or {})
-    split_options(options, hook.option_names())
-    merged = {**hook.mode_options(mode), **options}
+    split_options(options, installed.option_names())
+    merged = {**installed.mode_options(mode), **options}
     return torch.compile(model, backend=pygraph, options=merged or None, **kwargs)

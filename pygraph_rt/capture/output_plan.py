@@ -21,7 +21,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from pygraph_rt.capture.placeholders import extent
 from pygraph_rt.errors import Unprovable
 from pygraph_rt.host_values import ops
-from pygraph_rt.inductor.runner_inlining import Passed
+from pygraph_rt.inductor.runner_inlining import Inlined
 
 ALLOCATE = "empty_strided_cuda"
 
@@ -115,7 +115,7 @@ class OutputPlan:
 
 def with_allocator(function: Callable[..., Any], allocate: Allocate) -> Callable[..., Any]:
     """The same code over a copy of its module's namespace in which buffers come from `allocate`."""
-    if isinstance(function, Passed):
+    if isinstance(function, Inlined):
         return function.over(with_allocator(function.generated, allocate))
     if not isinstance(function, types.FunctionType):
         raise Unprovable(

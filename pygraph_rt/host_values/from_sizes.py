@@ -19,7 +19,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from pygraph_rt.host_values.ops import DTYPES, PROGRAMS, Program
+from pygraph_rt.host_values.ops import DTYPES, SIZE_VALUES, Program
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -88,8 +88,8 @@ def _is_arithmetic(node: fx.Node) -> bool:
 
 
 def program(roots: Sequence[fx.Node]) -> tuple[str, list[fx.Node]]:
-    """The name of what computes these tensors (of one dtype), which is in `PROGRAMS` from here on,
-    and the integers that it takes, in order.
+    """The name of what computes these tensors (of one dtype), which `SIZE_VALUES` knows from here
+    on, and the integers that it takes, in order.
     """
     leaves = {leaf for root in roots for leaf in sizes_of(root) or ()}
     needed, waiting = set(leaves), list(roots)
@@ -120,7 +120,8 @@ def program(roots: Sequence[fx.Node]) -> tuple[str, list[fx.Node]]:
     name = hashlib.sha256(str(graph).encode()).hexdigest()[:16]
     made = [root.meta["val"] for root in roots]
     elements, kind = sum(value.numel() for value in made), made[0].dtype
-    PROGRAMS.setdefault(name, Program(fx.GraphModule({}, graph).forward, elements, kind))
+    function = fx.GraphModule({}, graph).forward
+    SIZE_VALUES().programs.setdefault(name, Program(function, elements, kind))
     return name, taken
 
 
@@ -134,7 +135,7 @@ def number(root: fx.Node) -> bool | int | float | None:
     name, _ = program([root])
     try:
         with torch.inference_mode(False), torch.no_grad():
-            (made,) = PROGRAMS[name].function()
+            (made,) = SIZE_VALUES().programs[name].function()
     except RuntimeError:  # it is the program that is to see it
         return None
     found: bool | int | float = made.item()

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from pygraph_rt.registry import Shared
+
 # Results of FROM_SIZES that are kept, and their bytes, of which the smallest take 512 on the GPU.
 _MOST_KEPT, _MOST_BYTES = 4096, 16 << 20
 # So many elements may be filled one by one in a graph of the caller's own.
@@ -64,17 +66,44 @@ class Program(NamedTuple):
     dtype: torch.dtype
 
 
-PROGRAMS: dict[str, Program] = {}
-"""By name, which says all that they do: the same name is the same program in another process."""
-
 _Key = tuple[str, tuple[int, ...], torch.device]
-_kept: dict[_Key, torch.Tensor] = {}
-_seen: set[_Key] = set()
+
+
+class SizeValues:
+    """What is computed from sizes alone.
+
+    programs: by name, which says all that they do: the same name is the same program in another
+    process. kept: every tensor that FROM_SIZES may return again.
+    """
+
+    def __init__(self) -> None:
+        self.programs: dict[str, Program] = {}
+        self.kept: dict[_Key, torch.Tensor] = {}
+        self._seen: set[_Key] = set()
+
+    def has_room(self, made: torch.Tensor) -> bool:
+        """Whether one more tensor may be kept."""
+        nbytes = sum(value.nbytes for value in self.kept.values())
+        return len(self.kept) < _MOST_KEPT and nbytes + made.nbytes <= _MOST_BYTES
+
+    def came_up_before(self, key: _Key) -> bool:
+        """Whether these sizes are not ever new ones: a program whose sizes never come again is not
+        to wait for the GPU. The last few thousand are remembered.
+        """
+        if key in self._seen:
+            return True
+        if len(self._seen) >= _MOST_KEPT:
+            self._seen.clear()
+        self._seen.add(key)
+        return False
+
+
+SIZE_VALUES = Shared(SizeValues)
 
 
 def kept() -> list[torch.Tensor]:
     """Every tensor that FROM_SIZES may return again."""
-    return list(_kept.values())
+    return list(SIZE_VALUES().kept.values())
 
 
 def _to_gpu(values: Sequence[torch.Tensor], device: torch.device) -> torch.Tensor:
@@ -93,44 +122,28 @@ def _stay(value: torch.Tensor) -> torch.Tensor:
 
 def _from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> torch.Tensor:
     key = (program, tuple(sizes), device)
-    found = _kept.get(key)
+    values = SIZE_VALUES()
+    found = values.kept.get(key)
     if found is not None:
         return found
     # Kept, so of no use if it were an inference tensor.
     with torch.inference_mode(False), torch.no_grad():
-        made = torch.cat([value.reshape(-1) for value in PROGRAMS[program].function(*sizes)])
+        made = torch.cat([value.reshape(-1) for value in values.programs[program].function(*sizes)])
         capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
         if capturing and made.numel() <= _MOST_FILLS:
             # No memory of the CPU's is read, and the caller's graph owns what it writes to.
             ones = [torch.full((1,), v, dtype=made.dtype, device=device) for v in made.tolist()]
             return torch.cat(ones)
-        if capturing or (sizes and not _came_up_before(key)) or not _has_room(made):
+        if capturing or (sizes and not values.came_up_before(key)) or not values.has_room(made):
             # During a capture torch refuses the copy.
             return made.to(device, non_blocking=True, copy=True)
         moved = made.to(device, copy=True)  # waits: any stream may read it from now on
     # Another thread may have been faster, and a graph may hold the address of its tensor.
-    return _kept.setdefault(key, moved)
-
-
-def _has_room(made: torch.Tensor) -> bool:
-    nbytes = sum(value.nbytes for value in _kept.values())
-    return len(_kept) < _MOST_KEPT and nbytes + made.nbytes <= _MOST_BYTES
-
-
-def _came_up_before(key: _Key) -> bool:
-    """Whether these sizes are not ever new ones: a program whose sizes never come again is not to
-    wait for the GPU. The last few thousand are remembered.
-    """
-    if key in _seen:
-        return True
-    if len(_seen) >= _MOST_KEPT:
-        _seen.clear()
-    _seen.add(key)
-    return False
+    return values.kept.setdefault(key, moved)
 
 
 def _fake_from_sizes(sizes: Sequence[int], program: str, device: torch.device) -> torch.Tensor:
-    known = PROGRAMS[program]
+    known = SIZE_VALUES().programs[program]
     return torch.empty((known.elements,), dtype=known.dtype, device=device)
 
 

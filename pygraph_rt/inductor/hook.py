@@ -9,163 +9,62 @@ because a hit in it would skip the wrapping; the FX graph cache stays in use.
 
 from __future__ import annotations
 
-import contextlib
-import operator
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
-from importlib import metadata
+from functools import cache, wraps
 from pathlib import Path
-from types import FunctionType, MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from types import FunctionType
+from typing import Any, TypeVar
 
 import torch
 
-from pygraph_rt.capture.output_plan import Scalar
-from pygraph_rt.host_values.ops import FROM_SIZES, NUMBER, STAY, TO_GPU
+from pygraph_rt.host_values.lowerings import register_lowerings
 from pygraph_rt.host_values.placement import Placement, host_only, place
 from pygraph_rt.inductor.cuts import Cut, splits
-from pygraph_rt.inductor.partition_info import Signature
-from pygraph_rt.inductor.runner_inlining import Passage, Passed, Whole, finds, read_passage, splice
+from pygraph_rt.inductor.describe import GraphInfo, describe, identity
+from pygraph_rt.inductor.installed import reinterpret
+from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
+from pygraph_rt.inductor.runner_inlining import (
+    Inlined,
+    Whole,
+    calls_it,
+    read_runner,
+    replace_call,
+)
 from pygraph_rt.reports.report import Region
 
-OLDEST, NEWEST = (2, 11), (2, 15)
-
-
-class _Attention(NamedTuple):
-    """Where an attention takes its dropout rate, and which results are the seed and the offset it
-    drew with, for its backward. on_gpu: these are GPU tensors. offset_unused: it is one that the
-    operator returns and never fills.
-    """
-
-    rate: int
-    seed: int
-    offset: int
-    on_gpu: bool = False
-    offset_unused: bool = False
-
-
-_ATTENTIONS = {
-    "aten._scaled_dot_product_efficient_attention.default": _Attention(5, 2, 3),
-    "aten._efficient_attention_forward.default": _Attention(8, 2, 3),
-    "aten._scaled_dot_product_cudnn_attention.default": _Attention(5, 6, 7, True),
-    "aten._cudnn_attention_forward.default": _Attention(9, 6, 7, True),
-    "aten._scaled_dot_product_flash_attention.default": _Attention(3, 6, 7, True, True),
-    "aten._flash_attention_forward.default": _Attention(7, 2, 3, True, True),
-}
-_ATTENTION_BACKWARDS = (
-    "aten._scaled_dot_product_efficient_attention_backward.default",
-    "aten._efficient_attention_backward.default",
-)
-
 T = TypeVar("T")
-WrapPartition = Callable[[Callable[..., Any], "PartitionInfo"], Callable[..., Any]]
+Function = Callable[..., Any]
+WrapPartition = Callable[[Function, PartitionInfo], Function]
+Refuse = Callable[[Function, Region, str], Function]
+"""Given a compiled graph that gets no region, its place in reports, and why (a clause): what to
+call instead.
+"""
 
 
-class PartitionInfo(NamedTuple):
-    """A partition whose code has been compiled: its place in reports, and what is known of it."""
-
-    region: Region
-    signature: Signature
-
-
-class GraphInfo(NamedTuple):
-    """What is known of a whole graph: name and source for the report, inputs that it may write to
-    although they are no mutation (a backward reuses saved activations), gradients that come from
-    outside, seeds and offsets of attention among its inputs and outputs, what was done about CPU
-    values, operations that split it, whether a backward belongs to it or it is one, and outputs
-    that only a backward sees.
-    """
-
-    name: str
-    source: str
-    donated: frozenset[int] = frozenset()
-    tangents: frozenset[int] = frozenset()
-    placement: Placement = Placement()
-    cuts: tuple[Cut, ...] = ()
-    seeds: frozenset[int] = frozenset()
-    scalars: Mapping[int, Scalar] = MappingProxyType({})
-    forward: bool = False
-    backward: bool = False
-    saved: frozenset[int] = frozenset()
-
-
-def torch_version() -> tuple[int, int]:
-    """(major, minor) of the running torch."""
-    numbers = re.findall(r"\d+", torch.__version__)
-    return int(numbers[0]), int(numbers[1])
-
-
-def why_plain() -> str | None:
-    """Why this process can only run plain Inductor, a sentence; None when graphs are possible."""
-    version = torch_version()
-    if not OLDEST <= version <= NEWEST:
-        return (
-            f"pygraph knows torch {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}, this is "
-            f"{torch.__version__}; "
-            "compiling with plain Inductor"
-        )
-    if torch.version.cuda is None:
-        return "this torch has no CUDA; compiling with plain Inductor"
-    if not torch.cuda.is_available():
-        return "no CUDA GPU or driver was found; compiling with plain Inductor"
-    return None
-
-
-def reinterpret() -> Callable[..., torch.Tensor]:
-    """The function that generated code makes views of its buffers with."""
-    from torch._C._dynamo import guards
-
-    return guards._reinterpret_tensor  # type: ignore[attr-defined, no-any-return]
-
-
-def option_names() -> frozenset[str]:
-    """Every name that Inductor's configuration knows."""
-    from torch._inductor import config
-
-    return frozenset(config.get_config_copy())
-
-
-def source_of(function: Callable[..., Any]) -> str | None:
+def source_of(function: Function) -> str | None:
     """The generated module's source, or None when it is not a file."""
+    found = getattr(function, "__globals__", {}).get("__file__")
     try:
-        return Path(function.__globals__["__file__"]).read_text("utf-8")
-    except (AttributeError, KeyError, OSError, ValueError):
+        return None if found is None else Path(found).read_text("utf-8")
+    except (OSError, ValueError):
         return None
 
 
-def versions() -> dict[str, str]:
-    """Versions of what compiles and runs the generated code."""
-    found = {"torch": torch.__version__, "cuda": str(torch.version.cuda)}
-    for package in ("triton", "pygraph-lint"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
+def keep(function: Function, region: Region, reason: str) -> Function:
+    """Leave a compiled graph that gets no region as it is."""
+    return function
 
 
-def cache_folder() -> Path:
-    """Where Inductor keeps what it compiled for this machine."""
-    from torch._inductor.runtime.cache_dir_utils import cache_dir
-
-    return Path(cache_dir())
-
-
-def mode_options(mode: str | None) -> dict[str, Any]:
-    """Inductor options of a `torch.compile` mode, without its own CUDA graphs."""
-    if mode is None or mode == "default":
-        return {}
-    import torch._inductor
-
-    options = dict(torch._inductor.list_mode_options(mode))
-    options.pop("triton.cudagraphs", None)
-    return options
-
-
-def compile_plain(gm: Any, inputs: Sequence[Any], patches: dict[str, Any]) -> Any:
-    """Compile a graph with Inductor alone."""
+def compile_plain(
+    gm: Any, inputs: Sequence[Any], patches: dict[str, Any], reason: str, refuse: Refuse = keep
+) -> Function:
+    """Compile a graph with Inductor alone; `reason`, a clause, goes to `refuse`."""
     from torch._inductor.compile_fx import compile_fx
 
-    return compile_fx(gm, inputs, config_patches=patches or None)
+    region = Region(*identity(gm))
+    compiled: Any = compile_fx(gm, inputs, config_patches=patches or None)
+    refused = refuse(compiled, region, reason)
+    return refused if refused is compiled else wraps(compiled)(refused)
 
 
 def compile_graphed(
@@ -174,10 +73,11 @@ def compile_graphed(
     patches: dict[str, Any],
     wrap: WrapPartition,
     placing: bool = True,
+    refuse: Refuse = keep,
 ) -> Any:
     """Compile a graph with Inductor, with `wrap` around each of its partitions: those of an
-    inference graph, or of a training graph's forward and backward. `placing`: take CPU values to
-    the GPU first.
+    inference graph, or of a training graph's forward and backward; `refuse` around a graph that has
+    none. `placing`: take CPU values to the GPU first.
     """
     import torch._functorch.config
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
@@ -185,12 +85,12 @@ def compile_graphed(
     def inner(graph: Any, example_inputs: Sequence[Any], **kwargs: Any) -> Any:
         kwargs["cudagraphs"] = _no_graphs()
         # What is known is read first, because placement and compilation change the graph.
-        info = _describe(graph, kwargs)
+        info = describe(graph, kwargs)
         if placing:
             info = info._replace(placement=_place(graph))
         info = info._replace(cuts=_cuts(graph.graph))
         compiled = compile_fx_inner(graph, example_inputs, **kwargs)
-        wrap_partitions(compiled, example_inputs, info, wrap)
+        wrap_partitions(compiled, example_inputs, info, wrap, refuse)
         return compiled
 
     settings = {**patches, "triton.cudagraphs": True, "graph_partition": True}
@@ -212,7 +112,7 @@ def _place(graph: Any) -> Placement:
     """
     if not _compiles_cpp():
         return Placement()
-    _register_lowerings()
+    register_lowerings()
     placement = place(graph.graph)
     graph.recompile()
     return placement
@@ -237,181 +137,145 @@ def _compiles_cpp() -> bool:
     return True
 
 
-@cache
-def _register_lowerings() -> None:
-    """Tell Inductor what the operators of placement compile to."""
-    from torch._inductor import ir
-    from torch._inductor.lowering import fallback_handler, lowerings, register_lowering
-    from torch._inductor.virtualized import V
-
-    aten = torch.ops.aten
-
-    def stay(value: Any) -> Any:
-        return value
-
-    copy = lowerings[aten.clone.default]
-
-    def call(operator: Any, *args: Any, **kwargs: Any) -> Any:
-        # No code is generated for it.
-        made: Any = fallback_handler(operator, add_to_fallback_set=False)  # type: ignore[no-untyped-call]
-        return made(*args, **kwargs)
-
-    def to_gpu(values: Sequence[Any], device: torch.device) -> Any:
-        flat = [lowerings[aten.view.default](value, [value.get_numel()]) for value in values]
-        # Into memory of the CPU that is neither the caller's nor pinned: when the copy returns,
-        # the driver has taken the bytes, and whoever writes there next changes nothing. Inductor's
-        # own `DeviceCopy.create` would pin it, and the copy would be read later.
-        join = aten.cat.default if len(flat) > 1 else aten.clone.default
-        what = flat if len(flat) > 1 else flat[0]
-        # Inductor's first code for the CPU costs a process many seconds, in which it compiles and
-        # runs programs that ask what the CPU can do. Where nothing is computed, a library does it.
-        computed = not all(ir.is_storage_and_layout(value) for value in flat)
-        joined = lowerings[join](what) if computed else call(join, what)
-        staged = ir.ExternKernel.realize_input(joined)
-        for end in (device, staged.get_device_or_error()):
-            V.graph.add_device_info(end)
-        layout = ir.FixedLayout(device, staged.get_dtype(), staged.get_size(), [1])
-        return ir.TensorBox.create(ir.DeviceCopy(layout, [staged], (True,)))
-
-    def from_sizes(sizes: Sequence[Any], program: str, device: torch.device) -> Any:
-        kept = call(FROM_SIZES, sizes, program, device)
-        V.graph.never_reuse_buffers.add(kept.get_name())
-        # Whoever computes from it reads it there; whoever writes to it, or returns it, has a copy.
-        return copy(kept)
-
-    def number(value: float, dtype: torch.dtype) -> Any:
-        return call(aten.scalar_tensor.default, value, dtype=dtype, device=torch.device("cpu"))
-
-    register_lowering(NUMBER, type_promotion_kind=None)(number)
-    register_lowering(STAY, type_promotion_kind=None)(stay)
-    register_lowering(TO_GPU, type_promotion_kind=None)(to_gpu)
-    register_lowering(FROM_SIZES, type_promotion_kind=None)(from_sizes)
-
-
-def _describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
-    """See `GraphInfo`; read before compilation, which changes the graph."""
-    name, source = _identity(graph)
-    if kwargs.get("is_inference"):
-        return GraphInfo(name, source)
-    if not kwargs.get("is_backward"):
-        return GraphInfo(
-            f"{name} forward", source, scalars=_scalars(graph), forward=True, saved=_saved(graph)
-        )
-    from torch._inductor.utils import get_donated_idxs
-
-    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    tangents = frozenset(i for i, node in enumerate(inputs) if "tangents" in node.name)
-    seeds = frozenset(i for i, node in enumerate(inputs) if _is_seed(node))
-    donated = frozenset(get_donated_idxs() or ()) - seeds
-    return GraphInfo(f"{name} backward", source, donated, tangents, seeds=seeds, backward=True)
-
-
-def _saved(graph: Any) -> frozenset[int]:
-    """Outputs of a forward that come after everything that its caller gets."""
-    context = torch._guards.TracingContext.try_get()
-    known = None if context is None else context.fw_metadata
-    if known is None:
-        return frozenset()
-    (results,) = next(n for n in graph.graph.nodes if n.op == "output").args
-    return frozenset(range(known.num_forward + len(known.tokens), len(results)))
-
-
-def _scalars(graph: Any) -> dict[int, Scalar]:
-    """Outputs that are the seed or offset of an attention: CPU scalars outside of captures, of a
-    memory-efficient one, and otherwise only those that the attention does not fill.
-    """
-    (results,) = next(n for n in graph.graph.nodes if n.op == "output").args
-    found: dict[int, Scalar] = {}
-    for i, node in enumerate(results):
-        source = node.args[0] if getattr(node, "target", None) is operator.getitem else None
-        known = _ATTENTIONS.get(str(getattr(source, "target", "")))
-        if source is None or known is None or node.args[1] not in (known.seed, known.offset):
-            continue
-        rate = known.rate
-        given = source.args[rate] if len(source.args) > rate else source.kwargs.get("dropout_p", 0)
-        role: Scalar = "seed" if node.args[1] == known.seed else "offset"
-        if not given or (known.offset_unused and role == "offset"):
-            found[i] = "nothing"
-        elif not known.on_gpu:
-            found[i] = role
-    return found
-
-
-def _is_seed(node: Any) -> bool:
-    """Whether an input is only used as the seed or offset of a memory-efficient attention."""
-    users = [user.target for user in node.users]
-    scalar = getattr(node.meta.get("val"), "shape", None) == ()
-    return scalar and bool(users) and all(str(u) in _ATTENTION_BACKWARDS for u in users)
-
-
 def wrap_partitions(
-    compiled: Any, example_inputs: Sequence[Any], graph: GraphInfo, wrap: WrapPartition
+    compiled: Any,
+    example_inputs: Sequence[Any],
+    graph: GraphInfo,
+    wrap: WrapPartition,
+    refuse: Refuse = keep,
 ) -> None:
-    """Put `wrap` around every partition of a `CompiledFxGraph`; leaves anything else as it is."""
-    apply = getattr(compiled, "recursively_apply_fns", None)
-    maps = getattr(compiled, "partition_maps", None)
-    if apply is None or not maps or "cuda" not in getattr(compiled, "device_types", ()):
+    """Put `wrap` around every partition of a `CompiledFxGraph`; `refuse` around one that has none,
+    or that no region can be made of.
+    """
+    reason = why_no_region(compiled, graph)
+    if reason is not None:
+        _refuse_whole(compiled, graph, reason, refuse)
         return
+    maps = compiled.partition_maps
+    runner: Any = getattr(compiled.recursively_apply_fns, "__self__", None)
+    inlined = _inlined(compiled, runner, len(example_inputs))
+    infos = [
+        PartitionInfo(
+            _region(compiled, graph, i, len(example_inputs)),
+            _signature(compiled, graph, i, example_inputs, inlined is not None),
+        )
+        for i in range(len(maps))
+    ]
+    if inlined is None:
+        compiled.recursively_apply_fns([_wrapper(wrap, info) for info in infos])
+        return
+    region = wrap(inlined, infos[0])
+    whole = Whole(region, inlined.runner.taken, inlined.runner.aligned)
+    compiled.current_callable = replace_call(compiled.current_callable, runner.call, whole)
+
+
+def why_no_region(compiled: Any, graph: GraphInfo) -> str | None:
+    """Why nothing of a compiled graph can be a region, a clause; None: its partitions can."""
+    if "cuda" not in getattr(compiled, "device_types", ()):
+        return "it does no work on a GPU"
     devices = sorted(compiled.device_idxs)
-    written = graph.donated | set(compiled.mutated_input_idxs)
+    if len(devices) != 1:
+        found = " and ".join(str(device) for device in devices) or "no known one"
+        return (
+            f"its tensors are on GPUs {found}; a graph belongs to one GPU, so compile the part of "
+            "each GPU by itself"
+        )
+    if getattr(compiled, "partition_maps", None) is None:
+        return (
+            "Inductor has not split it into partitions (as with cpp_wrapper=True, or "
+            "graph_partition=False)"
+        )
+    if not compiled.partition_maps:
+        left_out = "; ".join(dict.fromkeys(cut.why for cut in graph.cuts))
+        return (
+            "Inductor keeps all of its operations out of what can be captured"
+            f"{f' ({left_out})' if left_out else _settings()}"
+        )
+    if getattr(compiled, "recursively_apply_fns", None) is None:
+        return "this torch does not say how to reach its partitions"
+    return None
+
+
+def _settings() -> str:
+    """Inductor's settings that keep operations out of partitions, as far as they are set."""
+    from torch._inductor import config
+
+    names = ("cudagraph_min_partition_size", "cudagraph_skip_dynamic_graphs")
+    found = [f"triton.{n}={v}" for n in names if (v := getattr(config.triton, n, None))]
+    if getattr(config, "custom_should_partition_ops", None):
+        found.append("custom_should_partition_ops")
+    return f" ({', '.join(found)})" if found else ""
+
+
+def _refuse_whole(compiled: Any, graph: GraphInfo, reason: str, refuse: Refuse) -> None:
+    region = Region(graph.name, graph.source)
+    region.cuts = [cut.to_dict() for cut in graph.cuts]
+    region.note_placement(graph.placement.values, graph.placement.nbytes, graph.placement.notes)
+    call = getattr(compiled, "current_callable", None)
+    if call is not None:
+        compiled.current_callable = refuse(call, region, reason)
+
+
+def _region(compiled: Any, graph: GraphInfo, number: int, inputs: int) -> Region:
+    """A partition's place in reports."""
+    maps = compiled.partition_maps
+    region = Region(f"{graph.name} partition {number + 1} of {len(maps)}", graph.source)
+    region.note_placement(graph.placement.values, graph.placement.nbytes, graph.placement.notes)
+    static = (getattr(compiled, "fx_kwargs", None) or {}).get("static_input_idxs") or ()
+    moving = set(range(inputs)) - set(static)
+    region.moving = _arguments(maps[number].input_index_mapping, moving)
+    if len(maps) > 1:
+        region.cuts = [cut.to_dict() for cut in graph.cuts]
+    return region
+
+
+def _signature(
+    compiled: Any, graph: GraphInfo, number: int, example_inputs: Sequence[Any], inlined: bool
+) -> Signature:
+    """What is known of a partition's arguments, and of its results (of the graph's outputs where
+    the runner is inlined).
+    """
+    maps = compiled.partition_maps
+    inputs, outputs = maps[number].input_index_mapping, maps[number].output_index_mapping
     shaped: set[int | None] = {i for i, v in enumerate(example_inputs) if _is_dynamic(v)}
     if shaped:
         shaped.add(None)
-    static = (getattr(compiled, "fx_kwargs", None) or {}).get("static_input_idxs") or ()
-    moving = set(range(len(example_inputs))) - set(static)
-    runner: Any = getattr(apply, "__self__", None)
-    passage = _passage(compiled, runner, len(example_inputs))
-    wrappers = []
-    for i, partition in enumerate(maps):
-        region = Region(f"{graph.name} partition {i + 1} of {len(maps)}", graph.source)
-        region.host_values, region.host_bytes = graph.placement.values, graph.placement.nbytes
-        region.host_notes = [str(note) for note in graph.placement.notes]
-        inputs = list(partition.input_index_mapping)
-        region.moving = _arguments(inputs, moving)
-        if len(maps) > 1:
-            region.cuts = [cut.to_dict() for cut in graph.cuts]
-        scalars, saved = graph.scalars, graph.saved
-        if passage is None:
-            scalars = _results(partition.output_index_mapping, scalars)
-            saved = frozenset(_results(partition.output_index_mapping, dict.fromkeys(saved)))
-        signature = Signature(
-            device=devices[0],
-            dynamic=bool(shaped),
-            forward=graph.forward,
-            backward=graph.backward,
-            written=_arguments(inputs, {None, *written}),
-            # What one partition has done with, another one may still need.
-            donated=_arguments(inputs, graph.donated) if len(maps) == 1 else frozenset(),
-            released=_arguments(inputs, {None, *graph.donated}),
-            checked=_arguments(inputs, graph.tangents | shaped),
-            numbers=_arguments(inputs, graph.seeds),
-            scalars=scalars,
-            saved=saved,
-        )
-        info = PartitionInfo(region, signature)
-        wrappers.append(_wrapper(wrap, info))
-    if passage is None:
-        apply(wrappers)
-        return
-    region = wrappers[0](Passed(runner.partitions[0], passage, reinterpret()))
-    whole = Whole(region, passage.taken)
-    compiled.current_callable = splice(compiled.current_callable, runner.call, whole)
+    scalars, saved = graph.scalars, graph.saved
+    if not inlined:
+        scalars = _results(outputs, scalars)
+        saved = frozenset(_results(outputs, dict.fromkeys(saved)))
+    (device,) = compiled.device_idxs
+    return Signature(
+        device=device,
+        dynamic=bool(shaped),
+        forward=graph.forward,
+        backward=graph.backward,
+        written=_arguments(inputs, {None, *graph.donated, *compiled.mutated_input_idxs}),
+        # What one partition has done with, another one may still need.
+        donated=_arguments(inputs, graph.donated) if len(maps) == 1 else frozenset(),
+        released=_arguments(inputs, {None, *graph.donated}),
+        checked=_arguments(inputs, graph.tangents | shaped),
+        numbers=_arguments(inputs, graph.seeds),
+        scalars=scalars,
+        saved=saved,
+    )
 
 
-def _passage(compiled: Any, runner: Any, inputs: int) -> Passage | None:
-    """What the runner of a graph with one partition does around it, if it only passes things on and
-    something else can be called in its place.
+def _inlined(compiled: Any, runner: Any, inputs: int) -> Inlined | None:
+    """The only partition of a graph with what its runner does around it, if the runner only passes
+    things on and something else can be called in its place.
     """
     maps, call = compiled.partition_maps, getattr(runner, "call", None)
     functions: Sequence[Any] = getattr(runner, "partitions", ())
     if len(maps) != 1 or len(functions) != 1 or not isinstance(functions[0], FunctionType):
         return None
-    if not finds(getattr(compiled, "current_callable", None), call):
+    if not calls_it(getattr(compiled, "current_callable", None), call):
         return None
-    return read_passage(call, inputs, len(maps[0].output_index_mapping))
+    found = read_runner(call, inputs, len(maps[0].output_index_mapping))
+    return None if found is None else Inlined(functions[0], found, reinterpret())
 
 
-def _wrapper(wrap: WrapPartition, info: PartitionInfo) -> Callable[..., Any]:
+def _wrapper(wrap: WrapPartition, info: PartitionInfo) -> Function:
     return lambda function: wrap(function, info)
 
 
@@ -438,22 +302,3 @@ def _arguments(inputs: Sequence[int | None], chosen: Collection[int | None]) -> 
     which input each argument is, None for a buffer of another partition.
     """
     return frozenset(i for i, source in enumerate(inputs) if source in chosen)
-
-
-def _identity(graph: Any) -> tuple[str, str]:
-    """A name for a graph, and the user's source lines that it was compiled from."""
-    compile_id = torch._guards.CompileContext.current_compile_id()
-    name = f"graph {compile_id}" if compile_id is not None else "graph"
-    lines = []
-    for node in graph.graph.nodes:
-        found = re.findall(
-            r'File "([^"]+)", line (\d+), in (\S+)', node.meta.get("stack_trace") or ""
-        )
-        if found:
-            lines.append(found[-1])
-    if not lines:
-        return name, ""
-    path, number, function = lines[0]
-    same_file = [int(n) for p, n, f in lines if (p, f) == (path, function)]
-    span = f"{min(same_file)}-{max(same_file)}" if max(same_file) > min(same_file) else number
-    return name, f"{function} at {path}:{span}"

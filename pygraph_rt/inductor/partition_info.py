@@ -1,11 +1,13 @@
-"""What compilation knows of a partition's arguments and results."""
+"""What compilation knows of a partition: its place in reports, its arguments and results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pygraph_rt.capture.output_plan import Scalar
+from pygraph_rt.reports.report import Region
 
 
 @dataclass(frozen=True)
@@ -32,3 +34,10 @@ class Signature:
     numbers: frozenset[int] = frozenset()
     scalars: Mapping[int, Scalar] = field(default_factory=dict)
     saved: frozenset[int] = frozenset()
+
+
+class PartitionInfo(NamedTuple):
+    """A partition whose code has been compiled: its place in reports, and what is known of it."""
+
+    region: Region
+    signature: Signature

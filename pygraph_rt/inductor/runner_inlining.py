@@ -1,8 +1,8 @@
-"""What generated code does around its only partition, where that is no more than passing on.
+"""Inline Inductor's `Runner.call` where it only forwards.
 
-Inductor's `Runner.call` takes a graph's inputs apart, calls the partition and makes the views that
-the graph returns. Where it does nothing else, the partition and the call are one region: the views
-need not be made on each served call, because the memory behind them can have their shape at once.
+It takes a graph's inputs apart, calls the only partition and makes the views that the graph
+returns. Where it does nothing else, the partition and the call are one region: the views need not
+be made on each served call, because the memory behind them can have their shape at once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from operator import itemgetter
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ Sizes = tuple[int, ...]
 Source = Literal["result", "argument", "value"]
 
 # All that such a call may name; anything else could do something.
-_NAMES = {"clear", "partitions", "reinterpret_tensor"}
+NAMES = frozenset({"clear", "partitions", "reinterpret_tensor", "copy_if_misaligned"})
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,17 @@ class Returned:
 
 
 @dataclass(frozen=True)
-class Passage:
-    """`taken` are the graph's inputs that the partition is given, in its order; `returned` the
-    graph's outputs.
+class RunnerCall:
+    """What a runner's call does.
+
+    taken: the graph's inputs that the partition is given, in its order. returned: the graph's
+    outputs. aligned: positions among `taken` that go through `copy_if_misaligned` first (torch
+    2.13).
     """
 
     taken: tuple[int, ...]
     returned: tuple[Returned, ...]
+    aligned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class _Token:
 
     source: Source
     index: int
+    aligned: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class _View:
     view: tuple[Sizes, Sizes, int]
 
 
-def read_passage(call: Any, inputs: int, results: int) -> Passage | None:
+def read_runner(call: Any, inputs: int, results: int) -> RunnerCall | None:
     """What `call(args)` of a runner with one partition does with its `inputs` and the partition's
     `results`; None where it does more than pass them on.
 
@@ -68,7 +73,7 @@ def read_passage(call: Any, inputs: int, results: int) -> Passage | None:
     function = getattr(call, "__func__", None)
     if not isinstance(function, types.FunctionType) or function.__closure__:
         return None
-    if not set(function.__code__.co_names) <= _NAMES:
+    if not set(function.__code__.co_names) <= NAMES:
         return None
     given: list[Any] = []
 
@@ -77,7 +82,8 @@ def read_passage(call: Any, inputs: int, results: int) -> Passage | None:
         args.clear()
         return tuple(_Token("result", i) for i in range(results))
 
-    code = types.FunctionType(function.__code__, {"reinterpret_tensor": _reinterpret})
+    stand_ins = {"reinterpret_tensor": _reinterpret, "copy_if_misaligned": _align}
+    code = types.FunctionType(function.__code__, stand_ins)
     args: list[Any] = [_Token("argument", i) for i in range(inputs)]
     try:
         outputs = code(SimpleNamespace(partitions=[partition]), args)
@@ -88,7 +94,14 @@ def read_passage(call: Any, inputs: int, results: int) -> Passage | None:
     taken = tuple(value.index for value in given[0])
     returned = [_returned(value, taken) for value in outputs]
     found = [value for value in returned if value is not None]
-    return Passage(taken, tuple(found)) if len(found) == len(returned) else None
+    aligned = tuple(i for i, value in enumerate(given[0]) if value.aligned)
+    return RunnerCall(taken, tuple(found), aligned) if len(found) == len(returned) else None
+
+
+def _align(token: Any) -> _Token:
+    if not (isinstance(token, _Token) and token.source == "argument"):
+        raise TypeError("a copy of something that is no input")
+    return replace(token, aligned=True)
 
 
 def _reinterpret(token: Any, size: Any, stride: Any, offset: Any) -> _View:
@@ -107,35 +120,35 @@ def _returned(value: Any, taken: Sequence[int]) -> Returned | None:
         return None
     if token.source == "result":
         return Returned("result", token.index, view)
-    if token.index not in taken:
+    if token.index not in taken or token.aligned:
         return None
     return Returned("argument", taken.index(token.index), view)
 
 
-class Passed:
+class Inlined:
     """A partition's function and what is done with its results, as one function of the partition's
     arguments that returns the graph's outputs.
 
     It goes by the name, the code and the namespace of the partition's function.
     """
 
-    def __init__(self, generated: Any, passage: Passage, reinterpret: Callable[..., Any]) -> None:
+    def __init__(self, generated: Any, runner: RunnerCall, reinterpret: Callable[..., Any]) -> None:
         self.generated = generated
-        self.passage = passage
+        self.runner = runner
         self.reinterpret = reinterpret
         self.__name__ = generated.__name__
         self.__code__ = generated.__code__
         self.__globals__ = generated.__globals__
         # The outputs are picked from a list: arguments, values, results, and then views of these.
-        arguments = sorted({r.index for r in passage.returned if r.source == "argument"})
+        arguments = sorted({r.index for r in runner.returned if r.source == "argument"})
         self._kept = arguments
-        self._values = [r.value for r in passage.returned if r.source == "value"]
-        results = max((r.index + 1 for r in passage.returned if r.source == "result"), default=0)
+        self._values = [r.value for r in runner.returned if r.source == "value"]
+        results = max((r.index + 1 for r in runner.returned if r.source == "result"), default=0)
         first_result = len(arguments) + len(self._values)
         values = count(len(arguments))
         self._views: list[tuple[int, tuple[Sizes, Sizes, int]]] = []
         places = []
-        for returned in passage.returned:
+        for returned in runner.returned:
             if returned.source == "value":
                 place = next(values)
             elif returned.source == "argument":
@@ -158,23 +171,43 @@ class Passed:
             pool.append(self.reinterpret(pool[place], *view))
         return self._pick(pool)
 
-    def over(self, generated: Any) -> Passed:
+    def over(self, generated: Any) -> Inlined:
         """The same around another function."""
-        return Passed(generated, self.passage, self.reinterpret)
+        return Inlined(generated, self.runner, self.reinterpret)
 
 
 class Whole:
-    """Stands in for a runner's `call`: hands a region its arguments out of the graph's inputs."""
+    """Stands in for a runner's `call`: hands a region its arguments out of the graph's inputs,
+    those at the positions `aligned` through `copy_if_misaligned`.
+    """
 
-    def __init__(self, region: Callable[[list[Any]], Any], taken: Sequence[int]) -> None:
+    def __init__(
+        self,
+        region: Callable[[list[Any]], Any],
+        taken: Sequence[int],
+        aligned: Sequence[int] = (),
+    ) -> None:
         self.region = region
         self._pick = picker(list(taken))
+        self._aligned = list(aligned)
+        self._align = _copy_if_misaligned() if aligned else None
 
     def __call__(self, args: list[Any]) -> Any:
         """Run it; `args` is emptied."""
         given = [*self._pick(args)]
         args.clear()
+        if self._align is not None:
+            for i in self._aligned:
+                given[i] = self._align(given[i])
         return self.region(given)
+
+
+def _copy_if_misaligned() -> Callable[[Any], Any]:
+    """What generated code of torch 2.13 and later calls under that name."""
+    from torch._C._dynamo import guards
+
+    found: Callable[[Any], Any] = getattr(guards, "copy_if_misaligned")  # noqa: B009
+    return found
 
 
 def picker(places: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
@@ -194,12 +227,12 @@ def _cells(outer: Any, inner: Any) -> list[Any]:
     return found
 
 
-def finds(outer: Any, inner: Any) -> bool:
+def calls_it(outer: Any, inner: Any) -> bool:
     """Whether `outer` is `inner`, or calls it as a variable of its closure."""
     return bool(outer == inner or _cells(outer, inner))
 
 
-def splice(outer: Any, inner: Any, new: Any) -> Any:
+def replace_call(outer: Any, inner: Any, new: Any) -> Any:
     """`outer` with `new` in the place of `inner`."""
     if outer == inner:
         return new

@@ -8,12 +8,12 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from functools import cache
 from typing import Any
 
 import torch
 
 from pygraph_rt.errors import ReportError
+from pygraph_rt.registry import Shared
 from pygraph_rt.reports.render import render
 
 _MEASURED = ("median", "low", "high")
@@ -78,6 +78,11 @@ class Region:
         self.moving_bytes = sum(size for i, size in sizes.items() if i in self.moving)
         self.static_bytes = sum(sizes.values()) - self.moving_bytes
 
+    def note_placement(self, values: int, nbytes: int, notes: Iterable[object]) -> None:
+        """What was done about CPU values of the compiled graph."""
+        self.host_values, self.host_bytes = values, nbytes
+        self.host_notes = [str(note) for note in notes]
+
     def sentence(self, reason: str) -> str:
         """A sentence that says why the region has no graph; `reason` is a clause."""
         source = f" (compiled from {self.source})" if self.source else ""
@@ -96,6 +101,7 @@ class Regions:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._items: list[weakref.ref[Region]] = []
+        self._said: set[str] = set()
 
     def add(self, region: Region) -> None:
         """Show a region in reports for as long as somebody holds it."""
@@ -109,8 +115,16 @@ class Regions:
             found = [r() for r in self._items]
         return [r for r in found if r is not None]
 
+    def notice(self, text: str) -> None:
+        """Log a sentence at WARNING level, once."""
+        with self._lock:
+            new = text not in self._said
+            self._said.add(text)
+        if new:
+            log.warning("%s", text)
 
-REGIONS = Regions()
+
+REGIONS = Shared(Regions)
 
 
 @dataclass(frozen=True)
@@ -176,13 +190,12 @@ def _entries(values: Iterable[Any]) -> list[dict[str, Any]]:
 
 def report() -> Report:
     """What every region compiled with this backend does, and why."""
-    regions = REGIONS.alive()
+    regions = REGIONS().alive()
     for region in regions:
         region.refresh()
     return Report(tuple(asdict(region) for region in regions))
 
 
-@cache
 def notice(text: str) -> None:
     """Log a sentence at WARNING level, once a process."""
-    log.warning("%s", text)
+    REGIONS().notice(text)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import logging
+import os
+import pickle
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import pygraph_rt
+from pygraph_rt import backend
 from pygraph_rt.__main__ import main
+from pygraph_rt.inductor import installed
 from pygraph_rt.options import Options, split_options
-from pygraph_rt.reports.report import Region, Regions, Report, notice
+from pygraph_rt.registry import Shared
+from pygraph_rt.reports.report import REGIONS, Region, Regions, Report
 
 ROOT = Path(__file__).parents[2]
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="shows what happens without a GPU")
@@ -26,7 +35,7 @@ NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="shows what happen
 def test_a_cpu_build_runs_plain_inductor_and_says_so_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    notice.cache_clear()
+    REGIONS.forget()
     torch._dynamo.reset()
     with caplog.at_level(logging.WARNING, logger="pygraph_rt"):
         for function in (torch.sin, torch.cos):
@@ -36,9 +45,107 @@ def test_a_cpu_build_runs_plain_inductor_and_says_so_once(
             result.sum().backward()
             torch.testing.assert_close(result, function(x) + 1)
             assert x.grad is not None
-    said = [r.getMessage() for r in caplog.records if r.name == "pygraph_rt"]
+    said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert len(said) == 1
-    assert "plain Inductor" in said[0]
+    assert said[0].startswith("pygraph compiles with Inductor and without CUDA graphs, because ")
+
+
+@NO_GPU
+def test_on_a_cpu_the_report_says_that_code_was_compiled_without_graphs() -> None:
+    torch._dynamo.reset()
+    REGIONS.forget()
+
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x) * 2
+
+    run = torch.compile(double, backend=pygraph_rt.pygraph)
+    for _ in range(3):
+        assert torch.equal(run(torch.ones(3)), torch.full((3,), 2.0))
+    (region,) = pygraph_rt.report().regions
+    assert (region["state"], region["ordinary"]) == ("refused", 3)
+    assert "runs without a graph because" in region["reason"]
+    assert "test_backend.py" in region["source"]
+    assert "nothing was compiled" not in str(pygraph_rt.report())
+
+
+@NO_GPU
+def test_where_graphs_are_required_a_call_without_one_raises() -> None:
+    torch._dynamo.reset()
+    run = pygraph_rt.compile(lambda x: torch.cos(x) + 1, options={"graphs": "require"})
+    with pytest.raises(pygraph_rt.GraphRequired, match="because") as caught:
+        run(torch.ones(3))
+    assert "test_backend.py" in str(caught.value)
+
+
+def saved_and_loaded(model: torch.nn.Module) -> torch.nn.Module:
+    room = io.BytesIO()
+    torch.save(model, room)
+    room.seek(0)
+    loaded: torch.nn.Module = torch.load(room, weights_only=False)
+    return loaded
+
+
+def averaged(model: torch.nn.Module) -> torch.nn.Module:
+    made = torch.optim.swa_utils.AveragedModel(model)
+    made.update_parameters(model)
+    return made
+
+
+@NO_GPU
+@pytest.mark.parametrize("called", [False, True])
+@pytest.mark.parametrize("options", [None, {"graphs": "always"}])
+@pytest.mark.parametrize(
+    "copied",
+    [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), saved_and_loaded, averaged],
+    ids=["deepcopy", "pickle", "save", "average"],
+)
+def test_a_compiled_model_is_copied_as_stock_inductor_lets_it(
+    copied: Callable[[torch.nn.Module], torch.nn.Module],
+    options: dict[str, Any] | None,
+    called: bool,
+) -> None:
+    torch._dynamo.reset()
+    model = torch.nn.Linear(3, 2)
+    run = torch.compile(model, backend=pygraph_rt.pygraph, options=options)
+    x = torch.randn(4, 3)
+    if called:
+        run(x)
+    torch.testing.assert_close(copied(run)(x), model(x))
+
+
+def test_the_backend_is_one_object_in_every_copy() -> None:
+    assert copy.deepcopy(pygraph_rt.pygraph) is pygraph_rt.pygraph
+    assert pickle.loads(pickle.dumps(pygraph_rt.pygraph)) is pygraph_rt.pygraph
+
+
+def test_a_torch_without_something_that_is_needed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for name in installed._NEEDED:
+        monkeypatch.setattr(torch._C, name, None, raising=False)
+    assert installed.why_plain() is None
+    monkeypatch.delattr(torch._C, "_cuda_getDevice")
+    assert "torch._C._cuda_getDevice" in str(installed.why_plain())
+
+
+def test_a_mistake_of_the_package_is_not_taken_for_a_torch_that_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def mistaken() -> None:
+        raise AttributeError("a mistake")
+
+    monkeypatch.setattr(installed, "why_plain", lambda: None)
+    monkeypatch.setattr(backend, "_graph_maker", mistaken)
+    with pytest.raises(AttributeError, match="a mistake"):
+        backend.why_without_graphs()
+
+
+def test_the_registry_begins_anew_when_it_is_told_to() -> None:
+    made = Shared(list)
+    first: list[Any] = made()
+    assert made() is first
+    made.forget()
+    assert made() is not first
 
 
 @NO_GPU
@@ -102,6 +209,23 @@ def test_without_torch_the_import_says_one_sentence() -> None:
     assert done.returncode
     assert done.stderr.strip().splitlines()[-1].startswith("ImportError: pygraph_rt needs PyTorch")
     assert "During handling" not in done.stderr
+
+
+def test_without_torch_the_command_says_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('none')")
+    done = subprocess.run(
+        [sys.executable, "-m", "pygraph_rt", "doctor"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert "pygraph_rt needs PyTorch" in line
+    assert "pip install torch" in line
 
 
 @NO_GPU

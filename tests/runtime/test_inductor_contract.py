@@ -6,14 +6,21 @@ from __future__ import annotations
 
 import inspect
 import operator
+import re
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from pygraph_rt.inductor import hook
-from pygraph_rt.inductor.hook import GraphInfo, PartitionInfo, wrap_partitions
+from pygraph_rt.cuda import global_flags
+from pygraph_rt.inductor import describe, hook, installed
+from pygraph_rt.inductor.cuts import Cut
+from pygraph_rt.inductor.describe import GraphInfo
+from pygraph_rt.inductor.hook import wrap_partitions
+from pygraph_rt.inductor.partition_info import PartitionInfo
+from pygraph_rt.inductor.runner_inlining import NAMES
+from pygraph_rt.reports.report import Region
 
 INFO = GraphInfo("graph 0/0", "f at m.py:1")
 
@@ -76,20 +83,66 @@ def test_every_partition_is_wrapped_with_what_it_may_write_to(version: tuple[int
     assert graph.compiled_fn_runner.partitions[0] == ("wrapped", "partition 0")
 
 
+def refused(graph: Any, info: GraphInfo = INFO) -> tuple[Region, str]:
+    """What is reported of a graph without region; its call goes on as before."""
+    seen: list[tuple[Region, str]] = []
+
+    def refuse(function: Any, region: Region, reason: str) -> Any:
+        seen.append((region, reason))
+        return ("counted", function)
+
+    def wrap(function: Any, info: PartitionInfo) -> Any:
+        raise AssertionError("it has no partition")
+
+    graph.current_callable = "the call"
+    wrap_partitions(graph, [torch.ones(1)], info, wrap, refuse)
+    assert graph.current_callable == ("counted", "the call")
+    (found,) = seen
+    return found
+
+
 @pytest.mark.parametrize(
-    "change",
+    ("change", "words"),
     [
-        {"partition_maps": None},
-        {"partition_maps": []},
-        {"recursively_apply_fns": None},
-        {"device_types": {"cpu"}},
+        ({"partition_maps": None}, "cpp_wrapper"),
+        ({"partition_maps": []}, "keeps all of its operations out"),
+        ({"recursively_apply_fns": None}, "how to reach its partitions"),
+        ({"device_types": {"cpu"}}, "no work on a GPU"),
+        ({"device_idxs": {0, 1}}, "on GPUs 0 and 1"),
+        ({"device_idxs": set()}, "no known one"),
     ],
 )
-def test_a_graph_without_gpu_partitions_is_left_as_it_is(change: dict[str, Any]) -> None:
+def test_a_compiled_graph_without_region_has_a_row_and_a_reason(
+    change: dict[str, Any], words: str
+) -> None:
     graph = compiled((2, 13), [[0]])
     for name, value in change.items():
         setattr(graph, name, value)
-    assert wrapped(graph) == []
+    region, reason = refused(graph)
+    assert (region.name, region.source) == ("graph 0/0", "f at m.py:1")
+    assert words in reason
+
+
+def test_what_splits_a_graph_without_partitions_is_its_reason() -> None:
+    graph = compiled((2, 13), [])
+    cut = Cut("split", "aten::nonzero makes a tensor", "m.py:3", "PG401")
+    region, reason = refused(graph, INFO._replace(cuts=(cut, cut)))
+    assert reason.count("aten::nonzero makes a tensor") == 1
+    assert region.cuts[0]["source"] == "m.py:3"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("cudagraph_min_partition_size", 9), ("cudagraph_skip_dynamic_graphs", True)],
+)
+def test_a_setting_that_keeps_all_partitions_out_is_named(name: str, value: Any) -> None:
+    from torch._inductor import config
+
+    if not hasattr(config.triton, name):
+        pytest.skip("this torch does not have it")
+    with config.patch({f"triton.{name}": value}):
+        _, reason = refused(compiled((2, 13), []))
+    assert f"triton.{name}={value}" in reason
 
 
 def test_something_else_than_a_compiled_graph_is_left_as_it_is() -> None:
@@ -189,7 +242,7 @@ def test_forward_and_backward_of_training_are_reached_and_told_apart() -> None:
         return hook.compile_graphed(gm, inputs, {}, lambda function, info: function)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hook, "wrap_partitions", lambda g, inputs, info, wrap: seen.append(info))
+        patch.setattr(hook, "wrap_partitions", lambda g, inputs, info, *rest: seen.append(info))
         weight = torch.ones(3, 3, requires_grad=True)
         run = torch.compile(lambda x: ((x @ weight).relu() @ weight).sum(), backend=backend)
         run(torch.ones(3, 3)).backward()
@@ -216,7 +269,7 @@ def attention_graph(rate: float) -> torch.fx.Graph:
 
 @pytest.mark.parametrize(("rate", "roles"), [(0.1, ("offset", "seed")), (0.0, ("nothing",) * 2)])
 def test_a_forwards_seed_and_offset_are_known_as_such(rate: float, roles: tuple[str, str]) -> None:
-    found = hook._scalars(SimpleNamespace(graph=attention_graph(rate)))
+    found = describe._scalars(SimpleNamespace(graph=attention_graph(rate)))
     assert found == {2: roles[0], 3: roles[1]}
     for outputs in ([3, None, 0], [[0, 3], [], [1]]):
         assert hook._results(outputs, found) == {0: roles[1]}
@@ -251,7 +304,7 @@ def test_what_an_attention_on_the_gpu_leaves_unfilled_is_known(
     graph.output(tuple(graph.call_function(operator.getitem, (made, i)) for i in range(count)))
     unused = {seed + 1} if "flash" in name else set()
     expected = unused if rate else {seed, seed + 1}
-    assert hook._scalars(SimpleNamespace(graph=graph)) == dict.fromkeys(expected, "nothing")
+    assert describe._scalars(SimpleNamespace(graph=graph)) == dict.fromkeys(expected, "nothing")
 
 
 def test_a_backwards_seed_and_offset_are_known_as_such() -> None:
@@ -263,7 +316,7 @@ def test_a_backwards_seed_and_offset_are_known_as_such() -> None:
     made = graph.call_function(target, (*inputs[:8], 0.1, [True] * 4))
     graph.output((made, inputs[8]))
     inputs[0].meta["val"] = torch.zeros(2, 2)
-    seeds = [i for i, node in enumerate(inputs) if hook._is_seed(node)]
+    seeds = [i for i, node in enumerate(inputs) if describe._is_seed(node)]
     assert seeds == [1, 2, 3, 4, 5, 6, 7]
 
 
@@ -290,7 +343,18 @@ def test_a_size_known_only_at_run_time_makes_a_graph_dynamic() -> None:
 def test_an_unknown_torch_is_named(version: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "__version__", version)
-        reason = hook.why_plain()
+        reason = installed.why_plain()
     assert reason is not None
     assert version in reason
-    assert "plain Inductor" in reason
+
+
+def test_every_name_that_a_runners_call_may_use_is_known() -> None:
+    """Torch 2.13 writes `copy_if_misaligned` into generated code; a name that is unknown switches
+    off, unseen, what is faster.
+    """
+    source = inspect.getsource(torch._inductor.codegen.wrapper)
+    imported = set(re.findall(r"_dynamo\.guards import (\w+)", source))
+    used = re.findall(r"^(\w+) = torch\._C\._dynamo\.guards\._\w+$", source, re.MULTILINE)
+    assert "copy_if_misaligned" in NAMES
+    assert imported <= NAMES
+    assert imported | {name for name in used if "cuda" in name} <= global_flags._PLUMBING

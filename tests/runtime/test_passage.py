@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.inductor import hook
-from pygraph_rt.inductor.hook import GraphInfo, PartitionInfo, wrap_partitions
-from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.inductor import installed
+from pygraph_rt.inductor.describe import GraphInfo
+from pygraph_rt.inductor.hook import wrap_partitions
+from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
 from pygraph_rt.inductor.runner_inlining import (
-    Passage,
-    Passed,
+    Inlined,
     Returned,
+    RunnerCall,
     Whole,
-    finds,
-    read_passage,
-    splice,
+    calls_it,
+    read_runner,
+    replace_call,
 )
 from pygraph_rt.options import Options
 from pygraph_rt.region.region import Partition
@@ -66,7 +67,7 @@ def runner(body: str, *partitions: Any, **names: Any) -> Any:
 
 
 def test_what_is_passed_on_is_read() -> None:
-    assert read_passage(runner(PLAIN).call, 3, 3) == Passage((2, 0), RETURNED)
+    assert read_runner(runner(PLAIN).call, 3, 3) == RunnerCall((2, 0), RETURNED)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_what_is_passed_on_is_read() -> None:
 )
 def test_a_call_that_does_more_is_left_as_it_is(old: str, new: str) -> None:
     assert old in PLAIN
-    assert read_passage(runner(PLAIN.replace(old, new)).call, 3, 3) is None
+    assert read_runner(runner(PLAIN.replace(old, new)).call, 3, 3) is None
 
 
 def test_reading_runs_nothing_of_the_module() -> None:
@@ -95,10 +96,10 @@ def test_reading_runs_nothing_of_the_module() -> None:
         raise AssertionError("the module's own function was called")
 
     made = runner(PLAIN, fail, reinterpret_tensor=fail)
-    assert read_passage(made.call, 3, 3) is not None
-    assert read_passage(runner("return launch()", fail, launch=fail).call, 3, 3) is None
-    assert read_passage(None, 3, 3) is None
-    assert read_passage(len, 3, 3) is None
+    assert read_runner(made.call, 3, 3) is not None
+    assert read_runner(runner("return launch()", fail, launch=fail).call, 3, 3) is None
+    assert read_runner(None, 3, 3) is None
+    assert read_runner(len, 3, 3) is None
 
 
 def reinterpret(base: torch.Tensor, size: Any, stride: Any, offset: int) -> torch.Tensor:
@@ -112,9 +113,9 @@ def test_one_function_returns_what_the_call_returned() -> None:
         return torch.arange(100.0) + b, x * 2, x
 
     made = runner(PLAIN, partition_0, reinterpret_tensor=reinterpret)
-    passage = read_passage(made.call, 3, 3)
+    passage = read_runner(made.call, 3, 3)
     assert passage is not None
-    whole = Whole(Passed(partition_0, passage, reinterpret), passage.taken)
+    whole = Whole(Inlined(partition_0, passage, reinterpret), passage.taken)
     inputs = [torch.ones(3), torch.zeros(1), torch.tensor(5.0)]
     given = list(inputs)
     found, expected = whole(given), made.call(list(inputs))
@@ -132,14 +133,16 @@ def test_one_function_returns_what_the_call_returned() -> None:
 
 
 def test_an_argument_that_is_returned_as_a_view() -> None:
-    passage = Passage((0,), (Returned("argument", 0, ((2,), (1,), 1)), Returned("argument", 0)))
+    runner_call = RunnerCall(
+        (0,), (Returned("argument", 0, ((2,), (1,), 1)), Returned("argument", 0))
+    )
     x = torch.arange(3.0)
 
     def empties(args: list[Any]) -> tuple[Any, ...]:
         args.clear()
         return ()
 
-    view, same = Passed(empties, passage, reinterpret)([x])
+    view, same = Inlined(empties, runner_call, reinterpret)([x])
     assert view.tolist() == [1.0, 2.0]
     assert same is x
 
@@ -156,14 +159,14 @@ def test_a_call_is_found_as_it_is_and_behind_a_closure() -> None:
     def new(args: list[Any]) -> Any:
         return "new", args
 
-    assert finds(made.call, made.call)
-    assert splice(made.call, made.call, new) is new
+    assert calls_it(made.call, made.call)
+    assert replace_call(made.call, made.call, new) is new
     outer = behind(made.call)
-    assert finds(outer, made.call)
-    assert splice(outer, made.call, new) is outer
+    assert calls_it(outer, made.call)
+    assert replace_call(outer, made.call, new) is outer
     assert outer([1]) == ("new", [1])
-    assert not finds(behind(new), made.call)
-    assert not finds(len, made.call)
+    assert not calls_it(behind(new), made.call)
+    assert not calls_it(len, made.call)
 
 
 def compiled(made: Any, outputs: list[Any], **changes: Any) -> Any:
@@ -196,11 +199,38 @@ def test_a_graph_of_one_partition_is_one_region() -> None:
     made = runner(PLAIN, lambda args: args)
     graph = compiled(made, [[0], [1], [3]])
     ((function, info),) = wrapped(graph, {1: "seed"})
-    assert isinstance(function, Passed)
+    assert isinstance(function, Inlined)
     assert info.signature.written == frozenset({1})  # the partition's second argument
     assert info.signature.scalars == {1: "seed"}  # by the graph's outputs
     assert graph.current_callable(["x", "w", "b"]) == ("region", function, ["b", "x"])
     assert isinstance(made.partitions[0], types.FunctionType)
+
+
+ALIGNED = """x_1, w_1, b_1 = args
+        args.clear()
+        x_1 = copy_if_misaligned(x_1)
+        partition0_args = [b_1, x_1]
+        (buf1, buf2, x_2) = self.partitions[0](partition0_args)
+        return ({returned}, )"""
+
+
+def test_a_copy_of_a_misaligned_input_is_made_before_the_region() -> None:
+    """As torch 2.13 may write it."""
+    made = runner(ALIGNED.format(returned="buf1"), lambda args: args)
+    found = read_runner(made.call, 3, 3)
+    assert found == RunnerCall((2, 0), (Returned("result", 0),), aligned=(1,))
+    if not hasattr(torch._C._dynamo.guards, "copy_if_misaligned"):
+        pytest.skip("this torch has no such function")
+    x = torch.zeros(8)[1:5]
+    whole = Whole(lambda args: args, found.taken, found.aligned)
+    b, copied = whole([x, "w", "b"])
+    assert b == "b"
+    assert torch.equal(copied, x)
+
+
+def test_a_copy_that_is_returned_is_not_inlined() -> None:
+    made = runner(ALIGNED.format(returned="x_1"), lambda args: args)
+    assert read_runner(made.call, 3, 3) is None
 
 
 @pytest.mark.parametrize("hidden", ["call does more", "call not found"])
@@ -230,7 +260,7 @@ def partition_0(args):
 def test_views_are_outputs_in_their_own_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = SoftwareGpu()
     environment = install(monkeypatch, gpu)
-    passage = Passage(
+    runner_call = RunnerCall(
         (0, 1),
         (
             Returned("result", 0, ((8, 8), (1, 8), 0)),
@@ -239,7 +269,7 @@ def test_views_are_outputs_in_their_own_shape(monkeypatch: pytest.MonkeyPatch) -
             Returned("argument", 1),
         ),
     )
-    function = Passed(gpu.generated(BODY), passage, hook.reinterpret())
+    function = Inlined(gpu.generated(BODY), runner_call, installed.reinterpret())
     region = Region("graph 0/0 partition 1 of 1", "f at m.py:1")
     signature = Signature(0, written=frozenset({1}))
     partition = Partition(function, region, Options(), environment, signature)

@@ -16,9 +16,12 @@ from torch._inductor.compile_fx import compile_fx_inner
 from torch._inductor.utils import run_and_get_code
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from pygraph_rt.host_values import lowerings
 from pygraph_rt.host_values.ops import NUMBER, STAY, TO_GPU
 from pygraph_rt.host_values.placement import Note, Placement, place
 from pygraph_rt.inductor import hook
+from pygraph_rt.inductor.describe import GraphInfo
+from pygraph_rt.inductor.partition_info import PartitionInfo
 from pygraph_rt.reports.render import details
 
 CPU = torch.device("cpu")
@@ -26,7 +29,7 @@ CPU = torch.device("cpu")
 
 def compile_graph(graph: fx.Graph, inputs: list[torch.Tensor]) -> tuple[Any, str]:
     """A graph's compiled form, and its generated code."""
-    hook._register_lowerings()
+    lowerings.register_lowerings()
     module, mode = fx.GraphModule({}, graph), FakeTensorMode()
     fakes = [mode.from_tensor(t) for t in inputs]
     for node, fake in zip(graph.nodes, fakes, strict=False):
@@ -149,11 +152,11 @@ def test_a_region_says_what_was_copied_and_what_was_left() -> None:
     note = Note("`aten.dot` reads a CPU tensor of shape (4,)", "f at m.py:3", "PG106")
     placement = Placement(values=2, nbytes=8, copies=1, notes=(note,))
 
-    def wrap(function: Any, info: hook.PartitionInfo) -> Any:
+    def wrap(function: Any, info: PartitionInfo) -> Any:
         seen.append(info)
         return function
 
-    hook.wrap_partitions(graph, [], hook.GraphInfo("g", "", placement=placement), wrap)
+    hook.wrap_partitions(graph, [], GraphInfo("g", "", placement=placement), wrap)
     region = seen[0].region
     assert (region.host_values, region.host_bytes) == (2, 8)
     assert region.host_notes == [

@@ -18,11 +18,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from pygraph_rt.capture import output_plan
-from pygraph_rt.host_values import ops, placement
+from pygraph_rt.host_values import lowerings, ops, placement
 from pygraph_rt.host_values.from_sizes import program, sizes_of
 from pygraph_rt.host_values.ops import FROM_SIZES, NUMBER, TO_GPU
 from pygraph_rt.host_values.placement import place
-from pygraph_rt.inductor import hook
 
 aten = torch.ops.aten
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
@@ -30,10 +29,10 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    for table in (ops._kept, ops._seen):
+    for table in (ops.SIZE_VALUES().kept, ops.SIZE_VALUES()._seen):
         table.clear()
     yield
-    for table in (ops._kept, ops._seen):
+    for table in (ops.SIZE_VALUES().kept, ops.SIZE_VALUES()._seen):
         table.clear()
 
 
@@ -269,7 +268,7 @@ def test_held_tensors_of_every_dtype(dtype: torch.dtype) -> None:
     _, targets = b.placed(b(torch.ops.prims.device_put.default, value, GPU), b.x)
     assert TO_GPU in targets  # because it is returned
     name, _ = program([value])
-    (made,) = ops.PROGRAMS[name].function()
+    (made,) = ops.SIZE_VALUES().programs[name].function()
     assert made.dtype == dtype
     assert torch.equal(made, held.flip(0))
 
@@ -399,7 +398,7 @@ def test_sizes_that_never_come_again_are_not_kept(monkeypatch: pytest.MonkeyPatc
     for size in range(100):
         assert FROM_SIZES([size], name, CPU).item() == pytest.approx(size / 6)
     assert not ops.kept()
-    assert len(ops._seen) <= 16
+    assert len(ops.SIZE_VALUES()._seen) <= 16
 
 
 def test_what_depends_on_no_size_is_kept_at_once() -> None:
@@ -422,7 +421,7 @@ def test_a_graph_may_hold_their_addresses() -> None:
 
 def test_generated_code_writes_nothing_over_them() -> None:
     """Memory of an intermediate result of the same size would serve for the next one."""
-    hook._register_lowerings()
+    lowerings.register_lowerings()
     name = named(3.0)
     graph = fx.Graph()
     flat = graph.call_function(FROM_SIZES, ([6], name, CPU))
@@ -448,7 +447,7 @@ def test_generated_code_writes_nothing_over_them() -> None:
 
 def test_an_interpolation_of_any_size() -> None:
     """From torch's decomposition to generated code, with the CPU in the GPU's place."""
-    hook._register_lowerings()
+    lowerings.register_lowerings()
     seen = []
 
     def inner(graph: Any, inputs: Any, **kwargs: Any) -> Any:

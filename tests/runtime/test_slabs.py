@@ -14,7 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from pygraph_rt.capture import output_plan as outputs
 from pygraph_rt.capture.output_plan import Fixed, Fresh, OutputPlan, Storage
 from pygraph_rt.capture.placeholders import extent
-from pygraph_rt.inductor import hook
+from pygraph_rt.inductor import describe
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.memory import output_pool
 from pygraph_rt.options import Options
@@ -508,7 +508,7 @@ def test_what_a_forward_saves_comes_after_all_that_its_caller_gets() -> None:
 
     def inner(graph: Any, inputs: Any, **kwargs: Any) -> Any:
         (results,) = next(n for n in graph.graph.nodes if n.op == "output").args
-        found.append((hook._describe(graph, kwargs), [str(node) for node in results]))
+        found.append((describe.describe(graph, kwargs), [str(node) for node in results]))
         return compile_fx_inner(graph, inputs, **kwargs)
 
     def backend(gm: Any, inputs: Any) -> Any:
