@@ -235,8 +235,12 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 def _report(arguments: argparse.Namespace) -> None:
     """Write docs/accuracy.md from the results."""
-    results = (arguments.score, arguments.truth, arguments.gpu_sites)
-    page = accuracy_page(*(json.loads(path.read_text()) for path in results))
+    current, newer = SETS["current"], SETS["newer"].score_file
+    results = (current.score_file, current.truth_file, arguments.gpu_sites)
+    page = accuracy_page(
+        *(json.loads(path.read_text()) for path in results),
+        newer=json.loads(newer.read_text()) if newer.exists() else None,
+    )
     arguments.page.write_text(page)
     print(f"written: {arguments.page}")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.lint_truth.findings import Finding, StatementOf, statements_of
@@ -19,6 +20,32 @@ def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 4) if whole else None
 
 
+@dataclass(frozen=True)
+class _Claims:
+    """Statements at which a break is claimed, with the Gb_types named there."""
+
+    named: dict[Place, set[str]]
+    wrong: list[Place]
+    matched: list[Place]
+
+
+def _claims(
+    truth: Mapping[str, Any], findings: Sequence[Finding], statement: StatementOf
+) -> _Claims:
+    named: dict[Place, set[str]] = {}
+    for finding in findings:
+        if finding.breaks and is_model_code(finding.file):
+            place = (finding.file, statement(finding.file, finding.line))
+            named.setdefault(place, set()).update(filter(None, [finding.gb_type]))
+    kinds = {(site["file"], site["line"]): set(site["kinds"]) for site in truth["sites"]}
+    traced = statements_of(truth["traced"], statement)
+    return _Claims(
+        named,
+        [place for place in named if place in traced and not NOT_AGAINST & kinds.get(place, set())],
+        [place for place in named if "break" in kinds.get(place, ())],
+    )
+
+
 def break_claims(
     truth: Mapping[str, Any], findings: Sequence[Finding], statement: StatementOf
 ) -> dict[str, Any]:
@@ -28,37 +55,60 @@ def break_claims(
     matched site is right if any finding there names one that Dynamo gave; `gb_types` is None where
     no finding has the field.
     """
-    claimed: dict[Place, set[str]] = {}
-    for finding in findings:
-        if finding.breaks and is_model_code(finding.file):
-            place = (finding.file, statement(finding.file, finding.line))
-            claimed.setdefault(place, set()).update(filter(None, [finding.gb_type]))
-    sites = {(site["file"], site["line"]): site for site in truth["sites"]}
-    broken = {place for place, site in sites.items() if "break" in site["kinds"]}
-    open_to_doubt = {place for place, site in sites.items() if NOT_AGAINST & set(site["kinds"])}
-    traced = statements_of(truth["traced"], statement)
-    wrong = [place for place in claimed if place in traced and place not in open_to_doubt]
-    matched = [place for place in claimed if place in broken]
+    claims = _claims(truth, findings, statement)
+    wrong, matched = len(claims.wrong), len(claims.matched)
     return {
         "break_claims": {
-            "claims": len(wrong) + len(matched),
-            "without_a_break": len(wrong),
-            "share": _share(len(wrong), len(wrong) + len(matched)),
+            "claims": wrong + matched,
+            "without_a_break": wrong,
+            "share": _share(wrong, wrong + matched),
         },
-        "gb_types": _named_rightly(matched, claimed, sites) if any(claimed.values()) else None,
+        "gb_types": _named_rightly(claims, truth) if any(claims.named.values()) else None,
     }
 
 
-def _named_rightly(
-    matched: Sequence[Place],
-    claimed: Mapping[Place, set[str]],
-    sites: Mapping[Place, Mapping[str, Any]],
-) -> dict[str, Any]:
-    right = sum(bool(claimed[place] & set(gb_types_of(sites[place]))) for place in matched)
-    named = sum(bool(claimed[place]) for place in matched)
+def _named_rightly(claims: _Claims, truth: Mapping[str, Any]) -> dict[str, Any]:
+    sites = {(site["file"], site["line"]): site for site in truth["sites"]}
+    right = sum(bool(claims.named[p] & set(gb_types_of(sites[p]))) for p in claims.matched)
     return {
-        "matched": len(matched),
-        "named": named,
+        "matched": len(claims.matched),
+        "named": sum(bool(claims.named[place]) for place in claims.matched),
         "right": right,
-        "share": _share(right, len(matched)),
+        "share": _share(right, len(claims.matched)),
     }
+
+
+def claims_without_a_break(
+    truth: Mapping[str, Any],
+    findings: Sequence[Finding],
+    statement: StatementOf,
+    text_of: Callable[[str, int], str],
+) -> list[dict[str, Any]]:
+    """Each statement of `truth` that is said to break and does not, and what happens there."""
+    kinds = {(site["file"], site["line"]): sorted(site["kinds"]) for site in truth["sites"]}
+    return [
+        {
+            "place": f"{file}:{line}",
+            "text": text_of(file, line),
+            "happens": kinds.get((file, line), []),
+        }
+        for file, line in sorted(_claims(truth, findings, statement).wrong)
+    ]
+
+
+def wrong_names(
+    truth: Mapping[str, Any], findings: Sequence[Finding], statement: StatementOf
+) -> list[dict[str, Any]]:
+    """Each matched site whose finding names another Gb_type than Dynamo, or none."""
+    claims = _claims(truth, findings, statement)
+    sites = {(site["file"], site["line"]): site for site in truth["sites"]}
+    return [
+        {
+            "place": f"{file}:{line}",
+            "text": sites[file, line]["text"],
+            "gb_types": gb_types_of(sites[file, line]),
+            "named": sorted(claims.named[file, line]),
+        }
+        for file, line in sorted(claims.matched)
+        if not claims.named[file, line] & set(gb_types_of(sites[file, line]))
+    ]

@@ -9,7 +9,6 @@ A factory without a device makes an unmarked tensor, as it would beside a real G
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,11 +22,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from benchmarks.lint_truth.ghost_patches import as_if_compiling as as_if_compiling
+from benchmarks.lint_truth.ghost_patches import cuda_answered, unseen_recorded
 from benchmarks.lint_truth.packages import relative_name
 
 DEVICE = torch.device("cuda", 0)
 HOST = torch.device("cpu")
-CAPABILITY = (9, 0)
 
 #: Operators whose output shape depends on data: on CUDA each of them waits for the device.
 DATA_SHAPED = frozenset(
@@ -151,6 +151,11 @@ class Marks:
             if key not in self.kept and tensor.layout is torch.strided:
                 # As long as a weak reference lives, no new storage gets the same address.
                 self.kept[key] = StorageWeakRef(self._plain(tensor).untyped_storage())
+
+    def made_on_host(self, value: Any, what: str) -> None:
+        """Note that a constructor made `value` on the host."""
+        self.mark(value, False)
+        self.record("host_tensor", what)
 
     def marked(self, tensor: torch.Tensor) -> bool:
         """Whether `tensor` is on the device."""
@@ -460,61 +465,6 @@ class GhostOperators(TorchDispatchMode):
             marks.record("h2d", f"{name} of a host value")
 
 
-#: Constructors that no mode sees; all of them make host tensors.
-UNSEEN = ("from_numpy", "IntTensor", "LongTensor", "FloatTensor", "DoubleTensor", "BoolTensor")
-
-
-@contextlib.contextmanager
-def _unseen_recorded(marks: Marks) -> Iterator[None]:
-    """Watch the constructors that no mode sees by replacing them in torch's namespace."""
-    originals = {name: getattr(torch, name) for name in UNSEEN}
-
-    def watched(name: str) -> Any:
-        class Watched(type):
-            """Still good for `isinstance(x, torch.LongTensor)`."""
-
-            def __call__(cls, *args: Any) -> torch.Tensor:
-                out: torch.Tensor = originals[name](*args)
-                marks.mark(out, False)
-                marks.record("host_tensor", name)
-                return out
-
-            def __instancecheck__(cls, value: Any) -> bool:
-                return isinstance(value, originals[name])
-
-        return Watched(name, (), {})
-
-    for name in UNSEEN:
-        setattr(torch, name, watched(name))
-    try:
-        yield
-    finally:
-        for name, original in originals.items():
-            setattr(torch, name, original)
-
-
-@contextlib.contextmanager
-def _capability_answered() -> Iterator[None]:
-    """Answer questions for the pretended device's compute capability."""
-    original = torch.cuda.get_device_capability
-    torch.cuda.get_device_capability = lambda device=None: CAPABILITY
-    try:
-        yield
-    finally:
-        torch.cuda.get_device_capability = original
-
-
-@contextlib.contextmanager
-def as_if_compiling() -> Iterator[None]:
-    """Make `torch.compiler.is_compiling()` true, so that eager code takes the compiled branch."""
-    original = torch.compiler.is_compiling
-    torch.compiler.is_compiling = lambda: True
-    try:
-        yield
-    finally:
-        torch.compiler.is_compiling = original
-
-
 def observe(
     model: torch.nn.Module,
     call: Callable[[], Any],
@@ -530,8 +480,8 @@ def observe(
     marks.mark(list(model.buffers()), True)
     marks.mark(inputs, True)
     with (
-        _capability_answered(),
-        _unseen_recorded(marks),
+        cuda_answered(),
+        unseen_recorded(marks.made_on_host),
         GhostFunctions(marks),
         GhostOperators(marks),
     ):

@@ -138,10 +138,69 @@ def _gpu(gpu: Mapping[str, Any]) -> str:
     )
 
 
+def _parts(score: Mapping[str, Any]) -> list[str]:
+    rows = [
+        "| part | graph breaks | synchronisations | host tensors | findings that are right |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name, part in score["parts"].items():
+        counts = part["precision"]
+        cells = [
+            *(
+                f"{part[key]['found']} of {part[key]['sites']}, {_percent(part[key]['recall'])}"
+                for key in ("breaks", "syncs", "host_tensors")
+            ),
+            f"{counts['right']} of {counts['right'] + counts['wrong']}, "
+            f"{_percent(counts['precision'])}",
+        ]
+        rows.append(f"| {name} | " + " | ".join(cells) + " |")
+    return rows
+
+
+def _claims(score: Mapping[str, Any]) -> list[str]:
+    claims, kinds = score["all"]["break_claims"], score["all"]["gb_types"]
+    lines = [
+        f"Findings claim a break at {claims['claims']} statements that Dynamo traced; at "
+        f"{claims['without_a_break']} of them ({_percent(claims['share'])}) there is none.",
+    ]
+    if kinds is not None:
+        lines.append(
+            f"At {kinds['right']} of the {kinds['matched']} matched sites "
+            f"({_percent(kinds['share'])}) the finding names Dynamo's own kind of break."
+        )
+    return lines
+
+
+def _newer(score: Mapping[str, Any]) -> list[str]:
+    """The section on versions and code that the rules were not written against."""
+    versions = ", ".join(f"{name} {version}" for name, version in score["environment"].items())
+    covered = score["coverage"]
+    kinds = ", ".join(f"{count} of {kind}" for kind, count in covered["by_kind"].items())
+    reasons = "; ".join(f"{count}: {reason}" for reason, count in covered["reasons"].items())
+    return [
+        "## On newer versions",
+        f"The same on {versions}:",
+        f"{covered['measured']} entries ({kinds}; {covered['families']} families), most of them",
+        "found by introspection, and beside models the steps of samplers, losses and the",
+        "processors of generation. Not measured: " + reasons + ".",
+        "Of the held-out half only these numbers are known: its places are listed nowhere.",
+        "",
+        *_numbers(score),
+        "",
+        *_parts(score),
+        "",
+        *_claims(score),
+        "",
+    ]
+
+
 def accuracy_page(
-    score: Mapping[str, Any], truth: Mapping[str, Any], gpu: Mapping[str, Any]
+    score: Mapping[str, Any],
+    truth: Mapping[str, Any],
+    gpu: Mapping[str, Any],
+    newer: Mapping[str, Any] | None = None,
 ) -> str:
-    """The page, as Markdown."""
+    """The page, as Markdown; `newer` is the score on newer versions."""
     environment = score["environment"]
     corpus = score["corpus"]
     versions = ", ".join(f"{name} {version}" for name, version in environment.items())
@@ -173,6 +232,7 @@ def accuracy_page(
         f"(`benchmarks/lint_truth/corpus_break_sites.json`) {corpus['found']} are found; of the",
         f"{corpus['confirmed']} that also break in the runs here, {corpus['confirmed_found']}.",
         "",
+        *(_newer(newer) if newer is not None else []),
         "## What is missed, and why",
         "Classes by the kind of event at the missed statement; the reason is the class's, it was",
         "not looked into place by place.",

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.lint_truth.claims import break_claims
+from benchmarks.lint_truth.claims import break_claims, claims_without_a_break, wrong_names
 from benchmarks.lint_truth.findings import Finding, StatementOf, statements_of
 from benchmarks.lint_truth.truth import PARTS, is_model_code, part_of
 
@@ -303,9 +303,11 @@ def score(
             "models": sum(m["half"] == half for m in truth["models"].values()),
             **_numbers(part["sites"], default, mine, statement),
             **break_claims(part, default, statement),
+            "parts": _by_part(part["sites"], default, mine, statement),
         }
         if half == "tune" or not blind:
             halves[half] |= _lists(part["sites"], default, mine, statement, text_of)
+            halves[half] |= _claim_lists(part, default, statement, text_of)
     return {
         "models": len(truth["models"]),
         "findings": len(default),
@@ -313,7 +315,7 @@ def score(
             **_numbers(truth["sites"], default, verdicts, statement),
             **break_claims(truth, default, statement),
         },
-        "parts": {part: _of_part(part, truth, default, verdicts, statement) for part in PARTS},
+        "parts": _by_part(truth["sites"], default, verdicts, statement),
         "preview": precision(preview),
         "by_code": by_code(verdicts),
         "preview_by_code": by_code(preview),
@@ -321,17 +323,37 @@ def score(
     }
 
 
-def _of_part(
-    part: str,
-    truth: Mapping[str, Any],
+def _by_part(
+    sites: Sequence[Mapping[str, Any]],
     findings: Sequence[Finding],
     verdicts: Sequence[tuple[Finding, str]],
     statement: StatementOf,
 ) -> dict[str, Any]:
-    """The numbers of one part of the measured code: samplers, losses, ..."""
-    sites = [site for site in truth["sites"] if part_of(site["file"]) == part]
-    mine = [(found, verdict) for found, verdict in verdicts if part_of(found.file) == part]
-    return _numbers(sites, findings, mine, statement)
+    """The numbers of each part of the measured code: models, samplers, losses, ..."""
+    return {
+        part: _numbers(
+            [site for site in sites if part_of(site["file"]) == part],
+            findings,
+            [(found, verdict) for found, verdict in verdicts if part_of(found.file) == part],
+            statement,
+        )
+        for part in PARTS
+    }
+
+
+def _claim_lists(
+    truth: Mapping[str, Any],
+    findings: Sequence[Finding],
+    statement: StatementOf,
+    text_of: Callable[[str, int], str],
+) -> dict[str, Any]:
+    """Claims of breaks that are wrong in one way or the other."""
+    return {
+        "claims_without_a_break": claims_without_a_break(truth, findings, statement, text_of),
+        "wrong_gb_types": wrong_names(truth, findings, statement)
+        if any(finding.gb_type for finding in findings)
+        else [],
+    }
 
 
 def _lists(

@@ -25,6 +25,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from benchmarks.lint_truth import ghost
+from benchmarks.lint_truth.ghost_patches import unseen_recorded
 from benchmarks.training_loops.drivers import run_all
 from benchmarks.training_loops.marks import load
 from benchmarks.training_loops.observe import Watch, compare, observe, report, summary
@@ -106,7 +107,7 @@ def watching(watch: Watch) -> Iterator[None]:
     marks.watch = watch
     with (
         _pretended_cuda(watch),
-        ghost._unseen_recorded(marks),
+        unseen_recorded(marks.made_on_host),
         ghost.GhostFunctions(marks),
         ghost.GhostOperators(marks),
     ):

@@ -13,6 +13,7 @@ from benchmarks.lint_truth.builders import Entry
 from benchmarks.lint_truth.claims import break_claims
 from benchmarks.lint_truth.findings import Finding
 from benchmarks.lint_truth.ghost import observe
+from benchmarks.lint_truth.ghost_patches import cuda_answered, unseen_recorded
 from benchmarks.lint_truth.newer import labels, shrink
 from benchmarks.lint_truth.newer.called import Called, Sampler
 from benchmarks.lint_truth.score import score, withhold
@@ -250,3 +251,17 @@ def test_of_a_blind_half_only_numbers_are_told() -> None:
     assert not [name for name in hidden if name.startswith("missed")]
     assert shown["missed_breaks"][0]["places"] == [f"{FILE}:2"]
     assert "missed_breaks" in scored(True, copy.deepcopy(truth))["tune"]
+
+
+def test_stand_ins_of_the_pretended_device_stay_good_for_isinstance() -> None:
+    seen: list[tuple[int, str]] = []
+    with unseen_recorded(lambda made, name: seen.append((made.numel(), name))), cuda_answered():
+        made = torch.LongTensor([1, 2])
+        assert isinstance(made, torch.LongTensor)
+        assert not isinstance(made, torch.FloatTensor)
+        assert torch.cuda.get_device_capability() == (9, 0)
+        generator = torch.Generator(device="cuda")
+        assert isinstance(generator, torch.Generator)
+    assert seen == [(2, "LongTensor")]
+    assert generator.device == torch.device("cpu")
+    assert torch.Generator is type(generator)

@@ -48,7 +48,7 @@ class _Case:
 
     @property
     def label(self) -> str:
-        return f"diffusers/{self.name or self.cls}.{self.method}"
+        return f"sampler/{self.name or self.cls}.{self.method}"
 
 
 def _tokens(high: int) -> Maker:
