@@ -14,12 +14,8 @@ from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes import (
     backend_flags,
     constant_buffer,
-    factory_device,
     finite_guard,
     grouped_experts,
-    guard_check,
-    guard_effect,
-    guard_logging,
     host_function,
     host_number,
     host_random,
@@ -31,7 +27,6 @@ from pygraph_lint.fixes import (
     random_skip,
     tensor_assert,
     tensor_branch,
-    tensor_raise,
 )
 from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined
@@ -80,13 +75,11 @@ def _entry(name: str, rewrite: Rewrite) -> Entry:
 def _spliced() -> Iterator[Entry]:
     """Rewrites that still splice text."""
     modules = (
-        factory_device,
         constant_buffer,
         finite_guard,
         random_skip,
         tensor_branch,
         mask_unless_full,
-        tensor_raise,
         tensor_assert,
         item_arithmetic,
         host_random,
@@ -97,9 +90,6 @@ def _spliced() -> Iterator[Entry]:
         host_setup,
         backend_flags,
         log_once,
-        guard_logging,
-        guard_effect,
-        guard_check,
     )
     for place, module in enumerate(modules):
         name = module.__name__.rpartition(".")[2]

@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.fixes.names import assigned_values, dotted, stores
-from pygraph_lint.fixes.proposal import Proposal
+from pygraph_lint.analysis.statement_graph import Definition
+from pygraph_lint.fixes.keywords import keyword, starred
+from pygraph_lint.fixes.names import dotted
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Site
 
 # Constant values, or values that are copied: the same bits whichever device writes them.
 EXACT = frozenset(
@@ -17,126 +20,162 @@ EXACT = frozenset(
 # Computed values: the same on every device as long as they are integers.
 RANGES = frozenset({"torch.arange", "torch.range"})
 FACTORIES = EXACT | RANGES
+# Their numbers fit every dtype; a float that does not fit an integer dtype becomes one number on
+# the host and another one on a GPU.
+SMALL = frozenset({"torch.zeros", "torch.ones", "torch.eye", "torch.arange"})
 _INTEGER_DTYPES = frozenset(
     f"torch.{name}"
     for name in ("int", "long", "short", "uint8", "int8", "int16", "int32", "int64", "bool")
 )
+FLOATING_DTYPES = frozenset(
+    f"torch.{name}"
+    for name in ("float16", "half", "bfloat16", "float32", "float", "float64", "double")
+)
+_SIZES = frozenset(("size", "dim", "numel"))
 
 
-def keyword(call: ast.Call, name: str) -> ast.expr | None:
-    """The value of a keyword argument."""
-    return next((item.value for item in call.keywords if item.arg == name), None)
+def factory(site: Site, call: ast.Call) -> str:
+    """The factory that a call calls, which may get a ``device=``. Raises Declined."""
+    name = site.ask.callee(call)
+    if name is None or name not in FACTORIES:
+        raise Declined("not one of the factories whose values are the same on every device")
+    site.require("starred", not starred(call), "the factory's keywords are not all written out")
+    given = {item.arg: item.value for item in call.keywords}
+    site.require("no-device", "device" not in given, "the factory has a device already")
+    grad = given.get("requires_grad")
+    site.require(
+        "no-grad",
+        grad is None or (isinstance(grad, ast.Constant) and grad.value is False),
+        "with requires_grad the moved tensor is no leaf, the new one would be",
+    )
+    site.require("no-out", "out" not in given, "the factory writes into out=")
+    site.require("not-pinned", "pin_memory" not in given, "the host tensor is pinned on purpose")
+    site.safe_only_if(
+        "integers",
+        has_integer_values(site, call, name),
+        "a range of floats may differ in its last bit between devices",
+    )
+    return name
 
 
-def starred(call: ast.Call) -> bool:
-    """Whether keyword arguments come from ``**kwargs``."""
-    return any(item.arg is None for item in call.keywords)
-
-
-def has_integer_values(proposal: Proposal, call: ast.Call, name: str) -> bool:
+def has_integer_values(site: Site, call: ast.Call, name: str) -> bool:
     """Whether a factory's values are the same on every device, whatever rounding a range takes."""
     if name not in RANGES:
         return True
     dtype = keyword(call, "dtype")
-    if dtype is not None and proposal.names.qualified(dtype) in _INTEGER_DTYPES:
+    if dtype is not None and site.ask.qualified(dtype) in _INTEGER_DTYPES:
         return True
     if dtype is not None or name == "torch.range":
         return False
-    bounds = [
-        *call.args,
-        *(item.value for item in call.keywords if item.arg in ("start", "end", "step")),
-    ]
-    return all(_integer(proposal, bound) for bound in bounds)
+    named = (item.value for item in call.keywords if item.arg in ("start", "end", "step"))
+    return all(is_integer(site, bound) for bound in [*call.args, *named])
 
 
-def _integer(proposal: Proposal, node: ast.expr) -> bool:
-    """Whether an expression is certainly an integer: a literal, a size, or whole arithmetic on
-    such.
+def is_integer(site: Site, node: ast.expr, depth: int = 8) -> bool:
+    """Whether an expression is certainly a whole number of Python: a literal, a size of what is
+    certainly a tensor, or whole arithmetic on such.
     """
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int)
     if isinstance(node, ast.UnaryOp):
-        return _integer(proposal, node.operand)
+        return is_integer(site, node.operand, depth)
     if isinstance(node, ast.BinOp):
         whole = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod))
-        return whole and _integer(proposal, node.left) and _integer(proposal, node.right)
+        sides = (node.left, node.right)
+        return whole and all(is_integer(site, side, depth) for side in sides)
     if isinstance(node, ast.Subscript):
-        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+        return not isinstance(node.slice, ast.Slice) and _is_shape(site, node.value)
     if isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Name):
-            return node.func.id in ("len", "int") and not proposal.names.taken(node.func.id)
-        return isinstance(node.func, ast.Attribute) and node.func.attr in ("size", "dim", "numel")
-    if isinstance(node, ast.Name) and proposal.function is not None:
-        return _integer_name(proposal, node.id)
+        if site.ask.callee(node) in ("builtins.len", "builtins.int"):
+            return True
+        sized = isinstance(node.func, ast.Attribute) and node.func.attr in _SIZES
+        whole = bool(node.args) or ast.unparse(node.func).endswith((".dim", ".numel"))
+        return sized and whole and _of_tensor(site, node.func)
+    if isinstance(node, ast.Name) and depth:
+        return _integer_name(site, node, depth - 1)
     return False
 
 
-def _integer_name(proposal: Proposal, name: str) -> bool:
-    """Whether a local name is only ever bound to sizes and integers (or unpacked from a shape)."""
-    assert proposal.function is not None
-    bindings = stores(proposal.function, name)
-    if len(bindings) == 1 and isinstance(bindings[0], ast.arg):
-        note = bindings[0].annotation
-        return isinstance(note, ast.Name) and note.id == "int"
-    values = assigned_values(proposal.function, name)
-    if values is not None:
-        inner = [node for value in values for node in ast.walk(value)]
-        own = {node.id for node in inner if isinstance(node, ast.Name)}
-        return name not in own and all(_integer(proposal, value) for value in values)
-    return len(bindings) == 1 and any(
-        isinstance(node, ast.Assign)
-        and len(node.targets) == 1
-        and isinstance(node.targets[0], ast.Tuple)
-        and bindings[0] in node.targets[0].elts
-        and _is_shape(node.value)
-        for node in ast.walk(proposal.function)
-    )
+def _of_tensor(site: Site, node: ast.expr) -> bool:
+    """Whether an attribute is one of a tensor. Other objects have methods called ``size``, too."""
+    if not isinstance(node, ast.Attribute):
+        return False
+    return node.attr == "shape" or site.proven_tensor(node.value)
 
 
-def _is_shape(node: ast.expr) -> bool:
-    """``x.shape``, ``x.size()``, or a slice of one."""
+def _is_shape(site: Site, node: ast.expr) -> bool:
+    """``x.shape``, ``x.size()``, or a slice of one, of what is certainly a tensor."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
         node = node.value
     if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Attribute) and node.func.attr == "size" and not node.args
-    return isinstance(node, ast.Attribute) and node.attr == "shape"
+        sized = isinstance(node.func, ast.Attribute) and node.func.attr == "size"
+        return sized and not node.args and _of_tensor(site, node.func)
+    return isinstance(node, ast.Attribute) and node.attr == "shape" and _of_tensor(site, node)
 
 
-def is_device(proposal: Proposal, node: ast.expr) -> bool:
-    """Whether an expression is certainly a device, and not a dtype or a tensor."""
+def _integer_name(site: Site, name: ast.Name, depth: int) -> bool:
+    """Whether a name only ever holds sizes and whole numbers, or is a parameter annotated so."""
+    found = site.ask.definitions.reaching(name)
+    return bool(found) and all(_integer_definition(site, each, depth) for each in found)
+
+
+def _integer_definition(site: Site, each: Definition, depth: int) -> bool:
+    if isinstance(each.node, ast.arg):
+        note = each.node.annotation
+        return isinstance(note, ast.Name) and note.id == "int"
+    if each.value is not None:
+        return is_integer(site, each.value, depth)
+    target = site.ask.parent(each.node)
+    statement = site.ask.parent(target) if target is not None else None
+    return (
+        isinstance(target, ast.Tuple)
+        and isinstance(statement, ast.Assign)
+        and not any(isinstance(part, ast.Starred) for part in target.elts)
+        and _is_shape(site, statement.value)
+    )
+
+
+def is_device(site: Site, node: ast.expr, depth: int = 4) -> bool:
+    """Whether an expression is certainly a device, and not a dtype, a tensor or None."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str)
     if isinstance(node, ast.Attribute):
         return node.attr == "device" and dotted(node) is not None
-    if proposal.names.callee(node) == "torch.device":
+    if site.ask.callee(node) == "torch.device":
         return True
     if isinstance(node, ast.IfExp):
-        return is_device(proposal, node.body) and is_device(proposal, node.orelse)
-    if isinstance(node, ast.Name) and proposal.function is not None:
-        bindings = stores(proposal.function, node.id)
-        if len(bindings) == 1 and isinstance(bindings[0], ast.arg):
-            annotation = bindings[0].annotation
-            return annotation is not None and _device_annotation(proposal, annotation)
-        values = assigned_values(proposal.function, node.id) or [node]
-        return not any(isinstance(value, ast.Name) for value in values) and all(
-            is_device(proposal, value) for value in values
-        )
-    return False
+        return all(is_device(site, side, depth) for side in (node.body, node.orelse))
+    if not isinstance(node, ast.Name) or not depth:
+        return False
+    found = site.ask.definitions.reaching(node)
+    return bool(found) and all(
+        _annotated_device(site, each)
+        if isinstance(each.node, ast.arg)
+        else each.value is not None and is_device(site, each.value, depth - 1)
+        for each in found
+    )
 
 
-def _device_annotation(proposal: Proposal, node: ast.expr) -> bool:
+def _annotated_device(site: Site, each: Definition) -> bool:
+    """Whether a parameter is a device by its annotation (or a text, a number, None)."""
+    assert isinstance(each.node, ast.arg)
+    annotation = each.node.annotation
+    return annotation is not None and _device_annotation(site, annotation)
+
+
+def _device_annotation(site: Site, node: ast.expr) -> bool:
     """``torch.device``, or ``torch.device | str | None`` and the like."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return all(_device_annotation(proposal, side) for side in (node.left, node.right))
+        return all(_device_annotation(site, side) for side in (node.left, node.right))
     if isinstance(node, ast.Subscript):
         inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         generic = (dotted(node.value) or "").rpartition(".")[2]
         return generic in ("Optional", "Union") and all(
-            _device_annotation(proposal, each) for each in inner
+            _device_annotation(site, each) for each in inner
         )
     if isinstance(node, ast.Constant):
         return node.value is None or node.value in ("torch.device", "str")
-    return proposal.names.qualified(node) == "torch.device" or (
+    return site.ask.qualified(node) == "torch.device" or (
         isinstance(node, ast.Name) and node.id in ("str", "int")
     )
 

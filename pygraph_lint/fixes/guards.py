@@ -1,63 +1,69 @@
-"""Puts statements behind ``if not torch.compiler.is_compiling():``."""
+"""Put statements behind ``if not torch.compiler.is_compiling():``."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
-from pygraph_lint.fixes.conditions import with_parentheses
+import libcst as cst
+
+from pygraph_lint.fixes.build import Line, expression, operand
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.proposal import Declined, Proposal
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Site
 from pygraph_lint.fixes.source import FUNCTIONS
-from pygraph_lint.fixes.statements import line_span, shifted
+
+# Names that projects give their own question, for files that can be used without torch.
+_QUESTIONS = ("is_torchdynamo_compiling", "is_torch_compiling", "is_compiling")
 
 
-def guard(proposal: Proposal, statement: ast.stmt, reason: str) -> None:
-    """Put a statement behind the guard, unsafe because of ``reason``.
+def guard(site: Site, statement: ast.stmt, like: Callable[[ast.stmt], bool], reason: str) -> None:
+    """Put a statement behind the guard, unsafe because of ``reason``, with those right behind it
+    that are ``like`` it.
 
     An ``if`` that holds nothing else gets the guard as its first condition.
     """
-    source = proposal.source
-    inside = any(isinstance(node, FUNCTIONS) for node in proposal.path)
-    proposal.need("in-function", inside, "the code runs when the module is imported")
-    region = proposal.finding.region
+    inside = any(isinstance(node, FUNCTIONS) for node in site.path)
+    site.require("in-function", inside, "the code runs when the module is imported")
+    region = site.finding.region
     compiled = region is None or not region.captured
-    proposal.need("compiled", compiled, "nothing is compiling in a capture made by hand")
-    proposal.need("alone", source.alone(statement), "the line holds more than this statement")
-    lost = any(changes_something(part) for part in _parts(statement))
-    proposal.need("nothing-else", not lost, "what it is given is computed by what has an effect")
-    proposal.safe_if("guard", False, reason)
-    parent = proposal.parent(statement)
+    site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+    site.require("alone", site.source.alone(statement), "the line holds more than this statement")
+    site.require(
+        "nothing-else",
+        _only_gives(statement),
+        "what it is given is computed by what has an effect",
+    )
+    site.safe_only_if("guard", False, reason)
+    parent = site.ask.parent(statement)
     alone = isinstance(parent, ast.If) and parent.body == [statement] and not parent.orelse
     if isinstance(parent, ast.If) and alone and not _may_change_something(parent.test):
-        guard_condition(proposal, parent)
+        guard_condition(site, parent)
         return
-    condition = _not_compiling(proposal)
-    start, end = line_span(source, statement, statement)
-    body = shifted(source.text[start:end], add=source.indent_unit)
-    head = f"{source.indent(statement)}if {condition}:{source.newline}"
-    proposal.replace(start, end, head + body)
+    together = [statement]
+    for other in _behind(parent, statement):
+        if not (like(other) and site.source.alone(other) and _only_gives(other)):
+            break
+        together.append(other)
+    first, *rest = [site.statement_node(each) for each in together]
+    first = first.with_changes(leading_lines=())
+    body: list[Line] = [first, *rest]
+    test = _not_compiling(site)
+    site.put_statements(together, [cst.If(test=test, body=cst.IndentedBlock(body=body))])
 
 
-def guard_condition(proposal: Proposal, node: ast.If) -> None:
+def guard_condition(site: Site, node: ast.If) -> None:
     """Make the guard the first operand of a condition."""
     lost = changes_something(node.test)
-    proposal.need("only-asks", not lost, "the condition has an effect")
-    condition = _not_compiling(proposal)
+    site.require("only-asks", not lost, "the condition has an effect")
     test = node.test
-    start, end = with_parentheses(proposal.source, test, node)
-    grouped = start < proposal.source.span(test)[0]
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) and grouped:
-        start = proposal.source.span(test)[0]
-        proposal.replace(start, start, f"{condition} and ")
-        return
-    loose = isinstance(test, (ast.IfExp, ast.Lambda, ast.NamedExpr)) or (
-        isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)
-    )
-    if loose and not grouped:
-        proposal.replace(start, start, f"{condition} and (")
-        proposal.replace(end, end, ")")
-    else:
-        proposal.replace(start, start, f"{condition} and ")
+    joined = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+    first = test.values[0] if isinstance(test, ast.BoolOp) and joined else test
+    old = site.expression_node(first)
+    loose = isinstance(old, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr))
+    right = operand(old) if loose else old
+    both = cst.BooleanOperation(left=_not_compiling(site), operator=cst.And(), right=right)
+    site.put(first, both, bare=True)
 
 
 _CHANGING = frozenset(
@@ -82,6 +88,14 @@ def changes_something(node: ast.AST) -> bool:
     return False
 
 
+def _only_gives(statement: ast.stmt) -> bool:
+    """Whether a statement changes nothing but by the call that it is."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        parts = [*statement.value.args, *statement.value.keywords]
+        return not any(changes_something(part) for part in parts)
+    return not changes_something(statement)
+
+
 def _may_change_something(test: ast.expr) -> bool:
     """The same, where methods of ``self`` are not trusted, either."""
     return changes_something(test) or any(
@@ -90,25 +104,23 @@ def _may_change_something(test: ast.expr) -> bool:
     )
 
 
-def _parts(statement: ast.stmt) -> list[ast.AST]:
-    """What a statement evaluates, apart from the call that it is."""
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        return [*statement.value.args, *statement.value.keywords]
-    return [statement]
+def _behind(parent: ast.AST | None, statement: ast.stmt) -> list[ast.stmt]:
+    """The statements behind one, in its block."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and statement in block:
+            return block[block.index(statement) + 1 :]
+    return []
 
 
-# Names that projects give their own question, for files that can be used without torch.
-_QUESTIONS = ("is_torchdynamo_compiling", "is_torch_compiling", "is_compiling")
-
-
-def _not_compiling(proposal: Proposal) -> str:
+def _not_compiling(site: Site) -> cst.BaseExpression:
     """The question whether code runs outside the compiler, as the file can ask it."""
     try:
-        return f"not {use_torch(proposal)}.compiler.is_compiling()"
+        return expression(f"not {use_torch(site)}.compiler.is_compiling()")
     except Declined:
-        for node in proposal.source.tree.body:
+        for node in site.source.tree.body:
             if isinstance(node, ast.FunctionDef) and node.name in _QUESTIONS and not _needs(node):
-                return f"not {node.name}()"
+                return expression(f"not {node.name}()")
         raise
 
 

@@ -15,18 +15,16 @@ from typing import ClassVar
 
 import libcst as cst
 import libcst.matchers as m
-from libcst.helpers import parse_template_expression, parse_template_statement
 
+from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.findings import Finding
 from pygraph_lint.fixes import nodes
+from pygraph_lint.fixes.build import Line, binds_loosely, grouped
 from pygraph_lint.fixes.layout import wrap
 from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import Source
-
-#: A statement with a line of its own, as a block holds them.
-Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
 class File:
@@ -103,6 +101,12 @@ class Site(Proposal):
         """Offer the rewrite as unsafe, because of ``reason``, unless ``holds``."""
         self.safe_if(name, holds, reason)
 
+    def proven_tensor(self, node: ast.expr) -> bool:
+        """Whether an expression is a tensor on every run, by more than a method's name."""
+        known = self.ask.known(node)
+        by_use = ("used as a tensor" in known.evidence, "passed to" in known.evidence)
+        return known.must_be(Type.TENSOR) and not any(by_use)
+
     # -- nodes
 
     def expression_node(self, tree: ast.expr) -> cst.BaseExpression:
@@ -146,12 +150,17 @@ class Site(Proposal):
 
     # -- changes
 
-    def put(self, old: ast.expr, new: cst.BaseExpression) -> None:
-        """Replace an expression."""
+    def put(self, old: ast.expr, new: cst.BaseExpression, bare: bool = False) -> None:
+        """Replace an expression. ``bare``: it needs no parentheses where it stands."""
         before = self.expression_node(old)
         if before.lpar:
             new = new.with_changes(lpar=(), rpar=())
-        elif not new.lpar and _binds_loosely(new) and _holds_tightly(self.ask.parent(old), old):
+        elif (
+            not bare
+            and not new.lpar
+            and binds_loosely(new)
+            and _holds_tightly(self.ask.parent(old), old)
+        ):
             new = grouped(new)
         indent = self.source.indent(self.ask.statement(old))
         present = self._text([_line(before.with_changes(lpar=(), rpar=()))], indent)
@@ -212,13 +221,14 @@ class Site(Proposal):
 class Rewrite:
     """A rewrite. A subclass in a folder of ``fixes`` is found there.
 
+    ``pattern``: what is looked for around the finding; None where the place itself is meant.
     ``order``: where several serve a rule, the smaller one is asked first. ``in_strings``: whether
     the finding may be inside of an f-string.
     """
 
     codes: ClassVar[tuple[str, ...]]
     message: ClassVar[str]
-    pattern: ClassVar[m.BaseMatcherNode]
+    pattern: ClassVar[m.BaseMatcherNode | None] = None
     order: ClassVar[int] = 50
     in_strings: ClassVar[bool] = False
 
@@ -230,6 +240,9 @@ class Rewrite:
 def propose(rewrite: Rewrite, site: Site) -> None:
     """Look for the rewrite's pattern around the finding, innermost first, and rewrite there."""
     site.message = rewrite.message
+    if rewrite.pattern is None:
+        rewrite.rewrite(site)
+        return
     for tree in reversed(site.path):
         if isinstance(tree, (ast.expr, ast.stmt)):
             node = site.file.node(tree)
@@ -238,50 +251,6 @@ def propose(rewrite: Rewrite, site: Site) -> None:
                 rewrite.rewrite(site)
                 return
     raise Declined
-
-
-# -- new code -------------------------------------------------------------------------------------
-
-
-def expression(template: str, **parts: cst.BaseExpression) -> cst.BaseExpression:
-    """New code: a template with nodes in the places named ``{part}``."""
-    return parse_template_expression(template, cst.PartialParserConfig(), **parts)
-
-
-def statement(template: str, **parts: cst.BaseExpression) -> Line:
-    """A new statement from a template."""
-    found = parse_template_statement(template, cst.PartialParserConfig(), **parts)
-    assert isinstance(found, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-    return found
-
-
-def grouped(node: cst.BaseExpression) -> cst.BaseExpression:
-    """The expression in parentheses."""
-    if node.lpar:
-        return node
-    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-
-
-_LOOSE = (
-    cst.BinaryOperation,
-    cst.BooleanOperation,
-    cst.Comparison,
-    cst.UnaryOperation,
-    cst.IfExp,
-    cst.Lambda,
-    cst.NamedExpr,
-    cst.Tuple,
-    cst.Await,
-)
-
-
-def _binds_loosely(node: cst.BaseExpression) -> bool:
-    return isinstance(node, _LOOSE)
-
-
-def operand(node: cst.BaseExpression) -> cst.BaseExpression:
-    """The expression as it can stand beside an operator."""
-    return grouped(node) if _binds_loosely(node) else node
 
 
 def _holds_tightly(parent: ast.AST | None, child: ast.expr) -> bool:

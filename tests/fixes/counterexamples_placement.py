@@ -7,25 +7,11 @@ from tests.fixes.counterexamples import Case, lines
 CASES = [
     # factories that meet a tensor
     Case(
-        "factory_device",
+        "factory_meeting",
         "met-tensor",
         "PG102",
         lines("return p * «torch.ones(3)»", head="p"),
         lambda: (3,),
-        notes={"meets": "p.device", "uses": "device"},
-    ),
-    Case(
-        "factory_device",
-        "at-hand",
-        "PG102",
-        lines(
-            "made = «torch.ones(3)»",
-            "if p is not None:",
-            "    return p * made",
-            "return 0",
-            head="p: torch.Tensor | None",
-        ),
-        lambda: (None,),
         notes={"meets": "p.device", "uses": "device"},
     ),
     # guards

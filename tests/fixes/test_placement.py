@@ -13,7 +13,7 @@ from tests.fixes.support import decline, expect, marked, offer
 HEAD = """
 import torch
 
-def forward(x, device: torch.device, dtype, other=None):
+def forward(x: torch.Tensor, device: torch.device, dtype, other=None):
     n = x.shape[0]
 """
 
@@ -67,6 +67,11 @@ CHAINS = [
     ),
     ("PG101", "«torch.ones(n, n).tril().long().to(x.device)»", "{ones}.tril().long()"),
     ("PG101", "«torch.arange(n).repeat(2, 1).to(x.device)»", "{arange}.repeat(2, 1)"),
+    (
+        "PG101",
+        "«(torch.arange(n) * 2 - 1).unsqueeze(0).to(x.device)»",
+        "({arange} * 2 - 1).unsqueeze(0)",
+    ),
     ("PG101", "«torch.ones(n, n).permute(1, 0).to(x.device)»", "{ones}.permute(1, 0)"),
 ]
 PLACED = {
@@ -106,6 +111,9 @@ def test_a_factory_whose_shape_changes_before_the_move(code: str, before: str, a
         ("PG102", "torch.tril(«torch.ones(n, n)», out=other).to(x.device)"),
         ("PG102", "torch.tril(«torch.ones(n, n)», diagonal=next(other)).to(x.device)"),
         ("PG102", "(«torch.arange(n)» + other).to(x.device)"),
+        ("PG102", "(«torch.ones(n)» * 3).to(x.device)"),
+        ("PG102", "(«torch.arange(n)» ** 2).to(x.device)"),
+        ("PG102", "(«torch.arange(n)».half() * 2).to(x.device)"),
     ],
 )
 def test_a_factory_that_is_worked_on_before_the_move_stays(code: str, body: str) -> None:
@@ -146,24 +154,40 @@ def test_a_line_that_grows_too_long_is_broken_as_the_file_does() -> None:
         """
         import torch
 
-        def forward(self, hidden_states, embedding):
+        def forward(self, hidden_states: torch.Tensor, embedding):
             self.position = embedding[«torch.arange(hidden_states.shape[1])», hidden_states]
             return self.position
         """,
         """
         import torch
 
-        def forward(self, hidden_states, embedding):
+        def forward(self, hidden_states: torch.Tensor, embedding):
             self.position = embedding[
                 torch.arange(hidden_states.shape[1], device=hidden_states.device), hidden_states
             ]
             return self.position
         """,
         "PG102",
+        "unsafe",
         kind="host.factory",
         meets="hidden_states.device",
         uses="device",
     )
+
+
+def test_a_factory_whose_name_is_moved_later() -> None:
+    before = "    rows = torch.arange(n)\n    rows = «rows.unsqueeze(0).to(x.device)»\n"
+    after = "    rows = torch.arange(n, device=x.device)\n    rows = rows.unsqueeze(0)\n"
+    expect(f"{HEAD}{before}    return rows\n", f"{HEAD}{after}    return rows\n", "PG101")
+
+
+def test_a_size_of_something_that_is_no_tensor_may_be_a_float() -> None:
+    text = (
+        "import torch\ndef forward(x, box):\n    return «torch.arange(box.size(0)).to(x.device)»\n"
+    )
+    fix, _ = offer(text, "PG101")
+    assert fix is not None
+    assert (fix.applicability, "last bit" in fix.reason) == ("unsafe", True)
 
 
 NOT_MOVED = [

@@ -14,10 +14,11 @@ import ast
 import libcst as cst
 import libcst.matchers as m
 
+from pygraph_lint.fixes.build import expression
 from pygraph_lint.fixes.factories import literal_number
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined
-from pygraph_lint.fixes.site import Rewrite, Site, expression
+from pygraph_lint.fixes.site import Rewrite, Site
 
 _WORDS = frozenset(("inf", "+inf", "-inf", "nan", "infinity", "-infinity"))
 _LIMITS = frozenset(("max", "min", "eps", "tiny"))

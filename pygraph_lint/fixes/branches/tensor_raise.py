@@ -1,0 +1,91 @@
+"""Check on the device instead of branching on a tensor to raise.
+
+    if x.min() < 0: raise ValueError("negative")
+    ->  torch._assert_async(~(x.min() < 0), "negative")
+
+Always unsafe: the error is a RuntimeError, reported late, and on CUDA it ends the context. What is
+no tensor for certain, or has a message that is computed, is checked outside compiled code only.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+import libcst.matchers as m
+
+from pygraph_lint.fixes.build import bare, call, conjunction, expression, inverted
+from pygraph_lint.fixes.conditions import operands
+from pygraph_lint.fixes.guards import guard_condition
+from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+from pygraph_lint.fixes.truths import is_elif, is_truth, tested_operands
+
+
+class TensorRaise(Rewrite):
+    """PG303: ``if tensor: raise``."""
+
+    codes = ("PG303",)
+    message = "Check on the device instead of branching"
+    pattern = m.If()
+    order = 30
+
+    def rewrite(self, site: Site) -> None:
+        node = site.tree
+        assert isinstance(node, ast.If)
+        raises = len(node.body) == 1 and isinstance(node.body[0], ast.Raise)
+        site.require("only-raises", raises and not node.orelse, "the branch does more than raise")
+        check, message = _check(site, node), _literal(site, node.body[0])
+        if check is None or message is None or is_elif(site, node):
+            site.message = "Check values only when not compiling"
+            site.safe_only_if("compiled", False, "compiled code no longer makes this check")
+            guard_condition(site, node)
+            return
+        site.safe_only_if(
+            "asynchronous",
+            False,
+            "the error becomes a RuntimeError, on CUDA a device assert that ends the context",
+        )
+        statement = cst.SimpleStatementLine(
+            [cst.Expr(call(f"{use_torch(site)}._assert_async", check, message))]
+        )
+        tested = tested_operands(site, node.test)
+        statics = [site.expression_node(p) for p in operands(node.test) if p not in tested]
+        if statics:
+            block = cst.IndentedBlock([statement])
+            site.put_statements([node], [cst.If(test=conjunction(statics), body=block)])
+        else:
+            site.put_statements([node], [statement])
+
+
+def _check(site: Site, node: ast.If) -> cst.BaseExpression | None:
+    """What must hold, as a tensor; None where the condition is not certainly one."""
+    tensors = tested_operands(site, node.test)
+    if len(tensors) != 1:
+        return None
+    part = tensors[0]
+    negated = isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not)
+    inner = part.operand if isinstance(part, ast.UnaryOp) and negated else part
+    if not is_truth(site, inner):
+        return None
+    found = site.expression_node(inner)
+    if negated:
+        return found
+    if site.ask.known(inner).dtype == "bool" or isinstance(inner, ast.Compare):
+        return inverted(found)
+    return call(f"{use_torch(site)}.logical_not", found)
+
+
+def _literal(site: Site, statement: ast.stmt) -> cst.BaseExpression | None:
+    """The message of ``raise Error("text")``, as it is written."""
+    raised = statement.exc if isinstance(statement, ast.Raise) else None
+    if not isinstance(raised, ast.Call) or len(raised.args) != 1 or raised.keywords:
+        return None
+    message = raised.args[0]
+    if not isinstance(message, ast.Constant) or not isinstance(message.value, str):
+        return None
+    try:
+        return bare(site.expression_node(message))
+    except Declined:
+        return expression(repr(message.value))

@@ -1,0 +1,104 @@
+"""New code: libcst nodes from templates, and parts put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+from libcst.helpers import parse_template_expression, parse_template_statement
+
+#: A statement with a line of its own, as a block holds them.
+Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
+
+
+def expression(template: str, **parts: cst.BaseExpression) -> cst.BaseExpression:
+    """A template with nodes in the places named ``{part}``."""
+    return parse_template_expression(template, cst.PartialParserConfig(), **parts)
+
+
+def statement(template: str, **parts: cst.BaseExpression) -> Line:
+    """A new statement from a template."""
+    found = parse_template_statement(template, cst.PartialParserConfig(), **parts)
+    assert isinstance(found, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+    return found
+
+
+def grouped(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The expression in parentheses."""
+    if node.lpar:
+        return node
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+_LOOSE = (
+    cst.BinaryOperation,
+    cst.BooleanOperation,
+    cst.Comparison,
+    cst.UnaryOperation,
+    cst.IfExp,
+    cst.Lambda,
+    cst.NamedExpr,
+    cst.Tuple,
+    cst.Await,
+)
+
+
+def binds_loosely(node: cst.BaseExpression) -> bool:
+    """Whether an expression beside an operator needs parentheses."""
+    return isinstance(node, _LOOSE)
+
+
+def operand(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The expression as it can stand beside an operator."""
+    return grouped(node) if binds_loosely(node) else node
+
+
+def code(node: cst.CSTNode) -> str:
+    """A node's text, with the indentation of its own lines alone."""
+    return cst.Module([]).code_for_node(node)
+
+
+def whole(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The expression as it can stand on a line that no bracket holds open."""
+    inner = code(node)
+    closed = isinstance(node, (cst.Call, cst.Subscript, cst.List, cst.Dict, cst.Set))
+    return grouped(node) if "\n" in inner and not closed else node
+
+
+def conjunction(parts: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
+    """``a and b and c``."""
+    result = _joint(parts[0]) if len(parts) > 1 else parts[0]
+    for part in parts[1:]:
+        result = cst.BooleanOperation(left=result, operator=cst.And(), right=_joint(part))
+    return result
+
+
+def _joint(node: cst.BaseExpression) -> cst.BaseExpression:
+    """An operand of ``and``."""
+    weak = isinstance(node, (cst.IfExp, cst.Lambda, cst.NamedExpr)) or (
+        isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.Or)
+    )
+    return grouped(node) if weak else whole(node)
+
+
+def assign(name: str, value: cst.BaseExpression) -> cst.SimpleStatementLine:
+    """``name = value``."""
+    target = cst.AssignTarget(cst.parse_expression(name))  # type: ignore[arg-type]
+    return cst.SimpleStatementLine([cst.Assign(targets=[target], value=value)])
+
+
+def call(function: str, *arguments: cst.BaseExpression) -> cst.Call:
+    """``function(a, b)``, where ``function`` is a dotted name."""
+    args = [cst.Arg(bare(each)) for each in arguments]
+    return cst.Call(func=cst.parse_expression(function), args=args)
+
+
+def bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The expression without parentheses around it that a bracket makes unnecessary."""
+    keeps = isinstance(node, (cst.Tuple, cst.GeneratorExp, cst.NamedExpr, cst.Yield))
+    return node if keeps or not node.lpar else node.with_changes(lpar=(), rpar=())
+
+
+def inverted(node: cst.BaseExpression) -> cst.BaseExpression:
+    """``~node``."""
+    return cst.UnaryOperation(operator=cst.BitInvert(), expression=operand(node))

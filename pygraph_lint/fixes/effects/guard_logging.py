@@ -1,0 +1,61 @@
+"""Say something only outside compiled code.
+
+    logger.warning("...")  ->  if not torch.compiler.is_compiling(): logger.warning("...")
+
+Always unsafe: compiled code no longer says it. Where an ``if`` only says something, its condition
+gets the guard.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.fixes.guards import guard
+from pygraph_lint.fixes.site import Rewrite, Site
+
+_LOG_METHODS = frozenset(
+    (
+        *("debug", "info", "warning", "warn", "error", "critical", "exception", "log"),
+        *("warning_once", "info_once", "warning_advice"),
+    )
+)
+
+
+class GuardLogging(Rewrite):
+    """PG501, PG502, PG503, PG209: print, a logger, warnings."""
+
+    codes = ("PG501", "PG502", "PG503", "PG209")
+    message = "Only say this when not compiling"
+    order = 70
+    in_strings = True
+
+    def rewrite(self, site: Site) -> None:
+        statement = site.statement
+        said = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+        site.require("statement", said, "the call is part of a larger expression")
+        event = site.finding.event
+        logs = event is not None and event.kind == "effect.log"
+        site.require(
+            "only-says", says(site, statement, logs), "the statement does more than print or log"
+        )
+        guard(
+            site,
+            statement,
+            lambda other: says(site, other, False),
+            "compiled code no longer prints or logs this",
+        )
+
+
+def says(site: Site, statement: ast.stmt, logs: bool) -> bool:
+    """Whether a statement is a call of print, a logger or warnings, and nothing else. ``logs``: the
+    analysis says that its method logs.
+    """
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call):
+        return False
+    name = site.ask.callee(call) or ""
+    if name.startswith(("logging.", "warnings.")):
+        return True
+    if isinstance(call.func, ast.Name):
+        return name in ("builtins.print", "pprint.pprint")
+    return isinstance(call.func, ast.Attribute) and (logs or call.func.attr in _LOG_METHODS)

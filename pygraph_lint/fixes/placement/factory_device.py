@@ -1,0 +1,268 @@
+"""Make a tensor on its device instead of copying it there.
+
+    torch.zeros(n).to(x.device)                       ->  torch.zeros(n, device=x.device)
+    torch.ones(n, n).tril().to(x.device)              ->  torch.ones(n, n, device=x.device).tril()
+    ids = torch.arange(n) * 2; ...; ids.to(x.device)  ->  ids = torch.arange(n, device=x.device) * 2
+
+The values must not depend on the device that computes them: constants and integer ranges only, and
+between factory and move only what changes shape or dtype, or computes whole numbers.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import libcst as cst
+import libcst.matchers as m
+
+from pygraph_lint.fixes.build import bare, expression
+from pygraph_lint.fixes.factories import (
+    FACTORIES,
+    FLOATING_DTYPES,
+    RANGES,
+    SMALL,
+    factory,
+    has_integer_values,
+    is_device,
+    is_integer,
+)
+from pygraph_lint.fixes.keywords import keyword, starred, with_keyword
+from pygraph_lint.fixes.names import dotted, pure
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+
+# What gives the same on every device, in memory laid out in the same way after a copy.
+_KEEPING = frozenset(
+    (
+        *("tril", "triu", "unsqueeze", "squeeze", "view", "reshape", "flatten", "permute"),
+        *("transpose", "t", "flip", "roll", "repeat", "contiguous", "logical_not"),
+        *("bool", "short", "int", "long", "half", "bfloat16", "float", "double"),
+    )
+)
+# Their keywords that take numbers.
+_NUMBERED = frozenset(("diagonal", "dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "shifts"))
+_TO_INTEGERS = frozenset(("short", "int", "long"))
+# Methods that change the shape alone, or keep whole numbers.
+_SHAPING = frozenset(("unsqueeze", "squeeze", "view", "reshape", "flatten", "long"))
+
+
+class _Move(NamedTuple):
+    """A call that moves: where to, and what is left of it behind the tensor (``.to(dtype)``)."""
+
+    device: cst.BaseExpression
+    written: ast.expr | None
+    kept: cst.Arg | None
+    converts: ast.expr | None
+
+
+class FactoryDevice(Rewrite):
+    """PG101, PG102: ``device=`` for the factory instead of ``.to(device)`` behind it."""
+
+    codes = ("PG101", "PG102")
+    message = "Make the tensor on its device"
+    pattern = m.Call(func=m.Attribute(attr=m.Name("to") | m.Name("cuda")))
+    order = 10
+
+    def rewrite(self, site: Site) -> None:
+        move = _outer_move(site)
+        assert isinstance(move.func, ast.Attribute)
+        made = origin(site, move.func.value)
+        if made is None:
+            raise Declined("what is moved is not a factory's tensor in another shape or dtype")
+        name = site.ask.callee(made) or ""
+        site.message = f"Make the tensor on its device: {name}(..., device=...)"
+        all_written = not starred(move)
+        site.require("starred", all_written, "the arguments of the move are not all written out")
+        to = _cuda(site, move) if move.func.attr == "cuda" else _to(site, move)
+        name = factory(site, made)
+        dtype = to.converts
+        fits = dtype is None or name in SMALL or site.ask.qualified(dtype) in FLOATING_DTYPES
+        site.safe_only_if(
+            "conversion", fits, "a number that the new dtype cannot hold differs between devices"
+        )
+        _put(site, move, made, to)
+
+
+def _outer_move(site: Site) -> ast.Call:
+    """The innermost move around the finding whose tensor comes from the factory there."""
+    first: ast.Call | None = None
+    for node in reversed(site.path):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if node.func.attr in ("to", "cuda"):
+            made = origin(site, node.func.value)
+            if made is not None and (site.finding.code == "PG101" or made in site.path):
+                return node
+            first = first or node
+    if first is None or site.finding.code != "PG101":
+        raise Declined("nothing moves the tensor")
+    return first
+
+
+def origin(site: Site, node: ast.expr) -> ast.Call | None:
+    """The factory at the start of a chain that only changes shape or dtype, blanks out triangles,
+    or computes whole numbers; another call of torch there, so that the reason can name it.
+    """
+    small_only = whole_only = False
+    while True:
+        if isinstance(node, ast.Call):
+            name = site.ask.callee(node) or ""
+            if name in FACTORIES:
+                whole = not whole_only or (name in RANGES and has_integer_values(site, node, name))
+                return node if whole and (name in SMALL or not small_only) else None
+            inner = _kept(node, name)
+            method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            if inner is None or (whole_only and method not in _SHAPING):
+                return node if name.startswith("torch.") and not whole_only else None
+            small_only |= method in _TO_INTEGERS
+        else:
+            inner = _through(site, node)
+            whole_only |= isinstance(node, ast.BinOp)
+        if inner is None:
+            return None
+        node = inner
+
+
+def _through(site: Site, node: ast.expr) -> ast.expr | None:
+    """What an index that adds dimensions, whole arithmetic, or a name stands for."""
+    if isinstance(node, ast.Subscript):
+        return node.value if _only_adds_dimensions(node.slice) else None
+    if isinstance(node, ast.BinOp):
+        return _tensor_side(site, node)
+    return _only_for(site, node) if isinstance(node, ast.Name) else None
+
+
+def _kept(call: ast.Call, name: str) -> ast.expr | None:
+    """What a call that keeps values is made of; None for another call."""
+    if name.startswith("torch.") and name[6:] in _KEEPING and call.args:
+        given, inner = call.args[1:], call.args[0]
+    elif isinstance(call.func, ast.Attribute) and call.func.attr in _KEEPING and not name:
+        given, inner = call.args, call.func.value
+    else:
+        return None
+    values = [item.value for item in call.keywords]
+    known = all(item.arg in _NUMBERED for item in call.keywords)
+    return inner if known and _numbers(given) and _numbers(values) else None
+
+
+def _tensor_side(site: Site, node: ast.BinOp) -> ast.expr | None:
+    """The other operand of whole arithmetic with a whole number."""
+    if not isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
+        return None
+    if is_integer(site, node.right) and pure(node.right):
+        return node.left
+    if is_integer(site, node.left) and pure(node.left):
+        return node.right
+    return None
+
+
+def _only_for(site: Site, name: ast.Name) -> ast.expr | None:
+    """The value of a name that is read here and nowhere else, and is assigned in the same block."""
+    definition = site.ask.only_definition(name)
+    if definition is None or definition.value is None or site.ask.uses(definition) != [name]:
+        return None
+    made, here = site.ask.statement(definition.node), site.ask.statement(name)
+    same_block = site.ask.parent(made) is site.ask.parent(here)
+    return definition.value if same_block and isinstance(made, ast.Assign) else None
+
+
+def _numbers(values: Sequence[ast.expr]) -> bool:
+    """Whether arguments are written out and computed by no call."""
+    return all(
+        pure(part)
+        for value in values
+        for part in (value.elts if isinstance(value, (ast.Tuple, ast.List)) else [value])
+    )
+
+
+def _only_adds_dimensions(index: ast.expr) -> bool:
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return all(
+        (isinstance(part, ast.Constant) and part.value in (None, Ellipsis))
+        or (isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None)
+        for part in parts
+    )
+
+
+def _cuda(site: Site, move: ast.Call) -> _Move:
+    """The device ``.cuda(...)`` means."""
+    quote = site.source.quote
+    given = [*move.args[:1], *(item.value for item in move.keywords if item.arg == "device")]
+    if not given:
+        return _Move(expression(f"{quote}cuda{quote}"), None, None, None)
+    index = given[0]
+    if isinstance(index, ast.Constant) and isinstance(index.value, int):
+        return _Move(expression(f"{quote}cuda:{index.value}{quote}"), None, None, None)
+    known = is_device(site, index) and not isinstance(index, ast.Name)
+    site.require(
+        "cuda-device", known, "the argument of .cuda() may be None, which means the current GPU"
+    )
+    return _Move(bare(site.expression_node(index)), index, None, None)
+
+
+def _to(site: Site, move: ast.Call) -> _Move:
+    """The device of ``.to(...)``, and the argument that stays where it gives a dtype too."""
+    device = keyword(move, "device")
+    others = list(move.args)
+    if device is None:
+        if not others:
+            raise Declined("the move names no device")
+        device = others.pop(0)
+        if site.note("moved_to") == "tensor" and pure(device):
+            other = site.expression_node(device)
+            where = cst.Attribute(value=other, attr=cst.Name("device"))
+            return _Move(where, device, cst.Arg(other), device)
+        _expect_device(site, device)
+    dtype = keyword(move, "dtype") or (others[0] if others else None)
+    names = {item.arg for item in move.keywords}
+    plain = len(others) <= 1 and not names - {"device", "dtype", "non_blocking", "copy"}
+    site.require("plain-move", plain, "the move says more than device and dtype")
+    kept = None
+    if dtype is not None:
+        named = keyword(move, "dtype") is not None
+        kept = cst.Arg(bare(site.expression_node(dtype)))
+        if named:
+            equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+            kept = kept.with_changes(keyword=cst.Name("dtype"), equal=equal)
+    return _Move(bare(site.expression_node(device)), device, kept, dtype)
+
+
+def _expect_device(site: Site, node: ast.expr) -> None:
+    """Decline or doubt unless the only argument of ``.to`` is a device, not a dtype or a tensor."""
+    if is_device(site, node) or site.note("moved_to") == "device":
+        return
+    named = (dotted(node) or "").endswith("device")
+    site.require("one-device", named, "the argument of .to() may be a dtype or a tensor")
+    site.safe_only_if("proven-device", False, f"only its name says that {dotted(node)} is a device")
+
+
+def _put(site: Site, move: ast.Call, made: ast.Call, to: _Move) -> None:
+    """Give the factory its device, and take the move away."""
+    assert isinstance(move.func, ast.Attribute)
+    call = cst.ensure_type(site.expression_node(made), cst.Call)
+    placed = with_keyword(call, "device", to.device)
+    chain = site.expression_node(move.func.value)
+    there = site.ask.statement(made) is site.ask.statement(move)
+    if there:
+        chain = placed if chain is call else _replaced(chain, call, placed)
+    elif to.written is not None:
+        site.require(
+            "same-device",
+            pure(to.written) and site.ask.same_value(to.written, made),
+            "the device is not known yet where the tensor is made",
+        )
+    if not there:
+        site.put(made, placed)
+    if to.kept is not None:
+        chain = cst.Call(func=cst.Attribute(value=chain, attr=cst.Name("to")), args=[to.kept])
+    site.put(move, chain)
+
+
+def _replaced(
+    chain: cst.BaseExpression, old: cst.BaseExpression, new: cst.BaseExpression
+) -> cst.BaseExpression:
+    found = chain.deep_replace(old, new)
+    assert isinstance(found, cst.BaseExpression)
+    return found

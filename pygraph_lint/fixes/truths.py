@@ -1,0 +1,56 @@
+"""Conditions: which operands read a tensor's value, and whether they are tensors."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.fixes.conditions import operands, with_parentheses
+from pygraph_lint.fixes.site import Site
+
+_REDUCING = frozenset(("any", "all", "item", "sum", "max", "min", "mean"))
+_PLAIN = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+_SYNCHRONOUS = frozenset(("item", "tolist", "cpu", "numpy"))
+
+
+def is_elif(site: Site, node: ast.If) -> bool:
+    """Whether a branch is written as ``elif``."""
+    return site.source.text.startswith("elif", site.source.span(node)[0])
+
+
+def tested_operands(site: Site, test: ast.expr) -> list[ast.expr]:
+    """The operands of an ``and`` that need a tensor's value: where the finding is, what the
+    analysis noted, what reduces a tensor.
+    """
+    noted = (site.note("tensor") or "").split("\n")
+    place = site.source.at(site.finding.location)
+    found = []
+    for part in operands(test):
+        start, end = with_parentheses(site.source, part, site.ask.parent(test) or test)
+        here = start <= place < end or site.source.segment(part) in noted
+        if here or _reads(part):
+            found.append(part)
+    return found
+
+
+def _reads(node: ast.expr) -> bool:
+    """Whether an operand visibly reads a tensor: it reduces one."""
+    return any(
+        isinstance(inner, ast.Call)
+        and isinstance(inner.func, ast.Attribute)
+        and inner.func.attr in _REDUCING
+        for inner in ast.walk(node)
+    )
+
+
+def is_truth(site: Site, node: ast.expr) -> bool:
+    """Whether an operand is a tensor on every run that says true or false: one comparison, or a
+    reduction by any or all, that the host need not wait for.
+    """
+    attributes = (part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute))
+    if not _SYNCHRONOUS.isdisjoint(attributes) or not site.ask.is_tensor(node):
+        return False
+    if isinstance(node, ast.Compare):
+        return len(node.ops) == 1 and isinstance(node.ops[0], _PLAIN)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    return node.func.attr in ("any", "all")
