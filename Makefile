@@ -22,6 +22,7 @@ TEST_JOBS ?= 2
 	bench-fix-uses \
 	bench-grouped \
 	bench-lint \
+	bench-lint-packages \
 	bench-lint-truth \
 	bench-lint-truth-newer \
 	bench-placement \
@@ -113,6 +114,10 @@ bench-lint-truth: .venv-truth/.ready
 bench-lint-truth-newer: .venv-truth-newer/.ready
 	.venv-truth-newer/bin/python -m benchmarks.lint_truth --set newer $(ARGS)
 
+# Packages of other authors. ARGS='score --options "--regions compiled"' scores with options of the linter.
+bench-lint-packages: .venv-truth-packages/.ready
+	nice .venv-truth-packages/bin/python -m benchmarks.lint_truth_packages $(ARGS)
+
 # The rule pages' bad examples on each version of torch that the linter speaks of.
 bench-rule-consequences: $(RULE_TORCHES:%=.venv-torch-%/.ready)
 	for version in $(RULE_TORCHES); do \
@@ -191,7 +196,8 @@ bench-report:
 	$(PYTHON) -m benchmarks.workloads.report $(ARGS)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-truth .venv-truth-old .venv-truth-newer .venv-torch-* .venv-loops .venv-loops-run build dist
+	rm -rf $(VENV) .venv-bench .venv-truth .venv-truth-old .venv-truth-newer .venv-truth-packages \
+		.venv-torch-* .venv-loops .venv-loops-run build dist
 
 # --- environments: a stamp file each, made again when pyproject.toml changes -----------------------
 
@@ -242,6 +248,12 @@ $(VENV)/.ready-long: $(VENV)/.ready-test
 	$(PYTHON) -m venv .venv-truth-newer
 	.venv-truth-newer/bin/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e . \
 		-r benchmarks/lint_truth/requirements_newer.txt
+	touch $@
+
+.venv-truth-packages/.ready: pyproject.toml benchmarks/lint_truth_packages/requirements.txt
+	$(PYTHON) -m venv .venv-truth-packages
+	.venv-truth-packages/bin/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e . \
+		-r benchmarks/lint_truth_packages/requirements.txt
 	touch $@
 
 .venv-torch-%/.ready: pyproject.toml

@@ -18,8 +18,10 @@ import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.lint_truth.copies import copy_packages, relative_to
 from benchmarks.lint_truth.gpu_compare import compare, gpu_sites
 from benchmarks.lint_truth.report import accuracy_page
 from benchmarks.lint_truth.score import (
@@ -157,14 +159,27 @@ def _lint(arguments: argparse.Namespace) -> tuple[list[Finding], list[Finding]]:
     """(default-on findings, preview findings) of the linter on the packages.
 
     With `--findings FILE` the linter's rows are kept there, and read from there if it exists.
+    With `--stripped` it gets copies of the packages without annotations.
     """
-    from benchmarks.lint_truth.packages import package_roots, relative_name
+    from benchmarks.lint_truth.packages import package_roots
 
+    with contextlib.ExitStack() as stack:
+        roots = package_roots()
+        if arguments.stripped:
+            folder = stack.enter_context(TemporaryDirectory(prefix="stripped-"))
+            roots, _ = copy_packages(roots, Path(folder).resolve(), strip=True)
+        return _findings(arguments, roots)
+
+
+def _findings(
+    arguments: argparse.Namespace, roots: dict[str, str]
+) -> tuple[list[Finding], list[Finding]]:
+    """The same, of the packages at `roots`."""
+    relative_name = relative_to(roots)
     kept: Path | None = arguments.findings
     if kept is not None and kept.exists():
         rows = json.loads(kept.read_text())
     else:
-        roots = package_roots()
         more = [f"--{option}" for option in arguments.lint]
         rows = {
             "default": _run_linter(roots, more),
@@ -282,6 +297,11 @@ STEPS = {
 }
 
 
+def _score_file(arguments: argparse.Namespace) -> Path:
+    file: Path = arguments.versions.score_file
+    return file.with_stem(f"{file.stem}_stripped") if arguments.stripped else file
+
+
 def main() -> int:
     """Command line; returns the exit status."""
     root = Path(__file__).resolve().parents[2]
@@ -307,6 +327,9 @@ def main() -> int:
         metavar="OPTION",
         help="score: more options of the linter, as regions=all",
     )
+    parser.add_argument(
+        "--stripped", action="store_true", help="score: lint copies without annotations"
+    )
     parser.add_argument("--findings", type=Path, help="keep the linter's findings in this file")
     parser.add_argument("--models", nargs="*", default=[], help="only these, measured again")
     parser.add_argument("--again", action="store_true", help="measure every model again")
@@ -317,7 +340,9 @@ def main() -> int:
     arguments.versions = SETS[arguments.versions]
     arguments.records = arguments.records or arguments.versions.records
     arguments.truth = arguments.truth or arguments.versions.truth_file
-    arguments.score = arguments.score or arguments.versions.score_file
+    arguments.score = arguments.score or _score_file(arguments)
+    if arguments.stripped and arguments.findings:
+        parser.error("--findings keeps names of files that --stripped removes again")
     STEPS[arguments.step](arguments)
     return 0
 

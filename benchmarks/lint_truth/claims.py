@@ -30,11 +30,14 @@ class _Claims:
 
 
 def _claims(
-    truth: Mapping[str, Any], findings: Sequence[Finding], statement: StatementOf
+    truth: Mapping[str, Any],
+    findings: Sequence[Finding],
+    statement: StatementOf,
+    counted: Callable[[str], bool] = is_model_code,
 ) -> _Claims:
     named: dict[Place, set[str]] = {}
     for finding in findings:
-        if finding.breaks and is_model_code(finding.file):
+        if finding.breaks and counted(finding.file):
             place = (finding.file, statement(finding.file, finding.line))
             named.setdefault(place, set()).update(filter(None, [finding.gb_type]))
     kinds = {(site["file"], site["line"]): set(site["kinds"]) for site in truth["sites"]}
@@ -47,15 +50,18 @@ def _claims(
 
 
 def break_claims(
-    truth: Mapping[str, Any], findings: Sequence[Finding], statement: StatementOf
+    truth: Mapping[str, Any],
+    findings: Sequence[Finding],
+    statement: StatementOf,
+    counted: Callable[[str], bool] = is_model_code,
 ) -> dict[str, Any]:
     """Claims of a break where torch has none, and how many Gb_types are right.
 
-    A claim counts where Dynamo traced the statement; a statement counts once. The Gb_type of a
-    matched site is right if any finding there names one that Dynamo gave; `gb_types` is None where
-    no finding has the field.
+    A claim in a `counted` file counts where Dynamo traced the statement; a statement counts once.
+    The Gb_type of a matched site is right if any finding there names one that Dynamo gave;
+    `gb_types` is None where no finding has the field.
     """
-    claims = _claims(truth, findings, statement)
+    claims = _claims(truth, findings, statement, counted)
     wrong, matched = len(claims.wrong), len(claims.matched)
     return {
         "break_claims": {

@@ -190,8 +190,12 @@ def observe(function: Callable[..., Any], calls: int, **inputs: Any) -> Observat
     return observe_each(function, [inputs] * calls)
 
 
-def observe_each(function: Callable[..., Any], calls: Sequence[dict[str, Any]]) -> Observation:
+def observe_each(
+    function: Callable[..., Any], calls: Sequence[dict[str, Any]], *positional: Any
+) -> Observation:
     """Compile `function` with a backend that runs each graph as it is, make each of `calls`.
+
+    `positional` arguments come first in each call.
 
     Errors inside Dynamo are suppressed (the frame runs eagerly) and appear as breaks of their
     exception's type. An error of the program itself ends the observation and is kept in `error`.
@@ -213,7 +217,7 @@ def observe_each(function: Callable[..., Any], calls: Sequence[dict[str, Any]]) 
         compiled = torch.compile(function, backend=backend)
         try:
             for inputs in calls:
-                seen.result = compiled(**inputs)
+                seen.result = compiled(*positional, **inputs)
         except Exception as error:  # what was seen before still counts
             seen.error = error
     return seen

@@ -298,6 +298,8 @@ class GhostFunctions(TorchFunctionMode):
         rest: list[Any] = []
         flags = [value for value in args[1:] if isinstance(value, bool)]  # non_blocking, copy
         blocking = not (kwargs.pop("non_blocking", False) or any(flags[:1]))
+        if flags[1:]:
+            kwargs["copy"] = flags[1]
         if func in (torch.Tensor.to, torch.Tensor.type_as):
             for position, value in enumerate(args[1:]):
                 device = _device_argument(value)
@@ -466,19 +468,14 @@ class GhostOperators(TorchDispatchMode):
 
 
 def observe(
-    model: torch.nn.Module,
-    call: Callable[[], Any],
-    inputs: Any,
-    prepare: Callable[[], None] | None = None,
+    call: Callable[[], Any], on_device: Any, prepare: Callable[[], None] | None = None
 ) -> set[Event]:
-    """Run `call` with `model`'s parameters, buffers and `inputs` on the pretended device.
+    """Run `call` with the tensors in `on_device` (nested containers) on the pretended device.
 
     `prepare` runs before, on the pretended device too, and is not observed.
     """
     marks = Marks()
-    marks.mark(list(model.parameters()), True)
-    marks.mark(list(model.buffers()), True)
-    marks.mark(inputs, True)
+    marks.mark(on_device, True)
     with (
         cuda_answered(),
         unseen_recorded(marks.made_on_host),

@@ -35,7 +35,7 @@ from benchmarks.lint_truth import ghost, packages, preload
 from benchmarks.lint_truth.builders import Entry, build
 from benchmarks.lint_truth.catalogue import catalogue
 from benchmarks.lint_truth.pool import run_all
-from benchmarks.lint_truth.worker import _calls, _short_traceback, quiet, seed_all
+from benchmarks.lint_truth.worker import _calls, quiet, seed_all, short_traceback
 
 SYNC_WARNING = "called a synchronizing CUDA operation"
 
@@ -127,7 +127,7 @@ def observe_on_gpu(entry: Entry, report: Callable[[dict[str, Any]], None]) -> No
                 with quiet(), around:
                     record["result"] = _pass(entry, mode, device, watch)
             except Exception as error:
-                record["error"] = _short_traceback(error)
+                record["error"] = short_traceback(error)
             record["seconds"] = round(time.perf_counter() - started, 2)
             report(record)
 

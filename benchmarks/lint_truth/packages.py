@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 import torch
 
 PACKAGES = ("transformers", "timm", "diffusers")
+_measured: list[str] = list(PACKAGES)
 
 #: Operators of torchvision's compiled library, declared where that library does not load
 #: (a torchvision wheel built for another torch), so that importing torchvision works.
@@ -49,11 +51,18 @@ def declare_vision_operators() -> None:
         library.define(schema)
 
 
+def measure(names: Iterable[str]) -> None:
+    """Measure the packages with these import names, in this process and its forks."""
+    _measured[:] = names
+    package_roots.cache_clear()
+    relative_name.cache_clear()
+
+
 @cache
 def package_roots() -> dict[str, str]:
     """Installed package name -> its folder, with a trailing separator, without importing it."""
     roots = {}
-    for name in PACKAGES:
+    for name in _measured:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations:
             roots[name] = os.fspath(spec.submodule_search_locations[0]) + os.sep

@@ -20,6 +20,7 @@ HALVES = ("tune", "held-out")
 BREAKS = frozenset({"break"})
 SYNCS = frozenset({"sync", "d2h", "h2d"})
 HOST_TENSORS = frozenset({"host_tensor"})
+DYNAMIC_SHAPES = frozenset({"dynamic_shape"})
 
 #: Kinds that make no finding right: Dynamo's own errors say nothing about the line.
 NO_EVIDENCE = frozenset({"dynamo_error", "dynamo_error_below"})
@@ -60,6 +61,8 @@ def covers(finding: Finding, kinds: frozenset[str]) -> bool:
         return finding.breaks
     if kinds is SYNCS:
         return finding.syncs
+    if kinds is DYNAMIC_SHAPES:
+        return finding.breaks or finding.syncs or finding.not_capturable
     return finding.syncs or finding.not_capturable
 
 
@@ -90,12 +93,13 @@ def recall(
     findings: Iterable[Finding],
     kinds: frozenset[str],
     statement: StatementOf,
+    counted: Callable[[str], bool] = is_model_code,
 ) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
-    """(numbers, missed sites) over the sites in model code that show one of `kinds`.
+    """(numbers, missed sites) over the sites in `counted` files that show one of `kinds`.
 
     `found` needs a finding that says so; `noticed` any finding on the statement.
     """
-    wanted = [site for site in sites if is_model_code(site["file"]) and kinds & set(site["kinds"])]
+    wanted = [site for site in sites if counted(site["file"]) and kinds & set(site["kinds"])]
     said: set[tuple[str, int]] = set()
     noticed: set[tuple[str, int]] = set()
     for finding in findings:
@@ -119,8 +123,9 @@ def judge(
     findings: Iterable[Finding],
     truth: Mapping[str, Any],
     statement: StatementOf,
+    counted: Callable[[str], bool] = is_model_code,
 ) -> list[tuple[Finding, str]]:
-    """Each finding of model code on a statement that ran, with a verdict.
+    """Each finding in `counted` files on a statement that ran, with a verdict.
 
     "right": something happened on that statement in some model and mode. "untraced": nothing
     did, it claims only a break, and Dynamo never traced the line (its frame was skipped).
@@ -134,7 +139,7 @@ def judge(
     verdicts = []
     for finding in findings:
         place = (finding.file, statement(finding.file, finding.line))
-        if not is_model_code(finding.file) or place not in ran:
+        if not counted(finding.file) or place not in ran:
             continue
         if place in happened:
             verdict = "right"

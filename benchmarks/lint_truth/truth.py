@@ -60,8 +60,9 @@ def is_model_code(file: str) -> bool:
 class Sites:
     """Events by statement."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, counted: Callable[[str], bool]) -> None:
         self._sources = sources
+        self.counted = counted
         self._sites: dict[tuple[str, int], dict[str, Any]] = {}
 
     def add(self, file: str, line: int, kind: str, detail: str, seen_in: str) -> None:
@@ -107,12 +108,14 @@ def merge(
     records: Iterable[Mapping[str, Any]],
     families: Mapping[str, tuple[str, str]],
     read_source: SourceReader,
+    counted: Callable[[str], bool] = is_model_code,
 ) -> dict[str, Any]:
     """One truth table from `records`.
 
-    `families` maps model -> (package, family); `read_source` maps "package/path.py" to its text.
+    `families` maps model -> (package, family); `read_source` maps "package/path.py" to its text;
+    what happens in a file that is not `counted` is also noted at its nearest caller in one that is.
     """
-    sites = Sites(Sources(read_source))
+    sites = Sites(Sources(read_source), counted)
     ran: dict[str, set[int]] = defaultdict(set)
     traced: dict[str, set[int]] = defaultdict(set)
     frames: dict[tuple[str, int, str, str], set[str]] = defaultdict(set)
@@ -157,12 +160,12 @@ def _break_kind(kind: str) -> str:
 def _add_event(
     sites: Sites, event: Mapping[str, Any], kind: str, detail: str, seen_in: str
 ) -> None:
-    """Add an event at its line, and at its nearest caller in model code if it is not there."""
+    """Add an event at its line, and at its nearest caller in counted code if it is not there."""
     sites.add(event["file"], event["line"], kind, detail, seen_in)
-    if is_model_code(event["file"]):
+    if sites.counted(event["file"]):
         return
     for file, line in event.get("callers", []):
-        if is_model_code(file):
+        if sites.counted(file):
             sites.add(file, line, f"{kind}_below", f"{detail} in {event['file']}", seen_in)
             return
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import io
 import random
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from benchmarks.lint_truth.builders import Calls, Entry, Inputs, build
+
+if TYPE_CHECKING:
+    from benchmarks.lint_truth.dynamo_breaks import Observation
+    from benchmarks.lint_truth.ghost import Event
 
 TRAIN_CALLS = 2
 
@@ -34,7 +39,7 @@ def seed_all() -> None:
     np.random.seed(0)
 
 
-def _short_traceback(error: BaseException) -> str:
+def short_traceback(error: BaseException) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     text = str(error).strip().splitlines()
     first = text[0][:200] if text else ""
@@ -42,14 +47,14 @@ def _short_traceback(error: BaseException) -> str:
 
 
 def _lines(entry: Entry, mode: str) -> dict[str, list[int]]:
-    from benchmarks.lint_truth.executed import executed_lines
+    from benchmarks.lint_truth.executed import executed
 
     model, inputs = build(entry, mode)
     seed_all()
     with torch.set_grad_enabled(mode == "train"):
         prepare_on(model, "cpu")
-        found = executed_lines(lambda: [model(**each) for each in _calls(inputs, mode)])
-    return {name: sorted(lines) for name, lines in found.items()}
+        found = executed(lambda: [model(**each) for each in _calls(inputs, mode)])
+    return {name: sorted(lines) for name, lines in found.lines.items()}
 
 
 def _ghost(entry: Entry, mode: str) -> list[dict[str, Any]]:
@@ -61,15 +66,11 @@ def _ghost(entry: Entry, mode: str) -> list[dict[str, Any]]:
     with torch.set_grad_enabled(mode == "train"):
         calls = _calls(inputs, mode)
         events = ghost.observe(
-            model,
             lambda: [model(**each) for each in calls],
-            calls,
+            [*model.parameters(), *model.buffers(), calls],
             prepare=lambda: prepare_on(model, "cuda"),
         )
-    return sorted(
-        (dataclasses.asdict(event) for event in events),
-        key=lambda event: (event["file"], event["line"], event["kind"]),
-    )
+    return event_rows(events)
 
 
 def _ghost_compiling(entry: Entry, mode: str) -> dict[str, Any]:
@@ -88,13 +89,26 @@ def _trace(entry: Entry, mode: str) -> dict[str, Any]:
     with torch.set_grad_enabled(mode == "train"):
         prepare_on(model, "cpu")
         seen = dynamo_breaks.observe_each(model, _calls(inputs, mode))
+    return observation_row(seen)
+
+
+def event_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
+    """Events of the pretended device as plain data, in file order."""
+    return sorted(
+        (dataclasses.asdict(event) for event in events),
+        key=lambda event: (event["file"], event["line"], event["kind"]),
+    )
+
+
+def observation_row(seen: Observation) -> dict[str, Any]:
+    """What Dynamo showed as plain data."""
     breaks = {tuple(dataclasses.astuple(found)): found for found in seen.breaks}
     return {
         "breaks": [dataclasses.asdict(found) for found in breaks.values()],
         "skipped_frames": sorted(set(seen.skipped_frames)),
         "traced": {name: sorted(lines) for name, lines in seen.traced.items()},
         "graphs": seen.graphs,
-        "error": _short_traceback(seen.error) if seen.error else None,
+        "error": short_traceback(seen.error) if seen.error else None,
     }
 
 
@@ -127,14 +141,27 @@ def observe_model(
 
     A record has the model's name and mode, the stage, and `result` or `error`.
     """
-    for stage in stages:
+    run_stages(
+        {stage: functools.partial(STAGES[stage], entry, mode) for stage in stages},
+        {"model": entry.name, "mode": mode},
+        report,
+    )
+
+
+def run_stages(
+    stages: Mapping[str, Callable[[], Any]],
+    named: Mapping[str, Any],
+    report: Callable[[dict[str, Any]], None],
+) -> None:
+    """Run `stages`, report a record of each that starts with `named`; stop if no line runs."""
+    for stage, function in stages.items():
         started = time.perf_counter()
-        record: dict[str, Any] = {"model": entry.name, "mode": mode, "stage": stage}
+        record: dict[str, Any] = {**named, "stage": stage}
         try:
             with quiet():
-                record["result"] = STAGES[stage](entry, mode)
+                record["result"] = function()
         except Exception as error:
-            record["error"] = _short_traceback(error)
+            record["error"] = short_traceback(error)
         record["seconds"] = round(time.perf_counter() - started, 2)
         report(record)
         if "error" in record and stage == "lines":

@@ -196,7 +196,7 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
     if base.kinds & v.SEQUENCE:
         return sequence_method(state, base, method, holder, site)
     if base.kinds & v.MAPPING:
-        return mapping_method(state, base, method, holder, site)
+        return mapping_method(base, method, site)
     if base.kinds & v.TEXT and not base.kinds & v.UNKNOWN:
         return _text_method(state, method, site)
     if base.kinds & v.NUMPY:

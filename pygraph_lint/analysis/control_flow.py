@@ -91,7 +91,7 @@ def exec_for(state: State, node: ast.For | ast.AsyncFor) -> bool:
     iterated = state.ev(node.iter)
 
     def bind() -> bool:
-        assign(state, node.target, v.iterate(iterated), None)
+        assign(state, node.target, v.element(iterated), None)
         return iterated.items == ()
 
     return loop(state, node.body, node.orelse, bind)

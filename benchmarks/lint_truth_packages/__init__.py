@@ -1,0 +1,1 @@
+"""A truth on packages of other authors: functions, solvers, losses, samplers, policies."""

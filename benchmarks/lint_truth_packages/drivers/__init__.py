@@ -1,0 +1,1 @@
+"""One file a package; each public function in it makes one program."""

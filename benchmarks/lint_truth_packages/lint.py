@@ -1,0 +1,79 @@
+"""Run the linter's command on copies of the packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.lint_truth.copies import copy_packages, relative_to
+from benchmarks.lint_truth.findings import Finding
+from benchmarks.lint_truth.score import read_findings
+
+USAGE_ERROR = 2
+
+
+class LinterError(Exception):
+    """The linter did not run; the message says why."""
+
+
+@dataclass(frozen=True)
+class Linter:
+    """One version of the linter: a checkout of it, and the options it is run with."""
+
+    checkout: Path
+    options: tuple[str, ...] = ()
+
+    def commit(self) -> str:
+        """The checkout's commit, with "+" if `pygraph_lint` or `rules` were changed since."""
+        commit = self._git("rev-parse", "--short", "HEAD").strip()
+        changed = self._git("status", "--porcelain", "--", "pygraph_lint", "rules").strip()
+        return f"{commit}{'+' if changed else ''}"
+
+    def _git(self, *arguments: str) -> str:
+        command = ["git", "-C", os.fspath(self.checkout), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.stdout if done.returncode == 0 else "unknown"
+
+    def check(self, folder: str) -> list[dict[str, Any]]:
+        """The findings in `folder` as JSON rows. Raises LinterError."""
+        command = [sys.executable, "-m", "pygraph_lint", "check", folder, *self.options]
+        command += ["--output-format", "json", "--no-respect-gitignore", "--exclude", "nothing"]
+        done = subprocess.run(
+            [*command, "--no-cache"],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=Path(folder).parent,
+            env={**os.environ, "PYTHONPATH": os.fspath(self.checkout)},
+        )
+        if done.returncode not in (0, 1):
+            reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            if done.returncode == USAGE_ERROR:
+                asked = " ".join(self.options)
+                raise LinterError(f"the linter at {self.commit()} rejects {asked!r}: {reason}")
+            raise LinterError(f"the linter ended with {done.returncode}: {reason}")
+        rows: list[dict[str, Any]] = json.loads(done.stdout)
+        return rows
+
+
+def lint_packages(
+    linter: Linter, roots: dict[str, str], strip: bool
+) -> tuple[list[Finding], Sequence[str]]:
+    """(findings, files that could not be stripped) of the packages, each a project of its own.
+
+    Given import name -> folder of the installed package. Raises LinterError.
+    """
+    with TemporaryDirectory(prefix="packages-") as folder:
+        copies, kept = copy_packages(roots, Path(folder).resolve(), strip)
+        relative = relative_to(copies)
+        findings: list[Finding] = []
+        for root in copies.values():
+            findings += read_findings(linter.check(root), relative)
+    return findings, kept
