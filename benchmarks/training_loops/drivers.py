@@ -6,10 +6,13 @@ packages need is in `requirements.txt`; a driver whose imports fail is reported 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 import sys
+import tempfile
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -337,11 +340,24 @@ def run_all(
             not_run[driver] = str(error)
             continue
         files = {source_of(loop, part, folder) for loop in shown for part in loop.parts}
-        watch = observe_call(files, watching, run)
+        with _scratch_folder():
+            watch = observe_call(files, watching, run)
         for loop in shown:
             mine = _in_environment_steps(loop, folder, watch)
             comparisons[loop.name] = compare(loop, mine, folder)
     return comparisons, not_run
+
+
+@contextlib.contextmanager
+def _scratch_folder() -> Iterator[None]:
+    """Work in a temporary folder: packages write logs to the current one."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
 
 
 def _in_environment_steps(loop: Loop, folder: Path, watch: Watch) -> Watch:

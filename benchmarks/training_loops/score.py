@@ -39,6 +39,7 @@ class Verdict:
     """A finding of the family inside of a loop: "right", "either" or "wrong"."""
 
     loop: Loop
+    file: str
     finding: Finding
     text: str
     verdict: str
@@ -99,7 +100,7 @@ def _judge_part(
 
     def quote(line: int) -> str:
         first, last = spans.get(line, (line, line))
-        return " ".join(part.strip() for part in lines[first - 1 : last])[:160]
+        return " ".join(line.strip() for line in lines[first - 1 : last])[:160]
 
     inside = [finding for finding in findings if part.covers(finding.line)]
     family = [finding for finding in inside if finding.code.startswith(prefixes)]
@@ -115,7 +116,7 @@ def _judge_part(
     for finding in family:
         first = statement(finding.line)
         verdict = "right" if first in marked else "either" if first in either else "wrong"
-        judged.verdicts.append(Verdict(loop, finding, quote(finding.line), verdict))
+        judged.verdicts.append(Verdict(loop, part.file, finding, quote(finding.line), verdict))
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -185,7 +186,7 @@ def score(loops: Sequence[Loop], judged: Judged) -> dict[str, Any]:
             {
                 "loop": verdict.loop.name,
                 "clean": verdict.loop.clean,
-                "place": f"{verdict.finding.file}:{verdict.finding.line}",
+                "place": f"{verdict.file}:{verdict.finding.line}",
                 "code": verdict.finding.code,
                 "text": verdict.text,
                 "message": verdict.finding.message,

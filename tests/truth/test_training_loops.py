@@ -219,7 +219,7 @@ def test_of_the_held_out_half_there_are_totals_only() -> None:
     assert result["halves"]["held_out"]["marks"]["all"]["marks"] == 1
     assert result["halves"]["held_out"]["findings"]["wrong"] == 1
     assert [row["loop"] for row in result["develop_missed"]] == ["x"]
-    assert [row["loop"] for row in result["develop_wrong"]] == ["x"]
+    assert [row["place"] for row in result["develop_wrong"]] == ["a.py:7"]
     text = table(result) + listing(result)
     assert "secret" not in text + json.dumps(result)
     assert "total += loss.item()" in text
