@@ -182,15 +182,27 @@ def _findings(
     else:
         more = [f"--{option}" for option in arguments.lint]
         rows = {
+            "linter": {**_linter(), "options": more},
             "default": _run_linter(roots, more),
             "preview": _run_linter(roots, [*more, "--preview"]),
         }
         if kept is not None:
             kept.write_text(json.dumps(rows))
+    arguments.linter = rows.get("linter")
     default = read_findings(rows["default"], relative_name)
     known = {(f.file, f.line, f.code) for f in default}
     preview = read_findings(rows["preview"], relative_name, preview=True)
     return default, [f for f in preview if (f.file, f.line, f.code) not in known]
+
+
+def _linter() -> dict[str, str]:
+    """Version and commit of the linter that is imported; no commit outside of a repository."""
+    import pygraph_lint
+
+    folder = Path(pygraph_lint.__file__).parent
+    command = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return {"version": pygraph_lint.__version__, "commit": done.stdout.strip()}
 
 
 def _run_linter(roots: dict[str, str], options: list[str]) -> list[dict[str, Any]]:
@@ -212,7 +224,7 @@ def _score(arguments: argparse.Namespace) -> None:
     findings = [*default, *preview]
     result = score(truth, findings, sources.statement, sources.text, arguments.versions.blind)
     result["environment"] = truth["environment"]
-    result["linter"] = {"version": metadata.version("pygraph-lint"), "options": arguments.lint}
+    result["linter"] = arguments.linter
     if "coverage" in truth:
         result["coverage"] = truth["coverage"]
     print(table(result))

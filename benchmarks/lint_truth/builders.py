@@ -42,13 +42,13 @@ class Entry:
     builder: str = ""
 
 
-def _tiny_value(name: str, default: Any) -> Any:
+def _tiny_value(name: str, default: Any, sizes: Mapping[str, int]) -> Any:
     """`default` made small where the field's name says how; else `default` itself."""
     if name in DEPTH_FIELDS and isinstance(default, (list, tuple)):
         return [1] * len(default)
     if name.endswith(("_token_id", "_token_index")) and isinstance(default, int):
         return default if default < VOCABULARY else 2
-    tiny = TINY.get(name)
+    tiny = sizes.get(name)
     if tiny is None or isinstance(default, bool):
         return default
     if isinstance(default, int):
@@ -76,8 +76,10 @@ def _children(config_cls: type, template: Any) -> list[str]:
     return list(dict.fromkeys([*named, *held]))
 
 
-def config_kwargs(config_cls: type, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments that make a tiny `config_cls`."""
+def config_kwargs(
+    config_cls: type, overrides: Mapping[str, Any], sizes: Mapping[str, int] = TINY
+) -> dict[str, Any]:
+    """Keyword arguments that make a tiny `config_cls`, with `sizes` by the field's name."""
     kwargs: dict[str, Any] = {}
     template = config_cls()
     children = _children(config_cls, template)
@@ -85,7 +87,7 @@ def config_kwargs(config_cls: type, overrides: Mapping[str, Any]) -> dict[str, A
         if name in children:
             continue
         default = getattr(template, name, None)
-        tiny = _tiny_value(name, default)
+        tiny = _tiny_value(name, default, sizes)
         if tiny is not default:
             kwargs[name] = tiny
     heads = getattr(template, "num_heads", None)
@@ -100,7 +102,7 @@ def config_kwargs(config_cls: type, overrides: Mapping[str, Any]) -> dict[str, A
             kwargs[name] = nested
             continue
         child_cls: Any = type(child)
-        made = child_cls(**config_kwargs(child_cls, nested))
+        made = child_cls(**config_kwargs(child_cls, nested, sizes))
         kwargs[name] = made if dataclasses.is_dataclass(config_cls) else made.to_dict()
     kwargs.update(
         {

@@ -183,8 +183,9 @@ def _add_mode(
     for stage, record in stages.items():
         if "error" in record:
             summary.setdefault("errors", {})[stage] = record["error"]
-    for file, lines in stages.get("lines", {}).get("result", {}).items():
-        ran[file].update(lines)
+    if "result" in stages.get("ghost", {}):  # else nobody saw whether these lines synchronise
+        for file, lines in stages.get("lines", {}).get("result", {}).items():
+            ran[file].update(lines)
     compiling = stages.get("ghost_compiling", {}).get("result", {})
     for file, lines in compiling.get("lines", {}).items():
         ran[file].update(lines)

@@ -38,10 +38,25 @@ def test_every_set_has_its_own_files() -> None:
         assert len({getattr(each, name) for each in SETS.values()}) == len(SETS)
 
 
-def test_layer_lists_are_cut_with_rare_kinds_kept() -> None:
-    config = _Config(num_hidden_layers=2, layer_types=["sliding"] * 5 + ["full"], pad_token_id=None)
+class _Layered(_Config):
+    """Six layers, of which the third has an expert and the last another kind of attention."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            num_hidden_layers=6,
+            layer_types=["sliding"] * 5 + ["full"],
+            mlp_layer_types=["dense", "dense", "sparse", "dense", "dense", "dense"],
+            pad_token_id=None,
+        )
+
+
+def test_one_layer_of_each_kind_is_kept() -> None:
+    config = _Layered()
+    config.num_hidden_layers = 2
     shrink.fit(config)
-    assert config.layer_types == ["sliding", "full"]
+    assert config.num_hidden_layers == 3
+    assert config.layer_types == ["sliding", "sliding", "full"]
+    assert config.mlp_layer_types == ["dense", "sparse", "dense"]
     assert config.pad_token_id == 1
 
 

@@ -42,13 +42,21 @@ _COUNTS = frozenset(
 )
 _WIDTHS = frozenset({"intermediate_size", "moe_intermediate_size", "ffn_dim", "num_queries"})
 
+MOST_LAYERS = 4
+
 #: Lists with one entry a layer.
 _LAYER_LISTS = ("layer_types", "mlp_layer_types", "attention_types", "layers_block_type")
 
 
 def _all_fields(config_cls: Any, overrides: Mapping[str, Any]) -> Any:
     """Every field that a tiny value is known for."""
-    return config_cls(**config_kwargs(config_cls, overrides))
+    return config_cls(**config_kwargs(config_cls, overrides, {**TINY, **_MORE}))
+
+
+def _equal_heads(config_cls: Any, overrides: Mapping[str, Any]) -> Any:
+    """Every field, with as many heads of keys as of queries: latent attention wants that."""
+    sizes = {**TINY, **_MORE, "num_key_value_heads": TINY["num_attention_heads"]}
+    return config_cls(**config_kwargs(config_cls, overrides, sizes))
 
 
 def _in_place(fields: frozenset[str] | None) -> Callable[[Any, Mapping[str, Any]], Any]:
@@ -106,23 +114,39 @@ def fit(config: Any) -> None:
     for part in sub_configs(config):
         if _read(part, "pad_token_id") is None:
             _write(part, "pad_token_id", 1)
-        _cut_layer_lists(part)
+        _keep_kinds_of_layers(part)
         _fit_rotary_sections(part)
+    text, vision = _read(config, "text_config"), _read(config, "vision_config")
+    if text is not None and isinstance(_read(vision, "out_hidden_size"), int):
+        _write(vision, "out_hidden_size", _read(text, "hidden_size"))
 
 
-def _cut_layer_lists(part: Any) -> None:
-    """Cut lists that name one entry a layer to the number of layers, rare kinds first."""
+def _keep_kinds_of_layers(part: Any) -> None:
+    """One layer of each kind that the default configuration has, and lists of that length."""
+    try:
+        template = type(part)()
+    except Exception:  # a part that cannot be made alone
+        return
+    found = {name: _read(template, name) for name in _LAYER_LISTS}
+    lists = {name: list(kinds) for name, kinds in found.items() if isinstance(kinds, (list, tuple))}
     layers = _read(part, "num_hidden_layers")
-    for name in _LAYER_LISTS:
-        kinds = _read(part, name)
-        if isinstance(kinds, list) and isinstance(layers, int) and len(kinds) > layers:
-            with contextlib.suppress(TypeError):
-                _write(part, name, [*dict.fromkeys(kinds), *kinds][:layers])
+    depth = _read(template, "num_hidden_layers")
+    lists = {name: kinds for name, kinds in lists.items() if len(kinds) == depth}
+    if not lists or not isinstance(layers, int):
+        return
+    firsts = {kinds.index(kind) for kinds in lists.values() for kind in kinds}
+    chosen = sorted({*firsts, *range(max(0, layers - len(firsts)))})[:MOST_LAYERS]
+    _write(part, "num_hidden_layers", len(chosen))
+    for name, kinds in lists.items():
+        _write(part, name, [kinds[index] for index in chosen])
 
 
 def _fit_rotary_sections(part: Any) -> None:
     """Three sections of rotary positions fill half of a head."""
     rope, head = _read(part, "rope_parameters"), _read(part, "head_dim")
+    if isinstance(rope, dict) and all(isinstance(kind, dict) for kind in rope.values()):
+        for kind in _read(part, "layer_types") or ():  # kinds of layers without rotary positions
+            rope.setdefault(kind, None)
     if not isinstance(rope, dict) or not isinstance(rope.get("mrope_section"), list):
         return
     if not isinstance(head, int):
@@ -147,7 +171,8 @@ def _one_layer(config_cls: Any, overrides: Mapping[str, Any]) -> Any:
     config = _all_fields(config_cls, overrides)
     fit(config)
     for part in sub_configs(config):
-        if any(len(set(map(str, _read(part, name) or ()))) > 1 for name in _LAYER_LISTS):
+        lists = [_read(part, name) for name in _LAYER_LISTS]
+        if any(isinstance(kinds, list) for kinds in lists):
             continue
         for name in _LAYERS:
             if _read(part, name) == TINY[name] and name not in overrides:
@@ -159,6 +184,7 @@ def _one_layer(config_cls: Any, overrides: Mapping[str, Any]) -> Any:
 WAYS: tuple[Callable[[Any, Mapping[str, Any]], Any], ...] = (
     _one_layer,
     _all_fields,
+    _equal_heads,
     _in_place(None),
     _in_place((frozenset(TINY) | frozenset(_MORE)) - {"head_dim", "num_key_value_heads"}),
     _in_place(_COUNTS | _WIDTHS),
