@@ -15,6 +15,8 @@ def targets(program: Program, call: Call) -> list[str]:
     if call.how == "super":
         found = program.method(call.target, call.name, 1)
         return [found] if found is not None else []
+    if call.how == "hook":
+        return program.methods_by_name.get(call.name, [])
     owner = program.class_named(call.target)
     if owner is None:
         return []

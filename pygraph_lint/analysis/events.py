@@ -133,5 +133,12 @@ KINDS: dict[str, str] = {
     "capture.hooks-before": "hooks registered before make_graphed_callables",
     "capture.process-group": "a process group destroyed while graphs are alive",
     "capture.user-pool": "a user MemPool around compiled code",
+    # Training loops (host_loops.py): what happens on every step. Nothing is traced there.
+    "loop.read": "a tensor's value read by the host",
+    "loop.print": "a tensor turned into text",
+    "loop.branch": "a branch on a tensor",
+    "loop.copy": "a copy from the host to the device that the host waits for",
+    "loop.empty-cache": "torch.cuda.empty_cache",
+    "loop.synchronize": "torch.cuda.synchronize",
     "capture.sync": "a synchronising call inside `with torch.cuda.graph(...)`",
 }

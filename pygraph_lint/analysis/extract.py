@@ -8,7 +8,7 @@ import ast
 import sys
 import warnings
 
-from pygraph_lint.analysis import capture
+from pygraph_lint.analysis import capture, host_loops
 from pygraph_lint.analysis.answers import (
     asked_on_import,
     forgotten,
@@ -45,6 +45,10 @@ def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -
         facts.patched = patched(text, tree, file.names)
         if capture.mentioned(text):
             facts.capture_events = _capture_events(file)
+        if host_loops.mentioned(text):
+            facts.loops = host_loops.loop_bodies(tree, module, is_package)
+        else:
+            facts.rare_lines = host_loops.rare_lines(text, tree)
     except (RecursionError, MemoryError):
         raise SourceError("nested too deeply to be analysed", 1, 1) from None
     finally:
@@ -113,3 +117,5 @@ def _to_characters(facts: ModuleFacts, text: str) -> None:
         function.events = [convert(event) for event in function.events]
         function.calls = [call._replace(span=place(call.span)) for call in function.calls]
     facts.capture_events = [convert(event) for event in facts.capture_events]
+    for body in facts.loops:
+        body.events = [convert(event) for event in body.events]

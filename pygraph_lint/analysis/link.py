@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from pygraph_lint.analysis.call_graph import targets
-from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.events import Event, Need
 from pygraph_lint.analysis.exports import private_names
 from pygraph_lint.analysis.known import ProjectView
+from pygraph_lint.analysis.loop_events import loop_events
 from pygraph_lint.analysis.model import Call, ModuleFacts
 from pygraph_lint.analysis.places import Region
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.proof import Proof
-from pygraph_lint.analysis.regions import compiled_regions
+from pygraph_lint.analysis.regions import LoopRegions, compiled_regions
 
 _DEPTH = 8000
 
@@ -44,6 +45,8 @@ class Project:
             self.program, lambda call: _is_possible(conditions, call.needs)
         )
         self._proof = Proof(self.program, self._compiled.callers, self._compiled.entered)
+        self._loops = LoopRegions(self.program, self._compiled)
+        self._loop_proof = Proof(self.program, self._loops.callers, None, self._loops.returns)
         self.disabled_calls = self._compiled.disabled_calls
         self.private = private_names(self.program.modules.values())
         self._patched = {
@@ -60,6 +63,12 @@ class Project:
     def confirmed(self, need: Need) -> bool:
         """Whether what a file assumed about another place holds."""
         return self._proof.holds(need)
+
+    def loop_events(self, module: ModuleFacts) -> Iterator[tuple[Region, Event]]:
+        """What costs on every step of a training loop, each with why it runs there."""
+        for region, event in loop_events(module, self._loops):
+            if self._loop_proof.all_hold(event.needs):
+                yield region, event
 
     def targets(self, call: Call) -> list[str]:
         """The project functions a call may reach."""

@@ -14,9 +14,9 @@ class Call(NamedTuple):
 
     ``how`` is ``function`` (``target`` is a qualified name), ``method`` (``target`` is a class,
     ``name`` the method, looked up along the inheritance order), ``super`` (the same, starting
-    behind ``target``), ``instance`` (an object of class ``target`` is called) or ``mention`` (the
-    function may be called by somebody). ``positional`` and ``named`` are the arguments that may
-    be tensors, None elsewhere.
+    behind ``target``), ``instance`` (an object of class ``target`` is called), ``mention`` (the
+    function may be called by somebody) or ``hook`` (any method called ``name``). ``positional``
+    and ``named`` are the arguments that may be tensors, None elsewhere.
     """
 
     how: str
@@ -71,6 +71,29 @@ class ClassFacts:
     kept: set[str] = field(default_factory=set)
 
 
+# Why a loop may run on every step: it does if it calls a function that is run on every step.
+MAY_CALL_STEP = "calls a training step on every turn"
+
+
+@dataclass(slots=True)
+class LoopBody:
+    """What is run on every step of a training loop: a loop, a function that computes gradients, or
+    with an empty ``why`` a function that counts where a step calls it.
+
+    ``function`` is the qualified name of the function around, ``why`` says why it runs on every
+    step. ``returns`` is what the function gives, from the way loops use it; ``whole`` says that the
+    body is all of the function.
+    """
+
+    function: str
+    line: int
+    why: str
+    events: list[Event]
+    calls: list[Call]
+    returns: Value | None = None
+    whole: bool = False
+
+
 @dataclass(slots=True)
 class ModuleFacts:
     """One file."""
@@ -83,6 +106,8 @@ class ModuleFacts:
     classes: dict[str, ClassFacts] = field(default_factory=dict)
     roots: list[Root] = field(default_factory=list)
     capture_events: list[Event] = field(default_factory=list)
+    loops: list[LoopBody] = field(default_factory=list)
+    rare_lines: list[tuple[int, int]] = field(default_factory=list)  # run every n steps only
     groups: dict[str, tuple[str, ...]] = field(
         default_factory=dict
     )  # tables of functions, by qualified name

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import cached_property
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.model import ClassFacts, FunctionFacts, ModuleFacts
@@ -148,6 +149,15 @@ class Program:
     def called_method(self, owner: str) -> str | None:
         """The method that calling an object of a class runs."""
         return self.method(owner, "forward" if self.is_module(owner) else "__call__")
+
+    @cached_property
+    def methods_by_name(self) -> dict[str, list[str]]:
+        """The methods of each name, of all classes."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for facts in self.classes.values():
+            for name, method in facts.methods.items():
+                found[name].append(method)
+        return found
 
     # -- tables
 

@@ -32,7 +32,8 @@ class Proof:
     """Discharges obligations; an answer is worked out once.
 
     ``callers`` are the calls, by function, that count for what a parameter may be; ``entered`` has
-    the functions that a region begins with: their arguments come from outside.
+    the functions that a region begins with: their arguments come from outside. ``returns`` says
+    more of what functions give than their facts.
     """
 
     def __init__(
@@ -40,12 +41,22 @@ class Proof:
         program: Program,
         callers: Mapping[str, Sequence[Call]],
         entered: Mapping[str, object] | None = None,
+        returns: Mapping[str, Value] | None = None,
     ) -> None:
         self.program = program
         self.callers = callers
         self.entered = entered if entered is not None else {}
+        self._returns = returns if returns is not None else {}
         self._known: dict[Need, bool] = {}
         self._proven: dict[Obligation, bool] = {}
+
+    def returned(self, function: str) -> Value | None:
+        """What a function of the project gives."""
+        known = self._returns.get(function)
+        if known is not None:
+            return known
+        facts = self.program.functions.get(function)
+        return facts.returns if facts is not None else None
 
     def holds(self, need: Need) -> bool:
         """Whether what a file's facts need holds."""
@@ -181,10 +192,8 @@ _DISCHARGE: dict[type[Obligation], Callable[[Proof, Any], bool]] = {
 
 
 def _one_returns_tensor(proof: Proof, name: str, path: Path) -> bool:
-    facts = proof.program.functions.get(name)
-    if facts is None or facts.returns is None:
-        return False
-    return _is_tensor(proof, facts.returns, path)
+    value = proof.returned(name)
+    return value is not None and _is_tensor(proof, value, path)
 
 
 def _is_tensor(proof: Proof, value: Value, path: Path) -> bool:

@@ -38,6 +38,7 @@ class FileQueries:
         self.tree = tree
         self.view = view if view is not None else ProjectView()
         self.definitions = FileDefinitions(tree)
+        self._meanings: dict[ast.Name, str | None] = {}
 
     # -- structure
 
@@ -86,9 +87,12 @@ class FileQueries:
         return None if bound is None else ".".join([bound, *reversed(attributes)])
 
     def _stands_for(self, name: ast.Name) -> str | None:
-        found = {self._import_of(name, each) for each in self.definitions.reaching(name)}
-        found -= {""}
-        return found.pop() if len(found) == 1 else None
+        if name not in self._meanings:
+            self._meanings[name] = None  # of a name that is bound to itself
+            found = {self._import_of(name, each) for each in self.definitions.reaching(name)}
+            found -= {""}
+            self._meanings[name] = found.pop() if len(found) == 1 else None
+        return self._meanings[name]
 
     def _import_of(self, name: ast.Name, definition: Definition) -> str | None:
         if definition.kind is BindingKind.UNBOUND:

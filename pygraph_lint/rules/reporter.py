@@ -93,12 +93,33 @@ class Reporter:
             self.add(found, facts, function.events, region)
             self.add(found, facts, self.disabled_calls(function.name), region)
         self.add(found, facts, facts.capture_events, None)
+        self.add_loops(found, facts)
         places = {key[1:] for key in found if not key[0].startswith("PG6")}
         for key, finding in list(found.items()):
             doubled = finding.event is not None and finding.event.kind == "capture.sync"
             if doubled and key[1:] in places:
                 del found[key]
         return sorted(found.values(), key=lambda finding: finding.sort_key)
+
+    def add_loops(self, found: dict[tuple[str, int, int], Finding], facts: ModuleFacts) -> None:
+        """Findings for what costs on every step of a training loop. They come instead of those of
+        a region that is not certain, where gradients are computed: that code is not compiled.
+        """
+        places: dict[tuple[int, int], list[tuple[str, int, int]]] = {}
+        for key in found:
+            places.setdefault(key[1:], []).append(key)
+        for region, event in self.project.loop_events(facts):
+            rule = self.rule_of(event)
+            taken = places.get((event.span.line, event.span.column), [])
+            called = len(region.call_path) > 1
+            if rule is None or any(called or _stays(found[key]) for key in taken):
+                continue
+            for key in taken:
+                del found[key]
+            taken.clear()
+            key = (rule.code, event.span.line, event.span.column)
+            if key not in found:
+                found[key] = self.finding(facts, event, rule, region)
 
     def disabled_calls(self, function: str) -> Iterator[Event]:
         """The calls in a function that torch.compiler.disable keeps out of the region."""
@@ -114,7 +135,6 @@ class Reporter:
         region: Region | None,
     ) -> None:
         """Findings for the events that are confirmed; the first at a place and code stays."""
-        view = self.project.view(facts)
         for event in events:
             rule = self.rule_of(event)
             if rule is None:
@@ -125,20 +145,32 @@ class Reporter:
             key = (rule.code, event.span.line, event.span.column)
             if key in found or not all(self.project.confirmed(need) for need in event.needs):
                 continue
-            found[key] = Finding(
-                code=rule.code,
-                name=rule.name,
-                message=(rule.captured if by_hand else rule.message).format(subject=event.subject),
-                filename=facts.path,
-                location=Location(event.span.line, event.span.column + 1),
-                end_location=Location(event.span.end_line, event.span.end_column + 1),
-                region=region,
-                evidence=event.evidence,
-                consequences=_untraced(rule) if by_hand else dict(rule.consequences),
-                preview=rule.status == "preview",
-                event=event,
-                view=view,
-            )
+            found[key] = self.finding(facts, event, rule, region)
+
+    def finding(
+        self, facts: ModuleFacts, event: Event, rule: Rule, region: Region | None
+    ) -> Finding:
+        """What a rule says about an event."""
+        by_hand = region is not None and region.captured
+        return Finding(
+            code=rule.code,
+            name=rule.name,
+            message=(rule.captured if by_hand else rule.message).format(subject=event.subject),
+            filename=facts.path,
+            location=Location(event.span.line, event.span.column + 1),
+            end_location=Location(event.span.end_line, event.span.end_column + 1),
+            region=region,
+            evidence=event.evidence,
+            consequences=_untraced(rule) if by_hand else dict(rule.consequences),
+            preview=rule.status == "preview",
+            event=event,
+            view=self.project.view(facts),
+        )
+
+
+def _stays(finding: Finding) -> bool:
+    """Whether a finding is about code that is certainly compiled or captured."""
+    return finding.region is None or finding.region.certain
 
 
 def _matters_in_capture(rule: Rule) -> bool:

@@ -106,6 +106,20 @@ def test_names_are_resolved_by_what_binds_them() -> None:
     assert not queries.means_nothing("len", place)
 
 
+def test_names_bound_to_each_other_mean_nothing() -> None:
+    queries = ask("""
+        def f(n):
+            a = torch
+            b = a
+            for _ in range(n):
+                a, b = b, a
+                c = c
+            return a.x, c
+    """)
+    result = find(queries, "(a.x, c)")
+    assert [queries.qualified(node) for node in result.elts] == [None, None]
+
+
 def test_the_only_value_of_a_name() -> None:
     queries = ask("""
         def f(x, c):

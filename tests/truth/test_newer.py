@@ -133,7 +133,9 @@ def test_times_are_put_on_the_pretended_device_unobserved() -> None:
 
 def observe_prepared(sampler: Sampler, call: Any) -> set[Any]:
     """The pretended device's events, with the sampler prepared on it."""
-    return observe(call, list(sampler.parameters()), prepare=lambda: worker.prepare_on(sampler, "cuda"))
+    return observe(
+        call, list(sampler.parameters()), prepare=lambda: worker.prepare_on(sampler, "cuda")
+    )
 
 
 def test_an_object_that_is_no_module_is_made_on_the_device() -> None:

@@ -1,0 +1,328 @@
+"""Training loops of one file: what each step of them does that makes the host wait.
+
+A host loop is the innermost loop in which gradients are computed or a compiled module is called; a
+function that computes gradients outside of a loop, and a step or hook that a trainer calls, is run
+on every step as a whole. What stands behind ``step % n``, or leaves the loop, is not.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from pygraph_lint.analysis import ops
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.known import ProjectView
+from pygraph_lint.analysis.loop_calls import STEP_HOOKS, losses
+from pygraph_lint.analysis.loop_costs import Costs
+from pygraph_lint.analysis.loop_values import LoopValues, is_trainer_part
+from pygraph_lint.analysis.model import MAY_CALL_STEP, Call, LoopBody
+from pygraph_lint.analysis.nodes import dotted, span_of
+from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.analysis.statement_graph import FUNCTIONS
+from pygraph_lint.analysis.symbols import as_argument
+from pygraph_lint.analysis.values import Value
+
+_WORDS = re.compile(
+    r"\bbackward\(|\btraining_step\b|\bcompute_loss\b|torch\.compile\b|\bon_(train|step|batch)_"
+    r"|optim\w*\.step\(\w|\btrain_step\(|\.learn\(|\btrain_on_batch\(|\bdef update\("
+    r"|\bdef \w*to_(torch|device|tensor)"
+)
+_RARE_TEST = re.compile(r"^[ \t]*(el)?if [^\n]*%", re.MULTILINE)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def mentioned(text: str) -> bool:
+    """Whether a file may have a training loop, or a step that a trainer calls."""
+    return _WORDS.search(text) is not None
+
+
+def rare_lines(text: str, tree: ast.Module) -> list[tuple[int, int]]:
+    """First and last lines of the blocks that run every n steps only, of a file without loops."""
+    if _RARE_TEST.search(text) is None:
+        return []
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and _has_modulo(node.test):
+            last = node.body[-1].end_lineno
+            found.append((node.lineno, last if last is not None else node.lineno))
+    return found
+
+
+def _has_modulo(test: ast.expr) -> bool:
+    return any(
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Mod)
+        and not isinstance(node.left, (ast.Constant, ast.JoinedStr))
+        for node in ast.walk(test)
+    )
+
+
+def loop_bodies(tree: ast.Module, module: str, is_package: bool) -> list[LoopBody]:
+    """What the steps of training loops do: one body a loop or step function, and one for each
+    other function of the file, which counts where a step calls it.
+    """
+    values = LoopValues(FileQueries(tree, ProjectView(module, is_package)))
+    try:
+        found = [*_steps(values), *_helpers(values)]
+    except RecursionError:
+        return []  # nested beyond reason
+    return [body for body in found if body.events or body.calls or body.returns is not None]
+
+
+def _steps(values: LoopValues) -> Iterator[LoopBody]:
+    """The loops, and the functions that are run on every step."""
+    queries = values.queries
+    seen: set[ast.AST] = set()
+    for loss in losses(queries.tree):
+        loop = _loop_around(queries, loss)
+        if loop not in seen:
+            seen.add(loop)
+            yield _body(values, loop, "computes gradients on every step")
+    for node in ast.walk(queries.tree):
+        if isinstance(node, _LOOPS) and node not in seen and _calls_compiled(values, node):
+            seen.add(node)
+            yield _body(values, node, "calls compiled code on every step")
+    for node in ast.walk(queries.tree):
+        if isinstance(node, _LOOPS) and node not in seen:
+            yield _body(values, node, MAY_CALL_STEP)
+    for function in functions_of(queries.tree):
+        owner = queries.owner(function)
+        hook = getattr(function, "name", "") in STEP_HOOKS
+        if hook and owner is not None and is_trainer_part(queries, owner) and function not in seen:
+            yield _body(values, function, "is called by the trainer on every step")
+
+
+def _loop_around(queries: FileQueries, node: ast.AST) -> ast.AST:
+    """The innermost loop around a node, else the function, else the module."""
+    for each in queries.path(node):
+        if isinstance(each, (*_LOOPS, *FUNCTIONS)):
+            return each
+    return queries.tree
+
+
+def _calls_compiled(values: LoopValues, loop: ast.AST) -> bool:
+    for node in _own_statements(loop):
+        for call in ast.walk(node):
+            if isinstance(call, ast.Call) and values.of(call.func).cls == "torch.compile":
+                return values.queries.qualified(call.func) not in ops.COMPILERS
+    return False
+
+
+def _own_statements(loop: ast.AST) -> Iterator[ast.stmt]:
+    """The statements of a loop that are in no loop inside it."""
+    for statement in getattr(loop, "body", []):
+        if not isinstance(statement, _LOOPS):
+            yield statement
+
+
+def _helpers(values: LoopValues) -> Iterator[LoopBody]:
+    for function in functions_of(values.queries.tree):
+        yield _body(values, function, "")
+
+
+def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
+    queries = values.queries
+    function = node if isinstance(node, (*FUNCTIONS, ast.Module)) else queries.scope(node)
+    statements = [] if isinstance(node, ast.Lambda) else list(node.body)  # type: ignore[attr-defined]
+    name = values.name_of(function) or ""
+    run = list(_run_each_time(values, statements))
+    tests = [node.test] if isinstance(node, ast.While) else []
+    costs = Costs(values, bool(why) and why != MAY_CALL_STEP)
+    parts = [*tests, *(part for statement in run for part in _evaluated(statement))]
+    events: list[Event] = []
+    calls: list[Call] = []
+    for statement in run:
+        events += costs.of_statement(statement)
+    for part in parts:
+        for inner in _expressions(values, part):
+            events += costs.of_expression(inner)
+            if isinstance(inner, ast.Call):
+                calls += _edges(values, inner)
+    returned = [statement.value for statement in run if isinstance(statement, ast.Return)]
+    gives = [values.of(each) for each in returned if each is not None] if not why else []
+    result = next((each for each in gives if each.kinds != v.UNKNOWN), None)
+    line = getattr(node, "lineno", 1)
+    if why and costs.moves_batches:
+        events += _unpinned(values)
+    once = {(event.kind, event.span): event for event in events}
+    kept = None if result is None else v.shallow(result, 2)
+    return LoopBody(name, line, why, list(once.values()), calls, kept, node is function)
+
+
+def _unpinned(values: LoopValues) -> Iterator[Event]:
+    """Data loaders of the file that do not pin the memory of their batches."""
+    for node in ast.walk(values.queries.tree):
+        name = dotted(node.func) if isinstance(node, ast.Call) else None
+        if name is None or not name.endswith("DataLoader"):
+            continue
+        assert isinstance(node, ast.Call)
+        given = {item.arg: item.value for item in node.keywords}
+        off = given.get("pin_memory", ast.Constant(False))
+        if None not in given and isinstance(off, ast.Constant) and not off.value:
+            why = ("without pin_memory=True its batches lie in pageable memory",)
+            yield Event("loop.copy", span_of(node), name, (), why)
+
+
+def functions_of(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function of a file that has a name."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+# -- what runs on each step ------------------------------------------------------------------------
+
+
+def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block, and of blocks in it, that are not behind ``step % n`` and do not
+    end the loop.
+    """
+    for statement in body:
+        if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+            continue
+        yield statement
+        if isinstance(statement, ast.If):
+            rare = _is_rare(values, statement.test)
+            if not rare and not _leaves(statement.body):
+                yield from _run_each_time(values, statement.body)
+            if not _leaves(statement.orelse):
+                yield from _run_each_time(values, statement.orelse)
+            if rare and _skips(statement.body):
+                return  # `if step % n: continue`: what follows runs rarely
+        elif isinstance(statement, (*_LOOPS, ast.With, ast.AsyncWith)):
+            yield from _run_each_time(values, statement.body)
+        elif isinstance(statement, ast.Try) or type(statement).__name__ == "TryStar":
+            yield from _run_each_time(values, statement.body)  # type: ignore[attr-defined]
+            yield from _run_each_time(values, statement.finalbody)  # type: ignore[attr-defined]
+        elif isinstance(statement, ast.Match):
+            for case in statement.cases:
+                yield from _run_each_time(values, case.body)
+
+
+def _is_rare(values: LoopValues, test: ast.expr, depth: int = 3) -> bool:
+    """Whether a condition holds every n steps only, or on one step."""
+    if _has_modulo(test):
+        return True
+    for node in ast.walk(test):
+        if isinstance(node, ast.Compare) and _counts(node):
+            return True
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Call)) and depth:
+            said = (dotted(node.func if isinstance(node, ast.Call) else node) or "").lower()
+            if any(word in said.rpartition(".")[2] for word in _RARE_WORDS):
+                return True
+            value = values.queries.only_value(node) if isinstance(node, ast.Name) else None
+            if value is not None and _is_rare(values, value, depth - 1):
+                return True
+    return False
+
+
+# Parts of the names of conditions that hold on some steps only.
+_RARE_WORDS = (
+    *("interval", "every", "freq", "should_log", "is_last", "last_batch", "debug", "verbose"),
+    *("sync_gradients", "should_save", "should_eval", "log_step", "do_log", "profil"),
+)
+
+
+def _counts(test: ast.Compare) -> bool:
+    """``step == 0``, ``i == len(loader) - 1``, ``len(losses) == 12``: a count compared with one
+    number.
+    """
+    if len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
+        return False
+    if isinstance(test.left, ast.Call) and dotted(test.left.func) == "len":
+        return True
+    sides = [(dotted(side) or "").rpartition(".")[2] for side in (test.left, test.comparators[0])]
+    counters = ("step", "i", "idx", "batch_idx", "iteration", "iter", "global_step", "batch_index")
+    return any(side in counters for side in sides)
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    """Whether a block ends the loop or the program: it runs once at most."""
+    last = body[-1] if body else None
+    if isinstance(last, (ast.Raise, ast.Break)):
+        return True
+    call = last.value if isinstance(last, ast.Expr) else None
+    return isinstance(call, ast.Call) and dotted(call.func) in ("sys.exit", "exit", "quit")
+
+
+def _skips(body: list[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], (ast.Continue, ast.Return))
+
+
+def _evaluated(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The expressions of a statement alone, without those of blocks in it."""
+    for name, field in ast.iter_fields(statement):
+        if name == "msg":
+            continue  # of an assert that fails
+        for each in field if isinstance(field, list) else [field]:
+            if isinstance(each, ast.expr):
+                yield each
+            elif isinstance(each, ast.withitem):
+                yield each.context_expr
+
+
+def _expressions(values: LoopValues, part: ast.expr) -> Iterator[ast.expr]:
+    """An expression and those in it that are evaluated with it on every step."""
+    yield part
+    if isinstance(part, ast.Lambda):
+        return
+    for child in ast.iter_child_nodes(part):
+        if isinstance(child, ast.expr):
+            if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
+                before = part.values[: part.values.index(child)]
+                if any(_is_rare(values, each) for each in before):
+                    return
+            if isinstance(part, ast.IfExp) and child is part.body and _is_rare(values, part.test):
+                continue
+            yield from _expressions(values, child)
+        elif isinstance(child, (ast.keyword, ast.comprehension)):
+            for inner in ast.iter_child_nodes(child):
+                if isinstance(inner, ast.expr):
+                    yield from _expressions(values, inner)
+
+
+# -- calls -----------------------------------------------------------------------------------------
+
+
+def _edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
+    """The call graph's edges of one call, with what it passes."""
+    target = _target(values, call)
+    if target is None:
+        return
+    how, owner, name = target
+    starred = any(isinstance(each, ast.Starred) for each in call.args)
+    given = [] if starred else [_argument(values.of(each)) for each in call.args]
+    named = [(item.arg, _argument(values.of(item.value))) for item in call.keywords if item.arg]
+    keywords = tuple((key, value) for key, value in named if value is not None)
+    yield Call(how, owner, name, span_of(call), tuple(given), keywords, ())
+
+
+def _argument(value: Value) -> Value | None:
+    """What is kept of an argument."""
+    if value.flags & v.MODULE or value.cls == "batch":
+        return None
+    return as_argument(v.shallow(value, 2))
+
+
+def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
+    """What a call calls: how, target and name as in ``Call``."""
+    queries = values.queries
+    qualified = queries.qualified(call.func)
+    if qualified is not None:
+        foreign = qualified.startswith(("torch.", "builtins.", "numpy.", "math."))
+        return None if foreign else ("function", qualified, "")
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    method, receiver = call.func.attr, call.func.value
+    if dotted(receiver) == "self":
+        owner = queries.owner(call)
+        return None if owner is None else ("method", f"{values.module}.{owner.name}", method)
+    base = values.of(receiver)
+    if base.kinds & v.INSTANCE and base.cls and not base.cls.startswith("torch."):
+        return ("method", base.cls, method)
+    if method in STEP_HOOKS or method.startswith(("on_train_", "on_batch_", "on_step_")):
+        return ("hook", "", method)
+    return None

@@ -1,0 +1,196 @@
+"""What the values of a training loop are, and what calls do to them: tables and small functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from pygraph_lint.analysis import ops
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.values import Value
+
+# What is called on modules only.
+MODULE_MARKS = frozenset(
+    ("train", "eval", "parameters", "named_parameters", "modules", "named_modules", "no_sync")
+)
+# Methods that trainers call on every step, by name.
+STEP_HOOKS = frozenset(
+    (
+        *("training_step", "compute_loss", "on_train_batch_end", "on_train_batch_start"),
+        *("training_step_end", "on_before_backward", "on_after_backward", "prediction_step"),
+        *("on_before_optimizer_step", "on_before_zero_grad", "optimizer_step", "on_step_end"),
+        *("on_batch_end", "on_step_begin", "on_substep_end", "_training_step"),
+    )
+)
+# Methods that give Python or NumPy values.
+HOST_CASTS = frozenset(("item", "tolist", "numpy"))
+DEVICE = v.tensor("it comes from the model", device=v.ON_DEVICE)
+LOSS = v.tensor("its gradients are computed", device=v.ON_DEVICE)
+MOVED = v.tensor("it was moved to the device", device=v.ON_DEVICE)
+HOST = v.tensor("it is on the host", device=v.ON_HOST)
+GRADIENT = v.tensor("it is a gradient", device=v.ON_DEVICE)
+MODULE = Value(v.INSTANCE, flags=v.MODULE)
+COMPILED = Value(v.INSTANCE, flags=v.MODULE, cls="torch.compile")
+LOADER = Value(v.INSTANCE, cls="torch.utils.data.DataLoader")
+BATCH = Value(v.TENSOR | v.UNKNOWN, device=v.ON_HOST, cls="batch")
+PARAMETERS = Value(v.SEQUENCE, item=v.tensor("it is a parameter", device=v.ON_DEVICE))
+NAMED_PARAMETERS = Value(
+    v.SEQUENCE, item=Value(v.SEQUENCE, items=(v.TEXT_VALUE, PARAMETERS.item or v.UNKNOWN_VALUE))
+)
+
+
+def on_device(value: Value) -> bool:
+    """Whether a value is a tensor of the device, or would be if its needs hold."""
+    tensor = value.kinds & v.TENSOR and value.device != v.ON_HOST
+    return bool(tensor) and (not value.kinds & v.UNKNOWN or bool(value.needs))
+
+
+def is_batch(value: Value) -> bool:
+    """Whether a value is (a part of) what a data loader gives."""
+    return value.cls == "batch"
+
+
+def losses(tree: ast.AST) -> Iterator[ast.expr]:
+    """The expressions whose gradients a file computes: of ``loss.backward()``,
+    ``scaler.scale(loss).backward()``, ``accelerator.backward(loss)``.
+    """
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if _is_wrapped_step(node):
+            yield _plain(node.args[0])
+            continue
+        if node.func.attr not in ("backward", "manual_backward", "_backward"):
+            continue
+        if node.args and dotted(node.func.value) != "torch.autograd":
+            receiver = node.args[0]
+        else:
+            receiver = node.func.value
+        if isinstance(receiver, ast.Call) and receiver.args:
+            inner = receiver.func
+            scaled = isinstance(inner, ast.Attribute) and inner.attr in ("scale", "scale_loss")
+            receiver = receiver.args[0] if scaled else receiver
+        if not isinstance(receiver, (ast.Constant, ast.List, ast.Tuple)):
+            yield _plain(receiver)
+
+
+def _is_wrapped_step(call: ast.Call) -> bool:
+    """``self.optim.step(loss)``: an optimizer of the project's own that computes the gradients."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr != "step" or len(call.args) != 1:
+        return False
+    given = call.args[0]
+    named = isinstance(given, ast.Name) and "closure" not in given.id
+    return named and "optim" in (dotted(function.value) or "").lower()
+
+
+def _plain(node: ast.expr) -> ast.expr:
+    """``loss`` for ``(loss / n)``, ``loss.mean()``: what the gradients flow into first."""
+    while True:
+        if isinstance(node, ast.BinOp):
+            node = node.left
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr not in ("mean", "sum", "float", "to", "squeeze"):
+                return node
+            node = node.func.value
+        else:
+            return node
+
+
+def moves_to_host(call: ast.Call) -> bool:
+    """Whether a method call copies a tensor to the host and gives a tensor: ``.cpu()``,
+    ``.to("cpu")``.
+    """
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr == "cpu":
+        return not call.args
+    return call.func.attr == "to" and any(
+        isinstance(each, ast.Constant) and each.value == "cpu" for each in _targets(call)
+    )
+
+
+def moves_to_device(call: ast.Call) -> bool:
+    """Whether a method call moves something to a device that is not the host: ``.cuda()``,
+    ``.to(device)``, told by how the device is written.
+    """
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr == "cuda":
+        return True
+    return call.func.attr == "to" and any(_names_device(each) for each in _targets(call))
+
+
+def _targets(call: ast.Call) -> list[ast.expr]:
+    named = [item.value for item in call.keywords if item.arg == "device"]
+    return [*call.args[:1], *named]
+
+
+def _names_device(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        said = node.value
+        return isinstance(said, str) and said != "cpu" and said.partition(":")[0] in _DEVICES
+    if isinstance(node, ast.Call):
+        return (dotted(node.func) or "").endswith(("device", "current_device", "get_device"))
+    last = (dotted(node) or "").rpartition(".")[2].lower()
+    return "device" in last or last in ("dev", "gpu", "gpu_id", "local_rank", "cuda")
+
+
+_DEVICES = ("cuda", "xpu", "mps", "npu", "hpu", "xla")
+
+
+def waits_for_copy(call: ast.Call) -> bool:
+    """Whether a copy to the device is not asked to be asynchronous."""
+    given = [item.value for item in call.keywords if item.arg in ("non_blocking", "async")]
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
+        given += call.args[2:3]
+    return not given or (isinstance(given[0], ast.Constant) and given[0].value is False)
+
+
+def of_torch(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) -> Value:
+    """The result of a function or class of torch."""
+    head, _, last = name.rpartition(".")
+    if last in ("DataLoader", "StatefulDataLoader"):
+        return LOADER
+    if head.startswith("torch.nn") and last[:1].isupper():
+        return MODULE
+    if last.startswith("clip_grad_norm") or last == "get_total_norm":
+        return v.tensor("it is the norm of all gradients", device=v.ON_DEVICE)
+    if name == "torch.autograd.grad":
+        return Value(v.SEQUENCE, item=GRADIENT)
+    if head == "torch" and last in ops.FACTORIES | ops.FROM_DATA | ops.INT_FACTORIES:
+        return _made(of, node, last)
+    if name.startswith(ops.OTHER_NAMESPACES) or head.startswith("torch.optim"):
+        return v.OTHER_VALUE
+    if last in ("device", "Generator", "no_grad", "enable_grad", "is_tensor", "finfo"):
+        return v.OTHER_VALUE
+    if last in ("equal", "allclose", "is_nonzero"):
+        return v.NUMBER_VALUE
+    if last in ("load", "is_grad_enabled", "get_default_dtype", "set_grad_enabled"):
+        return v.UNKNOWN_VALUE
+    return _of_operands(of, node)
+
+
+def _made(of: Callable[[ast.expr | None], Value], node: ast.Call, name: str) -> Value:
+    placed = [item.value for item in node.keywords if item.arg == "device"]
+    if not placed:
+        data = of(node.args[0]) if node.args and name in ("as_tensor", "asarray") else HOST
+        return data if data.is_tensor else HOST
+    host = isinstance(placed[0], ast.Constant) and placed[0].value in ("cpu", None)
+    return HOST if host else MOVED
+
+
+def _of_operands(of: Callable[[ast.expr | None], Value], node: ast.Call) -> Value:
+    """On the device where an operand is, on the host where all are."""
+    values = [of(each) for each in (*node.args, *(item.value for item in node.keywords))]
+    parts = [each if each.is_tensor else v.element(each) for each in values]
+    for found in (
+        [each for each in parts if on_device(each) and not each.needs],
+        [each for each in parts if on_device(each)],
+    ):
+        if found:
+            return found[0]._replace(flags=found[0].flags & ~v.SYMBOL)
+    if any(each.kinds & v.TENSOR for each in parts):
+        return HOST
+    return v.UNKNOWN_VALUE

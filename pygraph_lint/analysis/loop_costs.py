@@ -1,0 +1,231 @@
+"""What one expression or statement costs on every step of a training loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.loop_calls import (
+    is_batch,
+    moves_to_device,
+    moves_to_host,
+    on_device,
+    waits_for_copy,
+)
+from pygraph_lint.analysis.loop_values import LoopValues
+from pygraph_lint.analysis.nodes import dotted, source_of, span_of
+from pygraph_lint.analysis.values import Value
+
+# Calls that turn what they get into text, by the last part of their name.
+_PRINTING = frozenset(("print", "info", "debug", "warning", "write", "set_description"))
+_SHOWING = frozenset(("set_postfix", "set_description", "set_postfix_str"))
+_SCALARS = frozenset(("add_scalar", "add_scalars", "add_histogram", "log_metric", "log_scalar"))
+_WAITING = frozenset(
+    (
+        "torch.cuda.synchronize",
+        "torch.cuda.current_stream",
+        "torch.xpu.synchronize",
+        "torch.mps.synchronize",
+        "torch.accelerator.synchronize",
+    )
+)
+_ASKING = frozenset(
+    f"numpy.{name}" for name in ("isscalar", "shape", "ndim", "size", "iscomplexobj")
+)
+_EMPTYING = frozenset(
+    (
+        "torch.cuda.empty_cache",
+        "torch.xpu.empty_cache",
+        "torch.mps.empty_cache",
+        "torch.accelerator.empty_cache",
+        "torch.npu.empty_cache",
+    )
+)
+
+
+class Costs:
+    """Events of single expressions and statements, from what their values are."""
+
+    def __init__(self, values: LoopValues, in_step: bool) -> None:
+        self.values = values
+        self.in_step = in_step  # whether the code itself computes gradients on every step
+        self.moves_batches = False  # whether a batch of a data loader goes to the device
+
+    def of_statement(self, node: ast.stmt) -> Iterator[Event]:
+        """A branch on a tensor."""
+        if isinstance(node, (ast.If, ast.While, ast.Assert)):
+            yield from self._branch(node.test)
+
+    def of_expression(self, node: ast.expr) -> Iterator[Event]:
+        """What evaluating the expression itself costs, without its operands."""
+        if isinstance(node, ast.Call):
+            yield from self._call(node)
+        elif isinstance(node, ast.JoinedStr):
+            for part in node.values:
+                if isinstance(part, ast.FormattedValue):
+                    yield from self._shown(part.value, part.value)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            if self.values.of(node.left).kinds == v.TEXT:
+                yield from self._shown(node.right, node.right)
+        elif isinstance(node, ast.IfExp):
+            yield from self._branch(node.test)
+        elif isinstance(node, ast.BoolOp):
+            for part in node.values[:-1]:
+                yield from self._branch(part)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield from self._branch(node.operand)
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            yield from self._selected(node)
+
+    # -- kinds of cost
+
+    def _branch(self, test: ast.expr) -> Iterator[Event]:
+        if isinstance(test, ast.BoolOp):
+            test = test.values[-1]
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return  # reported where it stands
+        value = self.values.of(test)
+        if on_device(value):
+            yield _event("loop.branch", test, source_of(test, 40), value)
+
+    def _selected(self, node: ast.Subscript) -> Iterator[Event]:
+        """``x[mask]``: the size of the result has to be known."""
+        base = self.values.of(node.value)
+        if not on_device(base) or base.needs:
+            return
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        for part in parts:
+            index = self.values.of(part)
+            if index.kinds & v.NUMPY:
+                yield _event("loop.copy", node, source_of(node, 40), index)
+            elif self._is_mask(part) and (index.device != v.ON_HOST or is_batch(index)):
+                yield _event("loop.read", node, source_of(node, 40), base)
+
+    def _is_mask(self, index: ast.expr) -> bool:
+        if isinstance(index, ast.Name):
+            value = self.values.queries.only_value(index)
+            return isinstance(value, ast.Compare) or (
+                isinstance(value, ast.Call)
+                and (dotted(value.func) or "").endswith((".bool", ".isnan"))
+            )
+        return False
+
+    def _call(self, node: ast.Call) -> Iterator[Event]:
+        name = self.values.queries.qualified(node.func) or ""
+        if name in _EMPTYING:
+            yield _event("loop.empty-cache", node, name)
+        elif name in _WAITING and name.endswith("synchronize"):
+            yield _event("loop.synchronize", node, name)
+        elif name.startswith("builtins."):
+            yield from self._builtin(node, name.removeprefix("builtins."))
+        elif name.startswith(("math.", "numpy.")) and name not in _ASKING:
+            for each in node.args:
+                if on_device(self.values.of(each)):
+                    yield _event("loop.read", node, name, self.values.of(each))
+        elif name in ("torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.FloatTensor"):
+            yield from self._made(node, name)
+        elif name in ("torch.equal", "torch.allclose"):
+            values = [self.values.of(each) for each in node.args]
+            if any(on_device(value) and not value.needs for value in values):
+                yield _event("loop.read", node, name)
+        elif name in ("torch.nonzero", "torch.unique", "torch.masked_select", "torch.argwhere"):
+            value = self.values.of(node.args[0]) if node.args else v.UNKNOWN_VALUE
+            if on_device(value) and not value.needs:
+                yield _event("loop.read", node, name, value)
+        elif isinstance(node.func, ast.Attribute):
+            yield from self._method(node, node.func)
+
+    def _builtin(self, node: ast.Call, name: str) -> Iterator[Event]:
+        if name in ("float", "int", "bool", "round", "complex") and node.args:
+            value = self.values.of(node.args[0])
+            if on_device(value):
+                yield _event("loop.read", node, f"{name}()", value)
+        elif name in ("print", "str", "repr", "format"):
+            for each in node.args:
+                yield from self._shown(each, each)
+        elif name in ("max", "min") and len(node.args) > 1:
+            for each in node.args:
+                value = self.values.of(each)
+                if on_device(value):
+                    yield _event("loop.branch", node, f"{name}()", value)
+                    return
+
+    def _shown(self, node: ast.expr, part: ast.expr) -> Iterator[Event]:
+        """A value turned into text."""
+        parts = part.elts if isinstance(part, (ast.Tuple, ast.List)) else [part]
+        for each in parts:
+            value = self.values.of(each)
+            if on_device(value):
+                yield _event("loop.print", each, source_of(each, 40), value)
+
+    def _made(self, node: ast.Call, name: str) -> Iterator[Event]:
+        """A tensor made from host data on the device."""
+        placed = [item.value for item in node.keywords if item.arg == "device"]
+        host = placed and isinstance(placed[0], ast.Constant) and placed[0].value in ("cpu", None)
+        given = self.values.of(node.args[0]) if node.args else v.UNKNOWN_VALUE
+        if placed and not host and not on_device(given):
+            yield _event("loop.copy", node, name)
+
+    def _method(self, node: ast.Call, function: ast.Attribute) -> Iterator[Event]:
+        method, receiver = function.attr, function.value
+        if method in ("item", "tolist", "numpy", "__float__", "__int__") or moves_to_host(node):
+            value = self.values.of(receiver)
+            if on_device(value):
+                yield _event("loop.read", node, f".{method}()", value)
+            elif self.in_step and method in ("item", "cpu") and value.kinds == v.UNKNOWN:
+                yield _event("loop.read", node, f".{method}()")
+        elif method in ("to", "cuda") and moves_to_device(node):
+            yield from self._moved(node, receiver)
+        elif method == "synchronize" and "stream" in (dotted(receiver) or "").lower():
+            yield _event("loop.synchronize", node, source_of(node, 40))
+        elif method == "get_scale" and not node.args:
+            yield _event("loop.read", node, source_of(node, 40))
+        elif method in _SHOWING or method in _SCALARS or method == "format":
+            yield from self._given_to_text(node, method)
+        elif method in _PRINTING and _is_logger(receiver):
+            for each in node.args:
+                yield from self._shown(each, each)
+        elif method in ("nonzero", "unique", "masked_select"):
+            value = self.values.of(receiver)
+            if on_device(value) and not value.needs:
+                yield _event("loop.read", node, f".{method}()", value)
+
+    def _given_to_text(self, node: ast.Call, method: str) -> Iterator[Event]:
+        parts = [*node.args, *(item.value for item in node.keywords)]
+        for part in parts:
+            for each in part.values if isinstance(part, ast.Dict) else [part]:
+                yield from self._shown(each, each)
+
+    def _moved(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:
+        """A copy to the device that the host waits for."""
+        value = self.values.of(receiver)
+        self.moves_batches |= is_batch(value)
+        certain = on_device(value) and not value.needs
+        if not waits_for_copy(node) or value.flags & v.MODULE or certain:
+            return
+        if value.kinds & v.INSTANCE and value.cls and not is_batch(value):
+            return
+        host = is_batch(value) or value.device == v.ON_HOST or value.kinds & v.NUMPY
+        if host or self._is_data(receiver):
+            yield _event("loop.copy", node, source_of(node, 40), value if host else None)
+
+    def _is_data(self, receiver: ast.expr) -> bool:
+        """Whether nothing is known of what is moved, but that it is no module."""
+        value = self.values.of(receiver)
+        written = (dotted(receiver) or "").rpartition(".")[2].lower()
+        return bool(value.kinds & v.UNKNOWN) and not any(
+            word in written for word in ("model", "net", "module", "criterion", "loss")
+        )
+
+
+def _is_logger(receiver: ast.expr) -> bool:
+    last = (dotted(receiver) or "").rpartition(".")[2].lower()
+    return "log" in last or last in ("tqdm", "accelerator", "console", "pbar")
+
+
+def _event(kind: str, node: ast.expr, subject: str, about: Value | None = None) -> Event:
+    needs = about.needs if about is not None else ()
+    why = (about.why,) if about is not None and about.why else ("it runs on every step",)
+    return Event(kind, span_of(node), subject, needs, why)

@@ -1,0 +1,45 @@
+"""The events of a file's training loops, and of its functions that training loops call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.model import ModuleFacts
+from pygraph_lint.analysis.places import Region
+from pygraph_lint.analysis.regions import LoopRegions
+
+# What the events of compiled code are called where nothing is traced.
+_KINDS = {
+    **dict.fromkeys(
+        ("sync.item", "sync.number", "sync.bool", "sync.tolist", "sync.copy", "sync.numpy"),
+        "loop.read",
+    ),
+    **dict.fromkeys(("sync.math", "sync.equal"), "loop.read"),
+    "sync.format": "loop.print",
+    **dict.fromkeys(
+        ("branch.if", "branch.ternary", "branch.while", "branch.not", "branch.assert"),
+        "loop.branch",
+    ),
+    **dict.fromkeys(("branch.finite-guard", "branch.raise", "sync.builtin"), "loop.branch"),
+}
+
+
+def loop_events(module: ModuleFacts, loops: LoopRegions) -> Iterator[tuple[Region, Event]]:
+    """Pairs of region and event; the event's needs are still to be proven."""
+    with_body = set()
+    for body in module.loops:
+        with_body.add(body.function)
+        region = loops.of_start(body) if body.why else loops.of_function(body.function)
+        if region is not None:
+            yield from ((region, event) for event in body.events)
+    for function in module.functions.values():
+        region = loops.of_function(function.name)
+        if region is None or function.name in with_body or module.loops:
+            continue
+        for event in function.events:
+            kind = _KINDS.get(event.kind)
+            line = event.span.line
+            rare = any(first < line <= last for first, last in module.rare_lines)
+            if kind is not None and not rare:
+                yield region, event._replace(kind=kind, notes=())

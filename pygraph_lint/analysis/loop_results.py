@@ -1,0 +1,182 @@
+"""What calls in a training loop give, as far as the file shows it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import cached_property
+
+from pygraph_lint.analysis import ops
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.loop_calls import (
+    BATCH,
+    COMPILED,
+    DEVICE,
+    HOST,
+    HOST_CASTS,
+    LOADER,
+    MODULE,
+    MOVED,
+    NAMED_PARAMETERS,
+    PARAMETERS,
+    is_batch,
+    moves_to_device,
+    moves_to_host,
+    of_torch,
+    on_device,
+)
+from pygraph_lint.analysis.nodes import dotted, short
+from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.analysis.values import Value
+
+
+class CallResults:
+    """Results of calls. ``of`` gives the value of an expression, ``element`` what one turn of a
+    loop over an expression gets.
+    """
+
+    def __init__(
+        self,
+        queries: FileQueries,
+        of: Callable[[ast.expr | None], Value],
+        element: Callable[[ast.expr, ast.AST], Value],
+    ) -> None:
+        self._queries = queries
+        self._of = of
+        self._element = element
+
+    def result(self, node: ast.Call) -> Value:
+        """The value that a call gives."""
+        name = self._queries.qualified(node.func)
+        if name is not None:
+            found = self._of_name(name, node)
+            if found is not None:
+                return found
+        if isinstance(node.func, ast.Attribute):
+            found = self._of_method(node, node.func)
+            if found is not None:
+                return found
+        callee = self._of(node.func)
+        if callee.flags & v.MODULE:
+            return DEVICE
+        if callee.kinds & v.INSTANCE and callee.cls:
+            return _returned(f"{callee.cls}.forward", f"{short(callee.cls)} gives a tensor")
+        return v.UNKNOWN_VALUE
+
+    def _of_name(self, name: str, node: ast.Call) -> Value | None:
+        """The result of calling what a qualified name stands for."""
+        if name in ops.COMPILERS:
+            return COMPILED
+        if name.startswith("torch."):
+            return of_torch(self._of, name, node)
+        head, _, last = name.rpartition(".")
+        if head == "builtins":
+            return self._of_builtin(last, node)
+        if head in ("math", "time") or head.startswith("random"):
+            return v.NUMBER_VALUE
+        if name.startswith("numpy."):
+            return v.NUMPY_VALUE
+        if last[:1].isupper():
+            return self._made(name)
+        if last == "DataLoader":
+            return LOADER
+        return _returned(name, f"{short(name)}() returns a tensor of the device")
+
+    def _made(self, name: str) -> Value:
+        """An object of a class of the project, or of a library."""
+        if name.rpartition(".")[2].endswith("DataLoader"):
+            return LOADER
+        node = self._classes.get(name)
+        if node is not None and self._is_module_class(node):
+            return MODULE
+        return Value(v.INSTANCE, cls=name)
+
+    @cached_property
+    def _classes(self) -> dict[str, ast.ClassDef]:
+        nodes = (node for node in self._queries.tree.body if isinstance(node, ast.ClassDef))
+        return {f"{self._queries.view.module}.{node.name}": node for node in nodes}
+
+    def _is_module_class(self, node: ast.ClassDef, depth: int = 5) -> bool:
+        for base in node.bases:
+            name = self._queries.qualified(base) or ""
+            if name in ops.MODULE_BASES or name.startswith("torch.nn."):
+                return True
+            if name.endswith(("LightningModule", "Module")):
+                return True
+            inner = self._classes.get(name)
+            if inner is not None and depth and self._is_module_class(inner, depth - 1):
+                return True
+        return False
+
+    def _of_builtin(self, name: str, node: ast.Call) -> Value:
+        if name in ("sum", "max", "min", "abs") and node.args:
+            values = [self._of(each) for each in node.args]
+            elements = [v.element(each) if not each.is_tensor else each for each in values]
+            tensors = [each for each in elements if on_device(each)]
+            return tensors[0] if tensors else v.UNKNOWN_VALUE
+        if name in ("list", "tuple", "reversed", "sorted", "iter", "set") and node.args:
+            value = self._of(node.args[0])
+            return value if not value.is_tensor else Value(v.SEQUENCE, item=value)
+        if name == "next" and node.args:
+            return self._element(node.args[0], node)
+        if name in ("len", "int", "float", "bool", "round", "range", "isinstance", "hasattr"):
+            return v.NUMBER_VALUE
+        return v.TEXT_VALUE if name in ("str", "repr", "format") else v.UNKNOWN_VALUE
+
+    def _of_method(self, node: ast.Call, function: ast.Attribute) -> Value | None:
+        """The result of calling a method; None where it is not one that is known."""
+        method = function.attr
+        if dotted(function.value) == "self":
+            held = self._of(function)
+            if not held.flags & v.MODULE and held.kinds == v.UNKNOWN:
+                return self._of_own_method(function)
+            return None
+        base = self._of(function.value)
+        if base.flags & v.MODULE:
+            if method in ("parameters", "buffers"):
+                return PARAMETERS
+            if method in ("named_parameters", "named_buffers"):
+                return NAMED_PARAMETERS
+            same = ("to", "cuda", "train", "eval", "half", "float", "requires_grad_", "compile")
+            return base if method in same else v.UNKNOWN_VALUE
+        if moves_to_host(node):
+            return HOST
+        if method in HOST_CASTS:
+            return v.NUMBER_VALUE if method != "numpy" else v.NUMPY_VALUE
+        if moves_to_device(node):
+            return MODULE if base.kinds == v.INSTANCE else MOVED
+        if on_device(base):
+            return _of_tensor(base, method)
+        if is_batch(base):
+            return BATCH if method in ("items", "values", "to", "get", "pop") else HOST
+        if base.kinds & v.TENSOR:
+            return HOST
+        if base.kinds & v.NUMPY:
+            return v.NUMPY_VALUE
+        if method == "detach" and not node.args:
+            return DEVICE
+        if base.kinds & v.INSTANCE and base.cls and base.cls[:6] != "torch.":
+            return _returned(f"{base.cls}.{method}", f"{short(base.cls)}.{method}() returns it")
+        if method == "parameters":
+            return PARAMETERS
+        return v.UNKNOWN_VALUE
+
+    def _of_own_method(self, function: ast.Attribute) -> Value | None:
+        owner = self._queries.owner(function)
+        if owner is None:
+            return None
+        name = f"{self._queries.view.module}.{owner.name}.{function.attr}"
+        return _returned(name, f"self.{function.attr}() returns a tensor of the device")
+
+
+def _of_tensor(base: Value, method: str) -> Value:
+    if method in ops.NUMBER_METHODS or method in ("dim", "size", "numel", "backward"):
+        return v.OTHER_VALUE
+    symbolic = bool(base.needs)
+    return base._replace(flags=0) if not symbolic else base._replace(flags=base.flags & ~v.SYMBOL)
+
+
+def _returned(function: str, why: str) -> Value:
+    need = Need("return", function, "")
+    return Value(v.TENSOR | v.UNKNOWN, device=v.ON_DEVICE, flags=v.SYMBOL, needs=(need,), why=why)

@@ -1,0 +1,494 @@
+"""Where the values of a training loop live: on the device, on the host, or as the caller gave them.
+
+Loops call what the analysis of a single file cannot know: a model that is a parameter, a
+criterion, a data loader. What a loop does with a value still shows what it is: ``loss.backward()``
+is called on a tensor of the device, whoever made it, and what goes into that loss was made by the
+model.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from pygraph_lint.analysis import ops
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.loop_calls import (
+    BATCH,
+    COMPILED,
+    DEVICE,
+    GRADIENT,
+    HOST,
+    LOADER,
+    LOSS,
+    MODULE,
+    STEP_HOOKS,
+    is_batch,
+    on_device,
+)
+from pygraph_lint.analysis.loop_evidence import LoopEvidence
+from pygraph_lint.analysis.loop_results import CallResults
+from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, Definition
+from pygraph_lint.analysis.values import Value
+
+_MAX_DEPTH = 60
+
+
+class LoopValues:
+    """The values of one file's expressions, worked out on demand from reaching definitions."""
+
+    def __init__(self, queries: FileQueries) -> None:
+        self.queries = queries
+        self.module = queries.view.module
+        self._known: dict[ast.AST, Value] = {}
+        self._of_definition: dict[Definition, Value] = {}
+        self._depth = 0
+        self.evidence = LoopEvidence(queries)
+        self._results = CallResults(queries, self.of, self.element)
+
+    # -- expressions
+
+    def of(self, node: ast.expr | None) -> Value:
+        """The value of an expression."""
+        if node is None:
+            return v.NONE_VALUE
+        known = self._known.get(node)
+        if known is not None:
+            return known
+        if self._depth > _MAX_DEPTH:
+            return v.UNKNOWN_VALUE
+        self._known[node] = v.UNKNOWN_VALUE
+        self._depth += 1
+        handler = _HANDLERS.get(type(node))
+        found = handler(self, node) if handler is not None else v.UNKNOWN_VALUE
+        self._depth -= 1
+        self._known[node] = found
+        return found
+
+    def _constant(self, node: ast.Constant) -> Value:
+        if node.value is None:
+            return v.NONE_VALUE
+        return v.TEXT_VALUE if isinstance(node.value, (str, bytes)) else v.NUMBER_VALUE
+
+    def _name(self, node: ast.Name) -> Value:
+        found = [self.defined(each) for each in self.queries.definitions.reaching(node)]
+        joined = _joined(found)
+        if joined.kinds == v.UNKNOWN and self.evidence.used_as_module(node):
+            return MODULE
+        return joined
+
+    def defined(self, definition: Definition) -> Value:
+        """What a definition gives its name."""
+        known = self._of_definition.get(definition)
+        if known is None:
+            self._of_definition[definition] = v.UNKNOWN_VALUE
+            known = self._defined(definition)
+            if definition in self.evidence.loss_places and known.kinds & v.UNKNOWN:
+                known = LOSS
+            unexplained = known.kinds & v.UNKNOWN and not is_batch(known)
+            if unexplained and known.cls != "prepared" and self.evidence.is_computed(definition):
+                known = DEVICE
+            self._of_definition[definition] = known
+        return known
+
+    def _defined(self, definition: Definition) -> Value:
+        kind, node = definition.kind, definition.node
+        if definition.value is not None:
+            return self.of(definition.value)
+        if kind is BindingKind.PARAMETER:
+            return self._parameter(node)  # type: ignore[arg-type]
+        if kind is BindingKind.UNPACKED:
+            return self._unpacked(node)
+        if kind in (BindingKind.LOOP, BindingKind.COMPREHENSION):
+            return self._iterated(node)
+        if kind is BindingKind.AUGMENTED:
+            return self._augmented(node)
+        if kind is BindingKind.DEFINED:
+            return self._definition_of(node)
+        return v.UNKNOWN_VALUE
+
+    def _definition_of(self, node: ast.AST) -> Value:
+        if isinstance(node, ast.ClassDef):
+            return Value(v.CALLABLE, cls=f"{self.module}.{node.name}")
+        decorators = getattr(node, "decorator_list", [])
+        compiled = any(
+            self.queries.qualified(each.func if isinstance(each, ast.Call) else each)
+            in ops.COMPILERS
+            for each in decorators
+        )
+        return COMPILED if compiled else Value(v.CALLABLE, cls=self.name_of(node) or "")
+
+    def _parameter(self, argument: ast.arg) -> Value:
+        function = self.queries.definitions.scope(argument)
+        hint = ast.unparse(argument.annotation) if argument.annotation is not None else ""
+        if argument.arg in ("self", "cls"):
+            return v.UNKNOWN_VALUE
+        given = self._given_by_hook(function, argument.arg)
+        if given is not None:
+            return given
+        if "Tensor" in hint and "list" not in hint.lower() and "dict" not in hint.lower():
+            return v.tensor(f"`{argument.arg}` is annotated as a tensor", device=v.ON_DEVICE)
+        if hint.rpartition(".")[2] in ("Module", "ScriptModule"):
+            return MODULE
+        if "DataLoader" in hint:
+            return LOADER
+        if hint in ("int", "float", "bool", "str"):
+            return v.NUMBER_VALUE if hint != "str" else v.TEXT_VALUE
+        name = self.name_of(function)
+        marked = (
+            isinstance(function, FUNCTIONS)
+            and (function, argument.arg) in self.evidence.module_names
+        )
+        if name is None or marked:
+            return MODULE if marked else v.UNKNOWN_VALUE
+        why = f"a caller passes a tensor of the device as `{argument.arg}`"
+        need = Need("param", name, argument.arg)
+        return Value(
+            v.TENSOR | v.UNKNOWN, device=v.ON_DEVICE, flags=v.SYMBOL, needs=(need,), why=why
+        )
+
+    def _given_by_hook(self, function: ast.AST, parameter: str) -> Value | None:
+        """What a trainer passes to a step or a callback that it calls by its name."""
+        owner = self.queries.owner(function)
+        name = getattr(function, "name", "")
+        if owner is None or name not in STEP_HOOKS:
+            return None
+        if not is_trainer_part(self.queries, owner):
+            return None
+        if parameter in ("batch", "outputs", "inputs", "return_outputs", "batch_parts"):
+            return v.tensor("the trainer moved it to the device", device=v.ON_DEVICE)
+        return MODULE if parameter in ("model", "pl_module") else None
+
+    def name_of(self, function: ast.AST) -> str | None:
+        """The qualified name of a function of the file, as the facts have it."""
+        parts = [getattr(function, "name", "")]
+        for each in self.queries.path(function):
+            if isinstance(each, ast.ClassDef):
+                parts.append(each.name)
+            elif isinstance(each, ast.Lambda):
+                return None
+            elif isinstance(each, FUNCTIONS):
+                parts += ["<locals>", getattr(each, "name", "")]
+        if not parts[0]:
+            return f"{self.module}.<module>" if isinstance(function, ast.Module) else None
+        return ".".join([self.module, *reversed(parts)])
+
+    # -- definitions that are no plain assignment
+
+    def _unpacked(self, target: ast.AST) -> Value:
+        statement = self.queries.statement(target)
+        value = getattr(statement, "value", None)
+        for root in getattr(statement, "targets", []):
+            path = _path_to(root, target)
+            if path is not None and value is not None:
+                if _is_prepared(value):
+                    return Value(v.UNKNOWN, cls="prepared")
+                return _part(self.of(value), path)
+        return v.UNKNOWN_VALUE
+
+    def _iterated(self, target: ast.AST) -> Value:
+        for each in self.queries.path(target):
+            if isinstance(each, (ast.For, ast.AsyncFor, ast.comprehension)):
+                path = _path_to(each.target, target)
+                return _part(self.element(each.iter, each), path or ())
+        return v.UNKNOWN_VALUE
+
+    def element(self, iterated: ast.expr, loop: ast.AST) -> Value:
+        """What one turn of a loop over an expression gets."""
+        if isinstance(iterated, ast.Call):
+            name = dotted(iterated.func) or ""
+            last = name.rpartition(".")[2]
+            if last == "enumerate" and iterated.args:
+                inner = self.element(iterated.args[0], loop)
+                return Value(v.SEQUENCE, items=(v.NUMBER_VALUE, inner))
+            if last == "zip":
+                parts = tuple(self.element(each, loop) for each in iterated.args)
+                return Value(v.SEQUENCE, items=parts)
+            if last == "range":
+                return v.NUMBER_VALUE
+            if last in _WRAPPERS and iterated.args:
+                return self.element(iterated.args[0], loop)
+            if last in ("items", "values") and isinstance(iterated.func, ast.Attribute):
+                inner = self.of(iterated.func.value)
+                held = inner if is_batch(inner) else inner.item or v.UNKNOWN_VALUE
+                return held if last == "values" else Value(v.SEQUENCE, items=(v.TEXT_VALUE, held))
+        value = self.of(iterated)
+        if value.cls == "prepared":
+            return v.tensor("the data loader puts batches on the device", device=v.ON_DEVICE)
+        if value.cls == LOADER.cls or is_batch(value):
+            return BATCH
+        if value.kinds & v.UNKNOWN and not on_device(value) and self.evidence.is_step_loop(loop):
+            return BATCH
+        if value.needs and value.flags & v.SYMBOL and self.evidence.is_step_loop(loop):
+            return BATCH
+        return v.element(value)
+
+    def _augmented(self, target: ast.AST) -> Value:
+        statement = self.queries.statement(target)
+        if not isinstance(statement, ast.AugAssign) or not isinstance(target, ast.Name):
+            return v.UNKNOWN_VALUE
+        added = self.of(statement.value)
+        if on_device(added):
+            return added
+        before = self.queries.definitions.reaching_at(target.id, statement)
+        return _joined([self.defined(each) for each in before if each.node is not target])
+
+    # -- by kind of node
+
+    def _attribute(self, node: ast.Attribute) -> Value:
+        if ast.unparse(node) in self.evidence.loss_places:
+            return LOSS
+        qualified = self.queries.qualified(node)
+        if qualified is not None and not qualified.startswith(self.module + "."):
+            return Value(v.CALLABLE, cls=qualified)
+        if dotted(node.value) == "self":
+            return self._of_self(node)
+        if node.attr == "grad":
+            return GRADIENT
+        base = self.of(node.value)
+        if on_device(base):
+            if node.attr in _DESCRIBING:
+                return v.OTHER_VALUE
+            return base if not base.needs else v.UNKNOWN_VALUE
+        if is_batch(base):
+            return BATCH
+        if base.flags & v.MODULE and node.attr in ("module", "model", "weight", "bias"):
+            return MODULE if node.attr in ("module", "model") else DEVICE
+        return v.UNKNOWN_VALUE
+
+    def _of_self(self, node: ast.Attribute) -> Value:
+        if self.evidence.used_as_module(node):
+            return MODULE
+        found = []
+        for target, value in self._assigned_to_self.get((self.queries.owner(node), node.attr), ()):
+            if target is not node:
+                found.append(self.of(value))
+        return _joined(found) if found else v.UNKNOWN_VALUE
+
+    @cached_property
+    def _assigned_to_self(
+        self,
+    ) -> dict[tuple[ast.ClassDef | None, str], list[tuple[ast.expr, ast.expr]]]:
+        found: dict[tuple[ast.ClassDef | None, str], list[tuple[ast.expr, ast.expr]]] = {}
+        for node in ast.walk(self.queries.tree):
+            if not isinstance(node, ast.Assign):
+                continue
+            for target in node.targets:
+                pairs = [(target, node.value)]
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs = list(zip(target.elts, node.value.elts, strict=False))
+                for one, value in pairs:
+                    if isinstance(one, ast.Attribute) and dotted(one.value) == "self":
+                        key = (self.queries.owner(one), one.attr)
+                        found.setdefault(key, []).append((one, value))
+        return found
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        if ast.unparse(node) in self.evidence.loss_places:
+            return LOSS
+        base = self.of(node.value)
+        if is_batch(base):
+            return BATCH
+        if base.kinds & v.TENSOR and not base.needs:
+            return base
+        if base.needs and base.flags & v.SYMBOL:
+            return base._replace(flags=base.flags & ~v.SYMBOL)
+        if base.items is not None and isinstance(node.slice, ast.Constant):
+            place = node.slice.value
+            if isinstance(place, int) and -len(base.items) <= place < len(base.items):
+                return base.items[place]
+        if base.kinds & (v.SEQUENCE | v.MAPPING):
+            return v.element(base)
+        return v.UNKNOWN_VALUE
+
+    def _binary(self, node: ast.BinOp) -> Value:
+        if isinstance(node.op, ast.Mod) and self.of(node.left).kinds == v.TEXT:
+            return v.TEXT_VALUE
+        return self._together([node.left, node.right])
+
+    def _compare(self, node: ast.Compare) -> Value:
+        if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
+            return v.NUMBER_VALUE
+        return self._together([node.left, *node.comparators])
+
+    def _together(self, nodes: list[ast.expr]) -> Value:
+        """The result of an operation on several values: on the device if one of them is."""
+        values = [self.of(node) for node in nodes]
+        for value in values:
+            if on_device(value) and not value.needs:
+                return value._replace(flags=0)
+        for value in values:
+            if on_device(value):
+                return value._replace(flags=value.flags & ~v.SYMBOL)
+        if any(value.kinds & v.NUMPY for value in values):
+            return v.NUMPY_VALUE
+        if any(map(is_batch, values)):
+            return BATCH
+        if any(value.kinds & v.TENSOR for value in values):
+            return HOST
+        if all(value.kinds == v.NUMBER for value in values):
+            return v.NUMBER_VALUE
+        return v.UNKNOWN_VALUE
+
+    def _unary(self, node: ast.UnaryOp) -> Value:
+        return v.NUMBER_VALUE if isinstance(node.op, ast.Not) else self.of(node.operand)
+
+    def _either(self, node: ast.IfExp) -> Value:
+        return _joined([self.of(node.body), self.of(node.orelse)])
+
+    def _bool(self, node: ast.BoolOp) -> Value:
+        return _joined([self.of(each) for each in node.values])
+
+    def _sequence(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
+        if not node.elts:
+            return Value(v.SEQUENCE, item=self._appended(node))
+        return Value(v.SEQUENCE, items=tuple(v.shallow(self.of(each)) for each in node.elts))
+
+    def _appended(self, node: ast.AST) -> Value:
+        """What a list that begins empty gets: by ``append`` on the name it is bound to."""
+        parent = self.queries.parent(node)
+        target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+        if not isinstance(target, ast.Name):
+            return v.UNKNOWN_VALUE
+        found = []
+        for call in ast.walk(self.queries.scope(node)):
+            if isinstance(call, ast.Call) and dotted(call.func) == f"{target.id}.append":
+                found += [self.of(each) for each in call.args]
+        return _joined(found) if found else v.UNKNOWN_VALUE
+
+    def _dict(self, node: ast.Dict) -> Value:
+        values = [self.of(each) for each in node.values]
+        return Value(v.MAPPING, item=_joined(values) if values else v.UNKNOWN_VALUE)
+
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
+        return Value(v.SEQUENCE, item=v.shallow(self.of(node.elt)))
+
+    def _text(self, node: ast.JoinedStr) -> Value:
+        return v.TEXT_VALUE
+
+    def _named(self, node: ast.NamedExpr) -> Value:
+        return self.of(node.value)
+
+    def _call(self, node: ast.Call) -> Value:
+        return self._results.result(node)
+
+    def _starred(self, node: ast.Starred) -> Value:
+        return v.element(self.of(node.value))
+
+
+def _joined(values: list[Value]) -> Value:
+    """What a name may be that gets one of several values: a tensor of the device counts."""
+    certain = [each for each in values if on_device(each) and not each.needs]
+    if certain:
+        return certain[0]
+    known = [each for each in values if each.kinds not in (v.UNKNOWN, v.NONE)]
+    if not known:
+        return v.UNKNOWN_VALUE
+    if len(known) == 1 or all(each == known[0] for each in known):
+        return known[0]
+    modules = [each for each in known if each.flags & v.MODULE]
+    symbols = [each for each in known if each.needs]
+    batches = [each for each in known if is_batch(each)]
+    for group in (modules, symbols, batches):
+        if group:
+            return group[0]
+    return v.join_all(known)
+
+
+def _part(value: Value, path: tuple[int, ...]) -> Value:
+    """The element of a value that unpacking along ``path`` gives."""
+    for place in path:
+        if is_batch(value) or (value.is_tensor and not value.needs):
+            return value
+        if value.needs and value.flags & v.SYMBOL:
+            need = value.needs[0]
+            further = Need(need.kind, need.owner, f"{need.name}|{place}")
+            value = value._replace(needs=(further,))
+        elif value.items is not None and place < len(value.items):
+            value = value.items[place]
+        else:
+            value = v.element(value)
+    return value
+
+
+def _path_to(root: ast.AST, target: ast.AST) -> tuple[int, ...] | None:
+    """The positions that lead from an assignment's target to a name in it."""
+    if root is target:
+        return ()
+    if isinstance(root, ast.Starred):
+        return _path_to(root.value, target)
+    for index, item in enumerate(getattr(root, "elts", [])):
+        path = _path_to(item, target)
+        if path is not None:
+            return (index, *path)
+    return None
+
+
+def _is_prepared(value: ast.expr) -> bool:
+    """Whether a value comes from accelerate's ``prepare`` or Fabric's ``setup_dataloaders``."""
+    prepared = ("prepare", "setup_dataloaders", "prepare_data_loader")
+    return (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr in prepared
+    )
+
+
+def is_trainer_part(queries: FileQueries, owner: ast.ClassDef) -> bool:
+    """Whether a class is a module, a callback or a trainer of Lightning or transformers."""
+    for base in owner.bases:
+        last = (dotted(base) or "").rpartition(".")[2]
+        if last.endswith(("LightningModule", "Callback", "Trainer", "Module")):
+            return True
+    return False
+
+
+# Attributes of tensors that are known without their values.
+_DESCRIBING = ops.NUMBER_ATTRIBUTES | {"shape", "dtype", "device", "size", "layout", "is_nested"}
+# Calls that give the elements of their first argument.
+_WRAPPERS = frozenset(
+    (
+        "tqdm",
+        "trange",
+        "track",
+        "islice",
+        "iter",
+        "list",
+        "tuple",
+        "reversed",
+        "prefetch",
+        "chain",
+        "cycle",
+        "progress_bar",
+        "ProgressBar",
+        "MpDeviceLoader",
+    )
+)
+
+_HANDLERS: dict[type[ast.expr], Callable[[LoopValues, Any], Value]] = {
+    ast.Constant: LoopValues._constant,
+    ast.Name: LoopValues._name,
+    ast.Attribute: LoopValues._attribute,
+    ast.Subscript: LoopValues._subscript,
+    ast.BinOp: LoopValues._binary,
+    ast.Compare: LoopValues._compare,
+    ast.UnaryOp: LoopValues._unary,
+    ast.IfExp: LoopValues._either,
+    ast.BoolOp: LoopValues._bool,
+    ast.Tuple: LoopValues._sequence,
+    ast.List: LoopValues._sequence,
+    ast.Set: LoopValues._sequence,
+    ast.Dict: LoopValues._dict,
+    ast.ListComp: LoopValues._comprehension,
+    ast.GeneratorExp: LoopValues._comprehension,
+    ast.SetComp: LoopValues._comprehension,
+    ast.JoinedStr: LoopValues._text,
+    ast.NamedExpr: LoopValues._named,
+    ast.Starred: LoopValues._starred,
+    ast.Call: LoopValues._call,
+}

@@ -1,0 +1,200 @@
+"""Training loops: what is found to cost on every step, and what is not."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from pygraph_lint.analysis.places import RegionKind
+from tests.analysis.programs import project
+
+HEAD = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
+LOOP = """
+def train(model, loader, optimizer, device, scheduler):
+    model.train()
+    for step, (x, y) in enumerate(loader):
+        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+{body}
+{after}
+"""
+
+
+def kinds(source: str, **files: str) -> list[str]:
+    """The kinds of events of the loops of all files, in order."""
+    linked, facts = project(m=HEAD + textwrap.dedent(source), **files)
+    found = [pair for each in facts.values() for pair in linked.loop_events(each)]
+    assert all(region.kind is RegionKind.HOST_LOOP for region, _ in found)
+    places = {(event.span, event.kind) for _, event in found}
+    return [kind for _, kind in sorted(places)]
+
+
+def in_loop(body: str, after: str = "") -> list[str]:
+    """The kinds of events of a loop with the given lines at its end."""
+    inside = textwrap.indent(textwrap.dedent(body), " " * 8)
+    return kinds(LOOP.format(body=inside, after=textwrap.indent(textwrap.dedent(after), " " * 4)))
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("total = loss.item()", "loop.read"),
+        ("total = float(loss)", "loop.read"),
+        ("total = loss.detach().cpu()", "loop.read"),
+        ("total = loss.data.tolist()", "loop.read"),
+        ("norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()", "loop.read"),
+        ("correct = (model(x).argmax(1) == y).sum().item()", "loop.read"),
+        ("print(loss)", "loop.print"),
+        ('text = f"{loss:.3f}"', "loop.print"),
+        ('text = "%.3f" % loss', "loop.print"),
+        ('text = "{}".format(loss)', "loop.print"),
+        ("loader.set_postfix(loss=loss)", "loop.print"),
+        ("if torch.isnan(loss): optimizer.zero_grad()", "loop.branch"),
+        ("assert torch.isfinite(loss).all()", "loop.branch"),
+        ("z = y.to(device) if step else torch.tensor(step, device=device)", "loop.copy"),
+        ("torch.cuda.empty_cache()", "loop.empty-cache"),
+        ("torch.cuda.synchronize()", "loop.synchronize"),
+    ],
+)
+def test_what_costs_on_every_step(line: str, kind: str) -> None:
+    assert in_loop(line) == [kind]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "if step % 10 == 0:\n    print(loss.item())",
+        "if step % 10:\n    continue\nprint(loss.item())",
+        "log = step % 10 == 0\nif log:\n    print(loss.item())",
+        "if step == 0:\n    print(loss.item())",
+        "if len(optimizer.losses) == 12:\n    print(loss.item())",
+        "if step % 10 == 0 and loss.item() > 3:\n    pass",
+        "value = loss.item() if step % 10 == 0 else 0.0",
+        "if scheduler.stop:\n    print(loss.item())\n    break",
+        "if math.isnan(3.0):\n    raise ValueError(loss.item())",
+        "total = loss.detach()",
+        "lr = scheduler.get_last_lr()[0]\nprint(lr, step, x.shape[0])",
+        "rows = float(x.shape[0] * x.size(1))",
+        "w = torch.linspace(0, 1, 10)[step].item()",
+        "n = nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "assert loss.ndim == 0, f'{loss}'",
+    ],
+)
+def test_what_does_not(lines: str) -> None:
+    assert in_loop(lines) == []
+
+
+def test_behind_the_loop_nothing_costs() -> None:
+    assert in_loop("pass", "print(loss.item())\ntorch.cuda.synchronize()") == []
+
+
+def test_batches_are_copied() -> None:
+    source = """
+        def train(model, loader, optimizer, device):
+            for x, y in loader:
+                x = x.to(device)
+                y = y.cuda(non_blocking=True)
+                model(x).sub(y).sum().backward()
+    """
+    assert kinds(source) == ["loop.copy"]
+
+
+def test_what_the_step_calls_in_other_files() -> None:
+    tools = """
+        import torch
+        class Meter:
+            def update(self, value, n=1):
+                self.last = float(value)
+        def grad_norm(parameters):
+            return sum(p.grad.norm().item() for p in parameters)
+        def never(value):
+            return float(value)
+    """
+    source = """
+        from tools import Meter, grad_norm
+        def train(model, loader, optimizer):
+            meter = Meter()
+            for x, y in loader:
+                loss = model(x)
+                loss.backward()
+                meter.update(loss)
+                meter.update(3)
+                grad_norm(model.parameters())
+    """
+    assert kinds(source, tools=tools) == ["loop.read", "loop.read"]
+
+
+def test_steps_that_a_trainer_calls() -> None:
+    source = """
+        import lightning
+        class Lit(lightning.LightningModule):
+            def training_step(self, batch, index):
+                x, y = batch
+                loss = F.cross_entropy(self(x), y)
+                self.log("loss", loss)
+                self.log("plain", loss.item())
+                return loss
+            def on_train_epoch_end(self):
+                print(self.total.item())
+        class Weighted(transformers.Trainer):
+            def compute_loss(self, model, inputs):
+                out = model(**inputs)
+                return print(out.loss)
+    """
+    assert kinds(source) == ["loop.read", "loop.print"]
+
+
+def test_a_loop_around_a_step_function() -> None:
+    source = """
+        class Agent:
+            def __init__(self, device):
+                self.net = nn.Linear(3, 3).to(device)
+            def act(self, state):
+                return int(self.net(state).argmax())
+            def learn(self, batch):
+                loss = self.net(batch).sum()
+                loss.backward()
+        def main(device, steps):
+            agent = Agent(device)
+            for _ in range(steps):
+                agent.act(None)
+                agent.learn(None)
+        def evaluate(device, steps):
+            agent = Agent(device)
+            for _ in range(steps):
+                print(agent.net(None).sum().item())
+    """
+    assert kinds(source) == ["loop.read"]
+
+
+def test_compiled_code_in_a_loop() -> None:
+    source = """
+        step = torch.compile(nn.Linear(3, 3))
+        def run(batches):
+            for batch in batches:
+                print(step(batch).sum().item())
+            print(step(batch).sum().item())
+    """
+    assert kinds(source) == ["loop.read"]
+
+
+def test_calls_say_how_the_step_leads_to_a_line() -> None:
+    source = """
+        def note(loss):
+            print(loss)
+        def train(model, loader):
+            for x in loader:
+                loss = model(x)
+                loss.backward()
+                note(loss)
+    """
+    linked, facts = project(m=HEAD + textwrap.dedent(source))
+    ((region, event),) = linked.loop_events(facts["m"])
+    assert event.kind == "loop.print"
+    assert region.call_path == (
+        "m.train (computes gradients on every step, line 9)",
+        "calls m.note, line 12",
+    )
