@@ -23,7 +23,7 @@ from pygraph_rt.region.maker import GraphMaker
 from pygraph_rt.region.region import Partition
 from pygraph_rt.registry import Shared
 from pygraph_rt.replay.disposal import Disposal
-from pygraph_rt.replay.replay import Platform, same_addresses
+from pygraph_rt.replay.platform import Flags, Native, Platform, same_addresses
 from pygraph_rt.reports.report import REGIONS, Region, notice
 from pygraph_rt.select import remembered
 from pygraph_rt.select.groups import CompiledGraph, Selector
@@ -37,19 +37,16 @@ def _make_graph_maker() -> GraphMaker:
     driver = load()
     folder = installed.cache_folder() / "pygraph"
     platform = Platform(
-        state_of=state_of,
         capturing=torch._C._cuda_isCurrentStreamCapturing,
         device=torch._C._cuda_getDevice,
         stream=torch._C._cuda_getCurrentRawStream,
-        same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
-        reinterpret=installed.reinterpret(),
         generator=lambda device: torch.cuda.default_generators[device],
-        native=native.load(folder),
-        memory=Helper(folder),
-        watch_state=watch,
+        reinterpret=installed.reinterpret(),
+        flags=Flags(state_of, watch),
+        native=Native(native.load(folder), Helper(folder)),
+        same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
     )
-    disposal = Disposal(driver, torch.cuda.synchronize, platform.capturing)
-    return GraphMaker(driver, platform, disposal)
+    return GraphMaker(driver, platform, Disposal(driver, platform.capturing))
 
 
 def _stamp(device: int) -> Any:

@@ -246,7 +246,7 @@ def host(device: str, tiny: bool, lock: str) -> dict[str, Any]:
         "inputs": 10,
         "nodes": replay.nodes,
         "words": replay.words,
-        "launched_by": type(replay._stages[0].submission).__name__,
+        "launched_by": type(replay._sub_graphs[0].graph.patcher).__name__,
         "rows": rows,
     }
 

@@ -37,8 +37,8 @@ LAYERS = (
     Layer("outputs", _TREES, "CUDAGraphNode", "reconstruct_outputs"),
     Layer("regions", "pygraph_rt.region.region", "Partition", "__call__"),
     Layer("memory and launch", "pygraph_rt.replay.replay", "Replay", "_launch"),
-    Layer("outputs", "pygraph_rt.replay.replay", "Replay", "_results"),
-    Layer("outputs", "pygraph_rt.memory.output_pool", "Memory", "outputs"),
+    Layer("outputs", "pygraph_rt.replay.results", "Results", "build"),
+    Layer("outputs", "pygraph_rt.memory.slabs", "SlabMemory", "outputs"),
 )
 
 

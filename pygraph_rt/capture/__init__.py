@@ -1,1 +1,12 @@
-"""From two captures to a replayable plan."""
+"""From an ordinary call and two captures to a `ReplayPlan`.
+
+- `observe.py`: what an ordinary call shows: which allocation becomes which output.
+- `generated.py`: generated code with another allocation function.
+- `checks.py`: arguments and allocators that a capture cannot take, by name.
+- `placeholders.py`: addresses without memory for tensors that a capture only names.
+- `stream_capture.py`: torch's stream capture, begun and ended safely.
+- `record.py`: one capture, and all that keeps it readable.
+- `nodes.py`: the captured graph as plain data.
+- `diff.py`, `unknown_words.py`: which parameter words follow which block; no other is an address.
+- `build.py`: both captures to a `ReplayPlan`.
+"""

@@ -11,134 +11,19 @@ Every other word must not be an address of device memory, or the region is refus
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal, NamedTuple
+from collections.abc import Callable
 
 from pygraph_rt.errors import Unprovable
+from pygraph_rt.plan.blocks import AddressMap, Block
+from pygraph_rt.plan.graph import STEP, WORD, Capture, Node, Patch, PatchPlan
 
-BlockKind = Literal["input", "output", "pool", "scratch", "constant", "random", "number"]
 Owner = Callable[[int], "str | None"]
 
-STEP = 4
-WORD = 8
 LOWER_HALF = (1 << 32) - 1
 SMALL = 1 << 24
 """Padding in a parameter structure holds whatever was on the stack, such as the upper half of a
 pointer: beside a number below this, it looks like an address just above a multiple of 4 GiB.
 """
-
-
-@dataclass(frozen=True, order=True)
-class Block:
-    """A piece of memory that is somewhere else on each call: the n-th input, output, pool segment
-    or allocation of the generated code (constants do not move, and are never patched). For "random"
-    and "number" the address stands for a number (see rng/philox.py).
-    """
-
-    kind: BlockKind
-    index: int
-
-
-class Range(NamedTuple):
-    """Addresses [base - before, base + size + after) stand for `block`; offsets count from
-    `base`, in bytes.
-    """
-
-    base: int
-    size: int
-    block: Block
-    before: int = 0
-    after: int = 0
-
-
-class Node(NamedTuple):
-    """One graph node of a capture, as plain data.
-
-    `identity` must be equal in both captures. `fields` are the byte strings in which addresses
-    may sit: each parameter of a kernel, source and destination of a copy, destination of a memory
-    set.
-    """
-
-    kind: str
-    name: str
-    identity: tuple[object, ...]
-    fields: tuple[bytes, ...]
-
-
-class Edge(NamedTuple):
-    """An edge between two nodes by their index, with the driver's edge data."""
-
-    source: int
-    target: int
-    data: bytes
-
-
-class Patch(NamedTuple):
-    """Write `address of block + addend` as a 64-bit word at `offset` of field `field` of node
-    `node`.
-    """
-
-    node: int
-    field: int
-    offset: int
-    block: Block
-    addend: int
-
-
-@dataclass(frozen=True)
-class Capture:
-    """What one capture recorded, and where each block was while it was recorded."""
-
-    nodes: tuple[Node, ...]
-    edges: frozenset[Edge]
-    blocks: AddressMap
-
-
-@dataclass(frozen=True)
-class PatchPlan:
-    """Every word of the first capture's graph that has to follow a block."""
-
-    patches: tuple[Patch, ...]
-    nodes: int
-
-    def by_block(self) -> dict[Block, tuple[Patch, ...]]:
-        """Patches grouped by the block they follow."""
-        groups: dict[Block, list[Patch]] = {}
-        for patch in self.patches:
-            groups.setdefault(patch.block, []).append(patch)
-        return {block: tuple(group) for block, group in groups.items()}
-
-    def patched_nodes(self) -> int:
-        """How many nodes hold at least one patched word."""
-        return len({patch.node for patch in self.patches})
-
-
-class AddressMap:
-    """Looks up which block an address belongs to.
-
-    Ranges must not overlap. A word one past the end of a range belongs to that range when no
-    other range begins there (a kernel may be given an end pointer).
-    """
-
-    def __init__(self, ranges: Iterable[Range]) -> None:
-        self._ranges = sorted(ranges, key=lambda r: r.base - r.before)
-        self._starts = [r.base - r.before for r in self._ranges]
-        for left, right in pairwise(self._ranges):
-            if left.base + left.size + left.after > right.base - right.before:
-                raise ValueError(f"address ranges of {left.block} and {right.block} overlap")
-
-    def find(self, address: int) -> tuple[Block, int] | None:
-        """(block, offset in bytes from the block's base), or None."""
-        i = bisect_right(self._starts, address) - 1
-        if i < 0:
-            return None
-        found = self._ranges[i]
-        if address <= found.base + found.size + found.after:
-            return found.block, address - found.base
-        return None
 
 
 def _same_topology(first: Capture, second: Capture) -> None:
@@ -278,16 +163,3 @@ def patch_plan(first: Capture, second: Capture, statics: AddressMap, owner: Owne
         for field, words in enumerate(zip(a.fields, b.fields, strict=True)):
             patches += _field_patches(index, field, a, words, maps, statics, owner)
     return PatchPlan(tuple(patches), len(first.nodes))
-
-
-def apply(plan: PatchPlan, nodes: Sequence[Node], addresses: dict[Block, int]) -> list[list[bytes]]:
-    """The fields of every node with all blocks at `addresses`: what the replay writes, in plain
-    form.
-    """
-    fields = [[bytearray(f) for f in node.fields] for node in nodes]
-    for patch in plan.patches:
-        value = addresses[patch.block] + patch.addend
-        fields[patch.node][patch.field][patch.offset : patch.offset + WORD] = value.to_bytes(
-            WORD, "little"
-        )
-    return [[bytes(f) for f in node] for node in fields]

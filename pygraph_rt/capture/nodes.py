@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
-from pygraph_rt.capture import diff
-from pygraph_rt.capture.diff import AddressMap, Edge, Node
 from pygraph_rt.cuda.driver import (
     EMPTY,
     KERNEL,
@@ -18,16 +16,16 @@ from pygraph_rt.cuda.driver import (
     MemcpyParams,
     access_window_bytes,
 )
+from pygraph_rt.cuda.nodes import RawNode, fields_of
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.replay.node_params import RawNode, fields_of
+from pygraph_rt.plan.blocks import AddressMap
+from pygraph_rt.plan.graph import Capture, Edge, Node
 
 _NOTHING = KernelNode("", (), b"", (), 0, ())
 _MEMORY_DEVICE, _MEMORY_UNIFIED = 2, 4
 
 
-def read_graph(
-    driver: Driver, graph: int, blocks: AddressMap
-) -> tuple[list[RawNode], diff.Capture]:
+def read_graph(driver: Driver, graph: int, blocks: AddressMap) -> tuple[list[RawNode], Capture]:
     """A captured graph as plain data, each node after those that it waits for. Raises Unprovable
     for nodes that cannot be replayed elsewhere, by name.
     """
@@ -41,7 +39,7 @@ def read_graph(
         nodes.append(node)
     index = {handle: i for i, handle in enumerate(handles)}
     edges = frozenset(Edge(index[a], index[b], data) for a, b, data in found)
-    return raw, diff.Capture(tuple(nodes), edges, blocks)
+    return raw, Capture(tuple(nodes), edges, blocks)
 
 
 def in_order(nodes: Sequence[int], edges: Iterable[tuple[int, int]]) -> list[int]:
@@ -64,21 +62,6 @@ def in_order(nodes: Sequence[int], edges: Iterable[tuple[int, int]]) -> list[int
             if not waiting[j]:
                 heappush(ready, j)
     return found
-
-
-def without(
-    raw: list[RawNode], capture: diff.Capture, index: int
-) -> tuple[list[RawNode], diff.Capture]:
-    """A graph as plain data without one node. Raises Unprovable when another node waits for it."""
-    if any(edge.source == index for edge in capture.edges):
-        raise Unprovable("a kernel that was captured last is not last; please report this")
-    edges = frozenset(
-        Edge(e.source - (e.source > index), e.target - (e.target > index), e.data)
-        for e in capture.edges
-        if e.target != index
-    )
-    nodes = capture.nodes[:index] + capture.nodes[index + 1 :]
-    return raw[:index] + raw[index + 1 :], diff.Capture(nodes, edges, capture.blocks)
 
 
 def _read_node(driver: Driver, handle: int) -> tuple[RawNode, Node]:

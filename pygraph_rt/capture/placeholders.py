@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import torch
 
-from pygraph_rt.capture.diff import SMALL, Block, Range
+from pygraph_rt.capture.diff import SMALL
 from pygraph_rt.cuda.driver import ABOVE_4_GIB, Driver
+from pygraph_rt.plan.blocks import Block, Range
 
-ALIGNMENT = 512
 _LARGE = 8 << 30
 _LARGE_PAGES = 16
 _WINDOW = 4 << 30
@@ -31,13 +31,6 @@ class Request(NamedTuple):
     block: Block
     nbytes: int
     residue: int
-
-
-def extent(size: Sequence[int], stride: Sequence[int], itemsize: int) -> int:
-    """Bytes from a tensor's first element to the end of its last one; 0 for an empty tensor."""
-    if any(s == 0 for s in size):
-        return 0
-    return (sum((s - 1) * t for s, t in zip(size, stride, strict=True)) + 1) * itemsize
 
 
 def layout(requests: Sequence[Request], page: int) -> tuple[list[Range], int]:

@@ -36,7 +36,7 @@ def parameter_memory() -> set[int]:
     return {p.untyped_storage().data_ptr() for p in found}
 
 
-class Neighbours:
+class UnknownWords:
     """Answers `owner(word)` for a process whose allocator looks like `snapshot`
     (`torch.cuda.memory_snapshot()`).
 

@@ -40,6 +40,7 @@ _NOT_SUPPORTED = 801
 _INVALID_VALUE = 1
 _DEINITIALIZED = 4
 _HOST, _DEVICE = 1, 2
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 _ATTRIBUTE_BYTES = 64
 # Where address space is asked for, in turn: two captures have theirs at the same time. Left to
 # itself, a driver may reserve it at low addresses, where a small number above whatever padding held
@@ -384,6 +385,23 @@ class Driver:
         stream = _ptr()
         self._call("cuStreamCreate", ctypes.byref(stream), ctypes.c_uint(1))
         return int(stream.value or 0)
+
+    def wait_for(self, stream: int) -> bool:
+        """Wait until all work of a stream has ended; False, at once, while it is being captured.
+
+        Captures of other threads go on, also those in global mode: this thread's mode is *relaxed*
+        meanwhile (cuThreadExchangeStreamCaptureMode).
+        """
+        mode, status = ctypes.c_int(_RELAXED), ctypes.c_int()
+        self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+        try:
+            self._call("cuStreamIsCapturing", _ptr(stream), ctypes.byref(status))
+            if status.value:
+                return False
+            self._call("cuStreamSynchronize", _ptr(stream))
+            return True
+        finally:
+            self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
 
     # -- addresses
 

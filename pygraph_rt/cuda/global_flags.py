@@ -7,12 +7,15 @@ Only those are read on each call that the graph's own library calls read.
 
 from __future__ import annotations
 
+import itertools
 import types
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
 import torch
+
+from pygraph_rt.errors import Unprovable
 
 # By what reads them: "any" operator, or a family of library calls.
 _SWITCHES = {
@@ -99,6 +102,27 @@ def _autocast() -> Hashable:
     return enabled, dtype, torch.is_autocast_cache_enabled()
 
 
+def check(function: Any) -> None:
+    """Raise Unprovable where this torch has no switch of a name that a generated function's library
+    calls read: it may have another name there, and a graph would be served whatever it says. All
+    torch versions from 2.11 to 2.15 have all of them.
+    """
+    missing = sorted(_MISSING[family] for family in families(function) if _MISSING[family])
+    if missing:
+        raise Unprovable(
+            f"this torch has no switch {', '.join(itertools.chain.from_iterable(missing))}, which "
+            "its library calls were known to read; use a version of torch that pygraph knows"
+        )
+
+
+def _missing() -> dict[str, list[str]]:
+    """Switches that this torch does not have, by family."""
+    return {
+        family: [name for name in names if _reader(name) is None]
+        for family, names in _SWITCHES.items()
+    }
+
+
 def _readers() -> dict[str, dict[str, Callable[[], Hashable]]]:
     """The switches that this torch has and can read, by family and name; one that cannot be read
     is left out for good.
@@ -118,6 +142,7 @@ def _readable(reader: Callable[[], Hashable]) -> bool:
 
 
 _READERS = _readers()
+_MISSING = _missing()
 
 
 def families(function: Any) -> frozenset[str]:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pygraph_rt.capture.output_plan import Scalar
 from pygraph_rt.host_values.placement import Placement
 from pygraph_rt.inductor.cuts import Cut
+from pygraph_rt.plan.outputs import Scalar
 
 
 class _Attention(NamedTuple):

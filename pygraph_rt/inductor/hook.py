@@ -23,13 +23,7 @@ from pygraph_rt.inductor.cuts import Cut, splits
 from pygraph_rt.inductor.describe import GraphInfo, describe, identity
 from pygraph_rt.inductor.installed import reinterpret
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
-from pygraph_rt.inductor.runner_inlining import (
-    Inlined,
-    Whole,
-    calls_it,
-    read_runner,
-    replace_call,
-)
+from pygraph_rt.inductor.runner_inlining import Inlined, Whole, calls_it, read_runner, replace_call
 from pygraph_rt.reports.report import Region
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pygraph_rt.capture.output_plan import Scalar
+from pygraph_rt.plan.outputs import Scalar
 from pygraph_rt.reports.report import Region
 
 

@@ -1,7 +1,7 @@
-"""Take what a part of a graph needs: memory of outputs, of the arena, and slabs.
+"""Allocate the memory of one sub-graph for a call: outputs, segments of the arena, and slabs.
 
-There are two ways that do the same: `PythonTaking`, one tensor at a time, and `NativeTaking`, where
-it is one call into compiled code (native/memory.cpp) before the launch and one after it.
+There are two ways that do the same: `PythonAllocator`, one tensor at a time, and `NativeAllocator`,
+one call into compiled code (cuda/native/memory.cpp) before the launch and one after it.
 """
 
 from __future__ import annotations
@@ -13,39 +13,36 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
-from pygraph_rt.capture.diff import Block
-from pygraph_rt.capture.output_plan import Allocate, Sizes, Storage
-from pygraph_rt.memory.arena import OWN_SEGMENT
-from pygraph_rt.memory.output_pool import Memory, Sharing, Slab, hooked, slabs
-from pygraph_rt.memory.split import Part
-
-Asked = tuple[Sizes, Sizes, torch.dtype]  # size, strides, dtype
-# From so many tensors in a call on, compiled code is used where there is any.
-MANY = 1
+from pygraph_rt.memory.layout import OWN_SEGMENT
+from pygraph_rt.memory.slabs import SlabMemory, hooked, slabs
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.graph import SubGraph
+from pygraph_rt.plan.outputs import Allocate, Layout, Storage
+from pygraph_rt.plan.slabs import Slab, SlabPlan
 
 
-class Taking(Protocol):
-    """How a part of a graph takes its memory, call by call.
+class Allocator(Protocol):
+    """Allocates the memory of one sub-graph, call by call.
 
-    `take(stream, allocate)` takes all of it, puts where it is among the addresses, and returns the
-    outputs with memory of their own and the segments of the arena, in order. It raises what
-    `allocate` raises, and holds nothing then. `outputs()` are the outputs in slabs, in order, once
-    the addresses are in use. `forget()` lets go of the memory of slabs. `segments` is the first
-    segment's place among the addresses.
+    `allocate(stream, empty)` allocates all of it with `empty`, writes where it is to the addresses,
+    and returns (outputs with memory of their own, segments of the arena), in order. It raises what
+    `empty` raises, and holds nothing then. `outputs()` returns the outputs in slabs, in order, once
+    the addresses are in use. `forget()` lets go of the memory of slabs. `first_segment` is the
+    first segment's place among the addresses.
     """
 
-    segments: int
+    first_segment: int
 
-    def take(self, stream: int, allocate: Allocate) -> tuple[Sequence[Any], Sequence[Any]]: ...
+    def allocate(self, stream: int, empty: Allocate) -> tuple[Sequence[Any], Sequence[Any]]: ...
 
     def outputs(self) -> list[torch.Tensor]: ...
 
     def forget(self) -> None: ...
 
 
-class Wanted(NamedTuple):
-    """What a part takes: storages of outputs with memory of their own, segments of the arena,
-    memory that other outputs share, and all blocks in the order in which their addresses are known.
+class Needs(NamedTuple):
+    """What a sub-graph allocates: storages of outputs with memory of their own, segments of the
+    arena, slabs, and all `blocks` in the order in which their addresses are written.
     """
 
     own: Sequence[int]
@@ -54,66 +51,68 @@ class Wanted(NamedTuple):
     blocks: Sequence[Block]
 
 
-def wanted(part: Part, storages: Sequence[Storage], sharing: Sharing) -> Wanted:
-    """See `Wanted`. Outputs come first, where sizes do not matter: what stays leaves fewer gaps
-    when it does.
+def needs_of(part: SubGraph, storages: Sequence[Storage], plan: SlabPlan) -> Needs:
+    """What a sub-graph allocates. Outputs come first, where sizes do not matter: what stays leaves
+    fewer gaps when it does.
     """
-    found = slabs(storages, part.made, sharing.families)
-    found += [sharing.kept[block] for block in part.taken if block in sharing.kept]
-    inside = {n for slab in (*found, *sharing.kept.values()) for n in slab.storages}
-    own = [n for n in part.made if n not in inside]
-    segments = [block for block in part.taken if block not in sharing.kept]
+    found = slabs(storages, part.outputs, plan.groups)
+    found += [plan.retained[block] for block in part.segments if block in plan.retained]
+    inside = {n for slab in (*found, *plan.retained.values()) for n in slab.storages}
+    own = [n for n in part.outputs if n not in inside]
+    segments = [block for block in part.segments if block not in plan.retained]
     shared = [block for slab in found for block in slab.blocks]
-    return Wanted(own, segments, found, [*(Block("output", n) for n in own), *segments, *shared])
+    return Needs(own, segments, found, [*(Block("output", n) for n in own), *segments, *shared])
 
 
 def _large_first(nbytes: Sequence[int]) -> tuple[int, ...]:
-    """The order in which to take memory: what torch has a segment of its own for, the largest
-    first, so that nothing small takes a part of what something large needs.
+    """The order in which to allocate: what torch has a segment of its own for, the largest first,
+    so that nothing small takes a part of what something large needs.
     """
     sizes = [n if n >= OWN_SEGMENT else 0 for n in nbytes]
     return tuple(sorted(range(len(sizes)), key=lambda i: -sizes[i]))
 
 
-class PythonTaking:
+class PythonAllocator:
     """One tensor after the other, in Python."""
 
     def __init__(
         self,
-        made: Sequence[Storage],
+        outputs: Sequence[Storage],
         segments: Sequence[int],
-        shared: Sequence[Memory],
+        shared: Sequence[SlabMemory],
         addresses: array[int],
         first: int,
     ) -> None:
-        """`made` are outputs with memory of their own, `segments` the arena's (bytes), `shared` the
-        slabs: in this order their blocks are among the `addresses`, from the `first` place on.
+        """`outputs` have memory of their own, `segments` are the arena's (bytes): in this order,
+        with the `shared` slabs behind them, their blocks are among the `addresses`, from the
+        `first` place on.
         """
-        self.own = len(made)
-        self.segments = first + self.own
+        self.own = len(outputs)
+        self.first_segment = first + self.own
         self.shared = shared
         self.addresses = addresses
-        self.memory: list[Asked] = [
-            *((s.size, s.stride, s.dtype) for s in made),
+        self.memory: list[Layout] = [
+            *((s.size, s.stride, s.dtype) for s in outputs),
             *(((nbytes,), (1,), torch.uint8) for nbytes in segments),
         ]
         slabs_bytes = [memory.slab.nbytes for memory in shared]
         # Of the pieces of `memory`, and after them the slabs.
-        self.order = _large_first([*(s.nbytes for s in made), *segments, *slabs_bytes])
+        self.order = _large_first([*(s.nbytes for s in outputs), *segments, *slabs_bytes])
         self.first = first
-        self._places = slice(first, first + len(self.memory) + _blocks(shared))
+        blocks = sum(len(memory.slab.blocks) for memory in shared)
+        self._places = slice(first, first + len(self.memory) + blocks)
 
-    def take(self, stream: int, allocate: Allocate) -> tuple[Sequence[Any], Sequence[Any]]:
-        """See `Taking`."""
+    def allocate(self, stream: int, empty: Allocate) -> tuple[Sequence[Any], Sequence[Any]]:
+        """See `Allocator`."""
         pieces = len(self.memory)
         new: list[Any] = [None] * pieces
         where: list[Sequence[int]] = [()] * len(self.shared)
         try:
             for i in self.order:
                 if i < pieces:
-                    new[i] = allocate(*self.memory[i])
+                    new[i] = empty(*self.memory[i])
                 else:
-                    where[i - pieces] = self.shared[i - pieces].take(stream)
+                    where[i - pieces] = self.shared[i - pieces].allocate(stream)
         except BaseException:
             new = []  # the error holds this frame, and may be handled by what needs memory
             self.forget()
@@ -123,14 +122,14 @@ class PythonTaking:
         return new[: self.own], new[self.own :]
 
     def outputs(self) -> list[torch.Tensor]:
-        """See `Taking`."""
+        """See `Allocator`."""
         made: list[torch.Tensor] = []
         for memory in self.shared:
             made += memory.outputs()
         return made
 
     def forget(self) -> None:
-        """See `Taking`."""
+        """See `Allocator`."""
         for memory in self.shared:
             memory.forget()
 
@@ -140,36 +139,36 @@ class PythonTaking:
         return len(self.memory) + sum(len(m.slab.views) for m in self.shared)
 
 
-class NativeTaking:
+class NativeAllocator:
     """All of it in compiled code, in the same order. A call whose saved tensors go through hooks is
     Python's.
     """
 
-    def __init__(self, python: PythonTaking, native: Any, allocate: Allocate) -> None:
-        """`native` is the helper's module, `allocate` what calls will mostly allocate with."""
-        python.forget()  # what could serve again: from now on that is here
+    def __init__(self, python: PythonAllocator, native: Any, empty: Allocate) -> None:
+        """`native` is the helper's module, `empty` what calls will mostly allocate with."""
+        python.forget()  # what could be reused: from now on that is here
         self._python = python
-        self.segments = python.segments
+        self.first_segment = python.first_segment
         self._addresses = python.addresses
         self._own = python.own
         self._saved = any(memory.slab.saved for memory in python.shared)
         self._hooked = False
         # Of torch's own functions the allocator is enough. A tensor without memory tells which.
-        self._torchs = allocate if allocate in _torchs_functions() else None
-        specimen = allocate((0,), (1,), torch.uint8) if self._torchs is not None else None
+        self._torchs = empty if empty in _torchs_functions() else None
+        specimen = empty((0,), (1,), torch.uint8) if self._torchs is not None else None
         shared = tuple(
-            (m.slab.memory, m.slab.offsets, m.slab.views, m.again) for m in python.shared
+            (m.slab.memory, m.slab.offsets, m.slab.views, m.reuses) for m in python.shared
         )
         pieces = tuple(python.memory)
         self._plan = native.Plan(specimen, pieces, python.first, shared, python.order)
 
-    def take(self, stream: int, allocate: Allocate) -> tuple[Sequence[Any], Sequence[Any]]:
-        """See `Taking`."""
+    def allocate(self, stream: int, empty: Allocate) -> tuple[Sequence[Any], Sequence[Any]]:
+        """See `Allocator`."""
         self._hooked = self._saved and hooked()
         if self._hooked:
             self._plan.forget()
-            return self._python.take(stream, allocate)
-        function = None if allocate is self._torchs else allocate
+            return self._python.allocate(stream, empty)
+        function = None if empty is self._torchs else empty
         try:
             new = self._plan.take(self._addresses, function, stream)
         except BaseException:
@@ -178,30 +177,21 @@ class NativeTaking:
         return new[: self._own], new[self._own :]
 
     def outputs(self) -> list[torch.Tensor]:
-        """See `Taking`."""
+        """See `Allocator`."""
         made: list[torch.Tensor] = (self._python if self._hooked else self._plan).outputs()
         return made
 
     def forget(self) -> None:
-        """See `Taking`."""
+        """See `Allocator`."""
         self._python.forget()
         self._plan.forget()
 
 
-def gains(taking: Taking) -> bool:
-    """Whether compiled code would be worth it."""
-    return isinstance(taking, PythonTaking) and taking.tensors >= MANY
-
-
-def compiled(taking: Taking, native: Any, allocate: Allocate) -> Taking:
-    """The same in compiled code, where that gains; see `NativeTaking`."""
-    if isinstance(taking, PythonTaking) and gains(taking):
-        return NativeTaking(taking, native, allocate)
-    return taking
-
-
-def _blocks(run: Sequence[Memory]) -> int:
-    return sum(len(memory.slab.blocks) for memory in run)
+def compiled(allocator: Allocator, native: Any, empty: Allocate) -> Allocator:
+    """The same in compiled code; see `NativeAllocator`."""
+    if isinstance(allocator, PythonAllocator) and allocator.tensors:
+        return NativeAllocator(allocator, native, empty)
+    return allocator
 
 
 def _torchs_functions() -> list[Allocate]:

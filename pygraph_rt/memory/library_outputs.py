@@ -15,24 +15,25 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pygraph_rt.capture.diff import Block
-from pygraph_rt.capture.output_plan import Fresh, OutputPlan, Storage
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.memory.arena import Segment
-from pygraph_rt.memory.output_pool import Slab, knows_hooks
+from pygraph_rt.memory.pool import Segment
+from pygraph_rt.memory.slabs import knows_hooks
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.outputs import Fresh, OutputPlan, Storage
+from pygraph_rt.plan.slabs import Slab
 
-# Segments that are kept are more than half full of results. All that is kept beside results is at
-# most this part of what a forward returns, or so many bytes.
+# Segments that are retained are more than half full of results. All that is retained beside results
+# is at most this part of what a forward returns, or so many bytes.
 _WASTED = 32
 _LITTLE = 8 << 20
 # torch's segments for what is below 10 MiB. Who keeps one result of a segment keeps all of it, so
-# nothing larger is kept for more than one.
+# nothing larger is retained for more than one.
 _SHARED = 20 << 20
 
 
-class KeptSegment(NamedTuple):
-    """A segment of a capture's pool that is kept: address and size in bytes, and (number, offset
-    in bytes) of the storages in it, by number.
+class RetainedSegment(NamedTuple):
+    """A segment of a capture's pool that is retained: address and size in bytes, and (number,
+    offset in bytes) of the storages in it, by number.
     """
 
     address: int
@@ -56,17 +57,17 @@ def candidates(plan: OutputPlan, saved: Collection[int]) -> frozenset[int]:
 
 def choose(
     storages: Sequence[Storage], places: Mapping[int, int], segments: Sequence[dict[str, Any]]
-) -> list[KeptSegment]:
-    """Which `segments` of a pool (see arena.snapshot) are kept, for which of the storages at the
+) -> list[RetainedSegment]:
+    """Which `segments` of a pool (see pool.snapshot) are retained, for which of the storages at the
     addresses `places`.
 
     The storages are alive, and so is the block that each one begins: nothing has been put into
     these bytes since, and nothing will be while the capture goes on. What used them before runs
-    before. The results in a segment have one dtype. The fullest segments are kept first.
+    before. The results in a segment have one dtype. The fullest segments are retained first.
     """
     shared = Counter(places.values())
     alone = {n: address for n, address in places.items() if shared[address] == 1}
-    found: list[tuple[float, int, KeptSegment]] = []
+    found: list[tuple[float, int, RetainedSegment]] = []
     for segment in segments:
         base, size = int(segment["address"]), int(segment["total_size"])
         blocks = dict(_live_blocks(segment))
@@ -75,13 +76,13 @@ def choose(
             chosen = sorted(n for n in inside if storages[n].dtype is dtype)
             wasted = size - sum(storages[n].nbytes for n in chosen)
             if 2 * wasted < size and (len(chosen) == 1 or size <= _SHARED):
-                kept = KeptSegment(base, size, tuple((n, alone[n] - base) for n in chosen))
-                found.append((wasted / size, wasted, kept))
+                retained = RetainedSegment(base, size, tuple((n, alone[n] - base) for n in chosen))
+                found.append((wasted / size, wasted, retained))
     # In an order that does not depend on where the segments are.
     found.sort(key=lambda item: (item[0], item[2].places))
     sums = accumulate(wasted for _, wasted, _ in found)
     room = max(_LITTLE, sum(storage.nbytes for storage in storages) // _WASTED)
-    return [kept for (_, _, kept), end in zip(found, sums, strict=True) if end <= room]
+    return [retained for (_, _, retained), end in zip(found, sums, strict=True) if end <= room]
 
 
 def _live_blocks(segment: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
@@ -93,49 +94,51 @@ def _live_blocks(segment: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
         address += int(block["size"])
 
 
-def agree(first: Sequence[KeptSegment], second: Sequence[KeptSegment]) -> bool:
+def agree(first: Sequence[RetainedSegment], second: Sequence[RetainedSegment]) -> bool:
     """Whether two captures have the same storages at the same places of segments of one size,
     wherever the segments are.
     """
-    left, right = (sorted((kept.size, kept.places) for kept in side) for side in (first, second))
+    left, right = (
+        sorted((retained.size, retained.places) for retained in side) for side in (first, second)
+    )
     return left == right
 
 
 def slabs(
-    kept: Sequence[KeptSegment], segments: Sequence[Segment], storages: Sequence[Storage]
+    retained: Sequence[RetainedSegment], segments: Sequence[Segment], storages: Sequence[Storage]
 ) -> dict[Block, Slab]:
-    """The kept ones among a capture's segments, as memory that outputs share, by their blocks."""
+    """Retained segments as memory that outputs share, by their blocks."""
     blocks = {s.address: Block("pool", i) for i, s in enumerate(segments)}
-    return {blocks[k.address]: _slab(k, blocks[k.address], storages) for k in kept}
+    return {blocks[k.address]: _slab(k, blocks[k.address], storages) for k in retained}
 
 
-def _slab(kept: KeptSegment, block: Block, storages: Sequence[Storage]) -> Slab:
-    dtype = storages[kept.places[0][0]].dtype
+def _slab(retained: RetainedSegment, block: Block, storages: Sequence[Storage]) -> Slab:
+    dtype = storages[retained.places[0][0]].dtype
     views = tuple(
-        (storages[n].size, storages[n].stride, at // dtype.itemsize) for n, at in kept.places
+        (storages[n].size, storages[n].stride, at // dtype.itemsize) for n, at in retained.places
     )
-    memory = ((kept.size // dtype.itemsize,), (1,), dtype)
-    return Slab(memory, tuple(n for n, _ in kept.places), (0,), views, (block,), saved=True)
+    memory = ((retained.size // dtype.itemsize,), (1,), dtype)
+    return Slab(memory, tuple(n for n, _ in retained.places), (0,), views, (block,), saved=True)
 
 
-def settle(
+def copy_or_retain(
     plan: OutputPlan,
     results: Sequence[Any],
     placed: Mapping[int, torch.Tensor],
-    staying: Collection[int],
+    retainable: Collection[int],
     segments: Callable[[], Sequence[dict[str, Any]]],
-) -> list[KeptSegment]:
-    """At the end of a capture: keep what is worth it of the storages that may be `staying`, in the
+) -> list[RetainedSegment]:
+    """At the end of a capture: retain what is worth it of the `retainable` storages, in the
     capture's `segments`, and copy what else libraries returned to where its outputs are `placed`.
     """
     found = returned(plan, results)
-    places = {n: source.data_ptr() for n, source in found.items() if n in staying}
-    kept = choose(plan.storages, places, segments()) if places else []
-    left = {n for segment in kept for n, _ in segment.places}
+    places = {n: source.data_ptr() for n, source in found.items() if n in retainable}
+    retained = choose(plan.storages, places, segments()) if places else []
+    left = {n for segment in retained for n, _ in segment.places}
     for n, source in found.items():
         if n not in left:
             _copy(source, placed[n])
-    return kept
+    return retained
 
 
 def returned(plan: OutputPlan, results: Sequence[Any]) -> dict[int, torch.UntypedStorage]:

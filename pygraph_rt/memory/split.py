@@ -1,10 +1,10 @@
-"""Where a graph is split so that it needs less memory at once. Pure: numbers in, parts out.
+"""Where a graph is split so that it needs less memory at once. Pure: numbers in, sub-graphs out.
 
-The ordinary path frees a saved activation in the middle of a backward, and makes a gradient when it
-is filled. A graph that is launched as a whole needs all of them at the same time. Launched in a few
-parts, it lets go of what no later part reads, and takes what no earlier part fills, in between.
-Parts run one after the other on one stream, so any cut between nodes in a topological order keeps
-what the graph's edges say.
+Compiled code frees a saved activation in the middle of a backward, and allocates a gradient when it
+is filled. A graph that is launched as a whole needs all of them at the same time. Launched as a few
+sub-graphs, it lets go of what no later one reads, and allocates what no earlier one fills, in
+between. Sub-graphs run one after the other on one stream, so any cut between nodes in a topological
+order keeps what the graph's edges say.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pygraph_rt.capture.diff import Block, Edge, PatchPlan
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.graph import Edge, PatchPlan, SubGraph
 
 # A launch more costs a few microseconds. It has to save this part of what a call has in memory, and
 # this many bytes.
 _WORTH = 64
 _LEAST = 16 << 20
-_MOST_PARTS = 8
+_MOST_SUB_GRAPHS = 8
 # Cuts that are considered: those next to which most memory changes hands.
 _CANDIDATES = 64
 _NEVER = 1 << 62
@@ -30,24 +31,12 @@ _NEVER = 1 << 62
 _LARGE = 10 << 20
 
 
-class Part(NamedTuple):
-    """Nodes that are launched together. Before that, segments of the arena are `taken` and outputs
-    `made` (by storage number); after it, arguments are `dropped` and segments `returned`.
-    """
-
-    nodes: range
-    taken: tuple[Block, ...]
-    made: tuple[int, ...]
-    dropped: tuple[int, ...] = ()
-    returned: tuple[Block, ...] = ()
-
-
 @dataclass(frozen=True)
-class Sizes:
+class CallBytes:
     """Bytes of what a call has in memory: the arena by segment, outputs by storage number,
     arguments that nobody else holds by position, scratch memory that is still to be laid out, and
-    all other arguments. kept: segments that outputs stay in, which are not let go of. together: for
-    some `dropped` arguments, others in the same memory.
+    all `others` of the arguments. retained: segments that outputs stay in, which are not freed.
+    together: for some `dropped` arguments, others in the same memory.
     """
 
     arena: Mapping[Block, int]
@@ -55,38 +44,38 @@ class Sizes:
     dropped: Mapping[int, int]
     scratch: Mapping[Block, int] = field(default_factory=dict)
     others: int = 0
-    kept: frozenset[Block] = frozenset()
+    retained: frozenset[Block] = frozenset()
     together: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
-class Use(NamedTuple):
-    """Memory that is needed from one node to another."""
+class LiveInterval(NamedTuple):
+    """Memory that is needed from one node to another, both included."""
 
     nbytes: int
     first: int
     last: int
 
 
-class Uses(NamedTuple):
-    """Who needs which memory from when to when; see `Sizes`. in_order: whether each node comes
-    after those that it waits for.
+class LiveIntervals(NamedTuple):
+    """When a graph needs which memory; see `CallBytes`. in_order: whether each node comes after
+    those that it waits for.
     """
 
     nodes: int
     in_order: bool
-    arena: dict[Block, Use]
-    outputs: list[Use]
-    dropped: dict[int, Use]
-    scratch: dict[Block, Use]
+    arena: dict[Block, LiveInterval]
+    outputs: list[LiveInterval]
+    dropped: dict[int, LiveInterval]
+    scratch: dict[Block, LiveInterval]
     others: int
     together: Mapping[int, tuple[int, ...]]
 
-    def held(self) -> list[Use]:
-        """What a part has as long as it runs."""
+    def held(self) -> list[LiveInterval]:
+        """What a sub-graph has as long as it runs."""
         return [*self.arena.values(), *self.outputs, *self.dropped.values()]
 
 
-def uses_of(plan: PatchPlan, edges: frozenset[Edge], sizes: Sizes) -> Uses:
+def live_intervals(plan: PatchPlan, edges: frozenset[Edge], sizes: CallBytes) -> LiveIntervals:
     """When a graph needs what, by the words that point there."""
     first: dict[Block, int] = {}
     last: dict[Block, int] = {}
@@ -95,40 +84,36 @@ def uses_of(plan: PatchPlan, edges: frozenset[Edge], sizes: Sizes) -> Uses:
         last[patch.block] = max(patch.node, last.get(patch.block, patch.node))
     end = plan.nodes - 1
     in_order = all(edge.source < edge.target for edge in edges)
-    beside = _beside(plan.nodes, edges) if in_order else [range(plan.nodes)] * plan.nodes
-    return Uses(
-        plan.nodes,
-        in_order,
-        {
-            block: Use(size, first.get(block, end), end if block in sizes.kept else last[block])
-            for block, size in sizes.arena.items()
-        },
-        [
-            Use(size, first.get(Block("output", k), end), end)
-            for k, size in enumerate(sizes.outputs)
-        ],
-        {
-            i: Use(
-                size,
-                0,
-                max(last.get(Block("input", j), 0) for j in (i, *sizes.together.get(i, ()))),
-            )
-            for i, size in sizes.dropped.items()
-        },
-        {
-            block: Use(size, beside[first[block]].start, beside[last[block]].stop - 1)
-            for block, size in sizes.scratch.items()
-            if block in first
-        },
-        sizes.others,
-        sizes.together,
+    beside = _concurrent(plan.nodes, edges) if in_order else [range(plan.nodes)] * plan.nodes
+    arena = {
+        block: LiveInterval(
+            size, first.get(block, end), end if block in sizes.retained else last[block]
+        )
+        for block, size in sizes.arena.items()
+    }
+    outputs = [
+        LiveInterval(size, first.get(Block("output", k), end), end)
+        for k, size in enumerate(sizes.outputs)
+    ]
+    dropped = {
+        i: LiveInterval(size, 0, max(last.get(Block("input", j), 0) for j in (i, *others)))
+        for i, size in sizes.dropped.items()
+        for others in [sizes.together.get(i, ())]
+    }
+    scratch = {
+        block: LiveInterval(size, beside[first[block]].start, beside[last[block]].stop - 1)
+        for block, size in sizes.scratch.items()
+        if block in first
+    }
+    return LiveIntervals(
+        plan.nodes, in_order, arena, outputs, dropped, scratch, sizes.others, sizes.together
     )
 
 
-def _beside(nodes: int, edges: frozenset[Edge]) -> list[range]:
-    """For each node the ones that may run at the same time, itself included: all between two nodes
-    that wait for everything before them and that everything after them waits for. Nodes are in
-    order.
+def _concurrent(nodes: int, edges: frozenset[Edge]) -> list[range]:
+    """For each node the ones that may run at the same time, itself included: all nodes between two
+    full barriers (nodes that wait for everything before them and that everything after them waits
+    for). Nodes are in order.
     """
     next_one, one_before = [nodes] * nodes, [-1] * nodes
     for source, target, _ in edges:
@@ -150,13 +135,13 @@ def _from_the_end(values: Sequence[int]) -> list[int]:
     return list(accumulate(reversed([*values, _NEVER]), min))[::-1]
 
 
-def whole(uses: Uses) -> list[Part]:
-    """All of a graph as one part."""
-    return [Part(range(uses.nodes), tuple(uses.arena), tuple(range(len(uses.outputs))))]
+def whole(uses: LiveIntervals) -> list[SubGraph]:
+    """All of a graph as one sub-graph."""
+    return [SubGraph(range(uses.nodes), tuple(uses.arena), tuple(range(len(uses.outputs))))]
 
 
-def parts(uses: Uses) -> list[Part]:
-    """The parts to launch a graph in: as few as it takes until one more saves little memory."""
+def sub_graphs(uses: LiveIntervals) -> list[SubGraph]:
+    """What to launch a graph as: as few sub-graphs as it takes until one more saves little."""
     if uses.nodes < 2 or not uses.in_order:
         return whole(uses)
     total = sum(use.nbytes for use in (*uses.held(), *uses.scratch.values()))
@@ -168,7 +153,7 @@ def parts(uses: Uses) -> list[Part]:
         here = range(start, end)
         last = end == uses.nodes  # then everything goes anyway
         found.append(
-            Part(
+            SubGraph(
                 here,
                 tuple(block for block, use in uses.arena.items() if use.first in here),
                 tuple(k for k, use in enumerate(uses.outputs) if use.first in here),
@@ -179,8 +164,8 @@ def parts(uses: Uses) -> list[Part]:
     return found
 
 
-def _dropped(uses: Uses, part: range) -> tuple[int, ...]:
-    """Arguments that are let go of after a part, those in the same memory together."""
+def _dropped(uses: LiveIntervals, part: range) -> tuple[int, ...]:
+    """Arguments that are let go of after a sub-graph, those in the same memory together."""
     found = [i for i, use in uses.dropped.items() if use.last in part]
     return tuple(j for i in found for j in (i, *uses.together.get(i, ())))
 
@@ -193,8 +178,8 @@ def _counted(nbytes: int) -> int:
     return 2 * nbytes if nbytes < _LARGE else nbytes
 
 
-def _live(uses: Uses) -> list[int]:
-    """What counts of the scratch memory that each node needs there to be."""
+def _live(uses: LiveIntervals) -> list[int]:
+    """Live scratch bytes that count, per node."""
     change = [0] * (uses.nodes + 1)
     for use in uses.scratch.values():
         change[use.first] += _counted(use.nbytes)
@@ -202,7 +187,7 @@ def _live(uses: Uses) -> list[int]:
     return list(accumulate(change[:-1]))
 
 
-def _best(uses: Uses, total: int, price: int) -> list[int]:
+def _best(uses: LiveIntervals, total: int, price: int) -> list[int]:
     """The cuts with the lowest peak, when each costs `price` bytes, and `total` is needed without
     any.
     """
@@ -210,11 +195,11 @@ def _best(uses: Uses, total: int, price: int) -> list[int]:
         return []
     points = [0, *_candidates(uses), uses.nodes]
     load = _loads(points, uses)
-    # The lowest peak of what comes before each point, launched in a number of parts, and where the
-    # last of these parts begins.
+    # The lowest peak of what comes before each point, launched as a number of sub-graphs, and where
+    # the last of these begins.
     peak, starts = load[0], []
     best_cost, best_count = int(peak[-1]), 0
-    for count in range(1, min(_MOST_PARTS, len(points) - 1)):
+    for count in range(1, min(_MOST_SUB_GRAPHS, len(points) - 1)):
         through = np.maximum(peak[:, None], load)
         starts.append(through.argmin(axis=0))
         peak = through.min(axis=0)
@@ -229,9 +214,9 @@ def _best(uses: Uses, total: int, price: int) -> list[int]:
     return cuts
 
 
-def _loads(points: Sequence[int], uses: Uses) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """What counts of the memory that a part from one of the points to another one has; more than
-    anything where that is no part.
+def _loads(points: Sequence[int], uses: LiveIntervals) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The bytes that count of what a sub-graph from one of the points to another one has; more than
+    anything where that is no sub-graph.
     """
     edges = np.array(points)
     held = [(_counted(use.nbytes), use.first, use.last) for use in uses.held()]
@@ -246,7 +231,7 @@ def _loads(points: Sequence[int], uses: Uses) -> np.ndarray[Any, np.dtype[np.int
     return np.where(edges[:, None] < edges, load, _NEVER)
 
 
-def _candidates(uses: Uses) -> list[int]:
+def _candidates(uses: LiveIntervals) -> list[int]:
     """Cuts just before something is first needed, or after it was needed last."""
     weights: dict[int, int] = {}
     for use in (*uses.held(), *uses.scratch.values()):

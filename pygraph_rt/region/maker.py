@@ -7,15 +7,18 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pygraph_rt.capture import output_plan, record
+from pygraph_rt.capture import checks, generated
+from pygraph_rt.capture import observe as observe_call
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.region.life import Claim
 from pygraph_rt.region.limits import GraphMemory
 from pygraph_rt.region.variants import Variant
+from pygraph_rt.replay.build import Built, capture_and_build
 from pygraph_rt.replay.disposal import Disposal
-from pygraph_rt.replay.replay import Platform, Replay
-from pygraph_rt.rng import philox
+from pygraph_rt.replay.platform import Platform
+from pygraph_rt.replay.replay import Replay
+from pygraph_rt.rng.generator import SameNumbers
 from pygraph_rt.verify import compare
 from pygraph_rt.verify.snapshot import Kept
 
@@ -62,10 +65,10 @@ class GraphMaker:
 
     def capture(
         self, function: Function, args: list[Any], signature: Signature, variant: Variant
-    ) -> record.Captured:
+    ) -> Built:
         """Capture a call, of which nothing is executed. Raises whatever stands in its way."""
         observed = variant.observed(args)
-        return record.capture(self.driver, self.platform, function, args, signature, observed)
+        return capture_and_build(self.driver, self.platform, function, args, signature, observed)
 
     def serve_first(self, replay: Replay, args: list[Any]) -> FirstCall:
         """Let a graph serve its first call without a comparison."""
@@ -79,7 +82,7 @@ class GraphMaker:
         function: Function,
         signature: Signature,
         variant: Variant,
-        captured: record.Captured,
+        captured: Built,
         args: list[Any],
     ) -> FirstCall:
         """Make a call with compiled code, and the graph on copies. Raises the compiled code's own
@@ -97,25 +100,25 @@ class GraphMaker:
         except Exception as error:
             ran = error.__cause__
             if isinstance(ran, compare.Ran):
-                return FirstCall(ran.outputs, made=True, refused=record.reason_of(error))
+                return FirstCall(ran.outputs, made=True, refused=checks.reason_of(error))
             if given and not args:
                 raise  # the compiled code itself failed: that is the caller's error
-            return FirstCall(refused=record.reason_of(error))
+            return FirstCall(refused=checks.reason_of(error))
 
     def _compare(
         self,
         function: Function,
         signature: Signature,
         variant: Variant,
-        captured: record.Captured,
+        captured: Built,
         args: list[Any],
     ) -> compare.Verdict:
         assert variant.plan is not None
         replay, recording = captured
         generator = self.platform.generator(signature.device)
-        with philox.SameNumbers(generator, variant.drawn.increment) as same:
+        with SameNumbers(generator, variant.drawn.increment) as same:
             return compare.first_call(
-                same.again(output_plan.without_undefined(function, variant.plan)),
+                same.again(observe_call.without_undefined(function, variant.plan)),
                 same.again(replay),
                 args,
                 signature.written,
@@ -145,26 +148,26 @@ def observe(
     graph is possible (empty: it is).
     """
     try:
-        trace = output_plan.AllocationTrace(output_plan.allocator_of(function))
-        code = output_plan.with_allocator(function, trace)
-        inputs = output_plan.given(args)
+        trace = generated.AllocationTrace(generated.allocator_of(function))
+        code = generated.with_allocator(function, trace)
+        inputs = observe_call.weak_inputs(args)
     except Exception as error:
-        return function(args), record.reason_of(error)
+        return function(args), checks.reason_of(error)
     before = generator.get_offset()
     results = code(args)
     try:
-        variant.drawn = output_plan.Draws(generator.get_offset() - before, before)
-        variant.plan = output_plan.learn_outputs(
+        variant.drawn = observe_call.Draws(generator.get_offset() - before, before)
+        variant.plan = observe_call.learn_outputs(
             results,
             inputs,
-            output_plan.constants_of(function),
+            generated.constants_of(function),
             trace,
             signature.scalars,
             variant.drawn,
             signature.donated,
         )
     except Exception as error:  # the call has been made: its results are what counts
-        return results, record.reason_of(error)
+        return results, checks.reason_of(error)
     variant.requests = trace.requests
     variant.addresses = {i: value.address for i, value in inputs.items()}
     return results, ""

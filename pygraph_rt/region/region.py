@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
-from pygraph_rt.capture import record
+from pygraph_rt.capture import checks
 from pygraph_rt.errors import DriverError, GraphRequired, Unprovable
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
@@ -23,6 +23,7 @@ from pygraph_rt.region.life import CLOSED, Claim, Event, Life, State, Token
 from pygraph_rt.region.limits import BYTES_PER_NODE, BackOff
 from pygraph_rt.region.maker import FirstCall, Function, GraphMaker
 from pygraph_rt.region.variants import Serving, Variant, Variants, key_of
+from pygraph_rt.replay.build import Built
 from pygraph_rt.replay.replay import Replay
 from pygraph_rt.reports.report import Region
 from pygraph_rt.select.stats import GRAPH, NO_GRAPH
@@ -70,7 +71,7 @@ class Partition:
         self._options = options
         self._maker = graph_maker
         self._signature = signature
-        self._read_state = graph_maker.platform.state_of(function)
+        self._read_state = graph_maker.platform.flags.state_of(function)
         self._life = Life()
         self._preparing = Claim()
         self._variants = Variants(options.variants)
@@ -159,7 +160,7 @@ class Partition:
             return self._fallback(args, _SEEDS)
         refused = ""
         try:
-            record.check_inputs(args, signature.device, signature.numbers)
+            checks.check_inputs(args, signature.device, signature.numbers)
             key = key_of(args, self._read_state(), signature.numbers)
         except Unprovable as error:
             key = refused = str(error)
@@ -248,11 +249,11 @@ class Partition:
             self._maker.disposal.drain()
             self.region.note_inputs(args)
             started = time.perf_counter()
-            captured: record.Captured | None = None
+            captured: Built | None = None
             try:
                 captured = self._maker.capture(self._function, args, self._signature, variant)
             except Exception as error:  # whatever it is, this call still has its compiled code
-                reason = record.reason_of(error)
+                reason = checks.reason_of(error)
             finally:
                 self.region.capture_ms += (time.perf_counter() - started) * 1e3
             if captured is not None:
@@ -261,7 +262,7 @@ class Partition:
             self._abandon()
         return self._refused(variant, reason, args)  # nothing is held of it by the error
 
-    def _first_call(self, variant: Variant, captured: record.Captured, args: list[Any]) -> Any:
+    def _first_call(self, variant: Variant, captured: Built, args: list[Any]) -> Any:
         """The call's results; the graph serves from the next call on, or is gone."""
         first = FirstCall()
         accepted = False
@@ -286,7 +287,7 @@ class Partition:
             self._raise_if_required(first.refused)
         return first.results if first.made else self._compiled(args)
 
-    def _compare(self, variant: Variant, captured: record.Captured, args: list[Any]) -> FirstCall:
+    def _compare(self, variant: Variant, captured: Built, args: list[Any]) -> FirstCall:
         if not self._fits(captured.replay):
             return FirstCall(refused=_NO_MEMORY)
         if not self._options.verify:
@@ -308,8 +309,12 @@ class Partition:
                 self._serving.activate(replay)
             region = self.region
             region.graphs = len(self._variants.replays())
-            region.nodes, region.words, region.launches = replay.nodes, replay.words, replay.parts
-            region.arena_bytes = max(region.arena_bytes, replay.arena_bytes)
+            region.nodes, region.words, region.launches = (
+                replay.nodes,
+                replay.words,
+                len(replay.plan.sub_graphs),
+            )
+            region.arena_bytes = max(region.arena_bytes, replay.plan.most_allocated())
         self._dispose(freed)
         return True
 
@@ -387,7 +392,7 @@ class Partition:
             replay.let_go()
             traceback.clear_frames(error.__traceback__)
         out_of_memory = isinstance(error, torch.OutOfMemoryError)
-        reason = record.reason_of(error)
+        reason = checks.reason_of(error)
         variant = self._variants.of(replay)
         if not out_of_memory and variant is not None:
             self._refuse(variant, reason)
@@ -418,16 +423,8 @@ class Partition:
             self._serving.pause()  # found again by the next call's key
 
     def serve(self) -> None:
-        """Serve calls with graphs from now on. What libraries hold for calls without graph since
-        the capture goes, unless another graph is being captured.
-        """
+        """Serve calls with graphs from now on."""
         self.use(True)
-        token = Token()
-        try:
-            if self._maker.capturing.take(token):
-                record.forget_workspaces()
-        finally:
-            self._maker.capturing.give_back(token)
 
     def leave(self, reason: str) -> None:
         """Free the graphs and run compiled code until `use` says otherwise."""

@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 
-from pygraph_rt.capture import output_plan
-from pygraph_rt.capture.record import Observed
+from pygraph_rt.capture.observe import Draws, Observed
 from pygraph_rt.errors import Unprovable
+from pygraph_rt.plan.blocks import alignment_class
+from pygraph_rt.plan.outputs import Dims, OutputPlan
 from pygraph_rt.region.limits import BYTES_PER_NODE
-from pygraph_rt.replay.replay import Replay, alignment_class
+from pygraph_rt.replay.replay import Replay
 
 # Kinds of calls that are remembered without a graph, for each graph that a region may hold.
 _WATCHED = 8
@@ -60,11 +61,9 @@ class Variant:
     looked: int = 0
     threads: set[int] = field(default_factory=set)
     addresses: dict[int, int] = field(default_factory=dict)
-    plan: output_plan.OutputPlan | None = None
-    requests: list[tuple[output_plan.Sizes, output_plan.Sizes, torch.dtype]] = field(
-        default_factory=list
-    )
-    drawn: output_plan.Draws = field(default_factory=output_plan.Draws)
+    plan: OutputPlan | None = None
+    requests: list[tuple[Dims, Dims, torch.dtype]] = field(default_factory=list)
+    drawn: Draws = field(default_factory=Draws)
     served: int = 0
     refused: str = ""
     replay: Replay | None = None

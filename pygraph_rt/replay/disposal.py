@@ -6,28 +6,36 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.errors import DriverError
 
-# An executable graph, the graph it was made from, and what the kernels need to stay loaded.
-Handles = tuple[int, int, Any]
+
+@dataclass(frozen=True)
+class Handles:
+    """Executable graphs, the graph they were instantiated from, what the kernels `need` to stay
+    loaded, and the stream of the last launch (None: never launched). The driver runs launches of
+    one graph one after the other, so all have ended when the last one has.
+    """
+
+    executables: tuple[int, ...]
+    graph: int
+    need: Any
+    stream: int | None
 
 
 class Disposal:
-    """Handles waiting to be freed.
+    """Handles waiting to be freed. `capturing` says whether this thread is capturing.
 
-    `idle` waits until the GPU has finished; `capturing` says whether this thread may not do that
-    now. An executable graph goes first, then the graph that its nodes are named in, then what its
-    kernels needed to stay loaded.
+    Executable graphs go first, then the graph that their nodes are named in, then what their
+    kernels needed to stay loaded. Only streams that a graph was launched on are waited for: to wait
+    for the device would invalidate another thread's capture.
     """
 
-    def __init__(
-        self, driver: Driver, idle: Callable[[], None], capturing: Callable[[], bool]
-    ) -> None:
+    def __init__(self, driver: Driver, capturing: Callable[[], bool]) -> None:
         self._driver = driver
-        self._idle = idle
         self._capturing = capturing
         # Reentrant: the collector may free a region's graphs in the middle of it.
         self._lock = threading.RLock()
@@ -38,19 +46,35 @@ class Disposal:
         self._waiting.append(handles)
 
     def drain(self) -> int:
-        """Free what is queued, unless a capture is under way; how many graphs were freed."""
+        """Free what is queued, unless this thread is capturing; how many graphs were freed. What
+        was launched on a stream that somebody captures now is left for the next time.
+        """
         if not self._waiting or self._capturing():
             return 0
         with self._lock:
             waiting, self._waiting = self._waiting, []
-        if not waiting:
-            return 0
-        self._idle()
-        for executable, graph, needed in waiting:
-            try:
+        freed = 0
+        ended: dict[int | None, bool] = {None: True}
+        for handles in waiting:
+            if handles.stream is not None and handles.stream not in ended:
+                ended[handles.stream] = self._ended(handles.stream)
+            if ended[handles.stream]:
+                self._free(handles)
+                freed += 1
+            else:
+                self._waiting.append(handles)
+        return freed
+
+    def _ended(self, stream: int) -> bool:
+        try:
+            return self._driver.wait_for(stream)
+        except DriverError:  # the context is broken or gone: nothing runs any more
+            return True
+
+    def _free(self, handles: Handles) -> None:
+        try:
+            for executable in handles.executables:
                 self._driver.destroy_exec(executable)
-                self._driver.destroy_graph(graph)
-            except DriverError:  # the context is broken or gone: nothing is left to free
-                pass
-            del needed
-        return len(waiting)
+            self._driver.destroy_graph(handles.graph)
+        except DriverError:  # the context is broken or gone: nothing is left to free
+            pass

@@ -1,32 +1,30 @@
-"""One executable graph of a replay: its nodes are updated and launched, and it is made anew when
-many of them hold addresses that no longer change.
-"""
+"""One executable graph of a replay, from its instantiation to its end."""
 
 from __future__ import annotations
 
 import contextlib
-import time
+import ctypes
 from array import array
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
-from pygraph_rt.capture.diff import Block, Patch
-from pygraph_rt.cuda.driver import Driver
+import torch
+
+from pygraph_rt.cuda.driver import MEMCPY, MEMSET, Driver, MemcpyParams, MemsetParams
+from pygraph_rt.cuda.nodes import CapturedGraph, RawNode
 from pygraph_rt.errors import DriverError
-from pygraph_rt.replay.disposal import Handles
+from pygraph_rt.plan.blocks import Block, aligned
+from pygraph_rt.plan.graph import Patch
 from pygraph_rt.replay.node_params import NodeTemplates
-from pygraph_rt.replay.patch import make_submission
+from pygraph_rt.replay.patch import make_patcher
 
-_FIRST_WINDOW = 2
-_WINDOW_GROWTH = 2
-_WORTH_SETTLING = 4
-# What a node at an address of its own saves in each launch, and what instantiating one costs until
-# that has been measured (H200, driver 580).
-_SAVED_S, _INSTANTIATED_S = 0.33e-6, 50e-6
+REINSTANTIATE_AT = 2
+"""The launch after which an executable graph is instantiated again."""
+_WORTH_IT = 4
 
 
 class Executable(NamedTuple):
-    """An executable graph, the graph it was made from, and parameters of the nodes that are
+    """An executable graph, the graph it was instantiated from, and parameters of the nodes that are
     patched.
     """
 
@@ -35,83 +33,121 @@ class Executable(NamedTuple):
     templates: NodeTemplates
 
 
-class Stage:
-    """Launches one executable graph. `launch(stream)` is `Submission.launch`, on the addresses
-    that it was given.
+def instantiate(
+    driver: Driver, captured: CapturedGraph, nodes: range, patched: Collection[int], device: int
+) -> Executable:
+    """A sub-graph of a captured graph as an executable of its own. `patched` are nodes that will be
+    updated. Raises DriverError; nothing is left then.
+    """
+    clone = driver.clone_graph(captured.handle)
+    try:
+        raw = {
+            i: RawNode(driver.find_in_clone(node.handle, clone), node.params)
+            for i, node in enumerate(captured.nodes)
+            if i in patched and i in nodes
+        }
+        templates = NodeTemplates(raw, driver.current_context())
+        for i in captured.changed:
+            if i in nodes:
+                templates.store(i, driver)
+        outside = [node.handle for i, node in enumerate(captured.nodes) if i not in nodes]
+        for handle in (*outside, *captured.surplus):
+            driver.remove_node(driver.find_in_clone(handle, clone))
+        scratch = move_off_placeholders(driver, raw, device)
+        handle = driver.instantiate(clone)
+        del scratch
+        return Executable(handle, clone, templates)
+    except BaseException:
+        driver.destroy_graph(clone)
+        raise
 
-    An executable made at the addresses of the capture runs each kernel about a third of a
-    microsecond slower than one made at the addresses in use (H200, driver 580), so it is made
-    again after its second launch. Later it is looked at in windows of launches that grow, and made
-    again when as many launches as there were would save what that costs.
+
+def move_off_placeholders(
+    driver: Driver, nodes: Mapping[int, RawNode], device: int
+) -> torch.Tensor | None:
+    """Point copies and memory sets at ordinary memory, which has to live until the graph is
+    instantiated.
+
+    An executable graph accepts new addresses for such nodes only when they are memory of the kind
+    it was instantiated with, and placeholder addresses are of another kind than what torch's
+    allocator hands out.
+    """
+    sizes = [n.params.width for n in nodes.values() if isinstance(n.params, MemcpyParams)]
+    sizes += [
+        n.params.width * n.params.element_size
+        for n in nodes.values()
+        if isinstance(n.params, MemsetParams)
+    ]
+    half = aligned(max(sizes, default=0))
+    scratch = torch.empty(2 * half, dtype=torch.uint8, device=torch.device("cuda", device))
+    for handle, params in nodes.values():
+        if isinstance(params, MemcpyParams):
+            copy = MemcpyParams.from_buffer_copy(params)
+            copy.src_device, copy.dst_device = scratch.data_ptr(), scratch.data_ptr() + half
+            driver.set_node(MEMCPY, handle, ctypes.addressof(copy))
+        elif isinstance(params, MemsetParams):
+            fill = MemsetParams.from_buffer_copy(params)
+            fill.dst = scratch.data_ptr()
+            driver.set_node(MEMSET, handle, ctypes.addressof(fill))
+    return scratch
+
+
+class ExecutableGraph:
+    """Patches and launches one executable graph. `launch(stream)` is `Patcher.launch`, on the
+    addresses that it was given.
+
+    An executable instantiated at the addresses of the capture runs each kernel about a third of a
+    microsecond slower than one instantiated at the addresses in use (H200, driver 580), so it is
+    instantiated again after its second launch.
     """
 
     def __init__(
         self,
         driver: Driver,
         executable: Executable,
-        nodes: range,
         groups: Mapping[Block, Sequence[Patch]],
         addresses: array[int],
-        native: Any,
+        launch: Callable[[int, int], int] | None,
     ) -> None:
-        """`nodes` of the capture are what it runs; `groups` are the patches of the whole capture by
-        block, in the order of `addresses`.
+        """`groups` are the patches of the sub-graph by block, in the order of `addresses`; `launch`
+        is the compiled helper.
         """
         self._driver = driver
-        self._handle, self._graph, self._templates = executable
-        own = {block: [p for p in group if p.node in nodes] for block, group in groups.items()}
-        self.submission = make_submission(
-            driver, self._templates, own, addresses, self._handle, native
+        # The last one is in use; others are yet to be freed.
+        self._handles = [executable.handle]
+        self._graph, self._templates = executable.graph, executable.templates
+        self.patcher = make_patcher(
+            driver, self._templates, groups, addresses, executable.handle, launch
         )
-        self.launch = self.submission.launch
-        # Nodes updated since the executable was made, before and in the current window of launches.
-        self._loose: set[int] = set()
-        self._window_start = 0
-        self._window = _FIRST_WINDOW
-        self._cost_s = len(nodes) * _INSTANTIATED_S
-        self.settle_at = _FIRST_WINDOW
+        self.launch = self.patcher.launch
 
     def describe(self, code: int) -> str:
         """What went wrong in a launch that returned an error code."""
         error = self._driver.describe(code)
-        node = self.submission.failed
+        node = self.patcher.failed
         if node is None:
             return f"cuGraphLaunch failed with {error}"
         return f"{self._templates.describe(node)} could not be updated: {error}"
 
-    def settle(self, launches: int) -> None:
-        """Make a new executable if that is worth it; for the launch that `settle_at` asked for."""
-        touched = self.submission.touched_since(self._window_start)
-        rested = self._loose - touched
-        first = launches == _FIRST_WINDOW
-        if first:
-            rested = touched  # the first executable was made at addresses of the capture
-        self._loose |= touched
-        self._window_start = self.submission.mark()
-        self._window *= _WINDOW_GROWTH
-        self.settle_at = launches + self._window
-        pays = len(rested) * _SAVED_S * launches > self._cost_s
-        if len(rested) < _WORTH_SETTLING or not (first or pays):
-            return
-        started = time.perf_counter()
-        try:
-            for node in self._loose:
-                self._templates.store(node, self._driver)
-            executable = self._driver.instantiate(self._graph)
-        except DriverError:  # the executable in use stays right, only slower
-            self.settle_at = 1 << 62
-            return
-        old, self._handle = self._handle, executable
-        self._loose.clear()
-        self.submission.bind(executable)
-        with contextlib.suppress(DriverError):  # it also reports errors of earlier launches
-            self._driver.destroy_exec(old)  # the driver frees it after its last launch
-        self._cost_s = time.perf_counter() - started
-
-    def detach(self, keep: Any) -> Handles:
-        """Take the handles out, so that no call can launch them again; `keep` is what their kernels
-        need.
+    def reinstantiate(self) -> None:
+        """Instantiate the graph at the addresses in use, if enough nodes gain by it. Where the
+        driver refuses, the executable in use stays.
         """
-        handles = (self._handle, self._graph, (keep, self._templates))
-        self._handle = self._graph = 0
-        return handles
+        nodes = list(self._templates.nodes())
+        if len(nodes) < _WORTH_IT:
+            return
+        with contextlib.suppress(DriverError):
+            for node in nodes:
+                self._templates.store(node, self._driver)
+            self._handles.append(self._driver.instantiate(self._graph))
+            self.patcher.bind(self._handles[-1])
+            # The driver frees it after its last launch; it also reports errors of earlier launches.
+            self._driver.destroy_exec(self._handles.pop(0))
+
+    def detach(self) -> tuple[list[int], int, NodeTemplates]:
+        """Take the handles out, so that no call can launch them again: executables, the graph that
+        they were instantiated from, and the templates.
+        """
+        handles, self._handles = self._handles, []
+        graph, self._graph = self._graph, 0
+        return handles, graph, self._templates

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,31 +21,11 @@ from pygraph_rt.cuda.driver import (
     KernelNode,
     KernelParams,
     MemcpyParams,
-    MemsetParams,
 )
+from pygraph_rt.cuda.nodes import RawNode
+from pygraph_rt.plan.blocks import aligned
 
 _ALIGN = 16
-
-
-class RawNode(NamedTuple):
-    """A node's handle in the graph that an executable was made from, and its parameters as the
-    driver gave them.
-    """
-
-    handle: int
-    params: KernelNode | MemcpyParams | MemsetParams
-
-
-def fields_of(params: KernelNode | MemcpyParams | MemsetParams) -> tuple[bytes, ...]:
-    """The byte strings of a node in which addresses may sit."""
-    if isinstance(params, KernelNode):
-        return params.fields
-    if isinstance(params, MemcpyParams):
-        return (
-            params.src_device.to_bytes(8, "little"),
-            params.dst_device.to_bytes(8, "little"),
-        )
-    return (params.dst.to_bytes(8, "little"),)
 
 
 class NodeTemplates:
@@ -79,16 +59,16 @@ class NodeTemplates:
             if params.packed:
                 for field, (offset, _) in enumerate(params.layout):
                     self._offsets[index, field] = size + offset
-                return size + _padded(params.packed)
+                return size + aligned(params.packed, _ALIGN)
             for field, data in enumerate(params.fields):
                 self._offsets[index, field] = size
-                size += _padded(len(data))
+                size += aligned(len(data), _ALIGN)
             return size
         struct = type(params)
         names = ("src_device", "dst_device") if isinstance(params, MemcpyParams) else ("dst",)
         for field, name in enumerate(names):
             self._offsets[index, field] = size + getattr(struct, name).offset
-        return size + _padded(ctypes.sizeof(struct))
+        return size + aligned(ctypes.sizeof(struct), _ALIGN)
 
     def _fill(self, index: int, node: RawNode) -> None:
         params = node.params
@@ -142,7 +122,7 @@ class NodeTemplates:
         """The nodes' numbers in their graph."""
         return self._nodes.keys()
 
-    def submission(self, node: int) -> tuple[int, int, int]:
+    def update(self, node: int) -> tuple[int, int, int]:
         """(kind, handle, address of the driver's parameter structure) of a node."""
         raw = self._nodes[node]
         kind = MEMSET
@@ -154,7 +134,7 @@ class NodeTemplates:
 
     def store(self, node: int, driver: Driver) -> None:
         """Put a node's parameters into its graph, for the next executable made from it."""
-        driver.set_node(*self.submission(node))
+        driver.set_node(*self.update(node))
 
     def kernel_arguments(self, executable: int) -> dict[int, tuple[int, int, int]]:
         """Arguments of `Driver.exec_set_kernel` that put each kernel node's parameters into an
@@ -166,7 +146,7 @@ class NodeTemplates:
             if isinstance(node.params, KernelNode)
         }
 
-    def other_submissions(self, driver: Driver, executable: int) -> dict[int, Callable[[], int]]:
+    def other_updates(self, driver: Driver, executable: int) -> dict[int, Callable[[], int]]:
         """The same for copies and memory sets, as calls that return the driver's error code."""
         found: dict[int, Callable[[], int]] = {}
         for index, node in self._nodes.items():
@@ -177,7 +157,3 @@ class NodeTemplates:
             where = ctypes.addressof(self._structs[index])
             found[index] = partial(setter, executable, node.handle, where, self.context)
         return found
-
-
-def _padded(size: int) -> int:
-    return -(-size // _ALIGN) * _ALIGN

@@ -1,8 +1,8 @@
-"""Bring an executable graph's nodes up to date with its blocks' addresses, and launch it.
+"""Patch an executable graph's nodes to its blocks' addresses, and launch it.
 
-There are two ways that do the same: `PythonSubmission` through ctypes, one driver call at a time,
-and `NativeSubmission`, where all of it is one call into compiled code (native/launch.c) at a
-third of the time for each updated node.
+There are two ways that do the same: `PythonPatcher` through ctypes, one driver call at a time, and
+`NativePatcher`, where all of it is one call into compiled code (cuda/native/launch.c) at a third of
+the time for each patched node.
 """
 
 from __future__ import annotations
@@ -11,25 +11,26 @@ import ctypes
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, starmap
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from pygraph_rt.capture.diff import Block, Patch
 from pygraph_rt.cuda.driver import Driver
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.graph import Patch
 from pygraph_rt.replay.node_params import NodeTemplates
 
 _FEW = 8
 
 
-class Submission(Protocol):
+class Patcher(Protocol):
     """What a replay needs of either way.
 
     Before `launch(stream)` the caller puts each block's address into `addresses`, integers in the
-    order of the blocks. `launch` updates the nodes of blocks that moved since the
-    last launch, launches, and returns the driver's error code; after an error the graph must not
-    be launched again, and `failed` is the node that the driver refused to update, if that was it.
-    `patched` counts node updates. `touched_since(mark)` are the nodes updated since `mark()`.
+    order of the blocks. `launch` updates the nodes of blocks that moved since the last launch,
+    launches, and returns the driver's error code; after an error the graph must not be launched
+    again, and `failed` is the node that the driver refused to update, if that was it. An exception
+    at any moment leaves what the next launch makes good. `patched` counts node updates.
     """
 
     addresses: array[int]
@@ -42,25 +43,21 @@ class Submission(Protocol):
 
     def bind(self, executable: int) -> None: ...
 
-    def mark(self) -> int: ...
 
-    def touched_since(self, mark: int) -> set[int]: ...
-
-
-def make_submission(
+def make_patcher(
     driver: Driver,
     templates: NodeTemplates,
     groups: Mapping[Block, Sequence[Patch]],
     addresses: array[int],
     executable: int,
     native: Any,
-) -> Submission:
+) -> Patcher:
     """The faster way that this machine has: `native` is what `pygraph_rt.cuda.native.load` returns;
     `addresses` has a place for each of `groups`.
     """
     if native is None:
-        return PythonSubmission(driver, templates, groups, addresses, executable)
-    return NativeSubmission(driver, templates, groups, addresses, executable, native)
+        return PythonPatcher(driver, templates, groups, addresses, executable)
+    return NativePatcher(driver, templates, groups, addresses, executable, native)
 
 
 class Words:
@@ -98,8 +95,20 @@ class Words:
         self._words[self._where] = self._halves
 
 
-class PythonSubmission:
-    """One driver call after the other, through ctypes."""
+class _Target(NamedTuple):
+    """The executable graph to update and launch, and the driver calls that update its nodes."""
+
+    executable: int
+    kernels: dict[int, tuple[int, int, int]]
+    others: dict[int, Callable[[], int]]
+
+
+class PythonPatcher:
+    """One driver call after the other, through ctypes.
+
+    Kept true, also by an exception at any moment: what the nodes hold of a block is its address in
+    `_written`, unless the block is `_pending`.
+    """
 
     def __init__(
         self,
@@ -114,64 +123,60 @@ class PythonSubmission:
         self._words = [Words(group, templates) for group in groups.values()]
         self.addresses = addresses
         self._written = array("Q", [0] * len(self._words))
+        self._pending: set[int] = set()
         self.failed: int | None = None
         self.patched = 0
-        self._round = 0
-        self._stamps: dict[int, int] = {}
         self.bind(executable)
 
     def bind(self, executable: int) -> None:
         """Launch and update another executable graph, one that holds the same parameters."""
-        self._executable = executable
-        self._kernels = self._templates.kernel_arguments(executable)
-        self._others = self._templates.other_submissions(self._driver, executable)
+        self._target = _Target(
+            executable,
+            self._templates.kernel_arguments(executable),
+            self._templates.other_updates(self._driver, executable),
+        )
 
     def launch(self, stream: int) -> int:
-        """See `Submission`."""
-        self._round += 1
+        """See `Patcher`."""
         self.failed = None
-        if self.addresses != self._written:
-            code = self._submit(self._write())
+        if self._pending or self.addresses != self._written:
+            written = array("Q", self.addresses)
+            code = self._update(self._write(written))
             if code:
                 return code
-        return self._driver.launch(self._executable, stream)
+            self._written = written
+            self._pending.clear()
+        return self._driver.launch(self._target.executable, stream)
 
-    def _write(self) -> set[int]:
+    def _write(self, addresses: array[int]) -> set[int]:
+        """Write the words of blocks that moved; the nodes that hold them."""
+        pairs = zip(addresses, self._written, strict=True)
+        self._pending.update([i for i, (now, before) in enumerate(pairs) if now != before])
         dirty: set[int] = set()
-        written = self._written
-        for i, base in enumerate(self.addresses):
-            if base != written[i]:
-                words = self._words[i]
-                words.write(base)
-                dirty |= words.nodes
-                written[i] = base
+        for i in self._pending:
+            words = self._words[i]
+            words.write(addresses[i])
+            dirty |= words.nodes
         return dirty
 
-    def _submit(self, dirty: set[int]) -> int:
-        self._stamps.update(dict.fromkeys(dirty, self._round))
+    def _update(self, dirty: set[int]) -> int:
+        """Update nodes of the executable graph; the driver's error code."""
+        _, kernel_arguments, others = self._target
         kernels: Any = dirty
-        if self._others:
-            kernels = dirty - self._others.keys()
-            for node in dirty & self._others.keys():
-                if code := self._others[node]():
+        if others:
+            kernels = dirty - others.keys()
+            for node in dirty & others.keys():
+                if code := others[node]():
                     self.failed = node
                     return code
         update = self._driver.exec_set_kernel
-        if any(starmap(update, map(self._kernels.__getitem__, kernels))):
+        if any(starmap(update, map(kernel_arguments.__getitem__, kernels))):
             for node in kernels:  # once more, to say which one it was
-                if code := update(*self._kernels[node]):
+                if code := update(*kernel_arguments[node]):
                     self.failed = node
                     return code
         self.patched += len(dirty)
         return 0
-
-    def mark(self) -> int:
-        """Now, for `touched_since`."""
-        return self._round
-
-    def touched_since(self, mark: int) -> set[int]:
-        """See `Submission`."""
-        return {node for node, when in self._stamps.items() if when > mark}
 
 
 class _Table(ctypes.Structure):
@@ -203,8 +208,8 @@ class _Table(ctypes.Structure):
     ]
 
 
-class NativeSubmission:
-    """All of it as one call into compiled code."""
+class NativePatcher:
+    """All of it as one call into compiled code, which no Python exception can interrupt."""
 
     def __init__(
         self,
@@ -223,8 +228,7 @@ class NativeSubmission:
         self.addresses = addresses
         table.wanted = self.addresses.buffer_info()[0]
         table.written = self._keep([0] * len(groups), np.uint64)
-        self._stamps = np.zeros(len(self._numbers), dtype=np.uint64)
-        table.stamps = self._stamps.ctypes.data
+        table.stamps = self._keep([0] * len(self._numbers), np.uint64)
         table.queue = self._keep([0] * len(self._numbers), np.uint32)
         table.block_count = len(groups)
         table.failed = -1
@@ -242,10 +246,10 @@ class NativeSubmission:
     def _lay_out(self, templates: NodeTemplates, groups: Mapping[Block, Sequence[Patch]]) -> None:
         table = self._table
         dense = {number: i for i, number in enumerate(self._numbers)}
-        submissions = [templates.submission(number) for number in self._numbers]
-        table.kinds = self._keep([kind for kind, _, _ in submissions], np.uint32)
-        table.handles = self._keep([handle for _, handle, _ in submissions], np.uint64)
-        table.parameters = self._keep([where for _, _, where in submissions], np.uint64)
+        updates = [templates.update(number) for number in self._numbers]
+        table.kinds = self._keep([kind for kind, _, _ in updates], np.uint32)
+        table.handles = self._keep([handle for _, handle, _ in updates], np.uint64)
+        table.parameters = self._keep([where for _, _, where in updates], np.uint64)
         table.memory = templates.address
         patches = list(chain.from_iterable(groups.values()))
         places = [templates.offset(p.node, p.field, p.offset) for p in patches]
@@ -267,28 +271,20 @@ class NativeSubmission:
         self._table.executable = executable
 
     def launch(self, stream: int) -> int:
-        """See `Submission`."""
+        """See `Patcher`."""
         return self._native(self._address, stream)
 
     @property
     def failed(self) -> int | None:
-        """See `Submission`."""
+        """See `Patcher`."""
         number: int = self._table.failed
         return None if number < 0 else self._numbers[number]
 
     @property
     def patched(self) -> int:
-        """See `Submission`."""
+        """See `Patcher`."""
         return int(self._table.patched)
 
     @patched.setter
     def patched(self, value: int) -> None:
         self._table.patched = value
-
-    def mark(self) -> int:
-        """Now, for `touched_since`."""
-        return int(self._table.round)
-
-    def touched_since(self, mark: int) -> set[int]:
-        """See `Submission`."""
-        return {self._numbers[i] for i in np.flatnonzero(self._stamps > mark)}

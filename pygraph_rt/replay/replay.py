@@ -1,333 +1,225 @@
-"""The hot path: tell where everything is on this call, launch, hand out the outputs.
+"""One served call: resolve the address of every block, patch, launch, build the outputs.
 
-A served call takes memory for the arena and the outputs, notes the address of each block, and
-leaves it to the submission to write the words of blocks that moved, update the nodes that hold
-them, and launch; nothing is copied.
+Nothing is copied. Memory is allocated for each call, and noted among the `addresses`, one for each
+block; what moved is patched.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import threading
 from array import array
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
-from pygraph_rt.capture.diff import Block, Patch, PatchPlan
-from pygraph_rt.capture.output_plan import (
-    Allocate,
-    Drawn,
-    Fixed,
-    Fresh,
-    OfInput,
-    Output,
-    OutputPlan,
-    Sizes,
-    Undefined,
-)
 from pygraph_rt.cuda.driver import Driver
-from pygraph_rt.cuda.native.memory import Helper
 from pygraph_rt.errors import DriverError
 from pygraph_rt.inductor.runner_inlining import picker
-from pygraph_rt.memory.allocate import PythonTaking, Taking, Wanted, compiled, wanted
-from pygraph_rt.memory.arena import most_taken
-from pygraph_rt.memory.output_pool import Memory, Sharing
-from pygraph_rt.memory.split import Part
+from pygraph_rt.interrupts import RLock, release
+from pygraph_rt.memory.allocate import Allocator, Needs, PythonAllocator, compiled, needs_of
+from pygraph_rt.memory.slabs import SlabMemory
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.graph import Patch
+from pygraph_rt.plan.outputs import Allocate
+from pygraph_rt.plan.replay_plan import ReplayPlan
 from pygraph_rt.replay.disposal import Handles
-from pygraph_rt.replay.executable import Executable, Stage
-from pygraph_rt.rng.philox import OFFSET, SEED, Draw, Generator
+from pygraph_rt.replay.executable import REINSTANTIATE_AT, Executable, ExecutableGraph
+from pygraph_rt.replay.inputs import Input, InputAddresses
+from pygraph_rt.replay.platform import Platform
+from pygraph_rt.replay.results import Results
+from pygraph_rt.rng.generator import Draw
+from pygraph_rt.rng.philox import OFFSET, SEED
 
-CLASS_MASK = 255
 _ALL_BITS = (1 << 64) - 1
-_NOTHING = Sharing()
 _NEVER = 1 << 62
-# Launches until the helper that takes memory is asked for again while it is built.
+# Launches until the helper that allocates is asked for again while it is built.
 _LOOK_EVERY = 64
 
 
-def alignment_class(address: int) -> int:
-    """Largest power of two up to 256 that divides an address: library kernels are chosen by it."""
-    return min(256, address & -address) if address else 256
-
-
-class MovingInput(NamedTuple):
-    """An input whose address is compared on each call: which argument, its block's place
-    among the addresses, its alignment class at capture.
+class Code(NamedTuple):
+    """The generated `function` that was captured, whose kernels have to stay loaded, and its
+    allocation function.
     """
 
-    argument: int
-    slot: int
-    align: int
+    function: Any
+    allocate: Allocate
 
 
-class _Step(NamedTuple):
-    """A `Part` with its stage: how it takes `memory`, arguments to drop, and places of segments to
-    let go of afterwards.
+class _SubGraphLaunch(NamedTuple):
+    """What a sub-graph does on a call: allocate, launch, drop arguments, free segments (their
+    places among the addresses).
     """
 
-    stage: Stage
-    memory: Taking
+    graph: ExecutableGraph
+    memory: Allocator
     dropped: Sequence[int]
-    returned: Sequence[int]
+    freed: Sequence[int]
 
 
-class Platform:
-    """The few questions to torch that a served call asks; the tests answer them without a GPU.
+class _Random(NamedTuple):
+    """Where a call's random numbers go: its draw, and the places of seed and offset."""
 
-    `native` is the compiled helper (`pygraph_rt.cuda.native.load`), or None, and `memory` the one
-    that follows inputs and takes memory; `generator(device)` torch's default generator for a GPU;
-    `state_of` and `watch_state` are those of `pygraph_rt.cuda.global_flags`.
-    """
-
-    def __init__(
-        self,
-        state_of: Callable[[Any], Callable[[], Hashable]],
-        capturing: Callable[[], bool],
-        device: Callable[[], int],
-        stream: Callable[[int], int],
-        same_addresses: Callable[[list[Any], list[Any], list[int]], bool],
-        reinterpret: Callable[..., torch.Tensor],
-        generator: Callable[[int], Generator],
-        native: Any = None,
-        memory: Helper | None = None,
-        watch_state: Callable[[Any, Any], Callable[[], bool]] | None = None,
-    ) -> None:
-        self.native = native
-        self.memory = memory
-        self.watch_state = watch_state
-        self.generator = generator
-        self.state_of = state_of
-        self.capturing = capturing
-        self.device = device
-        self.stream = stream
-        self.same_addresses = same_addresses
-        self.reinterpret = reinterpret
-
-
-def same_addresses(tensors: list[Any], addresses: list[Any], indices: list[int]) -> bool:
-    """Whether the tensors at `indices` are where `addresses` says (the C++ helper's meaning, in
-    Python).
-    """
-    return all(tensors[i].data_ptr() == addresses[i] for i in indices)
+    draw: Draw
+    seed: int | None
+    offset: int | None
 
 
 def _unknown() -> bool:
     return False
 
 
-def _is_view(output: Output) -> bool:
-    """Whether an output is a view that has to be made."""
-    if isinstance(output, Fresh):
-        return not output.whole
-    return isinstance(output, OfInput) and not output.same
-
-
 class Replay:
-    """One captured graph, ready to be launched with other addresses.
+    """One captured graph, ready to be launched at other addresses.
 
-    Calling it returns the outputs, or None when this call is not one it may serve (other
-    integers, other global switches, a weaker alignment, another device current, a capture of the
-    user's under way): the arguments are untouched then. Raises DriverError when the driver
-    refuses, and OutOfMemoryError; after the former the graph must not be used again. When `args`
-    is empty then, a part of the work was already launched (see memory/split.py). `only_stream`,
-    when set, is the one stream that the graph may be launched on. `integers` are the values of the
-    arguments that are no tensors, which `pick_integers` takes out of a call's; `arguments` how many
-    there are in all; `closed`: the graph's handles are gone.
+    Calling it returns the outputs, or None when this call is not one it may serve (other values,
+    other global switches, another alignment, another device current, a capture of the user's under
+    way): the arguments are untouched then. Raises DriverError when the driver refuses, and
+    OutOfMemoryError; after the former the graph must not be used again. When `args` is empty then,
+    a part of the work was already launched (see memory/split.py). After any other exception, at any
+    moment, the next call is right.
+
+    `integers` are the values of the arguments that are no tensors, which `pick_integers` takes out
+    of a call's; `closed`: the graph's handles are gone.
     """
 
     def __init__(
         self,
+        plan: ReplayPlan,
+        executables: Sequence[Executable],
+        code: Code,
         driver: Driver,
         platform: Platform,
-        executables: Sequence[Executable],
-        parts: Sequence[Part],
-        plan: PatchPlan,
-        outputs: OutputPlan,
-        chunks: dict[Block, int],
-        inputs: dict[int, tuple[int, bool]],
-        scalars: Sequence[tuple[int, Any]],
-        allocate: Allocate,
-        shapes: Sequence[tuple[int, Any, Any]],
-        device: int,
-        keep: Any,
-        draw: Draw | None = None,
-        numbers: Sequence[int] = (),
-        sharing: Sharing = _NOTHING,
     ) -> None:
-        """`executables` run the `parts` of the graph, one each; `inputs` maps an argument's index
-        to (alignment class at capture, whether it stayed put so far); `scalars` are the other
-        arguments' (index, value); `shapes` the (index, size, strides) of tensors that have to be
-        compared on each call; `keep` is the function that was captured, whose kernels have to stay
-        loaded; `draw` takes a launch's random numbers; `numbers` are arguments that hold one, on
-        the CPU; `sharing` says which outputs share memory.
-        """
+        """`executables` run the plan's sub-graphs, one each."""
+        self.plan = plan
+        self.integers = tuple(value for _, value in plan.inputs.values)
+        self.pick_integers = picker([index for index, _ in plan.inputs.values])
+        self.launches = 0
+        self.closed = False
         self._platform = platform
-        self._outputs = outputs
-        self._scalars = list(scalars)
-        # 0.0 and -0.0 are equal.
-        self._zeros = [
-            (i, math.copysign(1.0, v)) for i, v in scalars if v == 0.0 and type(v) is float
+        self._code: Code | None = code
+        self._allocate = code.allocate
+        self._device = plan.launch.device
+        self._prepare_checks(code.function)
+        self._lock: Any = RLock()
+        self._only_stream = plan.launch.only_stream
+        self._last_stream: int | None = None
+        self._uncounted = 0
+        needs = [needs_of(p, plan.outputs.storages, plan.memory.slabs) for p in plan.sub_graphs]
+        self._addresses, slots = self._prepare_launches(needs, executables, driver)
+        self._random = self._prepare_random(slots)
+        self._numbers = [
+            (i, slots[block]) for i in plan.inputs.numbers if (block := Block("number", i)) in slots
         ]
-        self.integers = tuple(value for _, value in scalars)
-        self.pick_integers = picker([index for index, _ in scalars])
-        self._allocate = allocate
-        self._shapes = list(shapes)
-        self._device = device
-        self._keep = keep
-        self._read_state = platform.state_of(keep)
+        self._inputs = [
+            Input(item.argument, slots[block], item.alignment)
+            for item in plan.inputs.tensors
+            if (block := Block("input", item.argument)) in slots
+        ]
+        stays = [item.argument for item in plan.inputs.tensors if item.stays]
+        followed = InputAddresses(self._inputs, stays, self._addresses, platform)
+        self._follow: Callable[[list[Any], array[int]], bool] = followed.follow
+        inside = [k for need in needs for slab in need.slabs for k in slab.storages]
+        self._shares = bool(inside)
+        order = [*(k for need in needs for k in need.own), *inside]
+        self._results = Results(plan.outputs, order, platform.reinterpret)
+        self._upkeep_at = self._look_at = _NEVER
+        self._ask_for_helper(len(self._inputs) + 4 * self._tensors())
+        self._upkeep_at = min(REINSTANTIATE_AT, self._look_at)
+
+    # -- preparing
+
+    def _prepare_checks(self, function: Any) -> None:
+        """What has to be as at the capture for a call to be served."""
+        inputs = self.plan.inputs
+        self._values = list(inputs.values)
+        # 0.0 == -0.0, but what was captured with one is not right for the other.
+        self._signs = [
+            (index, math.copysign(1.0, value))
+            for index, value in inputs.values
+            if isinstance(value, float) and value == 0
+        ]
+        self._shapes = list(inputs.shapes)
+        self._read_state = self._platform.flags.state_of(function)
         self._state = self._read_state()
         # Whether the state is known to be that one, at less cost than to read it.
         self._same_state: Callable[[], bool] = _unknown
-        self.only_stream: int | None = None
-        self._lock = threading.Lock()
-        self.nodes = plan.nodes
-        self.words = len(plan.patches)
-        self.parts = len(parts)
-        self.arena_bytes = most_taken(parts, {**chunks, **dict.fromkeys(sharing.kept, 0)})
-        self.arguments = len(inputs) + len(scalars)
-        self.launches = 0
-        self.closed = False
-        needs = [wanted(part, outputs.storages, sharing) for part in parts]
+
+    def _prepare_launches(
+        self, needs: Sequence[Needs], executables: Sequence[Executable], driver: Driver
+    ) -> tuple[array[int], dict[Block, int]]:
+        """The addresses of all blocks, and the place of each one."""
+        plan, native = self.plan, self._platform.native.launch
         blocks = itertools.chain.from_iterable(need.blocks for need in needs)
         groups: dict[Block, tuple[Patch, ...]] = dict.fromkeys(blocks, ())
-        groups.update(plan.by_block())
-        self._addresses = array("Q", [0] * len(groups))
-        self._stages = [
-            Stage(driver, e, p.nodes, groups, self._addresses, platform.native)
-            for e, p in zip(executables, parts, strict=True)
-        ]
-        self._uncounted = 0
-        self._follow: Callable[[list[Any], array[int]], bool] = self._follow_in_python
-        self._make_views: Callable[..., list[torch.Tensor]] = self._views_in_python
+        groups.update(plan.patches.by_block())
+        addresses = array("Q", [0] * len(groups))
         slots = {block: slot for slot, block in enumerate(groups)}
-        takings = [self._taking(need, chunks, slots) for need in needs]
-        tensors = sum(taking.tensors for taking in takings)
-        self._steps = [
-            _Step(stage, taking, part.dropped, [slots[block] for block in part.returned])
-            for stage, taking, part in zip(self._stages, takings, parts, strict=True)
-        ]
-        self._draw = draw
-        self._random = (slots.get(SEED), slots.get(OFFSET))
-        self._numbers = [
-            (i, slots[block]) for i in numbers if (block := Block("number", i)) in slots
-        ]
-        self._returned = [o for o in outputs.outputs if isinstance(o, Drawn)]
-        self._prepare_inputs(inputs, slots)
-        inside = [k for need in needs for slab in need.slabs for k in slab.storages]
-        self._shares = bool(inside)
-        self._prepare_results([*(k for need in needs for k in need.own), *inside])
-        self._look_for_helper(len(self._all) + 4 * tensors)
-        self._settle_at = min(self._stages[0].settle_at, self._look_at)
+        self._sub_graphs: list[_SubGraphLaunch] = []
+        for part, need, executable in zip(plan.sub_graphs, needs, executables, strict=True):
+            own = {b: [p for p in group if p.node in part.nodes] for b, group in groups.items()}
+            graph = ExecutableGraph(driver, executable, own, addresses, native)
+            memory = self._allocator(need, addresses, slots)
+            freed = [slots[block] for block in part.freed]
+            self._sub_graphs.append(_SubGraphLaunch(graph, memory, part.dropped, freed))
+        return addresses, slots
 
-    def _taking(
-        self, need: Wanted, chunks: Mapping[Block, int], slots: Mapping[Block, int]
-    ) -> PythonTaking:
+    def _allocator(
+        self, need: Needs, addresses: array[int], slots: Mapping[Block, int]
+    ) -> PythonAllocator:
         reinterpret = self._platform.reinterpret
-        return PythonTaking(
-            [self._outputs.storages[k] for k in need.own],
-            [chunks[block] for block in need.segments],
-            [Memory(slab, self._allocate, reinterpret) for slab in need.slabs],
-            self._addresses,
+        return PythonAllocator(
+            [self.plan.outputs.storages[k] for k in need.own],
+            [self.plan.memory.segments[block] for block in need.segments],
+            [SlabMemory(slab, self._allocate, reinterpret) for slab in need.slabs],
+            addresses,
             slots[need.blocks[0]] if need.blocks else 0,
         )
 
-    def _look_for_helper(self, work: int = 0) -> None:
-        """Follow inputs, take memory and compare switches in compiled code, once there is a
-        helper; `work` is what it would do on each call.
+    def _prepare_random(self, slots: Mapping[Block, int]) -> _Random | None:
+        increment = self.plan.launch.increment
+        if not increment:
+            return None
+        draw = Draw(self._platform.generator(self._device), increment)
+        return _Random(draw, slots.get(SEED), slots.get(OFFSET))
+
+    # -- the compiled helper
+
+    def _tensors(self) -> int:
+        memories = [launch.memory for launch in self._sub_graphs]
+        return sum(memory.tensors for memory in memories if isinstance(memory, PythonAllocator))
+
+    def _ask_for_helper(self, work: int = 0) -> None:
+        """Follow inputs, allocate and compare switches in compiled code, once there is a helper;
+        `work` is what it would do on each call.
         """
-        helper = self._platform.memory
+        helper = self._platform.native.memory
         self._look_at = _NEVER
         if helper is None:
             return
         native = helper.ask(work)
         if native is not None:
-            self._steps = [
-                step._replace(memory=compiled(step.memory, native, self._allocate))
-                for step in self._steps
+            self._sub_graphs = [
+                launch._replace(memory=compiled(launch.memory, native, self._allocate))
+                for launch in self._sub_graphs
             ]
-            self._make_views = native.Views(tuple(self._views))
-            self._follow = native.Inputs(tuple(map(tuple, self._all.values())))
+            self._results.make_views = native.Views(tuple(self._results.views))
+            self._follow = native.Inputs(tuple(map(tuple, self._inputs)))
             self._watch_state(native)
         elif helper.open:
             self._look_at = self.launches + _LOOK_EVERY
 
     def _watch_state(self, native: Any) -> None:
-        if self._platform.watch_state is not None:
-            same = self._platform.watch_state(self._keep, native)
+        watch = self._platform.flags.watch
+        if watch is not None and self._code is not None:
+            same = watch(self._code.function, native)
             # Read again, because it may have changed meanwhile.
             if self._read_state() == self._state:
                 self._same_state = same
 
-    def _prepare_inputs(self, inputs: dict[int, tuple[int, bool]], slots: dict[Block, int]) -> None:
-        self._all: dict[int, MovingInput] = {}
-        still: list[int] = []
-        for index, (align, stays) in inputs.items():
-            slot = slots.get(Block("input", index))
-            if slot is None:
-                continue
-            self._all[index] = MovingInput(index, slot, align)
-            if stays:
-                still.append(index)
-        room = max(inputs, default=-1) + 1
-        self._still_addresses: list[Any] = [0] * room
-        self._still = still
-        self._moving = [m for i, m in self._all.items() if i not in set(still)]
-        self._moving_arguments = [m.argument for m in self._moving]
-        self._known: list[int | None] = [None] * len(self._moving)
-
-    def _follow_in_python(self, args: list[Any], _: array[int]) -> bool:
-        """Write the addresses of inputs that moved; False where one is aligned in another way than
-        at capture.
-        """
-        if (
-            self._still
-            and not self._platform.same_addresses(args, self._still_addresses, self._still)
-            and not self._follow_still(args)
-        ):
-            return False
-        now: list[Any] = [args[i].data_ptr() for i in self._moving_arguments]
-        return now == self._known or self._follow_moving(now)
-
-    def _follow_still(self, args: list[Any]) -> bool:
-        """Follow inputs that had stayed put until now; those that move from here on are compared
-        one by one.
-        """
-        changed = [
-            (index, address)
-            for index in self._still
-            if (address := args[index].data_ptr()) != self._still_addresses[index]
-        ]
-        if any(alignment_class(address) != self._all[i].align for i, address in changed):
-            return False
-        for index, address in changed:
-            item = self._all[index]
-            if self._still_addresses[index]:
-                self._moving.append(item)
-                self._moving_arguments.append(index)
-                self._known.append(address)
-            self._still_addresses[index] = address
-            self._addresses[item.slot] = address
-        moving = set(self._moving_arguments)
-        self._still = [i for i in self._still if i not in moving]
-        return True
-
-    def _follow_moving(self, now: list[Any]) -> bool:
-        """Follow the inputs that are not where they were on the last call; False where one is
-        aligned in another way than at capture.
-        """
-        known = self._known
-        for i, address in enumerate(now):
-            if address != known[i]:
-                _, slot, align = self._moving[i]
-                if (address & CLASS_MASK or align != 256) and alignment_class(address) != align:
-                    self._known = [None] * len(known)  # some addresses are new already
-                    return False
-                self._addresses[slot] = address
-        self._known = now
-        return True
+    # -- a call
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...] | None:
         """Serve one call; see the class. `args` is emptied when the call was served."""
@@ -338,40 +230,51 @@ class Replay:
             or not (self._same_state() or self._read_state() == self._state)
         ):
             return None
-        for index, value in self._scalars:
+        for index, value in self._values:
             if args[index] != value:
                 return None
-        for index, sign in self._zeros:
+        for index, sign in self._signs:
             if math.copysign(1.0, args[index]) != sign:
                 return None
         for index, size, stride in self._shapes:
             if args[index].shape != size or args[index].stride() != stride:
                 return None
-        with self._lock:
-            return self._serve(args, platform)
+        lock = self._lock
+        if lock._is_owned():  # a signal handler, or a finalizer, in the middle of a call
+            return None
+        try:
+            with lock:
+                return self._serve(args, platform)
+        except BaseException:
+            release(lock)
+            raise
 
     def _serve(self, args: list[Any], platform: Platform) -> tuple[Any, ...] | None:
         stream = platform.stream(self._device)
-        if self.closed or (self.only_stream is not None and stream != self.only_stream):
+        if self.closed or (self._only_stream is not None and stream != self._only_stream):
             return None
         addresses = self._addresses
         if not self._follow(args, addresses):
             return None
         for index, slot in self._numbers:
             addresses[slot] = args[index].item() & _ALL_BITS
-        made, drawn = self._launch(args, stream)
-        self.launches += 1
-        if self._shares:
-            for step in self._steps:
-                made += step.memory.outputs()
-        results = self._results(args, made, drawn)
+        try:
+            made, drawn = self._launch(args, stream)
+            self.launches += 1
+            if self._shares:
+                for launch in self._sub_graphs:
+                    made += launch.memory.outputs()
+            results = self._results.build(args, made, drawn)
+        except BaseException:
+            self._forget_memory()
+            raise
         args.clear()
-        if self.launches >= self._settle_at:
-            self._settle()
+        if self.launches >= self._upkeep_at:
+            self._upkeep()
         return results
 
     def _launch(self, args: list[Any], stream: int) -> tuple[list[Any], tuple[int, int]]:
-        """Take memory, and launch: (outputs' memory in the order of making, without those in slabs,
+        """Allocate, and launch: (outputs' memory in the order of making, without those in slabs,
         (seed, offset)).
         """
         addresses, allocate = self._addresses, self._allocate
@@ -381,115 +284,83 @@ class Replay:
         drawn: tuple[int, int] | None = None
         begun = False
         try:
-            for stage, memory, dropped, returned in self._steps:
-                own, segments = memory.take(stream, allocate)
+            for graph, memory, dropped, freed in self._sub_graphs:
+                own, segments = memory.allocate(stream, allocate)
                 made += own
-                arena.update(enumerate(segments, memory.segments))
+                arena.update(enumerate(segments, memory.first_segment))
                 del own, segments  # what is held now is in two places that are cleared
                 if drawn is None:
-                    drawn = self._take(addresses) if self._draw is not None else (0, 0)
-                if code := stage.launch(stream):
-                    raise DriverError(stage.describe(code))
+                    drawn = (0, 0) if self._random is None else self._draw(addresses)
+                self._last_stream = stream
+                if code := graph.launch(stream):
+                    raise DriverError(graph.describe(code))
                 begun = True
                 for index in dropped:
                     args[index] = None
-                for slot in returned:
+                for slot in freed:
                     del arena[slot]
-        except (DriverError, torch.OutOfMemoryError):
-            # The error holds this frame, and the ordinary path may run while it is handled.
+        except BaseException:
+            # The error holds this frame, and compiled code may run while it is handled.
             made.clear()
             arena.clear()
-            self._forget_memory()
             if begun:
                 args.clear()
-            elif drawn is not None and self._draw is not None:
-                self._draw.give_back()
+            elif drawn is not None and self._random is not None:
+                self._random.draw.give_back()
             raise
         assert drawn is not None
         return made, drawn
 
-    def _take(self, addresses: array[int]) -> tuple[int, int]:
+    def _draw(self, addresses: array[int]) -> tuple[int, int]:
         """Draw for this launch: (seed, offset)."""
-        assert self._draw is not None
-        drawn = self._draw.take()
-        for slot, number in zip(self._random, drawn, strict=True):
-            if slot is not None:
-                addresses[slot] = number
-        return drawn
+        assert self._random is not None
+        draw, seed_slot, offset_slot = self._random
+        seed, offset = draw.draw()
+        if seed_slot is not None:
+            addresses[seed_slot] = seed
+        if offset_slot is not None:
+            addresses[offset_slot] = offset
+        return seed, offset
 
-    def _settle(self) -> None:
-        for stage in self._stages:
-            if self.launches >= stage.settle_at:
-                stage.settle(self.launches)
+    def _upkeep(self) -> None:
+        """What is done after some launches: instantiate again, look for the helper."""
+        if self.launches == REINSTANTIATE_AT:
+            for launch in self._sub_graphs:
+                launch.graph.reinstantiate()
         if self.launches >= self._look_at:
-            self._look_for_helper()
-        self._settle_at = min(self._look_at, *(stage.settle_at for stage in self._stages))
+            self._ask_for_helper()
+        first = REINSTANTIATE_AT if self.launches < REINSTANTIATE_AT else _NEVER
+        self._upkeep_at = min(first, self._look_at)
+
+    # -- what others ask
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the captured graph."""
+        return self.plan.patches.nodes
+
+    @property
+    def words(self) -> int:
+        """Words that follow blocks."""
+        return len(self.plan.patches.patches)
+
+    @property
+    def arguments(self) -> int:
+        """How many arguments a call has."""
+        return len(self.plan.inputs.tensors) + len(self.plan.inputs.values)
 
     @property
     def patched(self) -> int:
         """Node updates so far."""
-        return sum(stage.submission.patched for stage in self._stages) - self._uncounted
+        return sum(launch.graph.patcher.patched for launch in self._sub_graphs) - self._uncounted
 
     def forget_counts(self) -> None:
         """Count launches and node updates from here on."""
         self.launches, self._uncounted = 0, self._uncounted + self.patched
 
-    def _prepare_results(self, order: Sequence[int]) -> None:
-        """Say where each output is in a list of the outputs' memory in the `order` of making,
-        constants, views, CPU scalars and arguments.
-        """
-        outputs, storages = self._outputs.outputs, len(self._outputs.storages)
-        made = {number: place for place, number in enumerate(order)}
-        self._constants = [o.value for o in outputs if isinstance(o, (Fixed, Undefined))]
-        # Of memory (0) or of an argument (1): which one, and the view of it.
-        self._views: list[tuple[int, int, Sizes, Sizes, int]] = []
-        views = [o for o in outputs if _is_view(o)]
-        first_view = storages + len(self._constants)
-        first_drawn = first_view + len(views)
-        first_argument = first_drawn + len(self._returned)
-        constants, drawn = itertools.count(storages), itertools.count(first_drawn)
-        places = []
-        for spec in outputs:
-            if isinstance(spec, (Fixed, Undefined)):
-                places.append(next(constants))
-            elif isinstance(spec, Drawn):
-                places.append(next(drawn))
-            elif _is_view(spec):
-                places.append(first_view + len(self._views))
-                index = made[spec.storage] if isinstance(spec, Fresh) else spec.index
-                kind = int(isinstance(spec, OfInput))
-                self._views.append((kind, index, spec.size, spec.stride, spec.offset))
-            else:
-                places.append(
-                    made[spec.storage] if isinstance(spec, Fresh) else first_argument + spec.index
-                )
-        self._pick = picker(places)
-
-    def _views_in_python(self, *sources: list[Any]) -> list[torch.Tensor]:
-        reinterpret = self._platform.reinterpret
-        return [reinterpret(sources[kind][i], *view) for kind, i, *view in self._views]
-
-    def _results(
-        self, args: list[Any], made: list[torch.Tensor], drawn: tuple[int, int]
-    ) -> tuple[Any, ...]:
-        pool = [*made, *self._constants, *self._make_views(made, args)]
-        if self._returned:
-            pool.extend(self._host_numbers(drawn))
-        pool.extend(args)
-        return self._pick(pool)
-
-    def _host_numbers(self, drawn: tuple[int, int]) -> Iterator[torch.Tensor]:
-        """The CPU scalars among the outputs, in order; they share one piece of memory."""
-        seed, offset = drawn
-        seed = seed - (1 << 64) if seed >> 63 else seed
-        values = [seed if spec.seed else offset + spec.addend for spec in self._returned]
-        whole = torch.tensor(values, dtype=torch.int64)
-        for i in range(len(values)):
-            yield self._platform.reinterpret(whole, (), (), i)
-
     def _forget_memory(self) -> None:
-        for step in self._steps:
-            step.memory.forget()
+        for launch in self._sub_graphs:
+            launch.memory.forget()
 
     def let_go(self) -> None:
         """Keep no memory for the next call."""
@@ -505,5 +376,10 @@ class Replay:
                 return []
             self.closed = True
             self._forget_memory()
-            keep, self._keep = self._keep, None
-            return [stage.detach(keep) for stage in self._stages]
+            code, self._code = self._code, None
+            found = []
+            for launch in self._sub_graphs:
+                executables, graph, templates = launch.graph.detach()
+                need = (code, templates)
+                found.append(Handles(tuple(executables), graph, need, self._last_stream))
+            return found

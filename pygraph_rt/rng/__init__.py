@@ -1,1 +1,1 @@
-"""Random numbers inside a graph."""
+"""Random numbers inside a graph: philox.py explains what is done, probe.py reads a capture."""

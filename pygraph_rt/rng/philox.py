@@ -18,14 +18,12 @@ tells how far the region moves the generator on.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
-from torch import OutOfMemoryError
-
-from pygraph_rt.capture.diff import STEP, WORD, Block, Node, Patch
 from pygraph_rt.errors import Unprovable
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.graph import STEP, WORD, Node, Patch
 
 SEED, OFFSET = Block("random", 0), Block("random", 1)
 TARGET = Block("random", 2)
@@ -35,16 +33,6 @@ PROBE_ELEMENTS = 4
 # former is 32 bits wide up to torch 2.12 and 64 bits from then on.
 _LAYOUTS = {24: (4, 20), 32: (8, 24)}
 _INTRAGRAPH = 2 * WORD
-
-
-class Generator(Protocol):
-    """What is used of `torch.Generator`."""
-
-    def initial_seed(self) -> int: ...
-
-    def get_offset(self) -> int: ...
-
-    def set_offset(self, offset: int) -> object: ...
 
 
 class Probe(NamedTuple):
@@ -195,70 +183,3 @@ def patches(states: Sequence[State]) -> list[Patch]:
         where = state.place + WORD
         found.append(Patch(state.node, state.field, where, state.offset, state.intragraph))
     return found
-
-
-class Draw:
-    """Takes what one launch draws from a generator."""
-
-    # Held between reading and moving on a generator; one for all regions, because they may share
-    # one.
-    _lock = threading.Lock()
-
-    def __init__(self, generator: Generator, increment: int) -> None:
-        """`increment`: how far a launch moves the generator on, a multiple of 4."""
-        self._generator = generator
-        self.increment = increment
-
-    def take(self) -> tuple[int, int]:
-        """(seed, offset) for the next launch; the generator is moved on."""
-        generator = self._generator
-        with self._lock:
-            offset = generator.get_offset()
-            generator.set_offset(offset + self.increment)
-            return generator.initial_seed(), offset
-
-    def give_back(self) -> None:
-        """Undo the last `take`, whose launch failed."""
-        with self._lock:
-            self._generator.set_offset(self._generator.get_offset() - self.increment)
-
-
-class SameNumbers:
-    """Lets several runs of one call draw the same numbers.
-
-    As a context manager: at its end the generator is where one run leaves it, and where it was when
-    the first one ran out of memory.
-    """
-
-    def __init__(self, generator: Generator, increment: int) -> None:
-        """`increment`: how far a run moves the generator on; with 0 nothing is done."""
-        self._generator = generator
-        self._increment = increment
-        self._start = 0
-        self._ran = False
-
-    def __enter__(self) -> SameNumbers:
-        if self._increment:
-            self._start = self._generator.get_offset()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._ran:
-            self._generator.set_offset(self._start + self._increment)
-
-    def again(self, run: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-        """`run`, from where the generator was at the beginning."""
-        if not self._increment:
-            return run
-
-        def repeat(args: list[Any]) -> Any:
-            self._generator.set_offset(self._start)
-            try:
-                results = run(args)
-            except OutOfMemoryError:  # the call will be made again, without what was beside it
-                self._generator.set_offset(self._start)
-                raise
-            self._ran = True
-            return results
-
-        return repeat

@@ -7,35 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 
-from pygraph_rt.capture import diff
-from pygraph_rt.capture.diff import Block
-from pygraph_rt.capture.nodes import without
-from pygraph_rt.capture.output_plan import Drawn, OutputPlan
-from pygraph_rt.capture.placeholders import Placeholders
 from pygraph_rt.cuda.driver import Driver, KernelNode
+from pygraph_rt.cuda.nodes import CapturedGraph, RawNode
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.replay.node_params import RawNode
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.graph import Capture
+from pygraph_rt.plan.outputs import Drawn, OutputPlan
 from pygraph_rt.rng import philox
 
 # In the names of the kernels of memory-efficient attention's backward.
 _ATTENTION_BACKWARD = "fmha_cutlassB"
 
 
+class Places(Protocol):
+    """Where a capture's tensors are; see capture/placeholders.py."""
+
+    def tensor(
+        self, block: Block, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+    ) -> torch.Tensor: ...
+
+
 class Random(NamedTuple):
-    """What a capture draws: its probe, the probe's node in torch's graph, and every generator
-    state in its kernels.
-    """
+    """What a capture draws: its probe, and every generator state in its kernels."""
 
     probe: philox.Probe
-    node: int
     states: tuple[philox.State, ...]
 
 
-def probe_target(places: Placeholders) -> torch.Tensor:
+def probe_target(places: Places) -> torch.Tensor:
     """Where a capture's probe writes to."""
     return places.tensor(philox.TARGET, (philox.PROBE_ELEMENTS,), (1,), torch.float32)
 
@@ -49,39 +52,45 @@ def stand_ins(numbers: Sequence[int]) -> dict[int, torch.Tensor]:
     """CPU scalars to capture with in place of the arguments `numbers`; their value is no real
     one, so that code which reads it is found out by the comparison.
     """
-    return {i: torch.tensor(-0x0123_4567_89AB_CDEF - i, dtype=torch.int64) for i in numbers}
+    return {
+        i: torch.tensor(-0x0123_4567_89AB_CDEF - i, dtype=torch.int64, device="cpu")
+        for i in numbers
+    }
 
 
 def read(
     driver: Driver,
-    raw: list[RawNode],
-    capture: diff.Capture,
+    graph: CapturedGraph,
+    capture: Capture,
     target: int,
-    fakes: Mapping[int, torch.Tensor],
-) -> tuple[list[RawNode], diff.Capture, Random]:
+    numbers: Mapping[int, Block],
+) -> tuple[CapturedGraph, Capture, Random]:
     """Take the probe out of a capture, and make its kernels take numbers instead of pointers to
-    the generator's state. `target` is where the probe writes to, `fakes` are the `stand_ins`.
+    the generator's state. `target` is where the probe writes to, `numbers` the addresses of the
+    `stand_ins`.
     """
+    raw = list(graph.nodes)
     index = philox.find_probe(capture.nodes, target)
     probe = philox.read_probe(capture.nodes[index], lambda w: driver.memory_kind(w) == "device")
-    handle = raw[index].handle
-    raw, capture = without(raw, capture, index)
-    numbers = {t.data_ptr(): Block("number", i) for i, t in fakes.items()}
+    capture = capture.without(index)
+    surplus = raw.pop(index).handle
     states = philox.find_states(capture.nodes, probe, numbers)
     _check_handed_on(capture, probe)
     nodes = list(capture.nodes)
-    for i in {s.node for s in states}:
+    changed = frozenset(s.node for s in states)
+    for i in changed:
         own = [s for s in states if s.node == i]
         fields = philox.as_numbers(nodes[i].fields, own, probe.size)
         params = raw[i].params
         assert isinstance(params, KernelNode)  # a copy has no room for a state
         raw[i] = RawNode(raw[i].handle, replace(params, fields=fields))
         nodes[i] = nodes[i]._replace(fields=fields)
-    capture = diff.Capture(tuple(nodes), capture.edges, capture.blocks)
-    return raw, capture, Random(probe, handle, states)
+    capture = Capture(tuple(nodes), capture.edges, capture.blocks)
+    found = CapturedGraph(graph.handle, raw, (*graph.surplus, surplus), changed)
+    return found, capture, Random(probe, states)
 
 
-def _check_handed_on(capture: diff.Capture, probe: philox.Probe) -> None:
+def _check_handed_on(capture: Capture, probe: philox.Probe) -> None:
     """Raise Unprovable when an attention's backward takes a state from GPU memory that its forward
     has filled in the same graph: a forward that gets numbers fills nothing.
     """
@@ -97,7 +106,7 @@ def _check_handed_on(capture: diff.Capture, probe: philox.Probe) -> None:
 
 
 def check(first: Random | None, second: Random | None, drawn: int) -> None:
-    """Raise Unprovable unless both captures draw what the ordinary path drew."""
+    """Raise Unprovable unless both captures draw what the ordinary call drew."""
     if first is None or second is None:
         return
     if first.states != second.states or {first.probe.drawn, second.probe.drawn} != {drawn}:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.memory.arena import poison, untouched
+from pygraph_rt.verify.poison import poison, untouched
 from pygraph_rt.verify.snapshot import Kept
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from pygraph_rt.capture.placeholders import ALIGNMENT
+from pygraph_rt.plan.blocks import ALIGNMENT
 
 _HOST = torch.device("cpu")
-# Part of the CPU's memory that copies may take, for a moment.
+# SubGraph of the CPU's memory that copies may take, for a moment.
 _HOST_SHARE = 16
 
 

@@ -13,7 +13,7 @@ from unittest import mock
 import torch
 
 import pygraph_rt
-from pygraph_rt.memory.output_pool import Memory
+from pygraph_rt.memory.slabs import SlabMemory
 from pygraph_rt.region.region import Partition
 from pygraph_rt.verify.compare import same_bits
 
@@ -55,9 +55,9 @@ def regions(state: str | None = None) -> list[dict[str, Any]]:
     return [r for r in found if state is None or r["state"] == state]
 
 
-def shared_memory(replay: Any) -> list[Memory]:
+def shared_memory(replay: Any) -> list[SlabMemory]:
     """The memory that a graph's outputs share, whichever way it is taken."""
-    ways = (getattr(step.memory, "_python", step.memory) for step in replay._steps)
+    ways = (getattr(part.memory, "_python", part.memory) for part in replay._sub_graphs)
     return [memory for way in ways for memory in way.shared]
 
 

@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from pygraph_rt.capture import record
+from pygraph_rt.capture import capture
+from pygraph_rt.capture.record import Recording
 from pygraph_rt.memory import library_outputs
 from tests.gpu.support import (
     DEVICE,
@@ -67,17 +68,17 @@ class Seen:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
     found = Seen()
-    build: Callable[..., Any] = record._build
+    plan_of: Callable[..., Any] = capture._plan
 
-    def counted(job: Any, platform: Any, patches: Any, recording: record.Recording) -> Any:
+    def counted(job: Any, patches: Any, recording: Recording, only_stream: Any) -> Any:
         if job.signature.forward:
             plan = job.observed.plan
             found.candidates += len(library_outputs.candidates(plan, job.signature.saved))
-            found.stayed += sum(len(kept.places) for kept in recording.kept)
+            found.stayed += sum(len(kept.places) for kept in recording.retained)
             found.copies += sum(n.kind == "memory copy" for n in recording.capture.nodes)
-        return build(job, platform, patches, recording)
+        return plan_of(job, patches, recording, only_stream)
 
-    monkeypatch.setattr(record, "_build", counted)
+    monkeypatch.setattr(capture, "_plan", counted)
     return found
 
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from pygraph_rt.backend import _graph_maker
-from pygraph_rt.memory import allocate
-from pygraph_rt.memory.allocate import NativeTaking
+from pygraph_rt.memory.allocate import NativeAllocator
 from pygraph_rt.replay import replay
+from pygraph_rt.replay.platform import Native
 from tests.gpu.support import (
     DEVICE,
     assert_same,
@@ -30,14 +30,15 @@ from tests.gpu.training_models import CASES
 
 def in_compiled_code() -> int:
     """Parts of graphs whose memory the helper takes."""
-    return sum(type(found) is NativeTaking for found in gc.get_objects())
+    return sum(type(found) is NativeAllocator for found in gc.get_objects())
 
 
 @pytest.mark.parametrize("way", ["Python", "compiled code"])
 @pytest.mark.parametrize("name", CASES)
 def test_training(name: str, way: str, memory_module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every part of a graph takes its memory in one way, whatever it gains."""
-    monkeypatch.setattr(allocate, "MANY", 0 if way == "compiled code" else 1 << 30)
+    if way == "Python":
+        monkeypatch.setattr(replay, "compiled", lambda allocator, native, empty: allocator)
     before = in_compiled_code()
     compare(CASES[name], steps=12, poison=True)
     assert (in_compiled_code() > before) == (way == "compiled code")
@@ -51,7 +52,9 @@ def test_a_helper_that_comes_later(memory_module: Any, monkeypatch: pytest.Monke
         asked += 1
         return memory_module if asked > 8 else None
 
-    monkeypatch.setattr(_graph_maker().platform, "memory", SimpleNamespace(open=True, ask=ask))
+    platform = _graph_maker().platform
+    coming = Native(platform.native.launch, SimpleNamespace(open=True, ask=ask))  # type: ignore[arg-type]
+    monkeypatch.setitem(vars(platform), "native", coming)
     monkeypatch.setattr(replay, "_LOOK_EVERY", 3)
     before = in_compiled_code()
     compare(CASES["transformer"], steps=30, poison=True)

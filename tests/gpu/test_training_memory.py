@@ -12,7 +12,8 @@ from torch import nn
 
 import pygraph_rt
 from pygraph_rt.backend import _graph_maker
-from pygraph_rt.memory import allocate, output_pool, split
+from pygraph_rt.memory import slabs, split
+from pygraph_rt.replay import replay as replay_module
 from tests.gpu.support import (
     DEVICE,
     assert_same,
@@ -128,18 +129,24 @@ def test_two_hundred_steps_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch)
 
 def places_that_serve_again(replay: Any) -> list[int]:
     """Where what a forward saved in such memory was in its last call."""
-    (step,) = replay._steps
-    way = getattr(step.memory, "_python", step.memory)
-    blocks = [memory.again for memory in way.shared for _ in memory.slab.blocks]
+    (part,) = replay._sub_graphs
+    way = getattr(part.memory, "_python", part.memory)
+    blocks = [memory.reuses for memory in way.shared for _ in memory.slab.blocks]
     found = replay._addresses[way.first + len(way.memory) :][: len(blocks)]
     return [place for place, again in zip(found, blocks, strict=True) if again]
 
 
-@pytest.mark.parametrize("many", [0, 1 << 30], ids=["compiled code", "Python"])
+def allocate_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Allocate in Python, whatever helper there is."""
+    monkeypatch.setattr(replay_module, "compiled", lambda allocator, native, empty: allocator)
+
+
+@pytest.mark.parametrize("way", ["compiled code", "Python"])
 def test_small_results_share_memory_that_serves_again(
-    many: int, monkeypatch: pytest.MonkeyPatch
+    way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(allocate, "MANY", many)
+    if way == "Python":
+        allocate_in_python(monkeypatch)
     module = Transformer().to(DEVICE)
     model = compiled(module, "always")
     optimizer = torch.optim.SGD(module.parameters(), lr=1e-3)
@@ -174,7 +181,7 @@ def deep() -> nn.Module:
 def test_neighbours_share_memory_until_the_backward_has_done_with_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(output_pool, "_PIECES", 8)
+    monkeypatch.setattr(slabs, "_PIECES", 8)
     case = Case(deep, lambda: (torch.randn(256, 64, device=DEVICE),))
     compare(case, steps=8, poison=True)
     module = deep().to(DEVICE)
@@ -183,7 +190,7 @@ def test_neighbours_share_memory_until_the_backward_has_done_with_them(
     for _ in range(4):
         model(*batches[0]).square().mean().backward()
     (forward,) = (p for p in pygraph_rt.pygraph.partitions() if p.forward and p.replay)
-    shared = [m.slab for m in shared_memory(forward.replay) if m.slab.saved and not m.slab.again]
+    shared = [m.slab for m in shared_memory(forward.replay) if m.slab.saved and not m.slab.reuse]
     assert sum(len(slab.storages) for slab in shared) > 20
     losses = [model(*batch).square().mean() for batch in batches]  # all of them wait
     poison_free_memory()
@@ -195,7 +202,7 @@ def test_neighbours_share_memory_until_the_backward_has_done_with_them(
 
 
 def test_of_six_shapes_in_turn_one_keeps_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocate, "MANY", 1 << 30)  # what is kept is only seen in Python
+    allocate_in_python(monkeypatch)  # what is kept is only seen in Python
     module = Transformer().to(DEVICE)
     model = compiled(module, "always", dynamic=True)
     optimizer = torch.optim.SGD(module.parameters(), lr=1e-3)
@@ -211,5 +218,5 @@ def test_of_six_shapes_in_turn_one_keeps_memory(monkeypatch: pytest.MonkeyPatch)
                 assert keeping in ([], [partition._serving.latest])
     forwards = [p for p in pygraph_rt.pygraph.partitions() if p.forward]
     assert any(len([v for v in p._variants if v.replay is not None]) > 4 for p in forwards)
-    latest = [p._latest for p in forwards if p._latest is not None]
+    latest = [p._serving.latest for p in forwards if p._serving.latest is not None]
     assert any(m._storage is not None for replay in latest for m in shared_memory(replay))

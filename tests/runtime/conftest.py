@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from pygraph_rt.memory import allocate
 from tests.runtime import software_gpu
 
 
@@ -15,6 +14,5 @@ def way_of_taking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """A test that uses it runs through both ways of taking memory."""
     if request.param == "memory in compiled code":
         module = request.getfixturevalue("memory_module")
-        monkeypatch.setattr(allocate, "MANY", 0)
         ready = SimpleNamespace(open=False, ask=lambda work: module)
         monkeypatch.setattr(software_gpu, "MEMORY_HELPER", ready)

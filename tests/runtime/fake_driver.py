@@ -96,6 +96,10 @@ class FakeDriver:
     def destroy_graph(self, graph: int) -> None:
         self.log.append(("destroy_graph", graph))
 
+    def wait_for(self, stream: int) -> bool:
+        self.log.append(("wait", stream))
+        return True
+
     # addresses ---------------------------------------------------------------------------------
 
     def allocation_granularity(self, device: int) -> int:

@@ -22,14 +22,16 @@ import numpy as np
 import pytest
 import torch
 
-from pygraph_rt.capture import diff, output_plan, placeholders, unknown_words
-from pygraph_rt.capture import record as capture
+from pygraph_rt.capture import checks, diff, observe, placeholders, record, unknown_words
 from pygraph_rt.cuda.driver import KernelNode, KernelParams
-from pygraph_rt.memory import arena, library_outputs
+from pygraph_rt.memory import library_outputs
+from pygraph_rt.memory import pool as allocator_pool
+from pygraph_rt.plan.blocks import extent
 from pygraph_rt.region.limits import GraphMemory
 from pygraph_rt.region.maker import GraphMaker
+from pygraph_rt.replay import executable
 from pygraph_rt.replay.disposal import Disposal
-from pygraph_rt.replay.replay import Platform, same_addresses
+from pygraph_rt.replay.platform import Flags, Native, Platform
 from pygraph_rt.rng import probe
 from tests.runtime.fake_driver import FakeDriver
 
@@ -169,7 +171,7 @@ class SoftwareGpu(FakeDriver):
     def allocate(self, size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
         """`empty_strided_cuda`: from the pool while recording, else ordinary memory."""
         if self.recording is None or self.pool is None:
-            nbytes = placeholders.extent(size, stride, dtype.itemsize)
+            nbytes = extent(size, stride, dtype.itemsize)
             room = torch.full((nbytes + 512,), 255, dtype=torch.uint8)
             self.memory.append(room)
             address = room.data_ptr() + (-room.data_ptr()) % 512
@@ -195,6 +197,7 @@ class SoftwareGpu(FakeDriver):
     # graphs ---------------------------------------------------------------------------------
 
     def record(self, run: Callable[[], Any], pool: Any) -> Graph:
+        self.log.append(("capture",))
         recording: list[tuple[str, list[bytes]]] = []
         self._capture.recording, self._capture.pool = recording, pool
         self.generator.begin_capture()
@@ -363,40 +366,39 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> GraphMaker:
     # taken for a small number beside padding.
     for module in (diff, placeholders, unknown_words):
         patch.setattr(module, "SMALL", 1 << 10)
-    patch.setattr(arena, "snapshot", lambda: gpu.segments)
-    patch.setattr(arena, "given_out", lambda device: contextlib.nullcontext(lambda: gpu.given))
-    patch.setattr(placeholders, "tensor_at", tensor_at)
-    patch.setattr(capture, "tensor_at", tensor_at)
-    patch.setattr(capture, "check_allocator", lambda: None)
-    patch.setattr(capture, "check_pool", lambda device: None)
+    patch.setattr(allocator_pool, "snapshot", lambda: gpu.segments)
     patch.setattr(
-        capture,
+        allocator_pool,
+        "record_allocations",
+        lambda device: contextlib.nullcontext(lambda: gpu.given),
+    )
+    patch.setattr(placeholders, "tensor_at", tensor_at)
+    patch.setattr(checks, "check_allocator", lambda: None)
+    patch.setattr(checks, "check_pool", lambda device: None)
+    patch.setattr(
+        checks,
         "check_inputs",
         lambda args, device, numbers=(): {
             i: a for i, a in enumerate(args) if isinstance(a, torch.Tensor) and i not in numbers
         },
     )
-    patch.setattr(capture, "forget_workspaces", lambda: gpu.log.append(("forget workspaces",)))
-    patch.setattr(capture, "_capture_stream", lambda driver, device: None)
-    patch.setattr(
-        capture, "_capture_graph", lambda run, stream, pool, device: gpu.record(run, pool)
-    )
+    patch.setattr(record, "capture_stream", lambda driver, device: None)
+    patch.setattr(record, "capture_graph", lambda run, stream, pool, device: gpu.record(run, pool))
     patch.setattr(probe, "draw_into", gpu.draw_random)
     patch.setattr(library_outputs, "_copy", partial(gpu.launch_kernel, "copy"))
-    patch.setattr(capture, "_move_off_placeholders", lambda driver, nodes, device: None)
-    learn = partial(output_plan.learn_outputs, device_type="cpu")
-    patch.setattr(output_plan, "learn_outputs", learn)
+    patch.setattr(executable, "move_off_placeholders", lambda driver, nodes, device: None)
+    learn = partial(observe.learn_outputs, device_type="cpu")
+    patch.setattr(observe, "learn_outputs", learn)
     platform = Platform(
-        state_of=lambda function: lambda: ("state",),
         capturing=lambda: False,
         device=lambda: 0,
         stream=lambda device: 7,
-        same_addresses=same_addresses,
-        reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
         generator=lambda device: gpu.generator,
-        memory=MEMORY_HELPER,
+        reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
+        flags=Flags(lambda function: lambda: ("state",)),
+        native=Native(memory=MEMORY_HELPER),
     )
-    disposal = Disposal(gpu, lambda: None, lambda: False)  # type: ignore[arg-type]
+    disposal = Disposal(gpu, lambda: False)  # type: ignore[arg-type]
     memory = GraphMemory(lambda device: 1 << 40)
     return GraphMaker(GraphDriver(gpu), platform, disposal, memory=memory)  # type: ignore[arg-type]
 

@@ -10,10 +10,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pygraph_rt.capture.diff import Block, Patch, PatchPlan
-from pygraph_rt.memory import arena
-from pygraph_rt.memory.arena import Placed, Segment, cut, lay_out, most_taken, place
-from pygraph_rt.memory.split import Part, Use
+from pygraph_rt.memory import layout, pool
+from pygraph_rt.memory.layout import Placed, cut, lay_out, place
+from pygraph_rt.memory.pool import Segment
+from pygraph_rt.memory.split import LiveInterval
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.graph import Patch, PatchPlan, SubGraph
+from pygraph_rt.plan.replay_plan import most_allocated
 
 MIB = 1 << 20
 
@@ -22,14 +25,18 @@ def _placed(sizes: list[list[int]], across: int = 0) -> Placed:
     """Parts of as many nodes as they have scratch blocks, all of a part's in use at once; and one
     block of `across` bytes for all of them.
     """
-    scratch = {Block("scratch", 0): Use(across, 0, sum(map(len, sizes)) - 1)} if across else {}
-    parts: list[Part] = []
+    scratch = (
+        {Block("scratch", 0): LiveInterval(across, 0, sum(map(len, sizes)) - 1)} if across else {}
+    )
+    parts: list[SubGraph] = []
     start = 0
     for inside in sizes:
         here = range(start, start + len(inside))
         for nbytes in inside:
-            scratch[Block("scratch", len(scratch))] = Use(nbytes, here.start, here.stop - 1)
-        parts.append(Part(here, (), ()))
+            scratch[Block("scratch", len(scratch))] = LiveInterval(
+                nbytes, here.start, here.stop - 1
+            )
+        parts.append(SubGraph(here, (), ()))
         start = here.stop
     patches = [
         Patch(n, 0, 8 * b.index, b, 0) for b, use in scratch.items() for n in (use.first, use.last)
@@ -38,7 +45,7 @@ def _placed(sizes: list[list[int]], across: int = 0) -> Placed:
 
 
 def _sizes(placed: Placed) -> list[list[float]]:
-    return [[placed.chunks[b] / MIB for b in part.taken] for part in placed.parts]
+    return [[placed.segments[b] / MIB for b in part.segments] for part in placed.sub_graphs]
 
 
 def test_what_one_part_returned_fits_another() -> None:
@@ -66,16 +73,16 @@ def test_each_part_takes_a_segment_once() -> None:
 def test_evening_out_needs_little_more(sizes: list[list[int]]) -> None:
     least: list[int] = []
     for part in sizes:
-        inside = {Block("scratch", i): Use(nbytes, 0, 0) for i, nbytes in enumerate(part)}
+        inside = {Block("scratch", i): LiveInterval(nbytes, 0, 0) for i, nbytes in enumerate(part)}
         least += [piece.nbytes for piece in cut(inside, lay_out(inside))]
     placed = _placed(sizes)
-    chunks = [chunk for part in placed.parts for chunk in part.taken]
+    chunks = [chunk for part in placed.sub_graphs for chunk in part.segments]
     for block, size in zip(chunks, least, strict=True):
-        assert size <= placed.chunks[block] <= size * 1.25
+        assert size <= placed.segments[block] <= size * 1.25
     large = {size for size in least if size >= 10 * MIB}
-    assert {size for size in placed.chunks.values() if size >= 10 * MIB} <= large
-    before = most_taken(placed.parts, dict(zip(chunks, least, strict=True)))
-    assert before <= most_taken(placed.parts, placed.chunks) <= before * 1.25
+    assert {size for size in placed.segments.values() if size >= 10 * MIB} <= large
+    before = most_allocated(placed.sub_graphs, dict(zip(chunks, least, strict=True)))
+    assert before <= most_allocated(placed.sub_graphs, placed.segments) <= before * 1.25
 
 
 def _segment(address: int, size: int, pool: int = 1) -> dict[str, Any]:
@@ -93,12 +100,12 @@ def test_how_much_of_a_pools_segments_was_used() -> None:
         (6 * MIB, 512),  # between two segments
         (60 * MIB, 512),
     ]
-    found = arena.pool_segments((0, 1), segments, told)
+    found = pool.pool_segments((0, 1), segments, told)
     assert found == [Segment(4 * MIB, 2 * MIB, 1536), Segment(32 * MIB, 20 * MIB, 3 * MIB)]
     whole = [Segment(4 * MIB, 2 * MIB, 2 * MIB), Segment(32 * MIB, 20 * MIB, 20 * MIB)]
-    assert arena.pool_segments((0, 1), segments) == whole
+    assert pool.pool_segments((0, 1), segments) == whole
     # What is told of other memory alone says nothing of these.
-    assert arena.pool_segments((0, 1), segments, told[-3:]) == whole
+    assert pool.pool_segments((0, 1), segments, told[-3:]) == whole
 
 
 def test_a_chunk_has_what_was_used_of_a_segment() -> None:
@@ -110,7 +117,7 @@ def test_a_chunk_has_what_was_used_of_a_segment() -> None:
         Patch(0, 0, 16, blocks[2], 0),
         Patch(0, 0, 24, Block("input", 3), 0),
     ]
-    sizes = arena.chunk_sizes(segments, patches, {blocks[2]})
+    sizes = layout.segment_sizes(segments, patches, {blocks[2]})
     assert sizes == {blocks[0]: 3 * MIB, blocks[1]: 20 * MIB, blocks[2]: 20 * MIB}
 
 
@@ -125,16 +132,23 @@ class Allocator:
         patch.setattr(torch._C, "_cuda_isHistoryEnabled", lambda: self.enabled, raising=False)
 
     def told(self) -> dict[str, Any]:
-        assert self.enabled
         return {"device_traces": [[], self.events]}
 
-    def switch(self, enabled: str | None, context: None = None, max_entries: int = 0) -> None:
+    def switch(
+        self,
+        enabled: str | None,
+        context: None = None,
+        max_entries: int = 0,
+        clear_history: bool = False,
+    ) -> None:
         self.enabled = enabled == "all" and max_entries > 0
+        if clear_history:
+            self.events = []
 
 
 def test_the_allocator_is_asked_to_take_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     allocator = Allocator(monkeypatch)
-    with arena.given_out(1) as given:
+    with pool.record_allocations(1) as given:
         assert allocator.enabled
         allocator.events += [
             {"action": "segment_alloc", "addr": 64, "size": 2048},
@@ -142,25 +156,33 @@ def test_the_allocator_is_asked_to_take_notes(monkeypatch: pytest.MonkeyPatch) -
             {"action": "free_requested", "addr": 64, "size": 100},
         ]
         assert given() == [(64, 100)]
-        monkeypatch.setattr(arena, "_EVENTS", 3)  # there may have been more
+        monkeypatch.setattr(pool, "_EVENTS", 3)  # there may have been more
         assert given() is None
     assert not allocator.enabled
-    with pytest.raises(MemoryError), arena.given_out(1):
+    with pytest.raises(MemoryError), pool.record_allocations(1):
         raise MemoryError
     assert not allocator.enabled
 
 
-def test_a_programs_own_notes_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("going_on", [True, False])
+def test_a_programs_own_memory_history_is_kept(
+    monkeypatch: pytest.MonkeyPatch, going_on: bool
+) -> None:
+    """Also one that the program has stopped, and may dump later."""
     allocator = Allocator(monkeypatch)
-    allocator.enabled = True
-    with arena.given_out(1) as given:
+    allocator.enabled = going_on
+    history = [{"action": "alloc", "addr": 64, "size": 100}]
+    allocator.events = list(history)
+    with pool.record_allocations(1) as given:
         assert given() is None
-    assert allocator.enabled
+        assert allocator.enabled == going_on
+    assert allocator.enabled == going_on
+    assert allocator.events == history
 
 
 def test_a_torch_that_does_not_say_whether_notes_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     allocator = Allocator(monkeypatch)
     monkeypatch.delattr(torch._C, "_cuda_isHistoryEnabled")
-    with arena.given_out(1) as given:
+    with pool.record_allocations(1) as given:
         assert given() is None
         assert not allocator.enabled

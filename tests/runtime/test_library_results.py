@@ -12,14 +12,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pygraph_rt.capture import record as capture
-from pygraph_rt.capture.diff import Block, Patch, PatchPlan
-from pygraph_rt.capture.output_plan import Fixed, Fresh, OutputPlan, Storage
 from pygraph_rt.inductor.partition_info import Signature
-from pygraph_rt.memory import library_outputs, output_pool, split
-from pygraph_rt.memory.library_outputs import KeptSegment, agree, candidates, choose
-from pygraph_rt.memory.split import Sizes, parts, uses_of
+from pygraph_rt.memory import layout, library_outputs, pool, slabs, split
+from pygraph_rt.memory.library_outputs import RetainedSegment, agree, candidates, choose
+from pygraph_rt.memory.split import CallBytes, live_intervals, sub_graphs
 from pygraph_rt.options import Options
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.graph import Patch, PatchPlan
+from pygraph_rt.plan.outputs import Fixed, Fresh, OutputPlan, Storage
 from pygraph_rt.region.region import Partition
 from pygraph_rt.reports.report import Region
 from tests.runtime.software_gpu import BYTES, COUNT, SoftwareGpu, install
@@ -54,7 +54,7 @@ def test_only_what_a_backward_alone_sees_may_stay() -> None:
 
 
 def test_without_torchs_word_on_hooks_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output_pool, "_COUNTS", None)
+    monkeypatch.setattr(slabs, "_COUNTS", None)
     plan = OutputPlan((storage(64),), (Fresh(0, (16,), (1,), 0, True),), 1)
     assert candidates(plan, {0}) == frozenset()
 
@@ -88,7 +88,7 @@ def test_a_segment_is_kept_that_holds_little_else(
     found = choose([*storages, storage(others)], places, [segment(BASE, *blocks)])
     size = sum(map(abs, blocks))
     expected = tuple((n, at - BASE) for n, at in places.items())
-    assert found == ([KeptSegment(BASE, size, expected)] if kept else [])
+    assert found == ([RetainedSegment(BASE, size, expected)] if kept else [])
 
 
 @given(st.permutations(range(3)), st.sampled_from([(1, 16384), (2, 49152), (3, 98304)]))
@@ -109,7 +109,7 @@ def test_the_fullest_segments_come_first(order: list[int], case: tuple[int, int]
 
 def keep(
     storages: list[Storage], places: dict[int, int], segments: list[dict[str, Any]]
-) -> list[KeptSegment]:
+) -> list[RetainedSegment]:
     """What is kept where much else is returned."""
     return choose([*storages, storage(MIB)], places, segments)
 
@@ -129,7 +129,7 @@ def test_only_results_that_begin_a_block_of_their_own_stay() -> None:
     assert cut == keep(storages, places, [freed])
     assert cut == keep(storages, {**places, 3: 4096}, [whole])
     assert cut == keep([*storages, storage(1024)], {**places, 4: places[3]}, [whole])
-    assert cut == [KeptSegment(BASE, 4096, tuple((n, 1024 * n) for n in range(3)))]
+    assert cut == [RetainedSegment(BASE, 4096, tuple((n, 1024 * n) for n in range(3)))]
     pending = segment(BASE, *blocks, state="active_pending_free")
     assert keep(storages, places, [pending]) == []
 
@@ -145,7 +145,10 @@ def test_the_results_in_a_segment_have_one_dtype() -> None:
 
 
 def test_captures_agree_wherever_their_segments_are() -> None:
-    a, b = KeptSegment(BASE, 4096, ((0, 0), (1, 1024))), KeptSegment(BASE + MIB, 2048, ((2, 0),))
+    a, b = (
+        RetainedSegment(BASE, 4096, ((0, 0), (1, 1024))),
+        RetainedSegment(BASE + MIB, 2048, ((2, 0),)),
+    )
     moved = [b._replace(address=7 * MIB), a._replace(address=9 * MIB)]
     assert agree([a, b], moved)
     assert agree([], [])
@@ -158,13 +161,13 @@ def test_captures_agree_wherever_their_segments_are() -> None:
 def test_a_segments_outputs_lie_where_they_lay_in_the_capture(sizes: list[int]) -> None:
     storages = [storage(nbytes - 4) for nbytes in sizes]
     starts = [sum(sizes[:n]) for n in range(len(sizes))]
-    kept = KeptSegment(BASE, sum(sizes), tuple(enumerate(starts)))
-    segments = [capture.arena.Segment(BASE - MIB, 512, 512)]
-    segments += [capture.arena.Segment(BASE, sum(sizes), sum(sizes))]
+    kept = RetainedSegment(BASE, sum(sizes), tuple(enumerate(starts)))
+    segments = [pool.Segment(BASE - MIB, 512, 512)]
+    segments += [pool.Segment(BASE, sum(sizes), sum(sizes))]
     ((block, slab),) = library_outputs.slabs([kept], segments, storages).items()
     assert block == Block("pool", 1)
-    made = output_pool.Memory(slab, torch._C._dynamo.guards._empty_strided_cpu, view)
-    (first,) = made.take(7)
+    made = slabs.SlabMemory(slab, torch._C._dynamo.guards._empty_strided_cpu, view)
+    (first,) = made.allocate(7)
     found = made.outputs()
     assert [t.data_ptr() - first for t in found] == starts
     assert [t.nbytes for t in found] == [nbytes - 4 for nbytes in sizes]
@@ -177,21 +180,24 @@ def test_a_kept_segment_is_not_returned_and_shared_arguments_go_together() -> No
     words = {scratch: [0, 1], kept: [2, 3], large: [5]}
     words |= {Block("input", i): [i] for i in range(6)}
     plan = PatchPlan(tuple(Patch(n, 0, 0, b, 0) for b, at in words.items() for n in at), 6)
-    sizes = Sizes(
+    sizes = CallBytes(
         {scratch: 512 * MIB, kept: 512 * MIB},
         [0, 1024 * MIB],
         {0: 512 * MIB, 2: 512 * MIB},
-        kept=frozenset({kept}),
+        retained=frozenset({kept}),
         together={0: (3,)},
     )
-    uses = uses_of(plan, line(6), sizes)
-    assert uses.arena[kept] == split.Use(512 * MIB, 2, 5)
-    assert uses.arena[scratch] == split.Use(512 * MIB, 0, 1)
-    assert uses.dropped == {0: split.Use(512 * MIB, 0, 3), 2: split.Use(512 * MIB, 0, 2)}
-    found = parts(uses)
+    uses = live_intervals(plan, line(6), sizes)
+    assert uses.arena[kept] == split.LiveInterval(512 * MIB, 2, 5)
+    assert uses.arena[scratch] == split.LiveInterval(512 * MIB, 0, 1)
+    assert uses.dropped == {
+        0: split.LiveInterval(512 * MIB, 0, 3),
+        2: split.LiveInterval(512 * MIB, 0, 2),
+    }
+    found = sub_graphs(uses)
     assert len(found) > 1
-    assert [kept in part.taken for part in found].count(True) == 1
-    assert all(kept not in part.returned for part in found)
+    assert [kept in part.segments for part in found].count(True) == 1
+    assert all(kept not in part.freed for part in found)
     (together,) = [part for part in found if 0 in part.dropped]
     assert 3 in together.dropped
     assert 3 in together.nodes or together.nodes.start > 3
@@ -405,18 +411,18 @@ def test_a_call_that_fails_leaves_no_memory_to_the_ordinary_path(
 
 
 def test_what_stays_counts_as_its_segment(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Sizes] = []
+    seen: list[CallBytes] = []
 
-    def watched(plan: Any, edges: Any, sizes: Sizes) -> split.Uses:
+    def watched(plan: Any, edges: Any, sizes: CallBytes) -> split.Uses:
         seen.append(sizes)
-        return uses_of(plan, edges, sizes)
+        return live_intervals(plan, edges, sizes)
 
-    monkeypatch.setattr(split, "uses_of", watched)
+    monkeypatch.setattr(split, "live_intervals", watched)
     step = Step(monkeypatch)
     for _ in range(3):
         step.call()
     (sizes,) = seen
-    (block,) = sizes.kept
+    (block,) = sizes.retained
     assert sizes.arena == {block: 3 * BYTES}
     assert list(sizes.outputs) == [BYTES, 0, 0, 0]
 
@@ -426,13 +432,15 @@ def test_what_stays_shares_no_other_memory_and_is_there_without_a_word() -> None
     plan = OutputPlan(
         storages, tuple(Fresh(n, s.size, (1,), 0, True) for n, s in enumerate(storages)), 5
     )
-    segments = [capture.arena.Segment(BASE, 1024, 512)]
-    kept = library_outputs.slabs([KeptSegment(BASE, 1024, ((1, 0), (2, 512)))], segments, storages)
+    segments = [pool.Segment(BASE, 1024, 512)]
+    kept = library_outputs.slabs(
+        [RetainedSegment(BASE, 1024, ((1, 0), (2, 512)))], segments, storages
+    )
     signature = Signature(0, forward=True, saved=frozenset(range(5)))
-    shared = [output_pool.sharing(plan, signature, k).families[0].storages for k in ({}, kept)]
+    shared = [slabs.slab_plan(plan, signature, k).groups[0].storages for k in ({}, kept)]
     assert shared == [{0, 1, 2, 3}, {0, 3}]
-    assert capture.arena.chunk_sizes(segments, [], kept) == {Block("pool", 0): 1024}
-    assert capture.arena.chunk_sizes(segments, []) == {}
+    assert layout.segment_sizes(segments, [], kept) == {Block("pool", 0): 1024}
+    assert layout.segment_sizes(segments, []) == {}
 
 
 UNFILLED = """

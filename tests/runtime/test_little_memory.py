@@ -224,7 +224,7 @@ def test_a_capture_that_fails_holds_nothing_when_the_ordinary_path_runs(
         held = watched.note(torch.zeros(4))
         raise DriverError(f"a driver's error beside {held.numel()} numbers")
 
-    monkeypatch.setattr(record, "_capture_graph", fails)
+    monkeypatch.setattr(record, "capture_graph", fails)
     machine.call()
     assert watched.alive == [[], [False]]
 

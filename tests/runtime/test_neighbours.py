@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.capture.unknown_words import Neighbours, parameter_memory
+from pygraph_rt.capture.unknown_words import UnknownWords, parameter_memory
 
 HIGH, LOW = 0x7F12_4000_0000, 0x3_8880_0000
 HALF = 0x7F43_0000_0000  # half an address, beside a zero
@@ -21,7 +21,7 @@ def snapshot(*bases: int) -> list[dict[str, Any]]:
 
 
 def ask(word: int, kind: str | None = "device") -> tuple[str | None, bool]:
-    neighbours = Neighbours(snapshot(HIGH, LOW), lambda address: kind)
+    neighbours = UnknownWords(snapshot(HIGH, LOW), lambda address: kind)
     return neighbours.owner(word), neighbours.library
 
 
@@ -49,7 +49,7 @@ def test_a_round_float_where_the_memory_of_a_parameter_starts_is_a_number(word: 
     # Seen in a matrix product: a 3 and a half, where the weights of another model start.
     def told(base: int, parameters: set[int]) -> str | None:
         segments = snapshot(base)
-        return Neighbours(segments, lambda address: "device", lambda: parameters).owner(word)
+        return UnknownWords(segments, lambda address: "device", lambda: parameters).owner(word)
 
     assert told(word, {word}) is None
     assert told(word, set()) == "device memory"  # whose it is is not known
@@ -61,7 +61,7 @@ def test_a_round_float_where_the_memory_of_a_parameter_starts_is_a_number(word: 
     [(b, b) for b in (HIGH, LOW, 0x3_0020_0000, 0x3_3F00_0200)] + [(0x3_3F00_0000, 0x3_3F00_0100)],
 )
 def test_other_places_of_parameters_are_addresses(base: int, word: int) -> None:
-    told = Neighbours(snapshot(base), lambda address: "device", lambda: {base})
+    told = UnknownWords(snapshot(base), lambda address: "device", lambda: {base})
     assert told.owner(word) == "device memory"
 
 
@@ -69,7 +69,7 @@ def test_parameters_are_asked_for_only_when_needed() -> None:
     def asked() -> set[int]:
         raise AssertionError
 
-    neighbours = Neighbours(snapshot(HIGH, LOW), lambda address: "device", asked)
+    neighbours = UnknownWords(snapshot(HIGH, LOW), lambda address: "device", asked)
     assert neighbours.owner(HIGH) == "device memory"
     assert neighbours.owner(LOW + 0x8889) is None
 
@@ -107,7 +107,7 @@ def test_half_an_address_that_falls_into_memory_in_use(number: int, expected: st
     # Seen in a reduction: padding beside a 0 and a 999, where a segment crosses a 4 GiB boundary.
     blocks = [{"size": 1 << 26, "state": "active_allocated"}]
     segment = {"address": HALF - 512, "total_size": 1 << 26, "blocks": blocks}
-    neighbours = Neighbours([segment], lambda address: "device")
+    neighbours = UnknownWords([segment], lambda address: "device")
     assert (neighbours.owner(HALF + number), neighbours.library) == (expected, False)
 
 
@@ -117,7 +117,7 @@ def test_a_fraction_beside_half_an_address_is_a_number(half: int) -> None:
     word = 0x7FCF_0000_0000 + half
     blocks = [{"size": 1 << 30, "state": "active_allocated"}]
     segment = {"address": word - (1 << 29) - 1, "total_size": 1 << 30, "blocks": blocks}
-    inside = Neighbours([segment], lambda address: "device")
+    inside = UnknownWords([segment], lambda address: "device")
     assert (inside.owner(word), inside.library) == (None, False)
     assert inside.owner(word & ~3) == "device memory"
     assert ask(word) == (None, True)  # nothing of torch's is there

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt.capture.diff import Block, Patch
 from pygraph_rt.cuda.driver import (
     Driver,
     KernelNode,
@@ -20,8 +19,11 @@ from pygraph_rt.cuda.driver import (
     MemsetParams,
     _field_addresses,
 )
+from pygraph_rt.cuda.nodes import RawNode
 from pygraph_rt.errors import DriverError
-from pygraph_rt.replay.node_params import NodeTemplates, RawNode
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.graph import Patch
+from pygraph_rt.replay.node_params import NodeTemplates
 from pygraph_rt.replay.patch import Words
 
 
@@ -133,7 +135,7 @@ def test_copies_and_memory_sets_are_written_in_their_structures() -> None:
             seen.append((executable, node, MemsetParams.from_address(where), context))
             return 0
 
-    for submit in templates.other_submissions(Updates, 9).values():  # type: ignore[arg-type]
+    for submit in templates.other_updates(Updates, 9).values():  # type: ignore[arg-type]
         assert submit() == 0
     (_, node, moved, context), (_, other, filled, _) = seen
     assert (node, other, context) == (40, 60, 1234)

@@ -12,9 +12,11 @@ import pytest
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pygraph_rt.capture import output_plan
-from pygraph_rt.capture.output_plan import AllocationTrace, Fixed, Fresh, OfInput, PlacedAllocator
+from pygraph_rt.capture import generated as code
+from pygraph_rt.capture import observe
+from pygraph_rt.capture.generated import AllocationTrace, PlacedAllocator
 from pygraph_rt.errors import Unprovable
+from pygraph_rt.plan.outputs import Fixed, Fresh, OfInput, OutputPlan
 
 
 def empty(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -35,14 +37,14 @@ def generated(body: str) -> Callable[[list[Any]], Any]:
     return module.__dict__["partition_0"]  # type: ignore[no-any-return]
 
 
-def learn(body: str, inputs: list[Any]) -> output_plan.OutputPlan:
+def learn(body: str, inputs: list[Any]) -> OutputPlan:
     function = generated(body)
-    trace = AllocationTrace(output_plan.allocator_of(function))
-    given = output_plan.given(inputs)
-    results = output_plan.with_allocator(function, trace)(inputs)
+    trace = AllocationTrace(code.allocator_of(function))
+    given = observe.weak_inputs(inputs)
+    results = code.with_allocator(function, trace)(inputs)
     constants = [function.__globals__["constant"]]
-    return output_plan.learn_outputs(
-        results, given, constants, trace, {}, output_plan.Draws(), device_type="cpu"
+    return observe.learn_outputs(
+        results, given, constants, trace, {}, observe.Draws(), device_type="cpu"
     )
 
 
@@ -108,7 +110,7 @@ def test_memory_that_a_call_let_go_of_is_not_taken_for_what_it_made_afterwards()
 def test_what_a_call_was_given_is_not_held() -> None:
     base = torch.ones(8, dtype=torch.float16)
     view, alive, gone = base[3:7], weakref.ref(base), torch.ones(2)
-    known = output_plan.given([7, view, None, gone])
+    known = observe.weak_inputs([7, view, None, gone])
     assert sorted(known) == [1, 3]
     assert (known[1].dtype, known[1].offset) == (torch.float16, 3)
     assert known[1].span == (base.data_ptr() + 6, base.data_ptr() + 14)
@@ -133,7 +135,7 @@ def test_what_a_call_was_given_is_not_held() -> None:
 )
 def test_memory_that_one_output_fills_is_made_in_its_shape(returned: str, shapes: Any) -> None:
     plan = learn(f"x = empty_strided_cuda((12,), (1,), torch.float32)\nreturn ({returned},)", [])
-    direct = output_plan.direct(plan)
+    direct = plan.direct()
     if shapes is None:
         assert direct == plan
         return
@@ -175,6 +177,6 @@ def test_a_placed_allocation_is_handed_out_and_others_are_not() -> None:
 
 def test_code_that_is_no_python_function_is_refused() -> None:
     with pytest.raises(Unprovable, match="not a Python function"):
-        output_plan.with_allocator(print, empty)
+        code.with_allocator(print, empty)
     with pytest.raises(Unprovable, match="not known to pygraph"):
-        output_plan.allocator_of(print)
+        code.allocator_of(print)

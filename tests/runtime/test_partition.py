@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.capture import output_plan, record
+from pygraph_rt.capture import observe, record
 from pygraph_rt.errors import DriverError
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
@@ -176,7 +176,7 @@ def test_a_capture_that_fails_is_named_and_never_tried_again(
         tries.append(arguments)
         raise error
 
-    monkeypatch.setattr(record, "_capture_graph", fail)
+    monkeypatch.setattr(record, "capture_graph", fail)
     for _ in range(6):
         machine.call()
     assert words in machine.region.reason
@@ -192,10 +192,10 @@ def test_a_graph_tied_to_a_stream_leaves_other_streams_to_the_ordinary_path(
         machine.call()
     replay = machine.partition.replay
     assert replay is not None
-    replay.only_stream = 7
+    replay._only_stream = 7
     platform = machine.environment.platform
     for stream in (8, 7, 8):
-        platform.stream = lambda device, stream=stream: stream  # type: ignore[misc]
+        vars(platform)["stream"] = lambda device, stream=stream: stream
         machine.call()
     machine.partition.refresh()
     (why,) = machine.region.misses
@@ -247,7 +247,7 @@ def test_results_nobody_foresaw_are_handed_out_all_the_same(
     def surprise(*arguments: Any) -> Any:
         raise KeyError("surprise")
 
-    monkeypatch.setattr(output_plan, "learn_outputs", surprise)
+    monkeypatch.setattr(observe, "learn_outputs", surprise)
     for _ in range(3):
         machine.call()
     assert machine.region.state == "refused"

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt.capture.diff import (
-    AddressMap,
-    Block,
-    Capture,
-    Edge,
-    Node,
-    PatchPlan,
-    Range,
-    apply,
-    patch_plan,
-)
+from pygraph_rt.capture.diff import patch_plan
 from pygraph_rt.errors import Unprovable
+from pygraph_rt.plan.blocks import AddressMap, Block, Range
+from pygraph_rt.plan.graph import WORD, Capture, Edge, Node, PatchPlan
 
 NOTHING = AddressMap([])
 BASES = (0x7F00_0000_0000, 0x7E00_0000_0000, 0x7D00_0000_0000)
 SPACING = 1 << 24
 SIZE = 1 << 20
 GAP = 1 << 16
+
+
+def apply(plan: PatchPlan, nodes: Sequence[Node], addresses: dict[Block, int]) -> list[list[bytes]]:
+    """The fields of every node with all blocks at `addresses`: what a replay writes."""
+    fields = [[bytearray(f) for f in node.fields] for node in nodes]
+    for patch in plan.patches:
+        value = (addresses[patch.block] + patch.addend).to_bytes(WORD, "little")
+        fields[patch.node][patch.field][patch.offset : patch.offset + WORD] = value
+    return [[bytes(f) for f in node] for node in fields]
 
 
 def blocks(count: int) -> list[Block]:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt.capture.diff import AddressMap, Block
-from pygraph_rt.capture.placeholders import ALIGNMENT, Placeholders, Request, extent, layout
+from pygraph_rt.capture.placeholders import Placeholders, Request, layout
 from pygraph_rt.capture.unknown_words import LOW
 from pygraph_rt.cuda.driver import ABOVE_4_GIB, Driver
 from pygraph_rt.errors import DriverError
+from pygraph_rt.plan.blocks import ALIGNMENT, AddressMap, Block, extent
 from tests.runtime.fake_driver import FakeDriver
 
 PAGE = 2 << 20

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.capture import record
-from pygraph_rt.capture.diff import AddressMap, Edge
+from pygraph_rt.capture import checks
 from pygraph_rt.capture.nodes import read_graph
 from pygraph_rt.cuda.driver import KernelNode, MemcpyParams, MemsetParams
 from pygraph_rt.errors import DriverError, Unprovable
+from pygraph_rt.plan.blocks import AddressMap
+from pygraph_rt.plan.graph import Edge
 
 DEVICE, HOST, UNIFIED = 2, 1, 4
 
@@ -147,12 +148,12 @@ def test_an_argument_that_a_graph_cannot_take_is_refused_by_name(
     args: list[Any], words: str
 ) -> None:
     with pytest.raises(Unprovable, match=words):
-        record.check_inputs(args, 0)
+        checks.check_inputs(args, 0)
 
 
 def test_tensors_with_memory_are_the_inputs() -> None:
     full, empty = of(OnGpu, 2), of(OnGpu, 0)
-    assert list(record.check_inputs([full, 3, None, empty, 2.5, True], 0)) == [0]
+    assert list(checks.check_inputs([full, 3, None, empty, 2.5, True], 0)) == [0]
 
 
 @pytest.mark.parametrize("backend", ["cudaMallocAsync", "pluggable"])
@@ -161,7 +162,7 @@ def test_another_allocator_is_refused_by_name(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: backend)
     with pytest.raises(Unprovable, match=f"the CUDA allocator is {backend}"):
-        record.check_allocator()
+        checks.check_allocator()
 
 
 @pytest.mark.parametrize(
@@ -177,4 +178,4 @@ def test_another_allocator_is_refused_by_name(
 def test_every_failure_becomes_a_clause(error: Exception, words: str) -> None:
     import re
 
-    assert re.search(words, record.reason_of(error))
+    assert re.search(words, checks.reason_of(error))

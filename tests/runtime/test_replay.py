@@ -10,18 +10,28 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.capture.diff import Block, Patch, PatchPlan
-from pygraph_rt.capture.output_plan import Fixed, Fresh, OfInput, OutputPlan, Storage
 from pygraph_rt.cuda import native
 from pygraph_rt.cuda.driver import KernelNode, KernelParams
+from pygraph_rt.cuda.nodes import RawNode
 from pygraph_rt.errors import DriverError
 from pygraph_rt.memory import allocate as taking
-from pygraph_rt.memory.split import Part
+from pygraph_rt.plan.blocks import Block, alignment_class
+from pygraph_rt.plan.graph import Patch, PatchPlan, SubGraph
+from pygraph_rt.plan.outputs import Fixed, Fresh, OfInput, OutputPlan, Storage
+from pygraph_rt.plan.replay_plan import (
+    InputPlan,
+    LaunchPlan,
+    MemoryPlan,
+    ReplayPlan,
+    Shape,
+    TensorInput,
+)
 from pygraph_rt.replay import executable as stage
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.executable import Executable
-from pygraph_rt.replay.node_params import NodeTemplates, RawNode
-from pygraph_rt.replay.replay import Platform, Replay, alignment_class, same_addresses
+from pygraph_rt.replay.node_params import NodeTemplates
+from pygraph_rt.replay.platform import Flags, Native, Platform
+from pygraph_rt.replay.replay import Code, Replay
 from tests.runtime import software_gpu
 from tests.runtime.fake_driver import FakeDriver
 from tests.runtime.software_gpu import Generator
@@ -76,16 +86,13 @@ class Rig:
         self.allocated = 0
         self.fail_allocation = 0
         platform = Platform(
-            state_of=lambda function: self.read_state,
             capturing=lambda: self.capturing,
             device=lambda: self.device,
             stream=lambda device: self.stream,
-            same_addresses=same_addresses,
-            reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
             generator=lambda device: self.generator,
-            native=self.native,
-            memory=software_gpu.MEMORY_HELPER,
-            watch_state=self.watch_state,
+            reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
+            flags=Flags(lambda function: self.read_state, self.watch_state),
+            native=Native(self.native, software_gpu.MEMORY_HELPER),
         )
         kernel = bytes(KernelParams())
         nodes = {}
@@ -106,20 +113,22 @@ class Rig:
             ),
             1,
         )
+        plan = ReplayPlan(
+            PatchPlan(PATCHES, 3),
+            (SubGraph(range(3), (POOL,), (0,)),),
+            InputPlan(
+                tuple(TensorInput(i, 64, i in stays) for i in (WEIGHT, FIRST, SECOND)), ((3, 5),)
+            ),
+            self.outputs,
+            MemoryPlan({POOL: 4096}),
+            LaunchPlan(0),
+        )
         self.replay = Replay(
+            plan,
+            [Executable(1000, 2000, NodeTemplates(nodes, 0))],
+            Code("function", self.allocate),
             self.driver,  # type: ignore[arg-type]
             platform,
-            [Executable(1000, 2000, NodeTemplates(nodes, 0))],
-            [Part(range(3), (POOL,), (0,))],
-            PatchPlan(PATCHES, 3),
-            self.outputs,
-            {POOL: 4096},
-            {i: (64, i in stays) for i in (WEIGHT, FIRST, SECOND)},
-            [(3, 5)],
-            self.allocate,
-            [],
-            0,
-            "kept",
         )
         self.weight = self.aligned()
 
@@ -215,7 +224,7 @@ def test_only_nodes_of_moved_blocks_are_submitted_again() -> None:
         lambda rig, args: args.__setitem__(FIRST, rig.aligned(4)),
         lambda rig, args: args.__setitem__(SECOND, rig.aligned(128)),
         lambda rig, args: args.__setitem__(WEIGHT, rig.aligned(32)),
-        lambda rig, args: setattr(rig.replay, "only_stream", 8),
+        lambda rig, args: setattr(rig.replay, "_only_stream", 8),
     ],
     ids="state capturing device integer alignment stricter weight stream".split(),
 )
@@ -282,7 +291,7 @@ def test_an_input_that_stayed_and_then_moves_is_followed() -> None:
 def test_nodes_that_came_to_rest_get_a_new_executable_with_the_same_addresses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stage, "_WORTH_SETTLING", 1)
+    monkeypatch.setattr(stage, "_WORTH_IT", 1)
     rig = Rig()
     pool, out = torch.empty(4096, dtype=torch.uint8), torch.empty(4, 4)
     rig.replay._allocate = lambda size, stride, dtype: pool if dtype is torch.uint8 else out
@@ -300,30 +309,10 @@ def test_nodes_that_came_to_rest_get_a_new_executable_with_the_same_addresses(
     assert ("destroy_exec", 1000) in rig.driver.log
 
 
-@pytest.mark.parametrize(("saved", "made"), [(0.0, 1), (1.0, 2)])
-def test_nodes_that_come_to_rest_later_get_a_new_executable_where_that_pays(
-    saved: float, made: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stage, "_WORTH_SETTLING", 1)
-    monkeypatch.setattr(stage, "_SAVED_S", saved)
-    rig = Rig()
-    out = torch.empty(4, 4)
-    pools = [torch.empty(4096, dtype=torch.uint8) for _ in range(5)]
-    turns = iter(pools)
-    pool = pools[-1]
-    rig.replay._allocate = lambda size, stride, dtype: (
-        next(turns, pool) if dtype is torch.uint8 else out
-    )
-    first, second = rig.aligned(), rig.aligned()
-    for _ in range(120):
-        assert rig.replay(rig.args(first, second)) is not None
-    assert len([entry for entry in rig.driver.log if entry[0] == "instantiate"]) == made
-
-
 def test_a_new_executable_that_cannot_be_made_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stage, "_WORTH_SETTLING", 1)
+    monkeypatch.setattr(stage, "_WORTH_IT", 1)
     rig = Rig()
     rig.driver.fail = lambda call: int(call == "instantiate")
     pool, out = torch.empty(4096, dtype=torch.uint8), torch.empty(4, 4)
@@ -337,7 +326,7 @@ def test_a_new_executable_that_cannot_be_made_changes_nothing(
 
 def test_shapes_are_compared_when_they_may_change() -> None:
     rig = Rig()
-    rig.replay._shapes = [(FIRST, torch.Size([16]), (1,))]
+    rig.replay._shapes = [Shape(FIRST, torch.Size([16]), (1,))]
     assert rig.replay(rig.args()) is not None
     assert rig.replay(rig.args(first=rig.aligned()[:8])) is None
 
@@ -381,11 +370,7 @@ def test_handles_are_freed_in_order_after_the_last_launch_and_only_once() -> Non
     rig.replay(rig.args())
     order: list[Any] = rig.driver.log
     capturing = [True]
-    disposal = Disposal(
-        rig.driver,  # type: ignore[arg-type]
-        lambda: order.append(("idle",)),
-        lambda: capturing[0],
-    )
+    disposal = Disposal(rig.driver, lambda: capturing[0])  # type: ignore[arg-type]
     (handles,) = rig.replay.detach()
     disposal.add(handles)
     assert rig.replay.detach() == []
@@ -393,7 +378,7 @@ def test_handles_are_freed_in_order_after_the_last_launch_and_only_once() -> Non
     assert order == []
     capturing[0] = False
     assert disposal.drain() == 1
-    assert order == [("idle",), ("destroy_exec", 1000), ("destroy_graph", 2000)]
+    assert order == [("wait", 7), ("destroy_exec", 1000), ("destroy_graph", 2000)]
     assert disposal.drain() == 0
     assert rig.replay.closed
     assert rig.replay(rig.args()) is None

@@ -17,7 +17,7 @@ from torch._inductor.utils import run_and_get_code
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
-from pygraph_rt.capture import output_plan
+from pygraph_rt.capture import generated
 from pygraph_rt.host_values import lowerings, ops, placement
 from pygraph_rt.host_values.from_sizes import program, sizes_of
 from pygraph_rt.host_values.ops import FROM_SIZES, NUMBER, TO_GPU
@@ -415,7 +415,7 @@ def test_what_depends_on_no_size_is_kept_at_once() -> None:
 def test_a_graph_may_hold_their_addresses() -> None:
     name = named(4.0)
     _, kept = (FROM_SIZES([8], name, CPU) for _ in range(2))
-    (known,) = output_plan.constants_of(lambda args: args)
+    (known,) = generated.constants_of(lambda args: args)
     assert known.data_ptr() == kept.data_ptr()
 
 

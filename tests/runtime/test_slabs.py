@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pygraph_rt.capture import output_plan as outputs
-from pygraph_rt.capture.output_plan import Fixed, Fresh, OutputPlan, Storage
-from pygraph_rt.capture.placeholders import extent
+from pygraph_rt.capture import observe as outputs
 from pygraph_rt.inductor import describe
 from pygraph_rt.inductor.partition_info import Signature
-from pygraph_rt.memory import output_pool
+from pygraph_rt.memory import slabs
 from pygraph_rt.options import Options
+from pygraph_rt.plan.blocks import extent
+from pygraph_rt.plan.outputs import Fixed, Fresh, OfInput, OutputPlan, Storage
+from pygraph_rt.plan.slabs import SlabGroup
 from pygraph_rt.region.region import Partition
 from pygraph_rt.reports.report import Region
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
@@ -40,23 +41,23 @@ def plan_of(storages: list[Storage], whole: bool = True) -> OutputPlan:
 def test_the_smallest_share_up_to_a_sixteenth_of_all_that_is_returned() -> None:
     plan = plan_of([storage(64 * 4), storage(64), storage(0), storage(64 * 2), storage(64 * 57)])
     # 256 and 512 bytes of 16 KiB; with the next one, of 1 KiB, it would be more.
-    small, others = output_pool.saved(plan, range(5))
+    small, others = slabs.saved(plan, range(5))
     assert (small.storages, others.storages) == ({1, 3}, {0, 4})
-    assert output_pool.saved(plan, [0, 1])[0].storages == {1}
-    assert output_pool.saved(plan, [])[0].storages == frozenset()
-    assert (small.saved, small.again) == (True, True)
-    assert (others.saved, others.again) == (True, False)
+    assert slabs.saved(plan, [0, 1])[0].storages == {1}
+    assert slabs.saved(plan, [])[0].storages == frozenset()
+    assert (small.saved, small.reuse) == (True, True)
+    assert (others.saved, others.reuse) == (True, False)
 
 
 def test_others_share_with_their_neighbours_up_to_a_64th_and_1_mib() -> None:
     plan = plan_of([storage(64 * 16)] * 200 + [storage(64 * 16 * 10)])
-    found = output_pool.slabs(plan.storages, range(201), output_pool.saved(plan, range(201)))
+    found = slabs.slabs(plan.storages, range(201), slabs.saved(plan, range(201)))
     assert [slab.storages for slab in found[1:4]] == [(13, 14, 15), (16, 17, 18), (19, 20, 21)]
     assert all(slab.memory[0][0] * 4 <= 210 * 4096 // 64 for slab in found[1:])
     assert 200 not in {n for slab in found for n in slab.storages}
     plan = plan_of([storage(1 << 16)] * 1000 + [storage((1 << 17) + 1)] * 2)
-    found = output_pool.slabs(plan.storages, range(1002), output_pool.saved(plan, range(1002)))
-    small, others = ([slab for slab in found if slab.again is again] for again in (True, False))
+    found = slabs.slabs(plan.storages, range(1002), slabs.saved(plan, range(1002)))
+    small, others = ([slab for slab in found if slab.reuse is again] for again in (True, False))
     assert sum(len(slab.storages) for slab in small) in (60, 61, 62)
     assert {len(slab.storages) for slab in small} <= {4, 3, 2}
     assert {len(slab.storages) for slab in others} <= {4, 3, 2}
@@ -65,8 +66,8 @@ def test_others_share_with_their_neighbours_up_to_a_64th_and_1_mib() -> None:
 
 
 def test_without_torchs_word_on_hooks_others_do_not_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output_pool, "_COUNTS", None)
-    assert len(output_pool.saved(plan_of([storage(64)] * 3), range(3))) == 1
+    monkeypatch.setattr(slabs, "_COUNTS", None)
+    assert len(slabs.saved(plan_of([storage(64)] * 3), range(3))) == 1
 
 
 def test_views_and_memory_that_is_returned_twice_do_not_share() -> None:
@@ -74,8 +75,8 @@ def test_views_and_memory_that_is_returned_twice_do_not_share() -> None:
     views, plan = plan_of(sizes, whole=False), plan_of(sizes)
     fixed = OutputPlan(plan.storages, (Fixed(3), *plan.outputs[1:]), 3)
     for found, expected in [(plan, {0, 1}), (views, set()), (fixed, {1})]:
-        assert output_pool.saved(found, range(3))[0].storages == expected
-        assert output_pool.gradients(found)[0].storages == expected
+        assert slabs.saved(found, range(3))[0].storages == expected
+        assert slabs.gradients(found)[0].storages == expected
 
 
 def test_gradients_share_pieces_of_32_times_their_size_at_most() -> None:
@@ -83,14 +84,14 @@ def test_gradients_share_pieces_of_32_times_their_size_at_most() -> None:
     plan = plan_of(
         [storage(1024), storage(1025), storage(1), *[storage(768)] * 30, *larger, storage(8193)]
     )
-    small, middle = output_pool.gradients(plan)
+    small, middle = slabs.gradients(plan)
     assert small.storages == frozenset(range(33)) - {1}
     assert middle.storages == frozenset(range(33, 42)) | {1}
-    pieces = output_pool.slabs(plan.storages, range(43), [small])
+    pieces = slabs.slabs(plan.storages, range(43), [small])
     assert [len(piece.storages) for piece in pieces] == [11, 10, 10]  # the last one stays alone
     for piece in pieces:
         assert piece.memory[0][0] * 4 <= 32 << 10
-    pieces = output_pool.slabs(plan.storages, range(43), [middle])
+    pieces = slabs.slabs(plan.storages, range(43), [middle])
     assert [len(piece.storages) for piece in pieces] == [4, 4, 2]
     assert max(piece.memory[0][0] * 4 for piece in pieces) <= 128 << 10
 
@@ -110,9 +111,7 @@ def test_what_shares_a_slab_lies_apart_aligned_and_inside(
         nbytes = extent(size, stride, dtype.itemsize)
         found.append(Storage(tuple(size), tuple(stride), dtype, nbytes, 0))
     chosen = [i for i, s in enumerate(found) if s.nbytes]
-    made = output_pool.slabs(
-        found, range(len(found)), [output_pool.Family(frozenset(chosen), most)]
-    )
+    made = slabs.slabs(found, range(len(found)), [SlabGroup(frozenset(chosen), most)])
     numbers = [n for slab in made for n in slab.storages]
     assert len(set(numbers)) == len(numbers)
     assert set(numbers) <= set(chosen)
@@ -165,7 +164,7 @@ class Step:
     """A forward and a backward on a software GPU; three of the forward's results are saved."""
 
     def __init__(self, patch: pytest.MonkeyPatch, saved: set[int]) -> None:
-        patch.setattr(output_pool, "_SHARE", 1)
+        patch.setattr(slabs, "_SHARE", 1)
         self.gpu = SoftwareGpu()
         self.environment = install(patch, self.gpu)
         given = frozenset({0, 1})
@@ -335,19 +334,19 @@ def test_memory_is_not_kept_when_there_is_none_for_the_arena(
     assert turns.partition.region.state == "serving"
 
 
-def memory(again: bool = True, taken: list[Any] | None = None) -> output_pool.Memory:
+def memory(again: bool = True, taken: list[Any] | None = None) -> slabs.SlabMemory:
     """Of two outputs; notes in `taken` what it asks for."""
     taken = [] if taken is None else taken
     allocate = torch._C._dynamo.guards._empty_strided_cpu
     plan = plan_of([storage(64), storage(64), storage(64 * 100)])
-    (slab,) = output_pool.slabs(plan.storages, [0, 1], output_pool.saved(plan, [0, 1])[:1])
-    slab = slab._replace(again=again)
-    return output_pool.Memory(slab, lambda *asked: taken.append(asked) or allocate(*asked), view)
+    (slab,) = slabs.slabs(plan.storages, [0, 1], slabs.saved(plan, [0, 1])[:1])
+    slab = slab._replace(reuse=again)
+    return slabs.SlabMemory(slab, lambda *asked: taken.append(asked) or allocate(*asked), view)
 
 
-def served(made: output_pool.Memory, stream: int = 7) -> list[torch.Tensor]:
+def served(made: slabs.SlabMemory, stream: int = 7) -> list[torch.Tensor]:
     """The outputs of one call."""
-    addresses = made.take(stream)
+    addresses = made.allocate(stream)
     outputs = made.outputs()
     assert [t.data_ptr() for t in outputs] == addresses
     return [*outputs]
@@ -438,8 +437,8 @@ def test_gradients_get_new_memory_in_each_call() -> None:
 
 def test_a_launch_that_failed_leaves_nothing_behind() -> None:
     made = memory()
-    made.take(7)
-    place = made.take(7)  # the call before had no outputs
+    made.allocate(7)
+    place = made.allocate(7)  # the call before had no outputs
     tensors = made.outputs()
     assert [t.data_ptr() for t in tensors] == place
     made.forget()
@@ -480,11 +479,11 @@ def test_a_view_is_told_by_its_place_only_in_memory_that_was_donated() -> None:
     base = torch.zeros(16)
     args = [base[:8], base[8:], torch.zeros(4)]
     inside = view(args[1], (2, 2), (2, 1), 4)
-    known = outputs._of_input(inside, outputs.given(args), {0, 1})
-    assert known == outputs.OfInput(1, False, (2, 2), (2, 1), 4)
+    known = outputs._of_input(inside, outputs.weak_inputs(args), {0, 1})
+    assert known == OfInput(1, False, (2, 2), (2, 1), 4)
     for donated, result in [(set(), inside), ({0}, inside), ({0, 1}, base[6:10])]:
         with pytest.raises(outputs.Unprovable, match="cannot be told"):
-            outputs._of_input(result, outputs.given(args), donated)
+            outputs._of_input(result, outputs.weak_inputs(args), donated)
 
 
 class Residual(torch.nn.Module):

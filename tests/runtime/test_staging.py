@@ -1,4 +1,4 @@
-"""Graphs launched in parts: where they are cut, that memory changes hands in between, and what
+"""Graphs launched in sub_graphs: where they are cut, that memory changes hands in between, and what
 happens when a later part fails.
 """
 
@@ -9,7 +9,6 @@ import itertools
 import types
 import weakref
 from collections.abc import Iterable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,13 +17,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pygraph_rt.capture import record
-from pygraph_rt.capture.diff import Block, Edge, Patch, PatchPlan
 from pygraph_rt.capture.nodes import in_order
 from pygraph_rt.errors import DriverError
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.memory import split
-from pygraph_rt.memory.split import Part, Sizes, Use, Uses, parts, uses_of, whole
+from pygraph_rt.memory.split import (
+    CallBytes,
+    LiveInterval,
+    LiveIntervals,
+    live_intervals,
+    sub_graphs,
+    whole,
+)
 from pygraph_rt.options import Options
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.graph import Edge, Patch, PatchPlan, SubGraph
 from pygraph_rt.region.region import Partition
 from pygraph_rt.replay import executable as stage
 from pygraph_rt.reports.report import Region
@@ -44,38 +51,40 @@ def plan_of(uses: dict[Block, list[int]], nodes: int) -> PatchPlan:
     return PatchPlan(tuple(Patch(n, 0, 0, b, 0) for b, at in uses.items() for n in at), nodes)
 
 
-def peak(sizes: Sizes, found: list[Part]) -> int:
-    """The most that is held at a time, by doing what the parts say."""
+def peak(sizes: CallBytes, found: list[SubGraph]) -> int:
+    """The most that is held at a time, by doing what the sub_graphs say."""
     held = sum(sizes.dropped.values())
     highest = 0
     for part in found:
-        held += sum(sizes.arena[b] for b in part.taken) + sum(sizes.outputs[k] for k in part.made)
+        held += sum(sizes.arena[b] for b in part.segments) + sum(
+            sizes.outputs[k] for k in part.outputs
+        )
         highest = max(highest, held)
         held -= sum(sizes.dropped[i] for i in part.dropped)
-        held -= sum(sizes.arena[b] for b in part.returned)
+        held -= sum(sizes.arena[b] for b in part.freed)
     return highest
 
 
 def backward(
     layers: int, saved: int, gradient: int, others: int = 0, extra: tuple[Edge, ...] = ()
-) -> tuple[Uses, Sizes]:
+) -> tuple[LiveIntervals, CallBytes]:
     """Layer by layer, a saved activation is read and a gradient filled."""
     uses: dict[Block, list[int]] = {Block("pool", 0): list(range(layers))}
     for i in range(layers):
         uses[Block("input", i)] = [i]
         uses[Block("output", i)] = [i]
-    sizes = Sizes(
+    sizes = CallBytes(
         {Block("pool", 0): MIB},
         [gradient] * layers,
         dict.fromkeys(range(layers), saved),
         others=others,
     )
-    return uses_of(plan_of(uses, layers), line(layers) | frozenset(extra), sizes), sizes
+    return live_intervals(plan_of(uses, layers), line(layers) | frozenset(extra), sizes), sizes
 
 
 def test_a_backward_needs_little_more_than_activations_or_gradients() -> None:
     uses, sizes = backward(64, 16 * MIB, 16 * MIB)
-    found = parts(uses)
+    found = sub_graphs(uses)
     assert peak(sizes, whole(uses)) == (2 * 64 * 16 + 1) * MIB
     assert peak(sizes, found) <= 1.25 * 64 * 16 * MIB
     assert 2 < len(found) <= 8
@@ -83,27 +92,27 @@ def test_a_backward_needs_little_more_than_activations_or_gradients() -> None:
 
 def test_a_launch_more_has_to_save_enough() -> None:
     uses, _ = backward(64, MIB // 8, MIB // 8)
-    assert parts(uses) == whole(uses)
+    assert sub_graphs(uses) == whole(uses)
     uses, _ = backward(64, 2 * MIB, 2 * MIB)
-    assert len(parts(uses)) > 1
+    assert len(sub_graphs(uses)) > 1
     uses, _ = backward(64, 2 * MIB, 2 * MIB, others=64 << 30)
-    assert parts(uses) == whole(uses)
+    assert sub_graphs(uses) == whole(uses)
 
 
 def test_nodes_out_of_order_are_not_cut() -> None:
     uses, _ = backward(64, 16 * MIB, 16 * MIB, extra=(Edge(5, 3, b""),))
-    assert parts(uses) == whole(uses)
+    assert sub_graphs(uses) == whole(uses)
     uses, _ = backward(64, 16 * MIB, 16 * MIB, extra=(Edge(3, 5, b""),))
-    assert parts(uses) != whole(uses)
+    assert sub_graphs(uses) != whole(uses)
 
 
 def test_nodes_side_by_side_share_no_scratch_memory() -> None:
     blocks = [Block("scratch", i) for i in range(3)]
     plan = plan_of({blocks[0]: [0, 1], blocks[1]: [2]}, 4)
-    sizes = Sizes({}, [], {}, dict.fromkeys(blocks, 8))  # the third one is never used
+    sizes = CallBytes({}, [], {}, dict.fromkeys(blocks, 8))  # the third one is never used
 
-    def uses(*edges: tuple[int, int]) -> dict[Block, Use]:
-        return uses_of(plan, frozenset(Edge(a, b, b"") for a, b in edges), sizes).scratch
+    def uses(*edges: tuple[int, int]) -> dict[Block, LiveInterval]:
+        return live_intervals(plan, frozenset(Edge(a, b, b"") for a, b in edges), sizes).scratch
 
     assert uses((0, 1), (1, 2), (2, 3)) == {blocks[0]: (8, 0, 1), blocks[1]: (8, 2, 2)}
     assert uses((0, 1), (0, 2), (1, 3), (2, 3)) == {blocks[0]: (8, 0, 2), blocks[1]: (8, 1, 2)}
@@ -120,7 +129,7 @@ def test_nodes_that_may_run_at_the_same_time(nodes: int, pairs: set[tuple[int, i
         for a in reversed(range(b)):
             reaches[a][b] = any(e.source == a and reaches[e.target][b] for e in edges)
     alone = [all(reaches[min(a, b)][max(a, b)] for b in range(nodes)) for a in range(nodes)]
-    found = split._beside(nodes, edges)
+    found = split._concurrent(nodes, edges)
     for a, b in itertools.product(range(nodes), repeat=2):
         between = any(alone[min(a, b) : max(a, b) + 1])
         assert (b in found[a]) == (a == b or not between)
@@ -141,7 +150,7 @@ def test_nodes_are_numbered_in_the_order_of_the_edges(
 
 
 @st.composite
-def graphs(draw: Any) -> tuple[PatchPlan, Sizes]:
+def graphs(draw: Any) -> tuple[PatchPlan, CallBytes]:
     nodes = draw(st.integers(2, 7))
     where = st.lists(st.integers(0, nodes - 1), min_size=1, max_size=3)
     size = st.integers(0, 60)
@@ -154,33 +163,33 @@ def graphs(draw: Any) -> tuple[PatchPlan, Sizes]:
     if draw(st.booleans()):  # an output that no kernel fills, an argument that none reads
         outputs.append(draw(size))
         dropped[9] = draw(size)
-    return plan_of(uses, nodes), Sizes(arena, outputs, dropped, scratch)
+    return plan_of(uses, nodes), CallBytes(arena, outputs, dropped, scratch)
 
 
 @settings(max_examples=150, deadline=None)
 @given(graphs(), st.integers(1, 30))
 def test_no_other_cuts_are_better_and_nothing_is_used_while_it_is_away(
-    graph: tuple[PatchPlan, Sizes], price: int
+    graph: tuple[PatchPlan, CallBytes], price: int
 ) -> None:
     plan, sizes = graph
-    uses = uses_of(plan, line(plan.nodes), sizes)
+    uses = live_intervals(plan, line(plan.nodes), sizes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(split, "_LEAST", price)
         patch.setattr(split, "_WORTH", 1 << 40)
         patch.setattr(split, "_LARGE", 30)
-        found = parts(uses)
+        found = sub_graphs(uses)
     assert [n for part in found for n in part.nodes] == list(range(plan.nodes))
-    assert sorted(k for part in found for k in part.made) == list(range(len(sizes.outputs)))
-    assert sorted(b for part in found for b in part.taken) == sorted(sizes.arena)
+    assert sorted(k for part in found for k in part.outputs) == list(range(len(sizes.outputs)))
+    assert sorted(b for part in found for b in part.segments) == sorted(sizes.arena)
     gone: set[Block] = set()
     there = {Block("input", i) for i in sizes.dropped} | sizes.scratch.keys()
     for part in found:
-        there |= {*part.taken, *(Block("output", k) for k in part.made)}
+        there |= {*part.segments, *(Block("output", k) for k in part.outputs)}
         used = {p.block for p in plan.patches if p.node in part.nodes}
         assert used <= there - gone
-        gone |= {*part.returned, *(Block("input", i) for i in part.dropped)}
+        gone |= {*part.freed, *(Block("input", i) for i in part.dropped)}
 
-    def counted(found: Iterable[Use]) -> int:
+    def counted(found: Iterable[LiveInterval]) -> int:
         return sum(u.nbytes * (2 if u.nbytes < 30 else 1) for u in found)
 
     def load(a: int, b: int) -> int:
@@ -309,13 +318,12 @@ def test_memory_changes_hands_between_parts(machine: Machine) -> None:
 
 
 def test_many_calls_leave_nothing_behind(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither handles of the driver nor Python objects, also where executables are made anew, which
-    costs nothing here.
-    """
-    monkeypatch.setattr(stage, "_WORTH_SETTLING", 1)
-    monkeypatch.setattr(stage, "_INSTANTIATED_S", 0.0)
-    monkeypatch.setattr(stage, "time", SimpleNamespace(perf_counter=lambda: 0.0))
-    for _ in range(4):
+    """Neither handles of the driver nor Python objects, also where executables are made anew."""
+    monkeypatch.setattr(stage, "_WORTH_IT", 1)
+    for _ in range(2):
+        machine.call()
+    first = set(machine.gpu.executables)
+    for _ in range(2):
         machine.call()
     rooms = [machine.fresh() for _ in range(32)]
     turns: Iterator[torch.Tensor] = iter(())
@@ -327,7 +335,6 @@ def test_many_calls_leave_nothing_behind(machine: Machine, monkeypatch: pytest.M
         gc.collect()
         return len(machine.gpu.executables), len(machine.gpu.graphs), len(gc.get_objects())
 
-    first = set(machine.gpu.executables)
     for call in range(220):
         if call == 20:
             before = count()

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt.capture.diff import Block, Patch, PatchPlan
 from pygraph_rt.cuda import native
 from pygraph_rt.cuda.driver import (
     KERNEL,
@@ -25,8 +24,11 @@ from pygraph_rt.cuda.driver import (
     MemcpyParams,
     MemsetParams,
 )
-from pygraph_rt.replay.node_params import NodeTemplates, RawNode
-from pygraph_rt.replay.patch import NativeSubmission, PythonSubmission, Submission, make_submission
+from pygraph_rt.cuda.nodes import RawNode
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.graph import Patch, PatchPlan
+from pygraph_rt.replay.node_params import NodeTemplates
+from pygraph_rt.replay.patch import NativePatcher, Patcher, PythonPatcher, make_patcher
 from tests.runtime.fake_driver import FakeDriver
 
 FIELD = 24
@@ -106,7 +108,7 @@ def helper(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def both(
     kinds: list[int], patches: tuple[Patch, ...], helper: Any
-) -> list[tuple[Recorder, Submission]]:
+) -> list[tuple[Recorder, Patcher]]:
     made = []
     for function in (None, helper):
         driver = Recorder()
@@ -115,10 +117,10 @@ def both(
         templates = NodeTemplates(nodes, CONTEXT)
         groups = PatchPlan(patches, len(kinds)).by_block()
         addresses = array("Q", [0] * len(groups))
-        submission = make_submission(driver, templates, groups, addresses, 9, function)  # type: ignore[arg-type]
-        made.append((driver, submission))
-    assert isinstance(made[0][1], PythonSubmission)
-    assert isinstance(made[1][1], NativeSubmission)
+        patcher = make_patcher(driver, templates, groups, addresses, 9, function)  # type: ignore[arg-type]
+        made.append((driver, patcher))
+    assert isinstance(made[0][1], PythonPatcher)
+    assert isinstance(made[1][1], NativePatcher)
     return made
 
 
@@ -134,21 +136,17 @@ def test_both_ways_make_the_same_driver_calls(
 ) -> None:
     pairs = both(*program, helper)
     for number, changes in enumerate(rounds):
-        marks = [submission.mark() for _, submission in pairs]
-        for driver, submission in pairs:
+        for driver, patcher in pairs:
             driver.calls.clear()
             for slot, address in changes:
-                if slot < len(submission.addresses):
-                    submission.addresses[slot] = address
-            assert submission.launch(70 + number) == 0
+                if slot < len(patcher.addresses):
+                    patcher.addresses[slot] = address
+            assert patcher.launch(70 + number) == 0
         (left, first), (right, second) = pairs
         assert left.calls[-1] == right.calls[-1] == ("launch", 9, 70 + number)
         assert sorted(left.calls[:-1]) == sorted(right.calls[:-1])
         assert first.patched == second.patched
         assert first.failed is second.failed is None
-        touched = [s.touched_since(m) for (_, s), m in zip(pairs, marks, strict=True)]
-        assert touched[0] == touched[1]
-        assert len(touched[0]) == len(left.calls) - 1
 
 
 PROGRAM = (
@@ -163,9 +161,9 @@ PROGRAM = (
 
 
 def test_words_carry_address_and_addend_and_copies_their_context(helper: Any) -> None:
-    for driver, submission in both(*PROGRAM, helper):
-        submission.addresses[0], submission.addresses[1], submission.addresses[2] = 96, 112, 128
-        assert submission.launch(7) == 0
+    for driver, patcher in both(*PROGRAM, helper):
+        patcher.addresses[0], patcher.addresses[1], patcher.addresses[2] = 96, 112, 128
+        assert patcher.launch(7) == 0
         found = {call[0]: call for call in driver.calls}
         assert found["kernel"][3][4:12] == (96 + 16).to_bytes(8, "little")
         copy = MemcpyParams.from_buffer_copy(found["copy"][3])
@@ -173,28 +171,28 @@ def test_words_carry_address_and_addend_and_copies_their_context(helper: Any) ->
         fill = MemsetParams.from_buffer_copy(found["fill"][3])
         assert (fill.dst, fill.width) == (128 + 512, 10)
         assert found["copy"][4] == found["fill"][4] == CONTEXT
-        assert submission.patched == 3
+        assert patcher.patched == 3
 
 
 @pytest.mark.parametrize("node", [0, 3, 6])
 def test_a_refused_update_names_its_node_and_nothing_is_launched(helper: Any, node: int) -> None:
-    for driver, submission in both(*PROGRAM, helper):
+    for driver, patcher in both(*PROGRAM, helper):
         driver.refuse = (node // 3 + 50, 719)
         for slot in range(3):
-            submission.addresses[slot] = 4096
-        assert submission.launch(7) == 719
-        assert submission.failed == node
+            patcher.addresses[slot] = 4096
+        assert patcher.launch(7) == 719
+        assert patcher.failed == node
         assert not any(call[0] == "launch" for call in driver.calls)
 
 
 def test_another_executable_takes_over(helper: Any) -> None:
-    for driver, submission in both(*PROGRAM, helper):
-        submission.addresses[0] = 4096
-        submission.launch(7)
-        submission.bind(11)
+    for driver, patcher in both(*PROGRAM, helper):
+        patcher.addresses[0] = 4096
+        patcher.launch(7)
+        patcher.bind(11)
         driver.calls.clear()
-        submission.addresses[2] = 8192
-        submission.launch(8)
+        patcher.addresses[2] = 8192
+        patcher.launch(8)
         assert [(c[0], c[1]) for c in driver.calls] == [("fill", 11), ("launch", 11)]
 
 

@@ -1,4 +1,4 @@
-"""Taking memory in Python and in compiled code: the same tensors at the same places."""
+"""Allocator memory in Python and in compiled code: the same tensors at the same places."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt.capture.diff import Block
-from pygraph_rt.capture.output_plan import Storage
-from pygraph_rt.capture.placeholders import extent
 from pygraph_rt.memory import allocate as taking
-from pygraph_rt.memory import output_pool
-from pygraph_rt.memory.allocate import NativeTaking, PythonTaking, Taking
-from pygraph_rt.memory.output_pool import Memory, Slab
+from pygraph_rt.memory import slabs
+from pygraph_rt.memory.allocate import Allocator, NativeAllocator, PythonAllocator
+from pygraph_rt.memory.slabs import SlabMemory
+from pygraph_rt.plan.blocks import Block, extent
+from pygraph_rt.plan.outputs import Storage
+from pygraph_rt.plan.slabs import Slab, SlabGroup
 
 guards = torch._C._dynamo.guards
 EMPTY, VIEW = guards._empty_strided_cpu, guards._reinterpret_tensor
@@ -38,11 +38,11 @@ def slab(
     storages: list[Storage], saved: bool = False, again: bool = False, kept: bool = False
 ) -> Slab:
     """One piece of memory for all of them, which have one dtype."""
-    made = output_pool._slab(
+    made = slabs._slab(
         storages[0].dtype,
         storages,
         list(range(len(storages))),
-        output_pool.Family(frozenset(), 1 << 20, saved, again),
+        SlabGroup(frozenset(), 1 << 20, saved, again),
     )
     return made._replace(blocks=(Block("pool", 0),), offsets=(0,)) if kept else made
 
@@ -62,10 +62,12 @@ class Both:
         count = first + len(made) + len(segments) + sum(len(s.blocks) for s in shared)
         self.addresses = [array("Q", [7] * (count + 2)) for _ in range(2)]
         python = [
-            PythonTaking(made, segments, [Memory(s, allocate, VIEW) for s in shared], where, first)
+            PythonAllocator(
+                made, segments, [SlabMemory(s, allocate, VIEW) for s in shared], where, first
+            )
             for where in self.addresses
         ]
-        self.ways: list[Taking] = [python[0], NativeTaking(python[1], module, allocate)]
+        self.ways: list[Allocator] = [python[0], NativeAllocator(python[1], module, allocate)]
         self.allocate = allocate
 
 
@@ -143,10 +145,10 @@ def test_both_ways_take_the_same(
         both = Both(memory_module, *plan, first=first)
         for hooked in hooks:
             patch.setattr(taking, "hooked", lambda hooked=hooked: hooked)
-            patch.setattr(output_pool, "hooked", lambda hooked=hooked: hooked)
+            patch.setattr(slabs, "hooked", lambda hooked=hooked: hooked)
             seen = []
             for way, addresses in zip(both.ways, both.addresses, strict=True):
-                own, segments = way.take(7, EMPTY)
+                own, segments = way.allocate(7, EMPTY)
                 inside = way.outputs()
                 every = [*own, *segments, *inside]
                 assert [*addresses[:first], *addresses[-2:]] == [7] * (first + 2)
@@ -181,7 +183,7 @@ def test_memory_is_asked_for_in_the_same_order(memory_module: Any) -> None:
     orders = []
     for way in both.ways:
         asked.clear()
-        way.take(7, allocate)
+        way.allocate(7, allocate)
         orders.append([*asked])
     assert orders[0] == orders[1]
     # 40, 32 and 24 MiB, then what shares torch's segments.
@@ -197,7 +199,7 @@ def test_memory_serves_again_when_nobody_has_it(memory_module: Any, way: int, ow
     taking = Both(memory_module, [], [], shared).ways[way]
     held: list[Any] = []
     for _ in range(3):
-        taking.take(7, EMPTY)
+        taking.allocate(7, EMPTY)
         first, second, *others = taking.outputs()
         place = [first.data_ptr(), second.data_ptr()]
         held.append(others)
@@ -210,14 +212,14 @@ def test_memory_serves_again_when_nobody_has_it(memory_module: Any, way: int, ow
         elif owner == "C++":
             held.append(torch.ones(4, requires_grad=True) * first)  # saved for a backward
         del first, second, others
-        taking.take(7, EMPTY)
+        taking.allocate(7, EMPTY)
         again = [t.data_ptr() for t in taking.outputs()[:2]]
         assert (again == place) == (owner == "nobody")
         held.clear()
-    taking.take(7, EMPTY)
+    taking.allocate(7, EMPTY)
     place = [t.data_ptr() for t in taking.outputs()[:2]]
     blocker = EMPTY((8,), (1,), torch.float32)
-    taking.take(8, EMPTY)  # another stream
+    taking.allocate(8, EMPTY)  # another stream
     other = taking.outputs()
     assert blocker.data_ptr() not in place
     weak = torch.multiprocessing.reductions.StorageWeakRef(other[0].untyped_storage())
@@ -229,11 +231,11 @@ def test_memory_serves_again_when_nobody_has_it(memory_module: Any, way: int, ow
 
 def test_memory_of_python_is_let_go_of_when_the_helper_comes(memory_module: Any) -> None:
     python = Both(memory_module, [], [], [slab([storage((4,))] * 2, True, True)]).ways[0]
-    assert isinstance(python, PythonTaking)
-    python.take(7, EMPTY)
+    assert isinstance(python, PythonAllocator)
+    python.allocate(7, EMPTY)
     weak = torch.multiprocessing.reductions.StorageWeakRef(python.outputs()[0].untyped_storage())
     assert not weak.expired()
-    NativeTaking(python, memory_module, EMPTY)
+    NativeAllocator(python, memory_module, EMPTY)
     assert weak.expired()
 
 
@@ -243,9 +245,9 @@ def test_the_allocator_of_torchs_own_function_is_used_without_a_call(memory_modu
     def allocate(*memory: Any) -> torch.Tensor:
         raise AssertionError("called")
 
-    both.ways[1].take(7, EMPTY)
+    both.ways[1].allocate(7, EMPTY)
     with pytest.raises(AssertionError, match="called"):
-        both.ways[1].take(7, allocate)
+        both.ways[1].allocate(7, allocate)
 
 
 @pytest.mark.parametrize("way", [0, 1], ids=["python", "compiled"])
@@ -270,13 +272,13 @@ def test_running_out_of_memory_leaves_nothing_held(memory_module: Any, way: int,
     ]
     both = Both(memory_module, [storage((3,)), storage((2,))], [64], shared, allocate)
     with pytest.raises(torch.OutOfMemoryError) as error:
-        both.ways[way].take(7, allocate)
+        both.ways[way].allocate(7, allocate)
     assert error.tb is not None
     assert len(taken) == at
     assert all(weak.expired() for weak in taken)
     taken.clear()
     at = -1
-    own, segments = both.ways[way].take(7, allocate)
+    own, segments = both.ways[way].allocate(7, allocate)
     assert [len(own), len(segments), len(both.ways[way].outputs())] == [2, 1, 11]
 
 
@@ -324,7 +326,7 @@ def test_an_allocator_that_fails_in_the_middle_leaves_nothing_held(memory_module
 def test_outputs_alone_hold_their_memory(memory_module: Any, way: int) -> None:
     shared = [slab([storage((4,))] * 2), slab([storage((8,))] * 2, kept=True), slab([storage(())])]
     both = Both(memory_module, [storage((3,))], [64], shared)
-    own, segments = both.ways[way].take(7, EMPTY)
+    own, segments = both.ways[way].allocate(7, EMPTY)
     every = [*own, *segments, *both.ways[way].outputs()]
     weak = [torch.multiprocessing.reductions.StorageWeakRef(t.untyped_storage()) for t in every]
     assert not any(w.expired() for w in weak)
@@ -343,7 +345,7 @@ def test_what_is_forgotten_is_freed(memory_module: Any, way: int) -> None:
 
     shared = [slab([storage((4,))] * 2), slab([storage((8,))] * 2, kept=True), slab([storage(())])]
     both = Both(memory_module, [], [], shared, allocate)
-    both.ways[way].take(7, allocate)
+    both.ways[way].allocate(7, allocate)
     assert [weak.expired() for weak in taken] == [False] * 3
     both.ways[way].forget()
     assert [weak.expired() for weak in taken] == [True] * 3
@@ -364,10 +366,10 @@ def test_a_thousand_calls_leave_nothing_behind(memory_module: Any) -> None:
         raise torch.OutOfMemoryError("no memory")
 
     def call() -> None:
-        way.take(7, EMPTY)
+        way.allocate(7, EMPTY)
         way.outputs()
         with pytest.raises(torch.OutOfMemoryError):
-            way.take(7, fail)
+            way.allocate(7, fail)
 
     call()
     before = counts()

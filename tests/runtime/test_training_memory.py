@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from pygraph_rt.capture import record
-from pygraph_rt.capture.diff import Block, Patch, PatchPlan
+from pygraph_rt.capture.capture import own_arguments
 from pygraph_rt.inductor.partition_info import Signature
-from pygraph_rt.memory import allocate, arena
-from pygraph_rt.memory.arena import cut, lay_out, most_taken, place
-from pygraph_rt.memory.split import Part, Use
+from pygraph_rt.memory import allocate, layout
+from pygraph_rt.memory.layout import cut, lay_out, place
+from pygraph_rt.memory.split import LiveInterval
 from pygraph_rt.options import Options
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.graph import Patch, PatchPlan, SubGraph
+from pygraph_rt.plan.replay_plan import most_allocated
 from pygraph_rt.region.region import Partition
 from pygraph_rt.reports.report import Region
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
@@ -110,7 +113,7 @@ def test_large_intermediates_take_turns_in_little_memory(
 ) -> None:
     """`segment`: from which size on memory is taken first, and a layout cut."""
     monkeypatch.setattr(record, "_OWN_PLACE", own)
-    monkeypatch.setattr(arena, "OWN_SEGMENT", segment)
+    monkeypatch.setattr(layout, "OWN_SEGMENT", segment)
     monkeypatch.setattr(allocate, "OWN_SEGMENT", segment)
     backward = Backward(monkeypatch, True, {0})
     exec(chain(6), namespace := backward.partition._function.__globals__)
@@ -129,18 +132,18 @@ def test_large_intermediates_take_turns_in_little_memory(
 def test_only_memory_that_nobody_else_has_is_let_go_of_early() -> None:
     base = torch.zeros(8)
     args = [base[:4], base[4:], torch.zeros(4), 3]
-    assert record._own(args, frozenset({0, 2, 3})) == [[2]]
-    assert record._own(args, frozenset({0, 1, 3})) == [[0, 1]]
+    assert own_arguments(args, frozenset({0, 2, 3})) == [[2]]
+    assert own_arguments(args, frozenset({0, 1, 3})) == [[0, 1]]
 
 
 uses = st.tuples(st.integers(1, 5000), st.integers(0, 9), st.integers(0, 9)).map(
-    lambda u: Use(u[0], min(u[1:]), max(u[1:]))
+    lambda u: LiveInterval(u[0], min(u[1:]), max(u[1:]))
 )
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(uses, max_size=14))
-def test_scratch_memory_overlaps_only_at_different_times(found: list[Use]) -> None:
+def test_scratch_memory_overlaps_only_at_different_times(found: list[LiveInterval]) -> None:
     blocks = {Block("scratch", i): use for i, use in enumerate(found)}
     offsets, size = lay_out(blocks)
     assert offsets.keys() == blocks.keys()
@@ -158,7 +161,7 @@ MIB = 1 << 20
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(uses, min_size=1, max_size=14))
-def test_a_layout_is_cut_where_nothing_lies_across(found: list[Use]) -> None:
+def test_a_layout_is_cut_where_nothing_lies_across(found: list[LiveInterval]) -> None:
     scale = 4096  # so that some are larger than 10 MiB
     blocks = {
         Block("scratch", i): use._replace(nbytes=use.nbytes * scale) for i, use in enumerate(found)
@@ -181,23 +184,35 @@ def test_the_largest_block_has_memory_that_fits_others_of_its_size() -> None:
     big, beside, after = (Block("scratch", i) for i in range(3))
     words = {big: [0, 1], beside: [1, 2], after: [2, 3]}
     plan = PatchPlan(tuple(Patch(n, 0, 0, w, 8) for w in words for n in words[w]), 4)
-    scratch = {big: Use(488 * MIB, 0, 1), beside: Use(4 * MIB, 1, 2), after: Use(9 * MIB, 2, 3)}
-    placed = place(plan, [Part(range(4), (), ())], scratch, {})
+    scratch = {
+        big: LiveInterval(488 * MIB, 0, 1),
+        beside: LiveInterval(4 * MIB, 1, 2),
+        after: LiveInterval(9 * MIB, 2, 3),
+    }
+    placed = place(plan, [SubGraph(range(4), (), ())], scratch, {})
     first, second = Block("pool", 0), Block("pool", 1)
-    assert placed.chunks == {first: 488 * MIB, second: 4 * MIB}
-    assert placed.parts == [Part(range(4), (first, second), ())]
+    assert placed.segments == {first: 488 * MIB, second: 4 * MIB}
+    assert placed.sub_graphs == [SubGraph(range(4), (first, second), ())]
     where = [(p.node, p.block, p.addend) for p in placed.plan.patches]
     assert where[:4] == [(0, first, 8), (1, first, 8), (1, second, 8), (2, second, 8)]
     assert where[4:] == [(2, first, 8), (3, first, 8)]
-    straddling = {**scratch, beside: Use(4 * MIB, 0, 2), after: Use(487 * MIB, 2, 3)}
-    low = {big: Use(20 * MIB, 0, 1), beside: Use(12 * MIB, 1, 2), after: Use(19 * MIB, 2, 3)}
-    assert len(place(plan, [Part(range(4), (), ())], straddling, {}).chunks) == 2
-    assert place(plan, [Part(range(4), (), ())], low, {}).chunks == {
+    straddling = {
+        **scratch,
+        beside: LiveInterval(4 * MIB, 0, 2),
+        after: LiveInterval(487 * MIB, 2, 3),
+    }
+    low = {
+        big: LiveInterval(20 * MIB, 0, 1),
+        beside: LiveInterval(12 * MIB, 1, 2),
+        after: LiveInterval(19 * MIB, 2, 3),
+    }
+    assert len(place(plan, [SubGraph(range(4), (), ())], straddling, {}).segments) == 2
+    assert place(plan, [SubGraph(range(4), (), ())], low, {}).segments == {
         first: 20 * MIB,
         second: 12 * MIB,
     }
-    across = {**low, after: Use(30 * MIB, 2, 3), beside: Use(12 * MIB, 0, 1)}
-    assert place(plan, [Part(range(4), (), ())], across, {}).chunks == {first: 32 * MIB}
+    across = {**low, after: LiveInterval(30 * MIB, 2, 3), beside: LiveInterval(12 * MIB, 0, 1)}
+    assert place(plan, [SubGraph(range(4), (), ())], across, {}).segments == {first: 32 * MIB}
 
 
 def test_scratch_memory_of_one_part_goes_with_it() -> None:
@@ -207,17 +222,23 @@ def test_scratch_memory_of_one_part_goes_with_it() -> None:
     patches = [Patch(n, 0, 8 * i, w, 16) for i, w in enumerate(words) for n in words[w]]
     plan = PatchPlan(tuple(patches), 6)
     parts = [
-        Part(range(3), (segment,), (0,), (4,)),
-        Part(range(3, 5), (), (1,)),
-        Part(range(5, 6), (), ()),
+        SubGraph(range(3), (segment,), (0,), (4,)),
+        SubGraph(range(3, 5), (), (1,)),
+        SubGraph(range(5, 6), (), ()),
     ]
-    scratch = {a: Use(1000, 0, 1), b: Use(2000, 1, 2), c: Use(3000, 2, 5)}
+    scratch = {
+        a: LiveInterval(1000, 0, 1),
+        b: LiveInterval(2000, 1, 2),
+        c: LiveInterval(3000, 2, 5),
+    }
     placed = place(plan, parts, scratch, {segment: 4096})
     first, across = Block("pool", 1), Block("pool", 2)
-    assert placed.chunks == {segment: 4096, first: 3072, across: 3072}
-    assert placed.parts[0] == Part(range(3), (segment, first, across), (0,), (4,), (first,))
-    assert placed.parts[1:] == parts[1:]
-    assert most_taken(placed.parts, placed.chunks) == 4096 + 2 * 3072
+    assert placed.segments == {segment: 4096, first: 3072, across: 3072}
+    assert placed.sub_graphs[0] == SubGraph(
+        range(3), (segment, first, across), (0,), (4,), (first,)
+    )
+    assert placed.sub_graphs[1:] == parts[1:]
+    assert most_allocated(placed.sub_graphs, placed.segments) == 4096 + 2 * 3072
     moved = {p.offset // 8: (p.block, p.addend) for p in placed.plan.patches}
     assert moved == {0: (first, 2048 + 16), 1: (first, 16), 2: (across, 16), 3: (segment, 16)}
     assert [p[:3] for p in placed.plan.patches] == [p[:3] for p in patches]

@@ -38,7 +38,7 @@ def serve(rig: Rig, calls: int) -> list[str]:
         out, pool = rig.held[-2:]
         assert results[0] is out
         assert rig.driver.launches[-1][2] == rig.expected(kept, pool.data_ptr(), out.data_ptr())
-        ways.append(type(rig.replay._steps[0].memory).__name__)
+        ways.append(type(rig.replay._sub_graphs[0].memory).__name__)
     return ways
 
 
@@ -55,14 +55,14 @@ def coming(memory_module: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[Com
 def test_a_graph_turns_to_the_helper_when_it_is_there(memory_module: Any, coming: Any) -> None:
     helper = Coming(memory_module)
     ways = serve(coming(helper), 20)
-    assert ways == ["PythonTaking"] * 7 + ["NativeTaking"] * 13
+    assert ways == ["PythonAllocator"] * 7 + ["NativeAllocator"] * 13
     assert helper.looks == 3
     assert helper.work == [3 + 4 * 2, 0, 0]  # inputs, and pieces of memory
 
 
 def test_a_helper_that_will_not_come_is_not_asked_for_again(coming: Any) -> None:
     helper = Coming(None)
-    assert set(serve(coming(helper), 20)) == {"PythonTaking"}
+    assert set(serve(coming(helper), 20)) == {"PythonAllocator"}
     assert helper.looks == 3
 
 
@@ -80,7 +80,7 @@ def test_switches_that_are_watched_are_not_read(
     rig = coming(Coming(memory_module, at=2))
     assert not asked
     serve(rig, 4)
-    assert asked == [("kept", memory_module)]
+    assert asked == [("function", memory_module)]
     before = rig.reads
     serve(rig, 5)
     assert rig.reads == before

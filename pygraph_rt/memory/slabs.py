@@ -1,11 +1,11 @@
-"""Small results of training steps share memory.
+"""Slabs: small outputs of training steps share memory.
 
 A step may save hundreds of small tensors for its backward and make hundreds of small gradients. To
-take memory for each of them, and to release it, costs the host more than the launch of a graph. The
-smallest that are saved share a few pieces of memory, which serve again in the next step. Larger
-ones share with their neighbours, which the backward lets go of at about the same time. Gradients
-are the caller's, who may keep a few of them: small ones share small pieces, new ones in each step.
-What libraries return stays together where they put it (see memory/library_outputs.py).
+allocate memory for each of them, and to free it, costs the host more than the launch of a graph.
+The smallest that are saved share a few slabs, whose memory the next step reuses. Larger ones share
+with their neighbours, which the backward lets go of at about the same time. Gradients are the
+caller's, who may keep a few of them: small ones share small slabs, new ones in each step. What
+libraries return stays together where they put it (see library_outputs.py).
 """
 
 from __future__ import annotations
@@ -14,110 +14,61 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from pygraph_rt.capture.diff import Block
-from pygraph_rt.capture.output_plan import Allocate, Fresh, OutputPlan, Sizes, Storage
-from pygraph_rt.capture.placeholders import extent
 from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.plan.blocks import Block, aligned, extent
+from pygraph_rt.plan.outputs import Allocate, Fresh, OutputPlan, Storage
+from pygraph_rt.plan.slabs import Slab, SlabGroup, SlabPlan
 
 # Of the bytes of all that a forward returns: saved activations may be let go of one by one, those
-# that share memory cannot. The smallest of them serve again in the next step.
+# that share memory cannot. The smallest of them are reused in the next step.
 _SHARE, _PIECES = 16, 64
 # torch keeps blocks of up to 1 MiB in segments of their own. Larger pieces, above all those that
-# serve again, would stay in the middle of what the next large block needs.
+# are reused, would stay in the middle of what the next large block needs.
 _MOST = 1 << 20
 _OTHER = _MOST // 2
-# (largest gradient, largest piece that such ones share)
+# (largest gradient, largest slab of such ones)
 _GRADIENTS = ((4 << 10, 32 << 10), (32 << 10, 128 << 10))
 _ALIGNMENT = 256
 
 
-class Family(NamedTuple):
-    """Storages that share memory: their numbers, how many bytes one slab has at `most`, whether
-    they are `saved` activations, and whether their memory serves `again`.
-    """
-
-    storages: frozenset[int]
-    most: int
-    saved: bool = False
-    again: bool = False
-
-
-class Slab(NamedTuple):
-    """`memory` to ask for (size, strides, dtype), the numbers of the `storages` in it, where each
-    of the `blocks` begins (bytes), the views that are their outputs (size, strides, elements), and
-    the blocks that the graph knows it by: its storages, or a segment of the arena. The rest is as
-    in `Family`.
-    """
-
-    memory: tuple[Sizes, Sizes, torch.dtype]
-    storages: tuple[int, ...]
-    offsets: tuple[int, ...]
-    views: tuple[tuple[Sizes, Sizes, int], ...]
-    blocks: tuple[Block, ...]
-    saved: bool = False
-    again: bool = False
-
-    @property
-    def nbytes(self) -> int:
-        """The size of its memory."""
-        (elements,), _, dtype = self.memory
-        return int(elements) * dtype.itemsize
-
-    @property
-    def segment(self) -> bool:
-        """Whether it is a segment of the arena, which results of library calls stay in."""
-        return self.blocks[0].kind == "pool"
-
-
-class Sharing(NamedTuple):
-    """The families of outputs that share memory, and the segments of the arena that are `kept` for
-    what is in them.
-    """
-
-    families: tuple[Family, ...] = ()
-    kept: Mapping[Block, Slab] = MappingProxyType({})
-
-
-def sharing(
-    plan: OutputPlan, signature: Signature, kept: Mapping[Block, Slab] = MappingProxyType({})
-) -> Sharing:
-    """Which outputs of a partition share memory. What is in segments that are `kept` shares no
-    other.
-    """
+def slab_plan(
+    plan: OutputPlan, signature: Signature, retained: Mapping[Block, Slab] = MappingProxyType({})
+) -> SlabPlan:
+    """Which outputs of a region share memory. What is in `retained` segments is in no slab."""
     found = gradients(plan) if signature.backward else saved(plan, signature.saved)
-    inside = {n for slab in kept.values() for n in slab.storages}
-    return Sharing(tuple(f._replace(storages=f.storages - inside) for f in found), kept)
+    inside = {n for slab in retained.values() for n in slab.storages}
+    return SlabPlan(tuple(g._replace(storages=g.storages - inside) for g in found), retained)
 
 
-def saved(plan: OutputPlan, positions: Collection[int]) -> list[Family]:
+def saved(plan: OutputPlan, positions: Collection[int]) -> list[SlabGroup]:
     """For a forward, whose outputs at these positions only its backward sees: those from the
     smallest up, as long as together they are a small part of all outputs, and others.
     """
     found = sorted(_whole(plan, positions))
     total = sum(storage.nbytes for storage in plan.storages)
     room = total // _SHARE
-    sums = accumulate(_padded(nbytes) for nbytes, _ in found)
+    sums = accumulate(aligned(nbytes, _ALIGNMENT) for nbytes, _ in found)
     small = frozenset(n for (_, n), end in zip(found, sums, strict=True) if end <= room)
-    families = [Family(small, min(room, _MOST), saved=True, again=True)]
+    groups = [SlabGroup(small, min(room, _MOST), saved=True, reuse=True)]
     if knows_hooks():
         others = frozenset(n for nbytes, n in found if nbytes <= _OTHER) - small
-        families.append(Family(others, min(total // _PIECES, _MOST), saved=True))
-    return families
+        groups.append(SlabGroup(others, min(total // _PIECES, _MOST), saved=True))
+    return groups
 
 
-def gradients(plan: OutputPlan) -> list[Family]:
+def gradients(plan: OutputPlan) -> list[SlabGroup]:
     """For a backward: whoever keeps one of its outputs keeps a small piece of memory at most."""
     everything = [*_whole(plan, range(len(plan.outputs)))]
-    least, families = 0, []
+    least, groups = 0, []
     for most, piece in _GRADIENTS:
         found = frozenset(n for nbytes, n in everything if least < nbytes <= most)
-        families.append(Family(found, piece))
+        groups.append(SlabGroup(found, piece))
         least = most
-    return families
+    return groups
 
 
 def _whole(plan: OutputPlan, positions: Collection[int]) -> Iterator[tuple[int, int]]:
@@ -130,64 +81,60 @@ def _whole(plan: OutputPlan, positions: Collection[int]) -> Iterator[tuple[int, 
 
 
 def slabs(
-    storages: Sequence[Storage], numbers: Sequence[int], families: Sequence[Family]
+    storages: Sequence[Storage], numbers: Sequence[int], groups: Sequence[SlabGroup]
 ) -> list[Slab]:
     """Slabs for those of these storages that share memory: two or more of one dtype in each."""
-    return [slab for family in families for slab in _slabs(storages, numbers, family)]
+    return [slab for group in groups for slab in _slabs(storages, numbers, group)]
 
 
-def _slabs(storages: Sequence[Storage], numbers: Sequence[int], family: Family) -> Iterator[Slab]:
+def _slabs(storages: Sequence[Storage], numbers: Sequence[int], group: SlabGroup) -> Iterator[Slab]:
     groups: dict[torch.dtype, list[list[int]]] = {}
     ends: dict[torch.dtype, int] = {}
     for number in numbers:
-        if number not in family.storages:
+        if number not in group.storages:
             continue
-        dtype, nbytes = storages[number].dtype, _padded(storages[number].nbytes)
-        if dtype not in groups or ends[dtype] + nbytes > family.most:
+        dtype, nbytes = storages[number].dtype, aligned(storages[number].nbytes, _ALIGNMENT)
+        if dtype not in groups or ends[dtype] + nbytes > group.most:
             groups.setdefault(dtype, []).append([])
             ends[dtype] = 0
         groups[dtype][-1].append(number)
         ends[dtype] += nbytes
     for dtype, found in groups.items():
-        for group in found:
-            if len(group) > 1:
-                yield _slab(dtype, [storages[n] for n in group], group, family)
+        for members in found:
+            if len(members) > 1:
+                yield _slab(dtype, [storages[n] for n in members], members, group)
 
 
 def _slab(
-    dtype: torch.dtype, storages: Sequence[Storage], numbers: Sequence[int], family: Family
+    dtype: torch.dtype, storages: Sequence[Storage], numbers: Sequence[int], group: SlabGroup
 ) -> Slab:
-    *starts, end = accumulate((_padded(s.nbytes) for s in storages), initial=0)
+    *starts, end = accumulate((aligned(s.nbytes, _ALIGNMENT) for s in storages), initial=0)
     views = tuple(
         (storage.size, storage.stride, start // dtype.itemsize)
         for storage, start in zip(storages, starts, strict=True)
     )
     memory = ((end // dtype.itemsize,), (1,), dtype)
     blocks = tuple(Block("output", n) for n in numbers)
-    return Slab(memory, tuple(numbers), tuple(starts), views, blocks, family.saved, family.again)
+    return Slab(memory, tuple(numbers), tuple(starts), views, blocks, group.saved, group.reuse)
 
 
-def _padded(nbytes: int) -> int:
-    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
-
-
-class Memory:
+class SlabMemory:
     """A slab's memory and its outputs, call by call.
 
-    Of a slab that serves `again`, a call hands out what an earlier one did, when nobody else has
-    any of it by then: no tensor of it, and no view. Saved activations are seen by nothing but the
-    backward, which runs on the stream of its forward; so what it still has queued comes before
+    A slab whose memory is reused hands out what it did on an earlier call, if use counts show no
+    outside owner by then: no tensor of it, and no view. Saved activations are seen by nothing but
+    the backward, which runs on the stream of its forward; so what it still has queued comes before
     what is written next. A call whose saved tensors go through hooks gets memory for each of them,
     and what is in a segment of the arena is moved there: a hook may keep one tensor of many, or
     save it with its memory.
     """
 
-    def __init__(self, slab: Slab, allocate: Allocate, reinterpret: Callable[..., Any]) -> None:
+    def __init__(self, slab: Slab, empty: Allocate, reinterpret: Callable[..., Any]) -> None:
         self.slab = slab
-        self._segment = slab.segment
-        self._allocate = allocate
+        self._is_segment = slab.is_segment
+        self._empty = empty
         self._reinterpret = reinterpret
-        self.again = slab.again and _COUNTS is not None
+        self.reuses = slab.reuse and _COUNTS is not None
         self._base: torch.Tensor | None = None
         self._apart: list[torch.Tensor] = []
         self._stream = 0
@@ -196,31 +143,29 @@ class Memory:
         self._storage: torch.UntypedStorage | None = None
         self._owners: tuple[Any, ...] = ()
 
-    def take(self, stream: int) -> list[int]:
-        """Where the blocks are in this call."""
+    def allocate(self, stream: int) -> list[int]:
+        """Addresses of the blocks in this call."""
         through_hooks = self.slab.saved and hooked()
-        if self.again:
+        if self.reuses:
             if self._outputs and stream == self._stream and not through_hooks and self._is_free():
                 return self._addresses
             self.forget()
             self._stream = stream
         # No variable holds memory: of an error that is handled, this frame would be a part.
-        if through_hooks and not self._segment:
+        if through_hooks and not self._is_segment:
             dtype = self.slab.memory[2]
-            self._apart = [
-                self._allocate(size, stride, dtype) for size, stride, _ in self.slab.views
-            ]
+            self._apart = [self._empty(size, stride, dtype) for size, stride, _ in self.slab.views]
             return [own.data_ptr() for own in self._apart]
-        self._base = self._allocate(*self.slab.memory)
+        self._base = self._empty(*self.slab.memory)
         first = self._base.data_ptr()
         self._addresses = [first + offset for offset in self.slab.offsets]
         if through_hooks:
             dtype = self._base.dtype
-            self._apart = [self._allocate((n,), (1,), dtype) for n in self._elements()]
+            self._apart = [self._empty((n,), (1,), dtype) for n in self._elements()]
         return self._addresses
 
     def outputs(self) -> list[torch.Tensor]:
-        """The outputs in it; after `take`, once its addresses are in use."""
+        """The outputs in it; after `allocate`, once its addresses are in use."""
         if self._base is None:
             made, self._apart = self._apart or self._outputs, []
             return made
@@ -228,7 +173,7 @@ class Memory:
         if self._apart:
             return self._moved(base)
         made = [self._reinterpret(base, *view) for view in self.slab.views]
-        if self.again:
+        if self.reuses:
             self._storage = base.untyped_storage()
             del base
             self._outputs = made

@@ -1,0 +1,105 @@
+"""Where the inputs of a call are."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pygraph_rt.plan.blocks import alignment_class
+from pygraph_rt.replay.platform import Platform
+
+_CLASS_MASK = 255
+
+
+class Input(NamedTuple):
+    """An input whose address is followed: which argument, its place among the addresses, its
+    alignment class at the capture.
+    """
+
+    argument: int
+    slot: int
+    alignment: int
+
+
+class _Followed(NamedTuple):
+    """Arguments that are compared together, because they have not moved so far, and inputs that are
+    compared one by one.
+    """
+
+    still: list[int]
+    moving: list[Input]
+    arguments: list[int]
+
+
+class InputAddresses:
+    """Writes the addresses of inputs that moved, call by call.
+
+    Kept true, also by an exception at any moment: an input that counts as known is among the
+    addresses as it is known.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Input],
+        stays: Sequence[int],
+        addresses: array[int],
+        platform: Platform,
+    ) -> None:
+        """`stays` are arguments that have not moved so far."""
+        self._addresses = addresses
+        self._same_addresses = platform.same_addresses
+        self._by_argument = {item.argument: item for item in inputs}
+        still = [item.argument for item in inputs if item.argument in stays]
+        moving = [item for item in inputs if item.argument not in stays]
+        self._followed = _Followed(still, moving, [item.argument for item in moving])
+        # By argument: where those that stay are; 0 while that is not known.
+        self._where: list[Any] = [0] * (max(self._by_argument, default=-1) + 1)
+        # Where those that move were on the last call; None while that is not known.
+        self._known: list[int] | None = None
+
+    def follow(self, args: list[Any], _: array[int]) -> bool:
+        """Write the addresses of inputs that moved; False where one is aligned in another way than
+        at the capture.
+        """
+        still, _moving, arguments = self._followed
+        if still and not self._same_addresses(args, self._where, still):
+            if not self._follow_still(args, still):
+                return False
+            arguments = self._followed.arguments
+        now: list[int] = [args[i].data_ptr() for i in arguments]
+        return now == self._known or self._follow_moving(now)
+
+    def _follow_still(self, args: list[Any], still: list[int]) -> bool:
+        """Follow inputs that had stayed put until now; those that move from here on are compared
+        one by one.
+        """
+        where = self._where
+        changed = [(i, at) for i in still if (at := args[i].data_ptr()) != where[i]]
+        if any(alignment_class(at) != self._by_argument[i].alignment for i, at in changed):
+            return False
+        moved = {i for i, _ in changed if where[i]}
+        for i, at in changed:
+            where[i] = 0
+            self._addresses[self._by_argument[i].slot] = at
+            where[i] = at
+        if moved:
+            moving = [*self._followed.moving, *(self._by_argument[i] for i in sorted(moved))]
+            self._known = None
+            self._followed = _Followed(
+                [i for i in still if i not in moved], moving, [item.argument for item in moving]
+            )
+        return True
+
+    def _follow_moving(self, now: list[int]) -> bool:
+        known: Sequence[int | None] = self._known or [None] * len(now)
+        self._known = None  # until all are written
+        for item, address, before in zip(self._followed.moving, now, known, strict=True):
+            if address != before:
+                _, slot, alignment = item
+                exact = address & _CLASS_MASK or alignment != 256
+                if exact and alignment_class(address) != alignment:
+                    return False
+                self._addresses[slot] = address
+        self._known = now
+        return True

@@ -1,0 +1,58 @@
+"""The few questions to torch that a served call asks; the tests answer them without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pygraph_rt.cuda.native.memory import Helper
+from pygraph_rt.rng.generator import Generator
+
+_Same = Callable[[list[Any], list[Any], list[int]], bool]
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Global switches that library calls read; see cuda/global_flags.py. `state_of(function)` is
+    what reads those of a generated function, `watch(function, helper)` what says that none changed.
+    """
+
+    state_of: Callable[[Any], Callable[[], Hashable]]
+    watch: Callable[[Any, Any], Callable[[], bool]] | None = None
+
+
+@dataclass(frozen=True)
+class Native:
+    """The compiled helpers, where there are any: `launch` patches and launches, `memory` follows
+    inputs and allocates.
+    """
+
+    launch: Any = None
+    memory: Helper | None = None
+
+
+def same_addresses(tensors: list[Any], addresses: list[Any], indices: list[int]) -> bool:
+    """Whether the tensors at `indices` are where `addresses` says (the meaning of torch's own
+    function of C++, in Python).
+    """
+    return all(tensors[i].data_ptr() == addresses[i] for i in indices)
+
+
+@dataclass(frozen=True)
+class Platform:
+    """capturing: whether the current stream is being captured. device: the current GPU. stream: a
+    GPU's current stream. generator: a GPU's default generator. reinterpret: a view of a tensor by
+    size, strides and offset.
+    """
+
+    capturing: Callable[[], bool]
+    device: Callable[[], int]
+    stream: Callable[[int], int]
+    generator: Callable[[int], Generator]
+    reinterpret: Callable[..., torch.Tensor]
+    flags: Flags
+    native: Native = Native()
+    same_addresses: _Same = same_addresses
