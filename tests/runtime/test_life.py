@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.capture import record
+from pygraph_rt.capture.checks import reason_of
 from pygraph_rt.errors import Unprovable
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.region.life import CLOSED, TRANSITIONS, Claim, Event, Life, State, Token
+from pygraph_rt.replay import build
 from tests.runtime.test_partition import Machine
 from tests.runtime.test_training_memory import Backward
 from tests.runtime.test_variants import SIZED
@@ -109,7 +110,7 @@ def test_a_claim_belongs_to_one_and_is_free_when_its_token_is_gone() -> None:
 
 def call_while(machine: Machine, act: Callable[[], None], where: str) -> None:
     """One call, in the middle of which another thread acts."""
-    original = getattr(record if where == "capture" else machine.gpu, where)
+    original = getattr(build if where == "capture" else machine.gpu, where)
 
     def meanwhile(*given: Any) -> Any:
         result = original(*given)
@@ -120,7 +121,7 @@ def call_while(machine: Machine, act: Callable[[], None], where: str) -> None:
         return result
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record if where == "capture" else machine.gpu, where, meanwhile)
+        patch.setattr(build if where == "capture" else machine.gpu, where, meanwhile)
         machine.call()
 
 
@@ -235,20 +236,20 @@ def test_a_refused_shape_does_not_retire_the_others(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     machine, call = sized(monkeypatch)
-    capture = record.capture
+    capture = build.capture
 
     def refusing(*given: Any) -> Any:
-        if given[3][0] == 2:
+        if given[2][0] == 2:
             raise error
         return capture(*given)
 
-    monkeypatch.setattr(record, "capture", refusing)
+    monkeypatch.setattr(build, "capture", refusing)
     for n in (2, 2, 2, 2, 1, 1, 1, 1, 1):
         call(n)
     machine.partition.refresh()
     assert (machine.region.state, machine.region.graphs, machine.region.served) == ("serving", 1, 2)
     assert sum(machine.region.misses.values()) >= 2
-    assert any(record.reason_of(error) == why for why in machine.region.misses)
+    assert any(reason_of(error) == why for why in machine.region.misses)
 
 
 def test_several_refused_kinds_without_a_graph_retire_the_region(
@@ -259,7 +260,7 @@ def test_several_refused_kinds_without_a_graph_retire_the_region(
     def refusing(*given: Any) -> Any:
         raise Unprovable("it is a library's")
 
-    monkeypatch.setattr(record, "capture", refusing)
+    monkeypatch.setattr(build, "capture", refusing)
     for n in (1, 1, 1, 2, 2, 2, 3, 3, 3, 4):
         call(n)
     assert machine.region.state == "refused"

@@ -293,5 +293,5 @@ def test_views_are_outputs_in_their_own_shape(monkeypatch: pytest.MonkeyPatch) -
     assert (region.state, region.served) == ("serving", 4), region.reason
     replay = partition.replay
     assert replay is not None
-    assert len(replay._views) == 1  # the one that shares memory with another output
+    assert len(replay._results.views) == 1  # the one that shares memory with another output
     assert len({t.data_ptr() for t in kept}) == len(kept)

@@ -468,4 +468,4 @@ def test_the_environment_can_switch_it_off(
     said: str, wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(remembered.SWITCH_VARIABLE, said)
-    assert remembered.wanted_by_graph_maker() is wanted
+    assert remembered.wanted_by_environment() is wanted

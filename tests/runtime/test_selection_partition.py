@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.region.life import Token
 from pygraph_rt.select.groups import CompiledGraph, Selector
 from pygraph_rt.select.remembered import Decisions
 from pygraph_rt.select.stats import GRAPH, NO_GRAPH
@@ -74,26 +73,6 @@ def test_a_graph_that_is_faster_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert remembered is not None
     assert remembered.choice == GRAPH
     assert remembered.period_ms < 3
-
-
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_what_libraries_hold_for_ordinary_calls_goes_when_a_graph_is_kept(
-    monkeypatch: pytest.MonkeyPatch, elsewhere: bool
-) -> None:
-    """Not in the middle of another region's capture."""
-    machine = Machine(monkeypatch)
-    slow_down(machine, monkeypatch, "launch_kernel", 1e-3)
-    kept = selected(machine)
-    while machine.region.state != "deciding":
-        machine.call()
-    log, token = machine.gpu.log, Token()
-    captured = log.count(("forget workspaces",))
-    if elsewhere:
-        assert machine.environment.capturing.take(token)
-    run(machine, 400)
-    assert kept.members()
-    assert (machine.region.choice, machine.region.state) == (GRAPH, "serving")
-    assert log.count(("forget workspaces",)) == captured + (not elsewhere)
 
 
 def test_a_graph_that_is_slower_is_freed(

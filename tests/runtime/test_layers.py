@@ -1,0 +1,85 @@
+"""Dependencies of the runtime's folders point one way."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "pygraph_rt"
+# A folder may import those before it, and itself. Folders that are not listed import none of
+# these from below: they are above.
+LAYERS = ("errors", "interrupts", "plan", "cuda", "rng", "memory", "capture", "replay", "verify")
+# What of compilation the layers from `rng` on may use: data, and functions without state.
+BELOW = ("inductor", "host_values")
+
+
+def imported(file: Path) -> set[str]:
+    """Folders and root modules of the package that a file imports, for types too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            assert not node.level, f"{file}: relative import"
+            names = [node.module]
+            if node.module == "pygraph_rt":
+                names = [f"pygraph_rt.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("pygraph_rt.")}
+    return found
+
+
+def files(layer: str) -> list[Path]:
+    found = ROOT / layer
+    return sorted(found.rglob("*.py")) if found.is_dir() else [ROOT / f"{layer}.py"]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_layer_imports_only_what_is_below_it(layer: str) -> None:
+    allowed = {*LAYERS[: LAYERS.index(layer) + 1]}
+    if LAYERS.index(layer) > LAYERS.index("cuda"):
+        allowed.update(BELOW)
+    for file in files(layer):
+        above = imported(file) - allowed
+        assert not above, f"{file.relative_to(ROOT)} imports {sorted(above)}"
+
+
+@pytest.mark.parametrize("layer", BELOW)
+def test_compilation_knows_nothing_of_captures(layer: str) -> None:
+    above = {*LAYERS[LAYERS.index("cuda") :]}
+    for file in files(layer):
+        assert not imported(file) & above, file
+
+
+def test_no_two_modules_of_a_layer_import_each_other() -> None:
+    """Nor do more of them in a ring."""
+    graph: dict[str, set[str]] = {}
+    for layer in LAYERS:
+        for file in files(layer):
+            name = ".".join(("pygraph_rt", *file.relative_to(ROOT).with_suffix("").parts))
+            uses: set[str] = set()
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.module is not None:
+                    uses |= {node.module, *(f"{node.module}.{a.name}" for a in node.names)}
+            graph[name.removesuffix(".__init__")] = uses
+    done: set[str] = set()
+    while len(done) < len(graph):
+        free = {
+            name
+            for name, uses in graph.items()
+            if name not in done and not (uses & graph.keys()) - done - {name}
+        }
+        assert free, f"a ring among {sorted(graph.keys() - done)}"
+        done |= free
+
+
+def test_the_plan_needs_no_torch() -> None:
+    """It is imported for types alone."""
+    for file in files("plan"):
+        tree = ast.parse(file.read_text())
+        at_runtime = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
+        names = [getattr(n, "module", None) or n.names[0].name for n in at_runtime]
+        assert not any(name.startswith(("torch", "numpy")) for name in names), file

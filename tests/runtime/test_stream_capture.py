@@ -1,0 +1,78 @@
+"""What a capture clears, and what it leaves alone."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from pygraph_rt.capture import stream_capture
+
+STREAM = 0x5EED
+
+
+class Graph:
+    """Stands in for torch.cuda.CUDAGraph."""
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda **_: self.calls.append(name)
+
+
+@pytest.fixture
+def cleared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Streams whose workspaces were cleared, or "all"."""
+    found: list[Any] = []
+    for name in ("device", "stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(
+        torch._C, "_cuda_clearCublasWorkspaces", lambda: found.append("all"), raising=False
+    )
+    monkeypatch.setattr(stream_capture, "_restore_generator", lambda device: None)
+    stream_capture._clear_for_stream.cache_clear()
+    yield found
+    stream_capture._clear_for_stream.cache_clear()
+
+
+def capture(run: Callable[[], None] = lambda: None) -> None:
+    stream: Any = SimpleNamespace(cuda_stream=STREAM)
+    stream_capture.capture_graph(run, stream, SimpleNamespace(id=(0, 1)), 0)
+
+
+def fail() -> None:
+    raise RuntimeError("under capture")
+
+
+def test_only_the_captures_own_cublas_workspaces_are_cleared(
+    cleared: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A graph that the program captured before may use those of other streams."""
+
+    class Function:
+        def __call__(self, stream: int) -> None:
+            cleared.append(stream)
+
+    library = {"_ZN2at4cuda30clearCublasWorkspacesForStreamEP11CUstream_st": Function()}
+    monkeypatch.setattr(ctypes, "CDLL", lambda path: library)
+    capture()
+    assert cleared == [STREAM]
+    with pytest.raises(RuntimeError, match="under capture"):
+        capture(fail)
+    assert cleared == [STREAM, STREAM]
+
+
+def test_torch_2_11_can_only_clear_all(cleared: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(path: str) -> Any:
+        raise OSError
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    capture()
+    assert cleared == ["all"]
