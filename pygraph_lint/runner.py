@@ -158,6 +158,7 @@ class Runner:
             target_torch=settings.target_torch,
             preview=True,
             regions=settings.regions,
+            entry_points=settings.entry_points,
         )
 
     def _judge(self, path: Path, outcome: Outcome) -> list[Finding]:
@@ -187,7 +188,7 @@ class Runner:
         ]
         if any(finding.code in ALWAYS for finding in kept):
             return kept
-        narrowed = settings.target_torch is not None or settings.regions != "forward"
+        narrowed = settings.target_torch is not None or settings.regions == "compiled"
         return suppressions.apply(
             kept,
             outcome.directives,

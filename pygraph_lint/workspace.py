@@ -257,7 +257,7 @@ class Project:
             for name, (_, record) in sorted(self._records.items())
             if record.facts is not None
         }
-        linked = link(facts.values())
+        linked = link(facts.values(), options.asked)
         parts = parallel.chunks(names, lambda name: self._known[name].signature.size, 4 * _CHUNK)
         # Only a forked process has the linked project without being sent it.
         jobs = self._jobs if parallel.CAN_FORK and len(parts) > 4 else 1

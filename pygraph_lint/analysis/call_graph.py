@@ -38,12 +38,22 @@ def returning(program: Program, name: str) -> list[str]:
     if "," in name:
         return [target for each in name.split(",") for target in returning(program, each)]
     named = program.functions_named(name)
-    if named:
-        return named
-    holder, _, method = name.rpartition(".")
-    owner = program.class_named(holder)
-    found = program.method(owner, method) if owner is not None else None
-    return [found] if found is not None else []
+    if not named:
+        holder, _, method = name.rpartition(".")
+        owner = program.class_named(holder)
+        found = program.method(owner, method) if owner is not None else None
+        named = [found] if found is not None else []
+    return [each for function in named for each in (function, *_overrides(program, function))]
+
+
+def _overrides(program: Program, function: str) -> list[str]:
+    """What subclasses have in place of an abstract method: one that never returns."""
+    facts = program.functions[function]
+    if not facts.owner or facts.returns is not None:
+        return []
+    name = function.rpartition(".")[2]
+    below = (program.classes[each].methods.get(name) for each in program.subclasses[facts.owner])
+    return [each for each in below if each is not None]
 
 
 def _of_instance(program: Program, owner: str) -> list[str]:

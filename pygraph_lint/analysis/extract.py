@@ -5,8 +5,10 @@ the file.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import warnings
+from collections.abc import Iterator
 
 from pygraph_lint.analysis import capture, host_loops
 from pygraph_lint.analysis.answers import (
@@ -19,11 +21,12 @@ from pygraph_lint.analysis.answers import (
 from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.exports import exported, patched
 from pygraph_lint.analysis.interpreter import run_module
-from pygraph_lint.analysis.model import ModuleFacts, Sinks
+from pygraph_lint.analysis.model import ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.errors import SourceError
 
 _DEPTH = 8000
+_REGION = re.compile(r"#\s*pygraph:\s*region\b")
 
 
 def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -> ModuleFacts:
@@ -42,6 +45,8 @@ def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -
         _read_imports(file)
         if "cache_clear" in text:
             facts.forgotten = tuple(forgotten(tree, file.names))
+        if _REGION.search(text) is not None:
+            facts.roots += _marked(text, file)
         facts.patched = patched(text, tree, file.names)
         if capture.mentioned(text):
             facts.capture_events = _capture_events(file)
@@ -56,6 +61,16 @@ def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -
     if not text.isascii():
         _to_characters(facts, text)
     return facts
+
+
+def _marked(text: str, file: Module) -> Iterator[Root]:
+    """The functions with ``# pygraph: region`` on a line of their head, or on the line above."""
+    lines = text.splitlines()
+    for name, node, _ in file.functions:
+        first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+        head = lines[max(first - 2, 0) : node.body[0].lineno - 1] or [lines[node.lineno - 1]]
+        if any(_REGION.search(line) for line in head):
+            yield Root("function", name, "marked as a region", node.lineno)
 
 
 def parse(text: str) -> ast.Module:

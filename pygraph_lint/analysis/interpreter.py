@@ -96,6 +96,8 @@ def _read_decorators(module: Module, node: FunctionNode, facts: FunctionFacts) -
             name = module.names.resolve(decorator.args[0])
         if name is None:
             continue
+        if name in ops.COMPILERS and _is_disabled(decorator):
+            continue
         if name in ops.COMPILERS:
             why = f"decorated with {name}"
             module.facts.roots.append(Root("function", facts.name, why, node.lineno))
@@ -105,6 +107,15 @@ def _read_decorators(module: Module, node: FunctionNode, facts: FunctionFacts) -
         elif not name.startswith(("torch.", "functools.", "typing.")):
             names.append(name)
     facts.decorators = tuple(names)
+
+
+def _is_disabled(decorator: ast.expr) -> bool:
+    """``torch.compile(disable=True)`` leaves a function as it is."""
+    given = decorator.keywords if isinstance(decorator, ast.Call) else []
+    return any(
+        item.arg == "disable" and isinstance(item.value, ast.Constant) and item.value.value is True
+        for item in given
+    )
 
 
 def _exec_function(state: State, node: FunctionNode) -> None:

@@ -14,17 +14,17 @@ from pygraph_lint.analysis.model import Call, ModuleFacts
 from pygraph_lint.analysis.places import Region
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.proof import Proof
-from pygraph_lint.analysis.regions import LoopRegions, compiled_regions
+from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, LoopRegions, compiled_regions
 
 _DEPTH = 8000
 
 
-def link(modules: Iterable[ModuleFacts]) -> Project:
-    """Join the facts of all files of a project."""
+def link(modules: Iterable[ModuleFacts], asked: Asked = NOTHING_ASKED) -> Project:
+    """Join the facts of all files of a project; ``asked`` are regions that the user names."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _DEPTH))
     try:
-        return Project(modules)
+        return Project(modules, asked)
     finally:
         sys.setrecursionlimit(limit)
 
@@ -37,12 +37,12 @@ class Project:
     compiled code.
     """
 
-    def __init__(self, modules: Iterable[ModuleFacts]) -> None:
+    def __init__(self, modules: Iterable[ModuleFacts], asked: Asked = NOTHING_ASKED) -> None:
         self.program = Program(modules)
         # Whether a predicate can give a value does not depend on who calls what.
         conditions = Proof(self.program, {})
         self._compiled = compiled_regions(
-            self.program, lambda call: _is_possible(conditions, call.needs)
+            self.program, lambda call: _is_possible(conditions, call.needs), asked
         )
         self._proof = Proof(self.program, self._compiled.callers, self._compiled.entered)
         self._loops = LoopRegions(self.program, self._compiled)

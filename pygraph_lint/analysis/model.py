@@ -29,9 +29,11 @@ class Call(NamedTuple):
 
 
 class Root(NamedTuple):
-    """Where a region provably starts: ``target`` is compiled or captured by ``road``."""
+    """Where a region provably starts: ``target`` is compiled or captured by ``road``. ``how`` is as
+    in Call, or ``result``: what calling ``target`` gives, an object of a class.
+    """
 
-    how: str  # as in Call
+    how: str
     target: str
     road: str
     line: int
@@ -55,6 +57,7 @@ class FunctionFacts:
     decorators: tuple[str, ...] = ()
     keeps_answer: bool = False  # cached, and without parameters
     arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called
+    takes_tensors: bool = False  # whether a parameter is a tensor, or can be nothing else
 
 
 @dataclass(slots=True)

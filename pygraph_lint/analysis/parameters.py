@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
@@ -21,6 +22,9 @@ _KNOWN = (
     | ops.TENSOR_ONLY_ATTRIBUTES
     | {"shape", "device", "dtype", "grad_fn"}
 )
+
+
+Resolve = Callable[[ast.expr], "str | None"]
 
 
 def used_as_tensors(
@@ -64,19 +68,23 @@ def used_as_tensors(
     return evidence
 
 
-def used_as_arrays(function: ast.AST, names: set[str]) -> dict[str, str]:
-    """Parameters on which the function calls a method that arrays have: a sentence each."""
+def used_as_arrays(function: ast.AST, names: set[str], resolve: Resolve) -> dict[str, str]:
+    """Parameters on which the function calls a method that arrays have, or that it passes to an
+    operator of torch: a sentence each.
+    """
     found: dict[str, str] = {}
     for node in ast.walk(function):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and isinstance(node.func.value, ast.Name)
-            and node.func.value.id in names
-            and node.func.attr in ops.ARRAY_METHODS
-        ):
-            name, method = node.func.value.id, node.func.attr
-            found.setdefault(name, f"`{name}` is used as a tensor: {name}.{method}()")
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        receiver, method = node.func.value, node.func.attr
+        if isinstance(receiver, ast.Name) and receiver.id in names:
+            if method in ops.ARRAY_METHODS or (method in ops.READING_METHODS and not node.args):
+                why = f"`{receiver.id}` is used as a tensor: {receiver.id}.{method}()"
+                found.setdefault(receiver.id, why)
+        elif method in ops.TENSOR_METHODS and node.args and isinstance(node.args[0], ast.Name):
+            name = node.args[0].id
+            if name in names and name not in found and resolve(receiver) == "torch":
+                found[name] = f"`{name}` is passed to torch.{method}"
     return found
 
 
@@ -128,11 +136,13 @@ def bind_parameters(
         layers = module.layer_names(facts.owner)
         used = used_as_tensors(node, set(unknown), self_name, layers)
         open_ones = {name for name in unknown if name not in used and name not in defaults}
-        arrays = used_as_arrays(node, open_ones) if open_ones else {}
+        arrays = used_as_arrays(node, open_ones, module.names.resolve) if open_ones else {}
         facts.arrays = tuple(arrays)
         for name in unknown:
             default = defaults.get(name)
             env[name] = _guessed(facts.name, name, used, arrays, default, env[name])
+    plain = (value.is_tensor and not value.needs for value in env.values())
+    facts.takes_tensors = bool(facts.arrays) or any(plain)
     if arguments.vararg is not None:
         item = annotated(module.names, arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
         env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)

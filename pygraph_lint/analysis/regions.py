@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
+from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import targets
 from pygraph_lint.analysis.model import MAY_CALL_STEP, Call, LoopBody, Root
 from pygraph_lint.analysis.nodes import short
@@ -32,6 +35,7 @@ class Reached:
         self._steps: dict[str, tuple[str, str, RegionKind]] = {}
         self._nested: dict[str, list[str]] = defaultdict(list)
         self._redefined: dict[str, list[str]] = defaultdict(list)
+        self._wrappers: list[tuple[str, str]] = []
         for name in program.functions:
             first, again, _ = name.partition("@")
             if again and first in program.functions:
@@ -77,7 +81,19 @@ class Reached:
         for decorator in decorators:
             wrapper = self._program.symbol(decorator) or ""
             for inner in self._nested.get(wrapper, ()):
+                self._wrappers.append((name, inner))
+                if name in self.entered:
+                    self.entered[inner] = self.entered[name]
                 yield inner, f"is wrapped by {short(inner)}"
+
+    def pass_to_wrappers(self) -> None:
+        """What is passed to a decorated function is passed to the function around it."""
+        for name, inner in self._wrappers:
+            bound = bool(self._program.functions[name].owner)
+            for call in self.callers.get(name, ()):
+                given = (None, *call.positional) if bound else call.positional
+                self.callers[inner].append(call._replace(positional=given))
+        self._wrappers.clear()
 
     def _called(self, name: str, call: Call) -> Iterator[tuple[str, str]]:
         """The functions that one call in ``name`` may reach."""
@@ -93,8 +109,25 @@ class Reached:
                 yield target, f"{verb} {short(target)}, line {call.span.line}"
 
 
-def compiled_regions(program: Program, possible: Callable[[Call], bool]) -> Reached:
-    """What is compiled or captured: first what provably is, then what any module's forward does."""
+@dataclass(frozen=True)
+class Asked:
+    """Regions that a user asks for beside those that the code shows: functions and classes whose
+    qualified names match a glob of ``entry_points``; with ``every``, whatever gets tensors.
+    """
+
+    entry_points: tuple[str, ...] = ()
+    every: bool = False
+
+
+NOTHING_ASKED = Asked()
+
+
+def compiled_regions(
+    program: Program, possible: Callable[[Call], bool], asked: Asked = NOTHING_ASKED
+) -> Reached:
+    """What is compiled or captured: first what provably is, or is said to be, then what any
+    module's forward does, then what users of a library may compile.
+    """
     reached = Reached(program, possible)
     for module in program.modules.values():
         for root in module.roots:
@@ -102,15 +135,46 @@ def compiled_regions(program: Program, possible: Callable[[Call], bool]) -> Reac
             kind = RegionKind.CAPTURED if captured else RegionKind.COMPILED
             for target in _root_targets(program, root):
                 reached.add(target, f"{root.road}, line {root.line}", kind)
+    for target, pattern in _named(program, asked.entry_points):
+        reached.add(target, f"entry point {pattern}", RegionKind.COMPILED)
     for name, facts in program.classes.items():
         forward = facts.methods.get("forward")
         if forward is not None and program.is_module(name):
             reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
+    if asked.every:
+        for name, function in program.functions.items():
+            if function.takes_tensors and _may_be_compiled(name):
+                reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
+    reached.pass_to_wrappers()
     return reached
+
+
+def _may_be_compiled(name: str) -> bool:
+    """Whether a function is one that others call by its name."""
+    last = name.rpartition(".")[2]
+    return "<locals>" not in name and (not last.startswith("__") or last == "__call__")
+
+
+def _named(program: Program, patterns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Functions that patterns name; of classes what calling an object runs."""
+    for pattern in patterns:
+        exact = program.symbol(pattern)
+        names = [exact] if exact is not None else fnmatch.filter(program.functions, pattern)
+        names += fnmatch.filter(program.classes, pattern)
+        for name in names:
+            target = program.called_method(name) if name in program.classes else name
+            if target in program.functions:
+                yield target, pattern
 
 
 def _root_targets(program: Program, root: Root) -> Iterator[str]:
     found = program.symbol(root.target)
+    if root.how == "result" and found in program.functions:
+        given = program.functions[found].returns
+        made = given is not None and given.kinds & v.INSTANCE and given.cls
+        found = program.symbol(given.cls) if given is not None and made else None
+        if found not in program.classes:
+            return
     if found is None:
         owner, _, name = root.target.rpartition(".")
         method = program.method(owner, name) if owner in program.classes else None

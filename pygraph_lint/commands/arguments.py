@@ -268,8 +268,9 @@ def _add_rules(check: argparse.ArgumentParser) -> None:
     add("--target-torch", type=_version, metavar="X.Y", help="the torch the code has to run on")
     add(
         "--regions",
-        choices=("forward", "compiled"),
-        help="look at every module's forward (default), or only at what is provably compiled",
+        choices=("forward", "compiled", "all"),
+        help="look at every module's forward (default), only at what is provably compiled, or at "
+        "every function that gets tensors",
     )
 
 

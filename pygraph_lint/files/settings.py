@@ -26,7 +26,7 @@ else:
     import tomli as tomllib
 
 OWN_FILE = "pygraph-lint.toml"
-REGIONS = ("forward", "compiled")
+REGIONS = ("forward", "compiled", "all")
 DEFAULT_EXCLUDE = (
     ".bzr",
     ".direnv",
@@ -161,7 +161,14 @@ class Settings:
         "forward",
         _one_of(*REGIONS),
         "`forward`: the forward of every module counts as compiled; `compiled`: only what provably "
-        "is compiled or captured",
+        "is compiled or captured; `all`: also every function that gets tensors, which users of "
+        "a library may compile",
+    )
+    entry_points: tuple[str, ...] = _setting(
+        (),
+        _strings,
+        "functions and classes that are compiled somewhere else, by qualified name or glob: "
+        '`"pkg.solvers.integrate"`, `"pkg.losses.*"`',
     )
     preview: bool = _setting(
         False, _boolean, "also report rules and findings that are not certain enough by default"

@@ -10,6 +10,7 @@ from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.link import Project
 from pygraph_lint.analysis.model import ModuleFacts, Sinks
 from pygraph_lint.analysis.nodes import short
+from pygraph_lint.analysis.regions import Asked
 from pygraph_lint.findings import Finding, Location, Region
 from pygraph_lint.rules.catalogue import Rule
 
@@ -21,13 +22,20 @@ class Options:
     ``target`` (``compile``, ``fullgraph``, ``cudagraph`` or None for all) keeps rules with
     consequences there; ``target_torch`` (``2.11``) keeps rules that hold for that version;
     ``preview`` adds preview rules; ``regions`` is ``forward`` (any module's forward) or
-    ``compiled`` (only what is provably compiled or captured).
+    ``compiled`` (only what is provably compiled or captured) or ``all`` (also every function that
+    gets tensors); ``entry_points`` are globs of qualified names that are compiled, too.
     """
 
     target: str | None = None
     target_torch: str | None = None
     preview: bool = False
     regions: str = "forward"
+    entry_points: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> Asked:
+        """The regions that the user names."""
+        return Asked(self.entry_points, self.regions == "all")
 
 
 def sinks(rules: dict[str, Rule]) -> Sinks:

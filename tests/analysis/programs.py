@@ -8,17 +8,20 @@ from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.extract import extract
 from pygraph_lint.analysis.link import Project, link
 from pygraph_lint.analysis.model import ModuleFacts, Sinks
+from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked
 
 SINKS = Sinks(frozenset(("print", "time.time")), ("random.",), frozenset(("backward",)))
 
 
-def project(**files: str) -> tuple[Project, dict[str, ModuleFacts]]:
+def project(
+    asked: Asked = NOTHING_ASKED, /, **files: str
+) -> tuple[Project, dict[str, ModuleFacts]]:
     """Facts of modules given as ``a__b="source"`` (module ``a.b``), linked."""
     facts = {}
     for name, source in files.items():
         module = name.replace("__", ".")
         facts[module] = extract(textwrap.dedent(source), f"{module}.py", module, False, SINKS)
-    return link(facts.values()), facts
+    return link(facts.values(), asked), facts
 
 
 def confirmed(linked: Project, facts: ModuleFacts) -> list[Event]:

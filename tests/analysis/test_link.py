@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pygraph_lint.analysis.regions import Asked
 from tests.analysis.programs import confirmed, project
 
 LAYER = """
@@ -317,3 +318,104 @@ def test_a_parameter_annotated_as_a_number_may_get_a_tensor() -> None:
     ):
         found = events(positions=SIZED, model=model.format(given))
         assert found["positions"] == seen, given
+
+
+SOLVER = """
+    import torch
+    def integrate(f, y, tolerance):
+        error = torch.norm(y)
+        if error < tolerance:
+            return y
+        return f(y)
+    def named(y: torch.Tensor):  # pygraph: region
+        return y.item()
+    def helper(n):
+        return n + 1
+    class Loss:
+        def __call__(self, out: torch.Tensor):
+            return out.item()
+"""
+
+
+def regions_of(asked: Asked, **files: str) -> dict[str, tuple[str, bool]]:
+    """The functions in regions, with the first step of the call path."""
+    linked, facts = project(asked, **files)
+    found = {}
+    for each in facts.values():
+        for name in each.functions:
+            region = linked.region(name)
+            if region is not None:
+                found[name] = (region.call_path[0], region.certain)
+    return found
+
+
+def test_a_comment_makes_a_region() -> None:
+    assert regions_of(Asked(), m=SOLVER) == {
+        "m.named": ("m.named (marked as a region, line 8)", True)
+    }
+
+
+def test_entry_points_are_compiled() -> None:
+    found = regions_of(Asked(("m.integrate", "m.Lo*")), m=SOLVER)
+    assert set(found) == {"m.named", "m.integrate", "m.Loss.__call__"}
+    assert found["m.integrate"] == ("m.integrate (entry point m.integrate)", True)
+    linked, facts = project(Asked(("m.integrate",)), m=SOLVER)
+    assert [event.kind for event in confirmed(linked, facts["m"])] == ["branch.if", "sync.item"]
+
+
+def test_all_regions_are_functions_that_get_tensors() -> None:
+    found = regions_of(Asked(every=True), m=SOLVER)
+    assert set(found) == {"m.named", "m.integrate", "m.Loss.__call__"}
+    assert not found["m.integrate"][1]
+
+
+def test_what_torch_compile_is_given() -> None:
+    model = """
+        import torch
+        class GPT(torch.nn.Module):
+            def forward(self, x):
+                return x
+        def make():
+            return GPT()
+    """
+    for given in ("GPT()", "model.make()"):
+        main = f"import torch, model\nfrom model import GPT\ncompiled = torch.compile({given})"
+        found = regions_of(Asked(), model=model, main=main)
+        assert found["model.GPT.forward"][1], given
+    off = "import torch\n@torch.compile(disable=True)\ndef f(x: torch.Tensor):\n    return x.item()"
+    assert regions_of(Asked(), m=off) == {}
+
+
+def test_subclasses_say_what_an_abstract_method_returns() -> None:
+    source = """
+        import torch
+        class Base(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                if self.score(x) > 0:
+                    return x
+            def score(self, x):
+                raise NotImplementedError
+        class Sub(Base):
+            def score(self, x: torch.Tensor):
+                return x.sum()
+    """
+    assert events(m=source)["m"] == ["branch.if"]
+
+
+def test_a_wrapper_gets_what_the_function_gets() -> None:
+    source = """
+        import torch, functools
+        def checked(f):
+            @functools.wraps(f)
+            def inner(self, x):
+                if x > 0:
+                    return f(self, x)
+            return inner
+        class M(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                return self.part(x.sum())
+            @checked
+            def part(self, x):
+                return x
+    """
+    assert events(m=source)["m"] == ["branch.if"]

@@ -86,9 +86,13 @@ def compiled(state: State, name: str, site: CallSite) -> Value:
     if not values:
         return v.UNKNOWN_VALUE
     first = values[0]
+    if site.named.get("disable", v.UNKNOWN_VALUE).const is True:
+        return first
     roots = state.module.facts.roots
     for value in (first, *(first.items or ())):
-        if value.kinds & v.INSTANCE and value.cls and not value.flags & v.MODULE:
+        if value.flags & v.SYMBOL and value.needs and value.needs[0].kind == "return":
+            root = Root("result", value.needs[0].owner, f"passed to {name}", site.node.lineno)
+        elif value.kinds & v.INSTANCE and value.cls and not value.flags & v.MODULE:
             root = Root("instance", value.cls, f"passed to {name}", site.node.lineno)
         elif value.kinds & v.CALLABLE and value.cls:
             root = Root("function", value.cls, f"passed to {name}", site.node.lineno)
