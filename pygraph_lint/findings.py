@@ -57,8 +57,10 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem at one place. ``consequences`` is the rule's (see ``catalogue.Rule``); ``view``
-    is what the project says about the file, for rewrites.
+    """One problem at one place. ``consequences`` has the keys of ``catalogue.CONSEQUENCES``, for
+    this form of the code on the target torch; ``gb_type`` and ``gb_id`` are torch's names of the
+    graph break, empty where none is claimed or known. ``view`` is what the project says about the
+    file, for rewrites.
     """
 
     code: str
@@ -70,6 +72,8 @@ class Finding:
     region: Region | None = None
     evidence: tuple[str, ...] = ()
     consequences: dict[str, Any] = field(default_factory=dict)
+    gb_type: str = ""
+    gb_id: str = ""
     preview: bool = False
     event: Event | None = field(default=None, compare=False)
     fix: Fix | None = field(default=None, compare=False)

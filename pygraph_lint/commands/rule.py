@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,8 +13,10 @@ from pygraph_lint.commands.own_rules import rules_here
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.files.suggest import nearest
 from pygraph_lint.report import consequences_in_words
+from pygraph_lint.rules.break_forms import SITE, name_of, rules_of
 from pygraph_lint.rules.catalogue import Rule
 
+_GB_ID = re.compile(r"GB\d{4}", re.IGNORECASE)
 _FIX = {
     "none": "by hand",
     "safe": "`--fix`",
@@ -32,6 +35,8 @@ def rule(code: str, form: str) -> int:
     Raises SettingsError if there is none.
     """
     known = rules_here()
+    if _GB_ID.fullmatch(code):
+        return _of_break(code.upper(), form)
     listed = [one for one in known.values() if one.code.startswith(code.upper())]
     if len(listed) > 1 or (listed and listed[0].code != code.upper()):
         return _list(listed, form)
@@ -52,6 +57,25 @@ def rule(code: str, form: str) -> int:
         f"Fix: {_FIX[found.fix]}. Status: {status}. Torch {found.torch}.\n\n"
         f"{found.prose}\n"
     )
+    return 0
+
+
+def _of_break(gb_id: str, form: str) -> int:
+    """Print which rules report a kind of graph break, by torch's id for it."""
+    known = rules_here()
+    codes = {code: versions for code, versions in rules_of(gb_id).items() if code in known}
+    page = SITE.format(gb_id.lower())
+    if form == "json":
+        said = {"gb_id": gb_id, "gb_type": name_of(gb_id), "rules": codes, "url": page}
+        sys.stdout.write(json.dumps(said, indent=2) + "\n")
+        return 0
+    name = name_of(gb_id)
+    sys.stdout.write(f"{gb_id} {name}".rstrip() + "\n")
+    for code, versions in codes.items():
+        sys.stdout.write(f"{code}  {known[code].name}  (torch {', '.join(versions)})\n")
+    if not codes:
+        sys.stdout.write("no rule\n")
+    sys.stdout.write(f"torch says: {page}\n")
     return 0
 
 

@@ -49,7 +49,8 @@ def tool_key() -> str:
     its Python.
     """
     package = Path(__file__).parent.parent
-    files = sorted(package.rglob("*.py")) + sorted(rules_folder().glob("PG*.md"))
+    files = sorted([*package.rglob("*.py"), *package.rglob("*.json")])
+    files += sorted(rules_folder().glob("PG*.md"))
     parts = [part for file in files for part in (file.name.encode(), file.read_bytes())]
     version = f"{__version__} {sys.version_info[:3]}".encode()
     return digest(version, *parts).hex()

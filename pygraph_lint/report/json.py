@@ -61,6 +61,8 @@ def as_dict(finding: Finding, report: Report) -> dict[str, Any]:
         },
         "evidence": list(finding.evidence),
         "consequences": finding.consequences,
+        "gb_type": finding.gb_type or None,
+        "gb_id": finding.gb_id or None,
     }
 
 

@@ -12,6 +12,7 @@ from pygraph_lint.analysis.model import ModuleFacts, Sinks
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.regions import Asked
 from pygraph_lint.findings import Finding, Location, Region
+from pygraph_lint.rules.break_forms import form_of
 from pygraph_lint.rules.catalogue import Rule
 
 
@@ -160,6 +161,13 @@ class Reporter:
     ) -> Finding:
         """What a rule says about an event."""
         by_hand = region is not None and region.captured
+        consequences = _untraced(rule) if by_hand else dict(rule.consequences)
+        form = None
+        if consequences["compile"] != "ok":
+            form = form_of(rule.code, event, self.options.target_torch)
+        if form is not None and form.compile == "ok":
+            consequences["compile"] = "ok"
+            consequences["fullgraph"] = form.fullgraph
         return Finding(
             code=rule.code,
             name=rule.name,
@@ -169,7 +177,9 @@ class Reporter:
             end_location=Location(event.span.end_line, event.span.end_column + 1),
             region=region,
             evidence=event.evidence,
-            consequences=_untraced(rule) if by_hand else dict(rule.consequences),
+            consequences=consequences,
+            gb_type=form.gb_type if form is not None else "",
+            gb_id=form.gb_id if form is not None else "",
             preview=rule.status == "preview",
             event=event,
             view=self.project.view(facts),

@@ -339,3 +339,12 @@ def test_a_full_disk_is_no_traceback(lint: Lint) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("error: the report cannot be written")
     assert "Traceback" not in done.stderr
+
+
+def test_rules_by_torchs_id_of_a_break(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rule", "gb0170"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("GB0170 Data-dependent branching\n") and "\nPG301  tensor-branch" in said
+    assert "/gb/gb0170.html" in said
+    assert main(["rule", "GB9999"]) == 0
+    assert "no rule\n" in capsys.readouterr().out

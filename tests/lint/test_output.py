@@ -107,6 +107,8 @@ def test_json_has_ruffs_keys_and_ours(tmp_path: Path) -> None:
         },
         "evidence": ["x is a tensor: annotated so"],
         "consequences": {"compile": "break", "fullgraph": "ok", "cudagraph": "ok", "sync": "yes"},
+        "gb_type": None,
+        "gb_id": None,
     }
     (found,) = json.loads(render("json", _report(path, fix=Fix("declined", "", "no"))))
     assert found["fix"] is None

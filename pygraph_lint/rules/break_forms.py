@@ -1,0 +1,99 @@
+"""What a finding does on a torch version: recorded runs of Dynamo on the rule pages' bad examples.
+
+A rule page says what its kind of code does as a whole; some forms of it do less, or have another
+reason. ``break_forms.json`` has, for each form of a finding, what was seen on each torch
+(``benchmarks/break_forms.py`` writes it).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+
+from pygraph_lint.analysis.events import Event
+
+# torch's page about a kind of graph break.
+SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
+# What is called, where the subject says that: no expression of the user.
+_CALLEE = re.compile(r"(torch|numpy|math)\.[\w.]+(\(\))?|\.?\w+\(\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What was seen: ``compile`` is ``break`` or ``ok``, ``fullgraph`` is ``error`` or ``ok``;
+    ``gb_id`` and ``gb_type`` are torch's names of the break, empty where there is none.
+    """
+
+    compile: str
+    fullgraph: str
+    gb_id: str
+    gb_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    versions: tuple[str, ...]
+    gb_types: dict[str, str]
+    forms: dict[str, dict[str, list[str]]]
+
+
+def keys(code: str, event: Event) -> tuple[str, ...]:
+    """The forms that an event has, the most exact first: with what is called, then without."""
+    kind = f"{code} {event.kind}"
+    if event.kind in ("call", "method") or _CALLEE.fullmatch(event.subject):
+        return f"{kind} {event.subject}", kind
+    return (kind,)
+
+
+def form_of(code: str, event: Event, torch: str | None) -> Form | None:
+    """What was seen of a form on a torch version (None: the newest recorded); None where the form
+    was never run.
+    """
+    table = _table()
+    for key in keys(code, event):
+        recorded = table.forms.get(key)
+        if recorded is not None:
+            outcome = _at(recorded, table.versions, torch)
+            return Form(outcome[0], outcome[2], outcome[1], table.gb_types.get(outcome[1], ""))
+    return None
+
+
+def rules_of(gb_id: str) -> dict[str, list[str]]:
+    """The codes of the rules with a form that breaks so, each with the versions where it does."""
+    table = _table()
+    found: dict[str, list[str]] = {}
+    for key, recorded in table.forms.items():
+        for version in table.versions:
+            if _at(recorded, table.versions, version)[1] == gb_id:
+                versions = found.setdefault(key.partition(" ")[0], [])
+                if version not in versions:
+                    versions.append(version)
+    return {code: sorted(versions) for code, versions in sorted(found.items())}
+
+
+def name_of(gb_id: str) -> str:
+    """torch's name of a kind of break; empty for one that no example has."""
+    return _table().gb_types.get(gb_id, "")
+
+
+def _at(recorded: dict[str, list[str]], versions: tuple[str, ...], torch: str | None) -> list[str]:
+    """The outcome on a version, or on the nearest one that was recorded."""
+    wanted = versions[-1] if torch is None else torch
+    order = [_number(version) for version in recorded]
+    below = [number for number in order if number <= _number(wanted)]
+    chosen = max(below) if below else min(order)
+    return next(outcome for version, outcome in recorded.items() if _number(version) == chosen)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+
+
+@lru_cache(maxsize=1)
+def _table() -> _Table:
+    text = resources.files("pygraph_lint.rules").joinpath("break_forms.json").read_text("utf-8")
+    data = json.loads(text)
+    return _Table(tuple(data["versions"]), data["gb_types"], data["forms"])

@@ -1,0 +1,75 @@
+"""What each form of a finding does on each torch: the linter's table, and what it makes of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.break_forms import TABLE, table
+from pygraph_lint.analysis.events import Event, Span
+from pygraph_lint.rules import catalogue
+from pygraph_lint.rules.break_forms import form_of, keys, rules_of
+from pygraph_lint.rules.reporter import Options
+from tests.rules.conftest import lint_text
+
+SPAN = Span(1, 0, 1, 1)
+RULES = catalogue.load()
+
+
+def test_the_table_is_what_the_recorded_runs_say() -> None:
+    assert json.loads(TABLE.read_text()) == table()
+
+
+def test_forms_are_by_what_is_called_not_by_the_users_words() -> None:
+    assert keys("PG501", Event("call", SPAN, "print")) == ("PG501 call print", "PG501 call")
+    assert keys("PG301", Event("branch.if", SPAN, "mask.all()")) == ("PG301 branch.if",)
+    assert keys("PG202", Event("sync.number", SPAN, "float()"))[0] == "PG202 sync.number float()"
+
+
+@pytest.mark.parametrize(
+    ("torch", "breaks", "gb_id"),
+    [("2.11", "break", "GB0175"), ("2.13", "ok", ""), ("2.99", "ok", ""), (None, "ok", "")],
+)
+def test_a_form_changes_with_torch(torch: str | None, breaks: str, gb_id: str) -> None:
+    form = form_of("PG209", Event("sync.format", SPAN, "text"), torch)
+    assert form is not None
+    assert (form.compile, form.gb_id) == (breaks, gb_id)
+
+
+def test_what_was_never_run_has_no_form() -> None:
+    assert form_of("PG999", Event("call", SPAN, "print"), None) is None
+
+
+def test_findings_say_what_torch_calls_the_break() -> None:
+    source = """
+import math
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            x = x * max(x.mean(), 3.0)
+        return x * math.sqrt(x.mean())
+"""
+    found = {finding.message.partition("`")[2]: finding for finding in lint_text(source)}
+    seen = [(f.consequences["compile"], f.gb_id, f.gb_type) for f in found.values()]
+    assert seen == [
+        ("break", "GB0170", "Data-dependent branching"),
+        ("ok", "", ""),
+        ("break", "GB0033", "Data dependent operator"),
+    ]
+
+
+def test_a_claimed_break_has_a_kind() -> None:
+    known = json.loads(TABLE.read_text())["gb_types"]
+    for outcomes in json.loads(TABLE.read_text())["forms"].values():
+        for compile_, gb_id, fullgraph in outcomes.values():
+            assert fullgraph in ("ok", "error")
+            assert (gb_id in known) == (compile_ == "break"), outcomes
+
+
+def test_rules_of_a_kind_of_break() -> None:
+    assert "PG301" in rules_of("GB0170")
+    assert "2.13" in rules_of("GB0170")["PG301"]
+    assert rules_of("GB9999") == {}
+    assert Options().target_torch is None and set(rules_of("GB0170")) <= set(RULES)
