@@ -47,9 +47,7 @@ def _outcome(run: dict[str, Any], row: int, code: str) -> dict[str, str]:
 def table() -> dict[str, Any]:
     """The forms, and the names of the kinds of breaks."""
     recorded = json.loads(RECORDED.read_text())
-    votes: dict[str, dict[str, Counter[tuple[str, ...]]]] = defaultdict(
-        lambda: defaultdict(Counter)
-    )
+    votes: dict[str, dict[str, Counter[tuple[str, ...]]]] = {}
     names: dict[str, str] = {}
     for rule in catalogue.load().values():
         for example in examples.of_rule(rule):

@@ -165,7 +165,7 @@ def of_torch(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) 
         return v.OTHER_VALUE
     if last in ("device", "Generator", "no_grad", "enable_grad", "is_tensor", "finfo"):
         return v.OTHER_VALUE
-    if last in ("equal", "allclose", "is_nonzero"):
+    if last in ("equal", "allclose") or last.startswith("is_"):
         return v.NUMBER_VALUE
     if last in ("load", "is_grad_enabled", "get_default_dtype", "set_grad_enabled"):
         return v.UNKNOWN_VALUE

@@ -146,6 +146,8 @@ class CallResults:
             return v.NUMBER_VALUE if method != "numpy" else v.NUMPY_VALUE
         if moves_to_device(node):
             return MODULE if base.kinds == v.INSTANCE else MOVED
+        if method == "detach" and (not base.kinds & v.TENSOR or base.needs):
+            return DEVICE
         if on_device(base):
             return _of_tensor(base, method)
         if is_batch(base):
@@ -154,8 +156,6 @@ class CallResults:
             return HOST
         if base.kinds & v.NUMPY:
             return v.NUMPY_VALUE
-        if method == "detach" and not node.args:
-            return DEVICE
         if base.kinds & v.INSTANCE and base.cls and base.cls[:6] != "torch.":
             return _returned(f"{base.cls}.{method}", f"{short(base.cls)}.{method}() returns it")
         if method == "parameters":

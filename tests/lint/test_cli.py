@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pygraph_lint import __version__
+from pygraph_lint.cli import main
 from tests.lint.support import (
     BOTH,
     BOTH_MENDED,
