@@ -14,6 +14,7 @@ TEST_JOBS ?= 2
 .PHONY: \
 	bench-breaks \
 	bench-captured \
+	bench-compare \
 	bench-cond \
 	bench-fix-models \
 	bench-fix-models-old \
@@ -168,6 +169,10 @@ bench-captured:
 
 bench-rt:
 	$(PYTHON) -m benchmarks.runtime $(ARGS)
+
+# BASE=... is a checkout of the version to compare with; ARGS="--shard 1/3 --resume".
+bench-compare:
+	$(PYTHON) -m benchmarks.compare_commits --base $(BASE) $(ARGS)
 
 bench-graph-memory:
 	$(PYTHON) -m benchmarks.runtime.graph_memory $(ARGS)

@@ -3,7 +3,8 @@ FILE`.
 
 Each measurement runs in a process of its own; a crash of one is a row of its own. They run one
 after the other, or with `--jobs` side by side, where compiling overlaps and only what is timed runs
-alone (warm-up times then are those of a busy machine).
+alone (warm-up times then are those of a busy machine). `--shard 1/4` runs a quarter of them, and
+`--resume` what the file lacks: rows of other runs stay, each with its commit, GPU and torch.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from benchmarks import slices
 from benchmarks.runtime.workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,7 +102,7 @@ def measure(section: str, arguments: list[str], cache: str, seconds: int) -> dic
             cache = stack.enter_context(tempfile.TemporaryDirectory())
         row = run(arguments, cache, seconds)
     print(summary(row), flush=True)
-    return {**row, "date": datetime.date.today().isoformat()}
+    return {**row, "date": datetime.date.today().isoformat(), **slices.stamp()}
 
 
 def sections(done: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
@@ -114,19 +116,19 @@ def sections(done: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
     return found
 
 
-def write(path: Path, result: dict[str, Any], old: dict[str, Any] | None) -> None:
-    """The result file, with what is kept of the old one."""
+def read(path: Path) -> dict[str, Any]:
+    """The result file; empty where there is none."""
+    return json.loads(path.read_text()) if path.exists() else {}  # type: ignore[no-any-return]
+
+
+def write(path: Path, result: dict[str, Any], old: dict[str, Any]) -> None:
+    """The result file, with the old one's rows that were not measured again."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = result if old is None else merged(old, result)
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    path.write_text(json.dumps(merged(old, result), indent=1) + "\n")
 
 
 def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """New measurements, and those of the old file that were not made again."""
-
-    def key(row: dict[str, Any]) -> tuple[str, ...]:
-        return (row["workload"], row.get("mode", ""), *row.get("period_ms", ()))
-
     result = {**old, **new}
     if "error" in new.get("host", {}) and "host" in old:
         result["host"] = old["host"]
@@ -136,6 +138,36 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         left = [{"date": old["environment"]["date"], **row} for row in old.get(section, [])]
         result[section] = [r for r in left if "error" not in r and key(r) not in again] + rows
     return result
+
+
+def key(row: dict[str, Any]) -> tuple[str, ...]:
+    """What was measured: the workload and the modes."""
+    return (row["workload"], *([row["mode"]] if "mode" in row else row.get("period_ms", ())))
+
+
+def wanted_key(arguments: list[str]) -> tuple[str, ...]:
+    """The key of the row that a measurement's arguments ask for."""
+    if "--workload" not in arguments:
+        return ()
+    modes = arguments[arguments.index("--modes") + 1]
+    return (arguments[arguments.index("--workload") + 1], *modes.split(","))
+
+
+def left_to_do(
+    planned: list[tuple[str, list[str]]], part: slices.Slice, old: dict[str, Any], resume: bool
+) -> list[tuple[str, list[str]]]:
+    """The measurements of this part; with `resume` without those that the file has."""
+    done = {
+        (section, key(row))
+        for section in ("timing", "memory")
+        for row in old.get(section, [])
+        if resume and slices.is_current(row)
+    }
+    return [
+        (section, arguments)
+        for section, arguments in part.of(planned)
+        if (section, wanted_key(arguments)) not in done
+    ]
 
 
 def summary(row: dict[str, Any]) -> str:
@@ -159,7 +191,7 @@ def main() -> None:
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small sizes, to try the script out")
-    parser.add_argument("--keep", action="store_true", help="keep the file's other measurements")
+    slices.add_options(parser)
     parser.add_argument(
         "--jobs",
         type=int,
@@ -169,14 +201,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=240, help="limit of one measurement")
     given = parser.parse_args()
     extra = ["--device", given.device, *(["--tiny"] if given.tiny else [])]
-    old = json.loads(given.out.read_text()) if given.keep and given.out.exists() else None
+    old = read(given.out)
+    planned = plan(given.only.split(","), given.workloads.split(","))
+    planned = left_to_do(planned, given.shard, old, given.resume)
     result: dict[str, Any] = {"environment": {**environment(), "started_together": given.jobs}}
     with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(given.jobs) as pool:
         if given.jobs > 1:
             extra += ["--lock", str(Path(cache) / "turn")]
         tasks = [
             (section, pool.submit(measure, section, [*arguments, *extra], cache, given.seconds))
-            for section, arguments in plan(given.only.split(","), given.workloads.split(","))
+            for section, arguments in planned
         ]
         for _ in as_completed(task for _, task in tasks):
             done = [(section, task.result()) for section, task in tasks if task.done()]

@@ -8,6 +8,7 @@ counts with the result, because the driver does not tell.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.runtime.__main__ import environment, write
+from benchmarks.runtime.__main__ import environment
 from pygraph_rt.cuda import driver
 
 _COPIES = 8
@@ -87,7 +88,7 @@ def main() -> None:
         "environment": environment(),
         "measurements": rows,
     }
-    write(options.out, result, None)
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
     for row in rows:
         print(row)
 

@@ -3,11 +3,13 @@
 
 Each workload is timed with all modes interleaved in one process; warm-up time and memory of each
 mode are measured in a process of its own, from a cold compile cache unless `--warm` says otherwise.
+`--shard` and `--resume` as in `benchmarks.runtime`.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import gc
 import json
 import os
@@ -23,7 +25,8 @@ import torch
 import torch.nn.functional as F
 
 import pygraph_rt
-from benchmarks.runtime.__main__ import MODES, environment, run, write
+from benchmarks import slices
+from benchmarks.runtime.__main__ import MODES, environment, left_to_do, read, run, write
 from benchmarks.runtime.measure import (
     end_with_the_parent,
     gpu_busy_ms,
@@ -283,7 +286,7 @@ def measure(section: str, arguments: list[str], cache: str, seconds: int) -> dic
         row = run(arguments, cache, seconds, MODULE)
     shown = {k: v for k, v in row.items() if k != "regions"}
     print(json.dumps(shown), *(r for r in row.get("regions", [])), sep="\n  ", flush=True)
-    return row
+    return {**row, "date": datetime.date.today().isoformat(), **slices.stamp()}
 
 
 def main() -> None:
@@ -295,7 +298,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small sizes, to try the script out")
     parser.add_argument("--warm", action="store_true", help="measure memory with a shared cache")
-    parser.add_argument("--keep", action="store_true", help="keep the file's other measurements")
+    slices.add_options(parser)
     parser.add_argument("--jobs", type=int, default=1, help="how many to start together")
     parser.add_argument("--seconds", type=int, default=400, help="limit of one measurement")
     parser.add_argument("--one", choices=["timing", "memory"], help=argparse.SUPPRESS)
@@ -308,7 +311,9 @@ def main() -> None:
         return
     extra = ["--device", given.device]
     extra += [flag for flag in ("--tiny", "--warm") if getattr(given, flag[2:])]
-    old = json.loads(given.out.read_text()) if given.keep and given.out.exists() else None
+    old = read(given.out)
+    planned = plan(given.only.split(","), given.workloads.split(","))
+    planned = left_to_do(planned, given.shard, old, given.resume)
     result: dict[str, Any] = {"environment": {**environment(), "started_together": given.jobs}}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
         cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR", folder)
@@ -316,7 +321,7 @@ def main() -> None:
             extra += ["--lock", str(Path(folder) / "turn")]
         tasks = [
             (section, pool.submit(measure, section, [*arguments, *extra], cache, given.seconds))
-            for section, arguments in plan(given.only.split(","), given.workloads.split(","))
+            for section, arguments in planned
         ]
         for _ in as_completed(task for _, task in tasks):
             done: dict[str, Any] = {"timing": [], "memory": []}

@@ -1,5 +1,7 @@
 """GPU tests: `make test-gpu PYTHON=...`. They need torch with CUDA and pytest, nothing else of the
-project's tools. With `PYGRAPH_GPU_RESULTS=FILE` what came of each test is added to that file.
+project's tools. With `PYGRAPH_GPU_RESULTS=FILE` what came of each test is added to that file, with
+commit, GPU and torch. `--shard 1/4` runs a quarter of them, by the times that the file says;
+`--resume` leaves out what has passed on this commit, GPU and torch.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import pytest
 import torch
 
 import pygraph_rt
+from benchmarks import slices
 from pygraph_rt.backend import _graph_maker
 from pygraph_rt.cuda.native import memory
 
@@ -33,8 +36,40 @@ torch._inductor.config.deterministic = True
 torch._inductor.config.triton.autotune_pointwise = False
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+RESULTS = os.environ.get("PYGRAPH_GPU_RESULTS")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Slices: see above."""
+    group = parser.getgroup("pygraph")
+    group.addoption(
+        "--shard", type=slices.parse, default=slices.Slice(), help="I/N: only that part"
+    )
+    group.addoption("--resume", action="store_true", help="only what has not passed yet")
+
+
+def _known() -> dict[str, Any]:
+    path = Path(RESULTS) if RESULTS else None
+    return json.loads(path.read_text())["tests"] if path and path.exists() else {}
+
+
+def _in_this_slice(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
+    known = _known()
+    names = [item.nodeid for item in items]
+    cost = {name: known[name]["seconds"] for name in names if name in known}
+    chosen = set(config.getoption("--shard").of(names, cost or None))
+    if config.getoption("--resume"):
+        passed = {name for name, row in known.items() if row["outcome"] == "passed"}
+        chosen -= {name for name in passed if slices.is_current(known[name])}
+    return [item for item in items if item.nodeid in chosen]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark everything here `gpu`, and skip it by name where there is no GPU."""
+    mine = [item for item in items if "tests/gpu" in str(item.path).replace("\\", "/")]
+    left = {item.nodeid for item in mine} - {item.nodeid for item in _in_this_slice(config, mine)}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
+    items[:] = [item for item in items if item.nodeid not in left]
     skip = pytest.mark.skip(reason="needs a CUDA GPU")
     for item in items:
         if "tests/gpu" not in str(item.path).replace("\\", "/"):
@@ -53,17 +88,16 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _outcomes[report.nodeid] = {
             "outcome": report.outcome,
             "seconds": round(report.duration, 2),
+            **slices.stamp(),
         }
 
 
 def pytest_sessionfinish() -> None:
     """Add the outcomes to the file that was asked for; with pytest-xdist, in its main process."""
-    file = os.environ.get("PYGRAPH_GPU_RESULTS")
-    if file is None or "PYTEST_XDIST_WORKER" in os.environ:
+    if RESULTS is None or "PYTEST_XDIST_WORKER" in os.environ:
         return
-    path = Path(file)
-    known = json.loads(path.read_text()) if path.exists() else {"tests": {}}
-    tests = {**known["tests"], **_outcomes}
+    path = Path(RESULTS)
+    tests = {**_known(), **_outcomes}
     counts: dict[str, int] = {}
     for test in tests.values():
         counts[test["outcome"]] = counts.get(test["outcome"], 0) + 1

@@ -1,0 +1,70 @@
+"""Slices of long measurements."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import compare_commits, slices
+from benchmarks.runtime import __main__ as runtime
+from benchmarks.slices import Slice
+
+
+@given(
+    st.lists(st.text(max_size=2), unique=True, max_size=30),
+    st.integers(1, 5),
+    st.none() | st.dictionaries(st.text(max_size=2), st.floats(0, 100), max_size=30),
+)
+def test_every_item_is_in_one_slice(
+    items: list[str], count: int, cost: dict[str, float] | None
+) -> None:
+    parts = [Slice(number, count).of(items, cost) for number in range(1, count + 1)]
+    assert sorted(item for part in parts for item in part) == sorted(items)
+    assert all(part == [item for item in items if item in part] for part in parts)
+
+
+def test_slices_cost_about_the_same() -> None:
+    cost = {"a": 10.0, "b": 5.0, "c": 4.0, "d": 1.0}
+    assert [Slice(number, 2).of("dcba", cost) for number in (1, 2)] == [["a"], ["d", "c", "b"]]
+
+
+@pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "a/b", "1/0", "-1/2"])
+def test_what_is_no_slice(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        slices.parse(text)
+
+
+def test_a_row_of_another_commit_is_measured_again() -> None:
+    row = {"workload": "bert", **slices.stamp()}
+    assert slices.is_current(row)
+    assert not slices.is_current({**row, "error": "exit status 1"})
+    assert not slices.is_current({**row, "commit": "0000000"})
+    assert not slices.is_current({"workload": "bert"})
+
+
+def test_the_interval_of_a_ratio() -> None:
+    same = compare_commits.interval([1.0, 1.1, 0.9, 1.0, 1.05], [1.0, 1.1, 0.9, 1.0, 1.05])
+    assert same[0] < 1.0 < same[1]
+    faster = compare_commits.interval([2.0, 2.1, 1.9, 2.0], [1.0, 1.1, 0.9, 1.0])
+    assert faster[0] > 1.7
+
+
+def test_a_file_keeps_rows_of_other_runs_and_resumes() -> None:
+    planned = runtime.plan(["timing", "memory"], ["bert"])
+    assert [part for part, _ in planned] == ["timing", *["memory"] * 3]
+    timing = {"workload": "bert", "period_ms": {mode: {} for mode in runtime.MODES}}
+    memory = {"workload": "bert", "mode": "default"}
+    old = {
+        "environment": {"date": "2026-01-01"},
+        "timing": [{**timing, **slices.stamp()}],
+        "memory": [{**memory, **slices.stamp(), "commit": "0000000"}],
+    }
+    left = runtime.left_to_do(planned, Slice(), old, resume=True)
+    assert [part for part, _ in left] == ["memory"] * 3
+    assert runtime.left_to_do(planned, Slice(), old, resume=False) == planned
+    again = runtime.merged(old, {"environment": {}, "memory": [{**memory, "date": "now"}]})
+    assert again["timing"][0]["workload"] == "bert"
+    assert [row["date"] for row in again["memory"]] == ["now"]
