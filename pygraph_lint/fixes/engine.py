@@ -14,7 +14,6 @@ from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes import (
     backend_flags,
     constant_buffer,
-    finite_guard,
     grouped_experts,
     host_function,
     host_number,
@@ -26,7 +25,6 @@ from pygraph_lint.fixes import (
     mask_unless_full,
     random_skip,
     tensor_assert,
-    tensor_branch,
 )
 from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined
@@ -76,9 +74,7 @@ def _spliced() -> Iterator[Entry]:
     """Rewrites that still splice text."""
     modules = (
         constant_buffer,
-        finite_guard,
         random_skip,
-        tensor_branch,
         mask_unless_full,
         tensor_assert,
         item_arithmetic,

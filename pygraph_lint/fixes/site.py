@@ -175,15 +175,19 @@ class Site(Proposal):
         """
         indent = self.source.indent(old[0])
         present = [self.statement_node(each) for each in old]
+        above = present[0].leading_lines
         present[0] = present[0].with_changes(leading_lines=())
         before = self._text(present, indent)
         first = min([old[0].lineno, *_decorators(old[0])])
         start = self.source.line_start(first)
         text = self.source.text[start : start + len(before)]
         self.require_text(before, text)
-        after = self._text(new, indent)
+        lines = list(new)
+        if lines and lines[0].leading_lines is above:
+            lines[0] = lines[0].with_changes(leading_lines=())
+        after = self._text(lines, indent)
         if wrapped:
-            after = self._wrapped(after, set(before.splitlines()))
+            after = self._wrapped(after, set(before.split(self.source.newline)))
         self.replace(start, start + len(before), after)
 
     def require_text(self, written: str, present: str) -> None:
@@ -209,13 +213,18 @@ class Site(Proposal):
 
     def _wrapped(self, text: str, kept: set[str]) -> str:
         """The text with new lines that are too long broken at their brackets."""
-        source = self.source
-        lines = text.split(source.newline)
-        return source.newline.join(
-            part
-            for line in lines
-            for part in ([line] if line in kept else wrap(line, source.width, source.indent_unit))
-        )
+        found: list[str] = []
+        for line in text.split(self.source.newline):
+            found += [line] if line in kept else self._broken(line)
+        return self.source.newline.join(found)
+
+    def _broken(self, line: str) -> list[str]:
+        """A line, broken where it is too long; a comment stays behind its end."""
+        code, mark, comment = line.partition("  #")
+        parts = wrap(code, self.source.width - 2 * bool(mark), self.source.indent_unit)
+        if mark and len(line) > self.source.width and len(parts) > 1:
+            return [*parts[:-1], parts[-1] + mark + comment]
+        return [line] if mark else parts
 
 
 class Rewrite:

@@ -23,7 +23,7 @@ class Case(NamedTuple):
     captured: bool = False
 
 
-def lines(*body: str, head: str = "x") -> str:
+def lines(*body: str, head: str = "x: torch.Tensor") -> str:
     """A module whose ``forward`` has this body."""
     return (
         "\n".join(["import torch", "", f"def forward({head}):", *(f"    {it}" for it in body)])
@@ -201,9 +201,9 @@ CASES = [
     ),
     Case(
         "finite_guard",
-        "alone",
+        "said",
         "PG307",
-        lines("x = x + 0", HALF + " x = torch.clamp(x, -5, 5)", "return x"),
+        lines("x = x + 0", HALF, "    print('inf')", "    x = torch.clamp(x, -5, 5)", "return x"),
     ),
     Case(
         "finite_guard",
@@ -268,14 +268,20 @@ CASES = [
         "random_skip",
         "truth",
         "PG306",
-        lines("draw = torch.rand([])", "skip = «draw < x»", "return skip"),
+        lines("draw = torch.rand([])", "skip = «draw < x»", "return skip", head="x"),
         lambda: (0.0,),
     ),
     Case(
         "random_skip",
         "done",
         "PG306",
-        lines("draw = torch.rand([])", "if «x > 0 and draw < x»:", "    return 1", "return 0"),
+        lines(
+            "draw = torch.rand([])",
+            "if «x > 0 and draw < x»:",
+            "    return 1",
+            "return 0",
+            head="x",
+        ),
     ),
     # tensor_branch
     Case(
@@ -284,13 +290,17 @@ CASES = [
         "PG301",
         lines("if False:", "    pass", f"elif {_TEST}:", "    x = x * 2", "return x"),
     ),
-    Case("tensor_branch", "alone", "PG301", lines(f"if {_TEST}: x = x * 2", "return x")),
     Case(
         "tensor_branch",
         "static-else",
         "PG301",
         lines(
-            f"if y and {_TEST}:", "    x = x * 2", "else:", "    x = x * 3", "return x", head="x, y"
+            f"if y and {_TEST}:",
+            "    x = x * 2",
+            "else:",
+            "    x = x * 3",
+            "return x",
+            head="x: torch.Tensor, y",
         ),
         lambda: (torch.ones(3), False),
     ),
@@ -305,15 +315,21 @@ CASES = [
         "tensor_branch",
         "pure",
         "PG301",
-        lines(f"if {_TEST}:", "    x = x + y.pop()", "return x", head="x, y"),
-        lambda: (-torch.ones(3), [torch.ones(3)]),
+        lines(
+            "if «x.sum() > 0 and x.add_(1).sum() > 0»:",
+            "    y = x * 2",
+            "else:",
+            "    y = x * 3",
+            "return y",
+        ),
+        lambda: (-torch.ones(3),),
     ),
     Case(
         "tensor_branch",
         "tensor",
         "PG301",
-        lines("if «y > 0»:", "    x = x * 2.0", "return x", head="x: torch.Tensor, y"),
-        lambda: (torch.ones(3), 1),
+        lines("y = len(x)", "if «y > 0»:", "    x = x * 2.0", "return x"),
+        lambda: (torch.ones(3),),
         notes={"tensors": "x"},
     ),
     Case(
@@ -342,14 +358,7 @@ CASES = [
         "tensor_branch",
         "tensors",
         "PG301",
-        lines("n = 0", f"if {_TEST}:", "    n = 1", "return n"),
-        lambda: (torch.ones(3),),
-    ),
-    Case(
-        "tensor_branch",
-        "order",
-        "PG301",
-        lines("y = x * 1", f"if {_TEST}:", "    x = x - 9", "    y = x * 2", "return x, y"),
+        lines(f"if {_TEST}:", "    n = 1", "else:", "    n = 2", "return n"),
         lambda: (torch.ones(3),),
     ),
     Case(
@@ -363,7 +372,7 @@ CASES = [
         "tensor_branch",
         "single-return",
         "PG301",
-        lines(f"if y and {_TEST}:", "    return x * 2", "return x * 3", head="x, y"),
+        lines(f"if y and {_TEST}:", "    return x * 2", "return x * 3", head="x: torch.Tensor, y"),
         lambda: (torch.ones(3), False),
     ),
     Case(
@@ -378,6 +387,20 @@ CASES = [
         "no-comments",
         "PG301",
         lines(f"if {_TEST}:", "    # because", "    x = x * 2", "return x"),
+    ),
+    Case(  # it raises where the branch is not taken
+        "tensor_branch",
+        "calm",
+        "PG301",
+        lines("y = x * 1", f"if {_TEST}:", "    y = x[3:].view(4)", "return y"),
+        lambda: (-torch.ones(3),),
+    ),
+    Case(
+        "tensor_branch",
+        "single",
+        "PG301",
+        lines("y = x * 1", "if «x.unsqueeze(0) > 0»:", "    y = x * 2", "return y"),
+        lambda: (torch.ones(1),),
     ),
     # mask_unless_full
     Case(

@@ -27,7 +27,7 @@ class Rewritten(NamedTuple):
     notes: dict[str, str] = {}
 
 
-HEAD = "import torch\n\n\ndef forward(x, n=1):\n"
+HEAD = "import torch\n\n\ndef forward(x: torch.Tensor, n=1):\n"
 
 
 def _case(code: str, before: str, after: str, head: str = HEAD, **notes: str) -> Rewritten:
@@ -77,12 +77,9 @@ CASES = {
         return y, z
         """,
         """
-        y = torch.where(
-            torch.logical_not(torch.logical_and(x.sum() > 0, x.mean() < 9)), x + 1, x * 3
-        )
-        z = torch.where(
-            torch.logical_not(torch.logical_and(x.sum() > 0, x.mean() < 9)), x - 1, -x
-        )
+        chosen = torch.logical_not(torch.logical_and(x.sum() > 0, x.mean() < 9))
+        y = torch.where(chosen, x + 1, x * 3)
+        z = torch.where(chosen, x - 1, -x)
         return y, z
         """,
     ),
@@ -90,11 +87,11 @@ CASES = {
         "PG301",
         """
         if «x.sum()»:
-            return x * n
+            return x * 2
         return torch.abs(x)
         """,
         """
-        return torch.where((x.sum()) != 0, x * n, torch.abs(x))
+        return torch.where((x.sum()) != 0, x * 2, torch.abs(x))
         """,
     ),
     "full-mask": _case(

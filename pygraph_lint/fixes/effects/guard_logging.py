@@ -11,14 +11,8 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.guards import guard
+from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Rewrite, Site
-
-_LOG_METHODS = frozenset(
-    (
-        *("debug", "info", "warning", "warn", "error", "critical", "exception", "log"),
-        *("warning_once", "info_once", "warning_advice"),
-    )
-)
 
 
 class GuardLogging(Rewrite):
@@ -44,18 +38,3 @@ class GuardLogging(Rewrite):
             lambda other: says(site, other, False),
             "compiled code no longer prints or logs this",
         )
-
-
-def says(site: Site, statement: ast.stmt, logs: bool) -> bool:
-    """Whether a statement is a call of print, a logger or warnings, and nothing else. ``logs``: the
-    analysis says that its method logs.
-    """
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    if not isinstance(call, ast.Call):
-        return False
-    name = site.ask.callee(call) or ""
-    if name.startswith(("logging.", "warnings.")):
-        return True
-    if isinstance(call.func, ast.Name):
-        return name in ("builtins.print", "pprint.pprint")
-    return isinstance(call.func, ast.Attribute) and (logs or call.func.attr in _LOG_METHODS)

@@ -1,0 +1,363 @@
+"""Clamp behind ``torch.where`` instead of a branch on inf or nan.
+
+    if x.dtype == torch.half and torch.isinf(x).any(): x = torch.clamp(x, min=-m, max=m)
+    ->  if x.dtype == torch.half: x = torch.where(torch.isinf(x).any(), torch.clamp(...), x)
+
+Safe where clamping keeps the dtype (bounds are numbers, x is certainly floating), where nobody can
+tell the copy from x itself, and where what moved out of the branch only reads ``torch.finfo``. The
+gradient is the branch's: clamp masks it, and ``where`` gives the arm not taken zeros that no
+infinity multiplies. A message in the branch stays there, outside compiled code.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+import libcst as cst
+import libcst.matchers as m
+
+from pygraph_lint.fixes.build import (
+    Line,
+    call,
+    conjunction,
+    expression,
+    inverted,
+    operand,
+)
+from pygraph_lint.fixes.conditions import operands
+from pygraph_lint.fixes.factories import FLOATING_DTYPES
+from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.names import dotted, pure, shared
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.saying import says
+from pygraph_lint.fixes.site import Rewrite, Site
+from pygraph_lint.fixes.truths import is_elif
+
+_TESTS = ("isinf", "isnan", "isfinite")
+_HALF_MAX = 65504
+
+
+class _Guard(NamedTuple):
+    """The parts of ``if statics and tests: messages; temporaries; name = clamp``."""
+
+    node: ast.If
+    statics: list[ast.expr]
+    tests: list[ast.expr]
+    said: list[ast.stmt]
+    bounds: list[ast.Assign]
+    update: ast.Assign
+    name: str
+    clamp: ast.Call
+
+
+class FiniteGuard(Rewrite):
+    """PG307, PG309: a guard against inf and nan."""
+
+    codes = ("PG307", "PG309")
+    message = "Clamp behind torch.where instead of a branch on the tensor's values"
+    pattern = m.If()
+    order = 40
+
+    def rewrite(self, site: Site) -> None:
+        guard = _read(site)
+        _conditions(site, guard)
+        condition, negated = _condition(site, guard)
+        value = site.expression_node(guard.clamp)
+        arms = (cst.Name(guard.name), value) if negated else (value, cst.Name(guard.name))
+        selected = call(f"{use_torch(site)}.where", condition, *arms)
+        line = site.statement_node(guard.update)
+        assert isinstance(line, cst.SimpleStatementLine)
+        update = cst.ensure_type(line.body[0], cst.Assign).with_changes(value=selected)
+        bounds = [site.statement_node(each) for each in guard.bounds]
+        lines: list[Line] = [*bounds, line.with_changes(body=[update])]
+        if guard.said:
+            question = inverted(condition) if negated else condition
+            lines.insert(0, _message(site, guard, question))
+        node = cst.ensure_type(site.node, cst.If)
+        if guard.statics:
+            test = conjunction([site.expression_node(part) for part in guard.statics])
+            block = cst.ensure_type(node.body, cst.IndentedBlock).with_changes(body=lines)
+            site.put_statements([guard.node], [node.with_changes(test=test, body=block)])
+        else:
+            header = cst.ensure_type(node.body, cst.IndentedBlock).header.comment
+            if header is not None:
+                above = [cst.EmptyLine(comment=header), *lines[0].leading_lines]
+                lines[0] = lines[0].with_changes(leading_lines=above)
+            site.put_statements([guard.node], lines)
+
+
+def _message(site: Site, guard: _Guard, condition: cst.BaseExpression) -> cst.If:
+    """What the branch says, outside compiled code."""
+    site.safe_only_if("said", False, "compiled code no longer prints or logs this")
+    said = [site.statement_node(each) for each in guard.said]
+    asked = expression(f"not {use_torch(site)}.compiler.is_compiling()")
+    return cst.If(test=conjunction([asked, condition]), body=cst.IndentedBlock(said))
+
+
+def _read(site: Site) -> _Guard:
+    """The parts of the guard. Raises Declined for another ``if``."""
+    node = site.tree
+    if not isinstance(node, ast.If) or node.orelse:
+        raise Declined("not an if without else")
+    parts = operands(node.test)
+    tests = [part for part in parts if _is_finite_test(site, part)]
+    statics = [part for part in parts if part not in tests]
+    if not tests or any(_mentions_test(site, part) for part in statics):
+        raise Declined("the condition is not a plain test for inf or nan")
+    _same_order(site, parts, tests)
+    said = [item for item in node.body[:-1] if says(site, item, False)]
+    bounds = [item for item in node.body[:-1] if isinstance(item, ast.Assign)]
+    update = node.body[-1]
+    if len(said) + len(bounds) + 1 != len(node.body) or not isinstance(update, ast.Assign):
+        raise Declined("the branch does more than assign names")
+    target = update.targets[0]
+    if len(update.targets) != 1 or not isinstance(target, ast.Name):
+        raise Declined("the branch does not end in an assignment to one name")
+    if not isinstance(update.value, ast.Call):
+        raise Declined("the branch does not end in a clamp")
+    return _Guard(node, statics, tests, said, bounds, update, target.id, update.value)
+
+
+# -- the condition
+
+
+def _same_order(site: Site, parts: list[ast.expr], tests: list[ast.expr]) -> None:
+    """Decline where something that can do more than give a value is evaluated at other times: the
+    selection makes every test, and looks at all else before.
+    """
+    behind = parts[parts.index(tests[0]) + 1 :]
+    if not all(part in tests or _calm(part) for part in behind):
+        raise Declined("the condition calls something behind the test for inf or nan")
+    tested = [
+        _tested(site, node)
+        for test in tests
+        for node in ast.walk(test)
+        if isinstance(node, ast.Call) and _is_test(site, node)
+    ]
+    if (behind or len(tested) > 1) and not all(map(pure, tested)):
+        raise Declined("what is tested for inf or nan is computed in the condition")
+
+
+def _calm(node: ast.expr) -> bool:
+    """Whether an operand only looks at what is there, and is unlikely to raise: an order of two
+    values is not among them.
+    """
+    if isinstance(node, ast.BoolOp):
+        return all(map(_calm, node.values))
+    if isinstance(node, ast.UnaryOp):
+        return _calm(node.operand)
+    if isinstance(node, ast.Compare):
+        plain = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
+        calm = all(isinstance(item, plain) for item in node.ops)
+        return calm and all(map(_calm, [node.left, *node.comparators]))
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return all(map(_calm, node.elts))
+    return pure(node)
+
+
+def _is_finite_test(site: Site, node: ast.expr) -> bool:
+    """A 0-d boolean tensor: ``isinf(x).any()`` and the like, joined by or, or negated."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return _is_finite_test(site, node.operand)
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        return all(_is_finite_test(site, value) for value in node.values)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.keywords:
+        if node.func.attr == "item" and not node.args:
+            return _is_finite_test(site, node.func.value)
+        reduced = _reduced(site, node)
+        return reduced is not None and _is_test(site, reduced)
+    return False
+
+
+def _reduced(site: Site, node: ast.Call) -> ast.expr | None:
+    """What ``t.any()`` or ``torch.any(t)`` reduces to one element."""
+    if site.ask.callee(node) in ("torch.any", "torch.all"):
+        return node.args[0] if len(node.args) == 1 else None
+    assert isinstance(node.func, ast.Attribute)
+    return node.func.value if node.func.attr in ("any", "all") and not node.args else None
+
+
+def _is_test(site: Site, node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    name = site.ask.callee(node)
+    if name is not None:
+        return name.removeprefix("torch.") in _TESTS and len(node.args) == 1 and not node.keywords
+    return isinstance(node.func, ast.Attribute) and node.func.attr in _TESTS and not node.args
+
+
+def _tested(site: Site, node: ast.Call) -> ast.expr:
+    """``x`` of ``torch.isinf(x)`` or ``x.isinf()``."""
+    if site.ask.callee(node) is not None:
+        return node.args[0]
+    assert isinstance(node.func, ast.Attribute)
+    return node.func.value
+
+
+def _mentions_test(site: Site, node: ast.expr) -> bool:
+    return any(_is_test(site, inner) for inner in ast.walk(node))
+
+
+def _condition(site: Site, guard: _Guard) -> tuple[cst.BaseExpression, bool]:
+    """One boolean tensor; and whether the branch is taken where it is false."""
+    if len(guard.tests) == 1:
+        test = guard.tests[0]
+        if isinstance(test, ast.UnaryOp):
+            return _tensor(site, test.operand), True
+        return _tensor(site, test), False
+    parts = [operand(_tensor(site, test)) for test in guard.tests]
+    result = parts[0]
+    for part in parts[1:]:
+        result = cst.BinaryOperation(left=result, operator=cst.BitAnd(), right=part)
+    return result, False
+
+
+def _tensor(site: Site, node: ast.expr) -> cst.BaseExpression:
+    """A test as one boolean tensor."""
+    if isinstance(node, ast.UnaryOp):
+        return inverted(_tensor(site, node.operand))
+    if isinstance(node, ast.BoolOp):
+        parts = [_tensor(site, value) for value in node.values]
+        result = parts[0]
+        for part in parts[1:]:
+            result = cst.BinaryOperation(left=result, operator=cst.BitOr(), right=part)
+        return result
+    assert isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return site.expression_node(node.func.value if node.func.attr == "item" else node)
+
+
+# -- what must hold
+
+
+def _conditions(site: Site, guard: _Guard) -> None:
+    if site.function is None:
+        raise Declined("the code is not in a function")
+    same = _clamped(site, guard) == guard.name
+    site.require("same-name", same, "the branch does not clamp the name it assigns")
+    for item in guard.bounds:
+        name = item.targets[0].id if isinstance(item.targets[0], ast.Name) else None
+        local = (
+            name is not None
+            and not shared(site.function, name)
+            and not site.ask.used_outside(name, [guard.node])
+        )
+        site.require(
+            "local", local and len(item.targets) == 1, "what the branch computes is used behind it"
+        )
+        number = _is_number(site, guard, item.value)
+        site.require("static", number, "the branch computes more than bounds")
+    free = bool(guard.statics) or not is_elif(site, guard.node)
+    site.require("else-if", free, "the branch is an elif")
+    torch = (site.ask.callee(guard.clamp) or "").startswith("torch.")
+    given = [*guard.clamp.args[torch:], *(item.value for item in guard.clamp.keywords)]
+    numbers = all(_fits(site, guard, bound) for bound in given)
+    site.safe_only_if(
+        "number-bounds", numbers, "the bounds may not be numbers that every floating dtype holds"
+    )
+    floating = any(_says_floating(site, part, guard.name) for part in guard.statics)
+    known = site.ask.known_at(guard.name, guard.node)
+    made = "layer" not in known.evidence and known.dtype == "float"
+    site.safe_only_if(
+        "floating",
+        floating or made,
+        f"nothing here proves that {guard.name} is a floating-point tensor",
+    )
+    named = (part for part in ast.walk(guard.node.test) if isinstance(part, ast.Name))
+    loads = [name for name in named if name.id == guard.name]
+    site.safe_only_if(
+        "fresh",
+        bool(loads) and site.ask.only_holder(loads[0]) and not _from_method(site, loads[0]),
+        f"{guard.name} becomes a copy, and somebody else may hold the original",
+    )
+
+
+def _from_method(site: Site, name: ast.Name) -> bool:
+    """Whether a name may hold what a method of ``self`` gave, which may be its own argument."""
+    values = [each.value for each in site.ask.definitions.reaching(name)]
+    return any(ast.unparse(value).startswith("self.") for value in values if value is not None)
+
+
+def _clamped(site: Site, guard: _Guard) -> str | None:
+    """The name that the branch clamps."""
+    function = guard.clamp
+    if site.ask.callee(function) in ("torch.clamp", "torch.clip"):
+        return dotted(function.args[0]) if function.args else None
+    if isinstance(function.func, ast.Attribute) and function.func.attr in ("clamp", "clip"):
+        return dotted(function.func.value)
+    raise Declined("the branch does not end in a clamp")
+
+
+def _is_number(site: Site, guard: _Guard, node: ast.expr) -> bool:
+    """Whether an expression is a Python number: literals, torch.finfo, the branch's own names,
+    arithmetic.
+    """
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
+    if isinstance(node, ast.UnaryOp):
+        return _is_number(site, guard, node.operand)
+    if isinstance(node, ast.BinOp):
+        return all(_is_number(site, guard, side) for side in (node.left, node.right))
+    if isinstance(node, ast.Name):
+        return _temporary(guard, node.id) is not None
+    return _is_limit(site, guard, node)
+
+
+def _is_limit(site: Site, guard: _Guard, node: ast.expr) -> bool:
+    """``torch.finfo(x.dtype).max`` and the like, of the guarded tensor's own dtype or a written
+    one.
+    """
+    if not isinstance(node, ast.Attribute) or node.attr not in ("max", "min", "eps", "tiny"):
+        return False
+    limits = node.value
+    if not isinstance(limits, ast.Call) or site.ask.callee(limits) != "torch.finfo":
+        return False
+    dtype = limits.args[0] if len(limits.args) == 1 else None
+    if dtype is None:
+        return False
+    return dotted(dtype) == f"{guard.name}.dtype" or site.ask.qualified(dtype) in FLOATING_DTYPES
+
+
+def _temporary(guard: _Guard, name: str) -> ast.expr | None:
+    """What the branch assigns to one of its own names."""
+    return next((each.value for each in guard.bounds if dotted(each.targets[0]) == name), None)
+
+
+def _fits(site: Site, guard: _Guard, node: ast.expr) -> bool:
+    """Whether a bound is a number that x's dtype can hold: clamp raises for others, also when
+    nothing is clamped.
+    """
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return _fits(site, guard, node.operand)
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, (int, float)) and abs(node.value) <= _HALF_MAX
+    if isinstance(node, ast.BinOp):
+        small = isinstance(node.right, ast.Constant) and _fits(site, guard, node.right)
+        limit = isinstance(node.left, ast.Attribute) and node.left.attr == "max"
+        below = small and limit and isinstance(node.op, ast.Sub)
+        return below and _is_own_limit(site, guard, node.left)
+    if isinstance(node, ast.Name):
+        value = _temporary(guard, node.id)
+        return value is not None and not isinstance(value, ast.Name) and _fits(site, guard, value)
+    return _is_own_limit(site, guard, node)
+
+
+def _is_own_limit(site: Site, guard: _Guard, node: ast.expr) -> bool:
+    """A limit of the guarded tensor's own dtype."""
+    inner = (part for part in ast.walk(node) if isinstance(part, ast.expr))
+    own = any(dotted(part) == f"{guard.name}.dtype" for part in inner)
+    return own and _is_limit(site, guard, node)
+
+
+def _says_floating(site: Site, node: ast.expr, name: str) -> bool:
+    """``x.dtype == torch.float16``, ``x.dtype in (...)``, ``x.is_floating_point()``."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+        return node.func.attr == "is_floating_point" and dotted(node.func.value) == name
+    single = isinstance(node, ast.Compare) and len(node.ops) == 1
+    if not isinstance(node, ast.Compare) or not single or dotted(node.left) != f"{name}.dtype":
+        return False
+    right = node.comparators[0]
+    if isinstance(node.ops[0], (ast.Eq, ast.Is)):
+        return site.ask.qualified(right) in FLOATING_DTYPES
+    listed = isinstance(right, (ast.Tuple, ast.List, ast.Set)) and isinstance(node.ops[0], ast.In)
+    return listed and all(site.ask.qualified(item) in FLOATING_DTYPES for item in right.elts)  # type: ignore[attr-defined]

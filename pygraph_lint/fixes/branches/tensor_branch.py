@@ -1,0 +1,215 @@
+"""Select with ``torch.where`` instead of branching on a tensor.
+
+    if x.sum() > 0: x = x * 2  ->  x = torch.where(x.sum() > 0, x * 2, x)
+
+Updates without else, arms that assign the same names, and arms that return. ``and / or / not``
+become their logical functions; conditions that need no tensor's value stay Python. Always unsafe:
+both arms are computed. Arms that may raise when they are not taken are left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+import libcst.matchers as m
+
+from pygraph_lint.analysis.known import Type
+from pygraph_lint.fixes.build import Line, assign, call, conjunction, expression, grouped
+from pygraph_lint.fixes.calm import SINGLE, shape_of
+from pygraph_lint.fixes.conditions import operands
+from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+from pygraph_lint.fixes.truths import is_elif, tested_operands
+
+BOTH_ARMS = (
+    "both arms are computed: dtypes, strides and aliases may differ from those of the arm taken,"
+    " and a nan in the other arm is no longer kept out of gradients"
+)
+
+
+class TensorBranch(Rewrite):
+    """PG301, PG307, PG309: an ``if`` whose arms only select values."""
+
+    codes = ("PG301", "PG307", "PG309")
+    message = "Select with torch.where instead of branching on the tensor's values"
+    pattern = m.If()
+    order = 45
+
+    def rewrite(self, site: Site) -> None:
+        node = site.tree
+        assert isinstance(node, ast.If)
+        if not _within(site, node.test):
+            raise Declined("not the condition of an if statement")
+        site.require("not-elif", not is_elif(site, node), "the branch is an elif")
+        tensors = tested_operands(site, node.test)
+        statics = [part for part in operands(node.test) if part not in tensors]
+        site.require(
+            "static-else", not statics or not node.orelse, "the else has other reasons too"
+        )
+        condition = _all_of(site, tensors)
+        site.safe_only_if("both-arms", False, BOTH_ARMS)
+        if isinstance(node.body[-1], ast.Return):
+            _returns(site, node, condition, statics)
+        else:
+            _assigns(site, node, condition, statics)
+
+
+def _within(site: Site, test: ast.expr) -> bool:
+    """Whether the finding is inside a condition."""
+    start, end = site.source.span(test)
+    return start <= site.source.at(site.finding.location) < end
+
+
+# -- the condition
+
+
+def _all_of(site: Site, parts: list[ast.expr]) -> cst.BaseExpression:
+    """One boolean tensor, true where all operands are."""
+    found = [truth(site, part) for part in parts]
+    result = found[0]
+    for part in found[1:]:
+        result = call(f"{use_torch(site)}.logical_and", result, part)
+    return result
+
+
+def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
+    """A boolean tensor of one element with the truth of ``node``."""
+    torch = use_torch(site)
+    if isinstance(node, ast.BoolOp):
+        word = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
+        parts = [truth(site, value) for value in node.values]
+        result = parts[0]
+        for part in parts[1:]:
+            result = call(f"{torch}.{word}", result, part)
+        return result
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return call(f"{torch}.logical_not", truth(site, node.operand))
+    site.require("pure", site.ask.is_pure(node), "the condition calls what is not known")
+    known = site.ask.known(node)
+    site.require("tensor", site.ask.is_tensor(node), "the condition is not certainly a tensor")
+    single = known.rank == 0 or shape_of(site, node) == SINGLE
+    site.require("single", single, "the condition may have dimensions, which the result would get")
+    if isinstance(node, ast.Compare):
+        site.require("one-comparison", len(node.ops) == 1, "the comparison is chained")
+        return site.expression_node(node)
+    if known.dtype == "bool" or _is_question(node):
+        return site.expression_node(node)
+    return expression("{value} != 0", value=grouped(site.expression_node(node)))
+
+
+def _is_question(node: ast.expr) -> bool:
+    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return named and node.func.attr in ("any", "all", "isnan", "isinf", "isfinite")  # type: ignore[attr-defined]
+
+
+# -- the arms
+
+
+def _assigns(
+    site: Site, node: ast.If, condition: cst.BaseExpression, statics: list[ast.expr]
+) -> None:
+    """Select each name that an arm assigns; what needs no tensor's value stays an ``if``."""
+    first, second = _arm(site, node.body), _arm(site, node.orelse)
+    same = not node.orelse or list(first) == list(second)
+    site.require("same-names", same, "the arms do not assign the same names in the same order")
+    lines: list[Line] = []
+    if len(first) > 1 and not isinstance(condition, cst.Name):
+        chosen = site.names.free("chosen")
+        lines.append(assign(chosen, condition))
+        condition = cst.Name(chosen)
+    for name, value in first.items():
+        other = second.get(name)
+        _expect_selectable(site, node, name, value, other)
+        then = site.expression_node(value)
+        rest = cst.Name(name) if other is None else site.expression_node(other)
+        lines.append(assign(name, call(f"{use_torch(site)}.where", condition, then, rest)))
+    _put(site, node, lines, statics)
+
+
+def _expect_selectable(
+    site: Site, node: ast.If, name: str, value: ast.expr, other: ast.expr | None
+) -> None:
+    """Both values are tensors of one shape, which can be computed in any case."""
+    if other is None:
+        before = site.ask.known_at(name, node)
+        tensor = before.must_be(Type.TENSOR) and site.ask.is_tensor(value)
+        shape = SINGLE if before.rank == 0 else _shape_before(site, node, name)
+    else:
+        tensor = site.ask.is_tensor(value) and site.ask.is_tensor(other)
+        shape = shape_of(site, other)
+    site.require("tensors", tensor, f"nothing proves that both values of {name} are tensors")
+    _expect_shape(site, value, shape)
+
+
+def _shape_before(site: Site, node: ast.If, name: str) -> str | None:
+    """The shape of what a name holds in front of the branch."""
+    found = site.ask.definitions.reaching_at(name, node)
+    value = found[0].value if len(found) == 1 else None
+    if value is None or not site.ask.same_value(value, node):
+        return name
+    return shape_of(site, value) or name
+
+
+def _expect_shape(site: Site, value: ast.expr, shape: str | None) -> None:
+    same = shape is not None and shape_of(site, value) == shape
+    site.require("calm", same, "an arm may raise when it is not taken, or have another shape")
+
+
+def _arm(site: Site, block: list[ast.stmt]) -> dict[str, ast.expr]:
+    """What an arm assigns, in order."""
+    found: dict[str, ast.expr] = {}
+    for statement in block:
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Name):
+            raise Declined("an arm does more than assign names")
+        once = len(statement.targets) == 1 and target.id not in found
+        site.require("once", once, "an arm assigns a name twice")
+        found[target.id] = statement.value
+    return found
+
+
+def _returns(
+    site: Site, node: ast.If, condition: cst.BaseExpression, statics: list[ast.expr]
+) -> None:
+    """Select what is returned."""
+    last = node.orelse or _behind(site, node)
+    single = len(node.body) == 1 and len(last) == 1 and not statics
+    site.require("single-return", single, "more than a return depends on the condition")
+    then, otherwise = (
+        item.value if isinstance(item, ast.Return) else None for item in (node.body[0], last[0])
+    )
+    if then is None or otherwise is None:
+        raise Declined("an arm returns nothing")
+    tensors = site.ask.is_tensor(then) and site.ask.is_tensor(otherwise)
+    site.require("returned", tensors, "nothing proves that both returned values are tensors")
+    _expect_shape(site, then, shape_of(site, otherwise))
+    _expect_shape(site, otherwise, shape_of(site, then))
+    nodes = [site.expression_node(value) for value in (then, otherwise)]
+    value = call(f"{use_torch(site)}.where", condition, *nodes)
+    line = cst.SimpleStatementLine([cst.Return(value)])
+    site.require("no-comments", not _comments(site, node, last[0]), _COMMENTS)
+    site.put_statements([node] if node.orelse else [node, last[0]], [line])
+
+
+def _behind(site: Site, node: ast.If) -> list[ast.stmt]:
+    """The statement right behind the branch, in the same block."""
+    block: list[ast.stmt] = getattr(site.ask.parent(node), "body", [])
+    return block[block.index(node) + 1 :][:1] if node in block else []
+
+
+_COMMENTS = "comments inside the branch would be lost"
+
+
+def _comments(site: Site, first: ast.stmt, last: ast.stmt) -> bool:
+    start, end = site.source.span(first)[0], site.source.span(last)[1]
+    return "#" in site.source.text[start:end]
+
+
+def _put(site: Site, node: ast.If, lines: list[Line], statics: list[ast.expr]) -> None:
+    site.require("no-comments", not _comments(site, node, node), _COMMENTS)
+    if statics:
+        test = conjunction([site.expression_node(part) for part in statics])
+        lines = [cst.If(test=test, body=cst.IndentedBlock(lines))]
+    site.put_statements([node], lines)

@@ -1,0 +1,90 @@
+"""Expressions that can be computed in any case: they change nothing and do not raise for shapes."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis.known import Type
+from pygraph_lint.fixes.site import Site
+
+# One result for each element, whatever the shape; or a result of one element.
+_ELEMENTWISE = frozenset(
+    (
+        *("abs", "neg", "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sign", "round"),
+        *("floor", "ceil", "sin", "cos", "tanh", "sigmoid", "relu", "gelu", "silu", "clamp"),
+        *("clip", "clamp_min", "clamp_max", "clone", "detach", "float", "half", "double"),
+        *("bfloat16", "contiguous", "square", "reciprocal", "nan_to_num", "isnan", "isinf"),
+        *("isfinite", "logical_not", "softplus", "leaky_relu", "elu", "zeros_like", "ones_like"),
+        *("full_like", "masked_fill", "add", "sub", "mul", "div", "true_divide", "where"),
+        *("maximum", "minimum", "pow", "eq", "ne", "lt", "le", "gt", "ge", "logical_and"),
+        "logical_or",
+    )
+)
+_REDUCING = frozenset(("sum", "mean", "any", "all", "norm"))
+_QUESTIONS = frozenset(("finfo", "iinfo"))
+#: The shape of a number, or of a tensor without dimensions.
+SINGLE = ""
+
+
+def shape_of(site: Site, node: ast.expr) -> str | None:
+    """A name whose shape an expression surely has, SINGLE for one element without dimensions, None
+    where nothing is known, or where computing it may raise or change something.
+    """
+    if isinstance(node, ast.Constant):
+        return SINGLE if isinstance(node.value, (int, float)) else None
+    if isinstance(node, ast.UnaryOp):
+        return shape_of(site, node.operand)
+    if isinstance(node, ast.BinOp):
+        return _joint(site, [node.left, node.right]) if _plain(node.op) else None
+    if isinstance(node, ast.Compare):
+        return _joint(site, [node.left, *node.comparators])
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return _held(site, node)
+    if isinstance(node, ast.Call):
+        return _called(site, node)
+    return None
+
+
+def _plain(operator: ast.operator) -> bool:
+    return isinstance(
+        operator, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.BitAnd, ast.BitOr)
+    )
+
+
+def _joint(site: Site, parts: list[ast.expr]) -> str | None:
+    """The shape of what is computed of parts element by element."""
+    found = {shape_of(site, part) for part in parts}
+    if None in found:
+        return None
+    found -= {SINGLE}
+    return SINGLE if not found else found.pop() if len(found) == 1 else None
+
+
+def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
+    known = site.ask.known(node)
+    if known.must_be(Type.NUMBER) or known.rank == 0:
+        return SINGLE
+    if isinstance(node, ast.Attribute):
+        limit = isinstance(node.value, ast.Call) and node.attr in ("max", "min", "eps", "tiny")
+        asks = limit and (site.ask.callee(node.value) or "").rpartition(".")[2] in _QUESTIONS
+        return SINGLE if asks else ast.unparse(node) if known.must_be(Type.TENSOR) else None
+    return node.id
+
+
+def _called(site: Site, node: ast.Call) -> str | None:
+    name = site.ask.callee(node)
+    if name is None:
+        if not isinstance(node.func, ast.Attribute):
+            return None
+        parts = [node.func.value, *node.args]
+        last = node.func.attr
+    elif name.startswith("torch.") and name.count(".") <= 3:
+        parts, last = list(node.args), name.rpartition(".")[2]
+    else:
+        return None
+    values = [item.value for item in node.keywords if item.arg in ("min", "max", "other", "alpha")]
+    if len(values) != len(node.keywords) or not parts:
+        return None
+    if last in _REDUCING and len(parts) == 1 and not values:
+        return SINGLE if shape_of(site, parts[0]) is not None else None
+    return _joint(site, [*parts, *values]) if last in _ELEMENTWISE else None
