@@ -159,6 +159,7 @@ class Runner:
             preview=True,
             regions=settings.regions,
             entry_points=settings.entry_points,
+            closed=settings.assume_closed,
         )
 
     def _judge(self, path: Path, outcome: Outcome) -> list[Finding]:

@@ -83,7 +83,8 @@ class ProjectView:
     ``private`` are the functions and classes of the file that no other file can mean (by their
     names in the file), ``patched`` the qualified names that some file assigns to from outside,
     ``subclassed`` the qualified classes with a subclass anywhere, ``tensors`` the assumptions about
-    parameters, attributes and results that linking confirmed.
+    parameters, attributes and results that linking confirmed. ``closed`` says that nothing outside
+    the checked files subclasses, replaces or scripts what is in them.
     """
 
     module: str = "module"
@@ -92,12 +93,14 @@ class ProjectView:
     patched: frozenset[str] = frozenset()
     subclassed: frozenset[str] = frozenset()
     tensors: frozenset[Need] = frozenset()
+    closed: bool = False
 
     @property
     def key(self) -> str:
         """The same text for the same view, in every process."""
         parts = (self.private, self.patched, self.subclassed, self.tensors)
-        return repr((self.module, self.is_package, *(sorted(part) for part in parts)))
+        names = (sorted(part) for part in parts)
+        return repr((self.module, self.is_package, self.closed, *names))
 
 
 _NUMBER_TYPES = {bool: "bool", int: "int", float: "float", complex: "complex"}

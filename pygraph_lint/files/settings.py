@@ -176,6 +176,12 @@ class Settings:
     unsafe_fixes: bool = _setting(
         False, _boolean, "`--fix` also makes changes that can alter what the code does"
     )
+    assume_closed: bool = _setting(
+        False,
+        _boolean,
+        "nothing outside the checked files subclasses, patches, replaces or scripts what is in "
+        "them: more fixes are safe then",
+    )
     output_format: str = _setting(
         "concise",
         _one_of(*FORMATS),

@@ -12,19 +12,11 @@ from typing import NamedTuple
 import pygraph_lint.fixes
 from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes import (
-    backend_flags,
     constant_buffer,
     grouped_experts,
-    host_function,
     host_number,
-    host_random,
     host_rows,
-    host_setup,
-    item_arithmetic,
     log_once,
-    mask_unless_full,
-    random_skip,
-    tensor_assert,
 )
 from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined
@@ -74,17 +66,9 @@ def _spliced() -> Iterator[Entry]:
     """Rewrites that still splice text."""
     modules = (
         constant_buffer,
-        random_skip,
-        mask_unless_full,
-        tensor_assert,
-        item_arithmetic,
-        host_random,
         host_rows,
         grouped_experts,
-        host_function,
         host_number,
-        host_setup,
-        backend_flags,
         log_once,
     )
     for place, module in enumerate(modules):

@@ -188,7 +188,10 @@ class Site(Proposal):
         after = self._text(lines, indent)
         if wrapped:
             after = self._wrapped(after, set(before.split(self.source.newline)))
-        self.replace(start, start + len(before), after)
+        end = start + len(before)
+        if not lines and self.source.text.startswith(self.source.newline, end):
+            end += len(self.source.newline)
+        self.replace(start, end, after)
 
     def require_text(self, written: str, present: str) -> None:
         """Decline where a node's text is not what stands in the file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pygraph_lint.analysis.events import Event
@@ -24,7 +24,8 @@ class Options:
     consequences there; ``target_torch`` (``2.11``) keeps rules that hold for that version;
     ``preview`` adds preview rules; ``regions`` is ``forward`` (any module's forward) or
     ``compiled`` (only what is provably compiled or captured) or ``all`` (also every function that
-    gets tensors); ``entry_points`` are globs of qualified names that are compiled, too.
+    gets tensors); ``entry_points`` are globs of qualified names that are compiled, too; ``closed`` says
+    that nothing outside the checked files changes what is in them.
     """
 
     target: str | None = None
@@ -32,6 +33,7 @@ class Options:
     preview: bool = False
     regions: str = "forward"
     entry_points: tuple[str, ...] = ()
+    closed: bool = False
 
     @property
     def asked(self) -> Asked:
@@ -182,7 +184,7 @@ class Reporter:
             gb_id=form.gb_id if form is not None else "",
             preview=rule.status == "preview",
             event=event,
-            view=self.project.view(facts),
+            view=replace(self.project.view(facts), closed=self.options.closed),
         )
 
 

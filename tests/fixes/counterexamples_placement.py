@@ -31,7 +31,29 @@ CASES = [
         "PG303",
         lines("if «(n := x.sum()) > 9»:", "    raise ValueError(f'no {x}')", "return x + n"),
     ),
+    # functions left out of compiled code
+    Case(
+        "decorated",
+        "torch-first",
+        "PG504",
+        "import numpy as np\n\n\ndef draw():\n    for _ in range(2):\n"
+        "        y = «np.random.normal()»\n    return np.ones(1)\n\n\nimport torch\n",
+    ),
+    Case(
+        "decorated",
+        "silent",
+        "PG504",
+        "import warnings\n\nimport numpy as np\nimport torch\n\n\ndef draw():\n    for _ in range(2):\n"
+        "        y = «np.random.normal()»\n    warnings.warn('drawn', stacklevel=2)\n"
+        "    return np.ones(1)\n",
+    ),
     # random_skip
+    Case(  # a property that counts, an object with a comparison of its own
+        "random_skip",
+        "plain",
+        "PG306",
+        lines("draw = torch.rand([])", "if «draw < p»:", "    return 1", "return 0", head="p"),
+    ),
     Case(
         "random_skip",
         "number",

@@ -242,7 +242,7 @@ SKIP = """
 import torch
 
 class Model(torch.nn.Module):
-    def __init__(self, layerdrop):
+    def __init__(self, layerdrop: float):
         super().__init__()
         self.layerdrop = layerdrop
 

@@ -257,7 +257,8 @@ def _conditions(site: Site, guard: _Guard) -> None:
     )
     floating = any(_says_floating(site, part, guard.name) for part in guard.statics)
     known = site.ask.known_at(guard.name, guard.node)
-    made = "layer" not in known.evidence and known.dtype == "float"
+    closed = site.finding.view.closed
+    made = (closed or "layer" not in known.evidence) and known.dtype == "float"
     site.safe_only_if(
         "floating",
         floating or made,
@@ -267,7 +268,9 @@ def _conditions(site: Site, guard: _Guard) -> None:
     loads = [name for name in named if name.id == guard.name]
     site.safe_only_if(
         "fresh",
-        bool(loads) and site.ask.only_holder(loads[0]) and not _from_method(site, loads[0]),
+        bool(loads)
+        and site.ask.only_holder(loads[0])
+        and (closed or not _from_method(site, loads[0])),
         f"{guard.name} becomes a copy, and somebody else may hold the original",
     )
 

@@ -14,11 +14,10 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.decorated import disable
 from pygraph_lint.fixes.names import dotted, own_nodes, parameters
-from pygraph_lint.fixes.proposal import Declined, Proposal
-
-CODES = ("PG511",)
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
 
 
 class _Method(NamedTuple):
@@ -28,21 +27,25 @@ class _Method(NamedTuple):
     function: ast.FunctionDef
 
 
-def propose(proposal: Proposal) -> None:
-    """Decorate the outermost method that only sets things up."""
-    proposal.message = "Leave the method that builds layers out of compiled code"
-    methods = list(_methods(proposal.source.tree))
-    building = _building(proposal, methods)
-    if not building:
-        raise Declined("the parameters are made in the region itself")
-    called = [method for method in building if _called_from_elsewhere(method, methods, building)]
-    proposal.need("one", len(called) == 1, "the layers are built from several places")
-    found = called[0].function
-    proposal.need("bare", not found.decorator_list, "the method has decorators already")
-    start = proposal.source.line_start(found.lineno)
-    indent = proposal.source.indent(found)
-    line = f"{indent}@{use_torch(proposal)}.compiler.disable{proposal.source.newline}"
-    proposal.replace(start, start, line)
+class HostSetup(Rewrite):
+    """PG511: layers built when they are first needed."""
+
+    codes = ("PG511",)
+    message = "Leave the method that builds layers out of compiled code"
+    order = 62
+
+    def rewrite(self, site: Site) -> None:
+        methods = list(_methods(site.source.tree))
+        building = _building(site, methods)
+        if not building:
+            raise Declined("the parameters are made in the region itself")
+        called = [
+            method for method in building if _called_from_elsewhere(method, methods, building)
+        ]
+        site.require("one", len(called) == 1, "the layers are built from several places")
+        found = called[0].function
+        site.require("bare", not found.decorator_list, "the method has decorators already")
+        disable(site, found)
 
 
 def _methods(tree: ast.Module) -> Iterator[_Method]:
@@ -53,16 +56,16 @@ def _methods(tree: ast.Module) -> Iterator[_Method]:
                     yield _Method(owner, item)
 
 
-def _building(proposal: Proposal, methods: list[_Method]) -> list[_Method]:
+def _building(site: Site, methods: list[_Method]) -> list[_Method]:
     """Methods that make the finding's layer or only lead there, none with tensors."""
-    maker = next((node for node in proposal.path if isinstance(node, ast.ClassDef)), None)
-    function = proposal.function
+    maker = next((node for node in site.path if isinstance(node, ast.ClassDef)), None)
+    function = site.function
     if maker is None or not isinstance(function, ast.FunctionDef):
         return []
     candidates = [
         method
         for method in methods
-        if method.function.name != "__init__" and _only_sets_up(proposal, method.function)
+        if method.function.name != "__init__" and _only_sets_up(site, method.function)
     ]
     if function.name == "__init__":
         found = [method for method in candidates if maker.name in _callees(method.function)]
@@ -104,21 +107,21 @@ def _called_from_elsewhere(
     )
 
 
-def _only_sets_up(proposal: Proposal, function: ast.FunctionDef) -> bool:
+def _only_sets_up(site: Site, function: ast.FunctionDef) -> bool:
     """Whether a method takes no tensors, returns nothing and computes nothing with torch."""
     for statement in function.body:
         for node in [statement, *own_nodes(statement)]:
-            if _uses_graph(proposal, node):
+            if _uses_graph(site, node):
                 return False
     annotations = [item.annotation for item in parameters(function) if item.annotation is not None]
     return not any("Tensor" in ast.unparse(item) for item in annotations)
 
 
-def _uses_graph(proposal: Proposal, node: ast.AST) -> bool:
+def _uses_graph(site: Site, node: ast.AST) -> bool:
     """Whether a node gives something back or computes with torch."""
     if isinstance(node, (ast.Yield, ast.YieldFrom)):
         return True
     if isinstance(node, ast.Return):
         return node.value is not None
-    name = proposal.names.callee(node) or ""
+    name = site.ask.callee(node) or ""
     return name.startswith("torch.") and not name.startswith("torch.nn.")

@@ -1,0 +1,88 @@
+"""Assert on a tensor, which torch.compile takes along, instead of reading it back.
+
+    assert a.max().item() <= n and b.min() >= 0  ->  assert (a.max() <= n) & (b.min() >= 0)
+
+Always unsafe: in compiled code the failure is a RuntimeError of the device. Each operand has to be
+a tensor for certain: an assert on a bool of Python fails in every compiled call.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+import libcst.matchers as m
+
+from pygraph_lint.fixes.build import grouped
+from pygraph_lint.fixes.conditions import operands
+from pygraph_lint.fixes.site import Rewrite, Site
+
+_PLAIN = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+
+
+class TensorAssert(Rewrite):
+    """PG304, and what is read inside an assert."""
+
+    codes = ("PG304", "PG201", "PG202", "PG307")
+    message = "Assert on a tensor, which compiled code takes along"
+    pattern = m.Assert()
+    order = 35
+
+    def rewrite(self, site: Site) -> None:
+        node = site.tree
+        assert isinstance(node, ast.Assert)
+        parts = operands(node.test)
+        for part in parts:
+            compared = _is_comparison(site, part)
+            site.require("comparison", compared, "an operand is not certainly a tensor")
+        read = any(_item(inner) is not None for inner in ast.walk(node.test))
+        site.require("done", read or len(parts) > 1, "the assert is on a tensor already")
+        constant = node.msg is None or isinstance(node.msg, ast.Constant)
+        site.require("message", constant, "the message is computed: the graph breaks all the same")
+        site.safe_only_if(
+            "compiled", False, "in compiled code the failure is a RuntimeError of the device"
+        )
+        result = _on_device(site, parts[0])
+        for part in parts[1:]:
+            left, right = grouped(result), grouped(_on_device(site, part))
+            first = part is parts[1]
+            result = cst.BinaryOperation(
+                left=left if first else result, operator=cst.BitAnd(), right=right
+            )
+        site.put(node.test, result)
+
+
+def _is_comparison(site: Site, node: ast.expr) -> bool:
+    """One comparison with a tensor on a side (perhaps read back), or ``t.all().item()``."""
+    inner = _item(node)
+    if inner is not None:
+        named = isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute)
+        asks = named and inner.func.attr in ("all", "any")  # type: ignore[attr-defined]
+        return asks and site.ask.is_tensor(inner)
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+        return False
+    sides = (node.left, node.comparators[0])
+    tensors = [_item(side) or side for side in sides]
+    return isinstance(node.ops[0], _PLAIN) and any(map(site.ask.is_tensor, tensors))
+
+
+def _item(node: ast.AST) -> ast.expr | None:
+    """``t`` of ``t.item()``."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.args:
+        return None
+    return node.func.value if node.func.attr == "item" else None
+
+
+def _on_device(site: Site, node: ast.expr) -> cst.BaseExpression:
+    """The operand with ``.item()`` taken off."""
+    found = site.expression_node(node)
+    for inner in ast.walk(node):
+        read = _item(inner)
+        if read is not None and isinstance(inner, ast.Call):
+            old, new = site.expression_node(inner), site.expression_node(read)
+            if old is found:
+                return new
+            replaced = found.deep_replace(old, new)
+            assert isinstance(replaced, cst.BaseExpression)
+            found = replaced
+    return found

@@ -1,0 +1,38 @@
+"""A function that is left out of compiled code as a whole, by ``@torch.compiler.disable``."""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+
+from pygraph_lint.fixes.build import expression
+from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.saying import says
+from pygraph_lint.fixes.site import Site
+
+
+def disable(site: Site, function: ast.FunctionDef) -> None:
+    """Decorate a function. What it warns of or logs would name the decorator's line."""
+    torch = use_torch(site)
+    above = any(
+        isinstance(node, (ast.Import, ast.ImportFrom)) and _binds(node, torch)
+        for node in site.source.tree.body
+        if node.lineno < function.lineno
+    )
+    site.require("torch-first", above, "torch is imported below the function")
+    silent = not any(
+        isinstance(node, ast.stmt) and says(site, node, False) for node in own_nodes(function)
+    )
+    site.safe_only_if("silent", silent, "messages name the decorator's line, not the caller's")
+    node = cst.ensure_type(site.statement_node(function), cst.FunctionDef)
+    decorator = cst.Decorator(expression(f"{torch}.compiler.disable"))
+    decorators = [decorator, *node.decorators]
+    if node.decorators:
+        decorators = [*node.decorators, decorator]
+    site.put_statements([function], [node.with_changes(decorators=decorators)])
+
+
+def _binds(node: ast.Import | ast.ImportFrom, name: str) -> bool:
+    return any((alias.asname or alias.name.split(".")[0]) == name for alias in node.names)

@@ -1,0 +1,59 @@
+"""A uniform draw on the host that is only compared -> ``torch.rand([])``.
+
+Unsafe: another random stream is drawn from.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.fixes.build import expression
+from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.names import assigned_values, loads, parents
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+
+_UNIFORM = frozenset({"random.random", "numpy.random.random", "numpy.random.rand"})
+_BOUNDED = frozenset({"random.uniform", "numpy.random.uniform"})
+
+
+class HostRandom(Rewrite):
+    """PG504, PG517: a draw of Python or numpy."""
+
+    codes = ("PG504", "PG517")
+    message = "Draw from torch's generator, which the graph takes along"
+    order = 60
+
+    def rewrite(self, site: Site) -> None:
+        call = site.around(ast.Call)
+        if call is None or site.function is None:
+            raise Declined("not a call inside a function")
+        name = site.ask.callee(call)
+        unit = name in _UNIFORM and not call.args
+        unit = unit or (name in _BOUNDED and [_constant(arg) for arg in call.args] == [0, 1])
+        site.require("uniform", unit and not call.keywords, "not one draw between 0 and 1")
+        compared = _only_compared(site, call)
+        site.require("compared", compared, "the number is used for more than a comparison")
+        site.safe_only_if(
+            "stream", False, "the number comes from torch's random stream, not from the host's"
+        )
+        site.put(call, expression(f"{use_torch(site)}.rand([])"))
+
+
+def _constant(node: ast.expr) -> object:
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def _only_compared(site: Site, call: ast.Call) -> bool:
+    function = site.function
+    assert function is not None
+    above = parents(function)
+    parent = above.get(call)
+    if isinstance(parent, ast.Compare):
+        return True
+    if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
+        return False
+    name = parent.targets[0].id
+    values = assigned_values(function, name)
+    only = len(parent.targets) == 1 and values is not None and len(values) == 1
+    return only and all(isinstance(above.get(load), ast.Compare) for load in loads(function, name))
