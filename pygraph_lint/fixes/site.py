@@ -21,6 +21,7 @@ from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.findings import Finding
 from pygraph_lint.fixes import nodes
 from pygraph_lint.fixes.build import Line, binds_loosely, grouped
+from pygraph_lint.fixes.conditions import with_parentheses
 from pygraph_lint.fixes.layout import wrap
 from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined, Proposal
@@ -153,7 +154,8 @@ class Site(Proposal):
     def put(self, old: ast.expr, new: cst.BaseExpression, bare: bool = False) -> None:
         """Replace an expression. ``bare``: it needs no parentheses where it stands."""
         before = self.expression_node(old)
-        if before.lpar:
+        outside = bare and len(before.lpar) == 1 and not new.lpar
+        if before.lpar and not outside:
             new = new.with_changes(lpar=(), rpar=())
         elif (
             not bare
@@ -165,7 +167,12 @@ class Site(Proposal):
         indent = self.source.indent(self.ask.statement(old))
         present = self._text([_line(before.with_changes(lpar=(), rpar=()))], indent)
         self.require_text(present.strip(), self.source.segment(old))
-        self.replace_node(old, self._text([_line(new)], indent).strip())
+        text = self._text([_line(new)], indent).strip()
+        around = self.ask.parent(old)
+        if outside and around is not None:
+            self.replace(*with_parentheses(self.source, old, around), text)
+        else:
+            self.replace_node(old, text)
 
     def put_statements(
         self, old: Sequence[ast.stmt], new: Sequence[Line], wrapped: bool = True
@@ -185,7 +192,7 @@ class Site(Proposal):
         lines = list(new)
         if lines and lines[0].leading_lines is above:
             lines[0] = lines[0].with_changes(leading_lines=())
-        after = self._text(lines, indent)
+        after = self._text(lines, indent) if lines else ""
         if wrapped:
             after = self._wrapped(after, set(before.split(self.source.newline)))
         end = start + len(before)

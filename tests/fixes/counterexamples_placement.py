@@ -43,7 +43,8 @@ CASES = [
         "decorated",
         "silent",
         "PG504",
-        "import warnings\n\nimport numpy as np\nimport torch\n\n\ndef draw():\n    for _ in range(2):\n"
+        "import warnings\n\nimport numpy as np\nimport torch\n\n\ndef draw():\n"
+        "    for _ in range(2):\n"
         "        y = «np.random.normal()»\n    warnings.warn('drawn', stacklevel=2)\n"
         "    return np.ones(1)\n",
     ),

@@ -54,9 +54,9 @@ class RandomSkip(Rewrite):
         assert isinstance(part, ast.Compare)
         sides = (part.left, *part.comparators)
         drawn = not any(isinstance(side, ast.Call) and side is not probability for side in sides)
-        site.safe_only_if(
-            "drawn", drawn, "without a probability nothing is drawn: other draws change"
-        )
+        site.safe_only_if("drawn", drawn, "without a probability nothing is drawn: others change")
+        plain = _is_plain(site, probability)
+        site.safe_only_if("plain", plain, "reading or comparing the probability may have an effect")
         text = site.source.segment(probability)
         site.require("done", not asked(site, test, text), "the probability is looked at already")
         asked_first = expression("{p} > 0", p=operand(site.expression_node(probability)))
