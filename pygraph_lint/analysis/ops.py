@@ -289,11 +289,12 @@ TENSOR_ONLY_METHODS = frozenset(
     """.split()
 )
 TENSOR_ONLY_ATTRIBUTES = frozenset(("shape", "is_cuda", "ndim", "requires_grad", "grad_fn", "mT"))
-# Methods that arrays have: an argument of compiled code on which one is called is a tensor.
-ARRAY_METHODS = frozenset(
+# Methods that other objects than tensors have too: modules, lists, texts, dictionaries.
+SHARED_METHODS = frozenset(
     """
-        sum mean std var prod max min any all argmax argmin norm abs exp log sqrt square pow isnan
-        isinf isfinite nonzero eq ne gt lt ge le
+        apply_ backward bfloat16 bool byte char count cpu cuda double float format get half index
+        indices int is_shared long new register_hook share_memory_ short split type
+        type_as_ values view zero_grad
     """.split()
 )
 # Methods that read values: on a value nobody knows they still are evidence inside a module's
@@ -456,3 +457,5 @@ TENSOR_METHODS = frozenset(
         values var vdot view view_as vsplit where xlogy xlogy_ xpu zero_
     """.split()
 )
+# Methods that arrays have: an argument of compiled code on which one is called is a tensor.
+ARRAY_METHODS = TENSOR_METHODS - SHARED_METHODS

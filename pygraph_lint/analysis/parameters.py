@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
@@ -12,6 +11,7 @@ from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.model import FunctionFacts
 from pygraph_lint.analysis.module import Module, kind_of_constant
 from pygraph_lint.analysis.names import FunctionNode
+from pygraph_lint.analysis.nodes import source_of
 from pygraph_lint.analysis.symbols import symbol
 from pygraph_lint.analysis.values import Value
 
@@ -24,68 +24,133 @@ _KNOWN = (
 )
 
 
-Resolve = Callable[[ast.expr], "str | None"]
+_ONLY_TENSORS_HAVE = ops.TENSOR_ONLY_ATTRIBUTES | ops.TENSOR_ONLY_METHODS
+# torch.<name> that takes a tensor first, and nothing else.
+_ONLY_OF_TENSORS = ops.TENSOR_METHODS - ops.OF_NUMBERS - ops.FACTORIES - set(ops.NOT_TENSORS)
 
 
-def used_as_tensors(
-    function: ast.AST, names: set[str], self_name: str, layers: frozenset[str]
-) -> dict[str, str]:
-    """Evidence per parameter: a sentence, or an empty string where the use speaks against a
-    tensor.
+class Uses:
+    """How a function uses some of its parameters, as long as they are what the caller passed.
 
-    A parameter that is missing from the result left no trace either way.
+    ``shows`` has evidence, a sentence, for those that only a tensor can be; ``suggests`` for those
+    with methods that arrays have; ``against`` the names that are something else, and ``tested``
+    those that may be several things.
     """
-    evidence: dict[str, str] = {}
-    against: set[str] = set()
-    stack: list[ast.AST] = list(getattr(function, "body", []))
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Attribute):
-            if isinstance(node.value, ast.Name) and node.value.id in names:
-                name, attribute = node.value.id, node.attr
-                if attribute not in _KNOWN:
-                    against.add(name)
-                elif (
-                    attribute in ops.TENSOR_ONLY_ATTRIBUTES or attribute in ops.TENSOR_ONLY_METHODS
-                ):
-                    evidence.setdefault(name, f"`{name}` is used as a tensor: {name}.{attribute}")
-        elif isinstance(node, ast.Call) and layers:
-            callee = node.func
-            if (
-                isinstance(callee, ast.Attribute)
-                and isinstance(callee.value, ast.Name)
-                and callee.value.id == self_name
-                and callee.attr in layers
-                and node.args
-                and isinstance(node.args[0], ast.Name)
-                and node.args[0].id in names
-            ):
+
+    def __init__(self, module: Module, function: FunctionNode, self_name: str, owner: str) -> None:
+        self.module = module
+        self.self_name = self_name
+        self.layers = module.layer_names(owner)
+        self.shows: dict[str, str] = {}
+        self.suggests: dict[str, str] = {}
+        self.against: set[str] = set()
+        self.tested: set[str] = set()
+        self.function = function
+        self._called: set[ast.expr] = set()
+
+    def read(self, names: set[str]) -> None:
+        """Collect what is known of ``names``."""
+        made_of = {name: name for name in names}
+        last = _last_lines(self.function, names)
+        nodes = [node for statement in self.function.body for node in ast.walk(statement)]
+        for node in nodes:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                source = _operand(node.value, names)
+                if source:
+                    made_of.setdefault(node.targets[0].id, source)
+            elif isinstance(node, ast.Call):
+                self._called.add(node.func)
+        for node in nodes:
+            line = getattr(node, "lineno", 0)
+            if isinstance(node, ast.Attribute):
+                name = self._used_name(node.value, names, made_of)
+                if name and line <= last.get(name, line):
+                    self._read_attribute(name, node)
+            elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+                name = node.value.id
+                if name in names and line <= last.get(name, line) and _by_axes(node.slice):
+                    self.shows.setdefault(name, f"`{name}` is indexed by several axes")
+            elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name):
                 name = node.args[0].id
-                evidence.setdefault(name, f"`{name}` is passed to the layer self.{callee.attr}")
-        stack.extend(ast.iter_child_nodes(node))
-    for name in against:
-        evidence[name] = ""
-    return evidence
+                if name in names and line <= last.get(name, line):
+                    self._read_argument(name, node)
+
+    def _used_name(self, node: ast.expr, names: set[str], made_of: dict[str, str]) -> str:
+        return made_of.get(node.id, "") if isinstance(node, ast.Name) else _operand(node, names)
+
+    def _read_attribute(self, name: str, node: ast.Attribute) -> None:
+        attribute = node.attr
+        itself = isinstance(node.value, ast.Name) and node.value.id == name
+        if itself and attribute not in _KNOWN:
+            self.against.add(name)
+        elif itself and attribute in _ONLY_TENSORS_HAVE:
+            self.shows.setdefault(name, f"`{name}` is used as a tensor: {name}.{attribute}")
+        elif attribute in ops.ARRAY_METHODS and node in self._called:
+            text = source_of(node.value, 40)
+            self.suggests.setdefault(name, f"`{name}` is used as a tensor: {text}.{attribute}()")
+
+    def _read_argument(self, name: str, node: ast.Call) -> None:
+        callee = node.func
+        if isinstance(callee, ast.Name):
+            if callee.id == "isinstance":
+                self.tested.add(name)
+            return
+        taker = _takes_a_tensor(self.module, callee, self.self_name, self.layers)
+        if taker:
+            self.shows.setdefault(name, f"`{name}` is passed to {taker}")
 
 
-def used_as_arrays(function: ast.AST, names: set[str], resolve: Resolve) -> dict[str, str]:
-    """Parameters on which the function calls a method that arrays have, or that it passes to an
-    operator of torch: a sentence each.
-    """
-    found: dict[str, str] = {}
-    for node in ast.walk(function):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        receiver, method = node.func.value, node.func.attr
-        if isinstance(receiver, ast.Name) and receiver.id in names:
-            if method in ops.ARRAY_METHODS or (method in ops.READING_METHODS and not node.args):
-                why = f"`{receiver.id}` is used as a tensor: {receiver.id}.{method}()"
-                found.setdefault(receiver.id, why)
-        elif method in ops.TENSOR_METHODS and node.args and isinstance(node.args[0], ast.Name):
-            name = node.args[0].id
-            if name in names and name not in found and resolve(receiver) == "torch":
-                found[name] = f"`{name}` is passed to torch.{method}"
-    return found
+def _last_lines(function: FunctionNode, names: set[str]) -> dict[str, int]:
+    """The line up to which a name that the function always binds again is the parameter."""
+    last: dict[str, int] = {}
+    for statement in function.body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        for target in targets:
+            if isinstance(target, ast.Name) and target.id in names:
+                last.setdefault(target.id, statement.end_lineno or statement.lineno)
+    return last
+
+
+def _by_axes(index: ast.expr) -> bool:
+    """Whether an index has slices or ``...`` among several axes, as no list takes it."""
+    return isinstance(index, ast.Tuple) and any(
+        isinstance(part, ast.Slice)
+        or (isinstance(part, ast.Constant) and (part.value is None or part.value is Ellipsis))
+        for part in index.elts
+    )
+
+
+def _takes_a_tensor(
+    module: Module, callee: ast.expr, self_name: str, layers: frozenset[str]
+) -> str:
+    """What the callee is called, where its first argument has to be a tensor."""
+    if not isinstance(callee, ast.Attribute):
+        return ""
+    if isinstance(callee.value, ast.Name) and callee.value.id == self_name:
+        return f"the layer self.{callee.attr}" if callee.attr in layers else ""
+    name = module.names.resolve(callee) or ""
+    if name.startswith("torch.nn.functional.") or (
+        name == f"torch.{callee.attr}" and callee.attr in _ONLY_OF_TENSORS
+    ):
+        return name
+    return ""
+
+
+def _operand(node: ast.expr, names: set[str]) -> str:
+    """The one of ``names`` that is compared or calculated with a constant or an attribute."""
+    operands: list[ast.expr] = []
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        if not isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
+            operands = [node.left, node.comparators[0]]
+    elif isinstance(node, ast.BinOp):
+        operands = [node.left, node.right]
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        operands = [node.operand]
+    used = [part.id for part in operands if isinstance(part, ast.Name) and part.id in names]
+    plain = (ast.Constant, ast.Attribute) if isinstance(node, ast.Compare) else (ast.Constant,)
+    others = [part for part in operands if not (isinstance(part, ast.Name) and part.id in used)]
+    explained = len(used) == 1 and all(isinstance(part, plain) for part in others)
+    return used[0] if explained else ""
 
 
 def assigned_names(function: ast.AST) -> set[str]:
@@ -133,14 +198,16 @@ def bind_parameters(
             unknown.append(argument.arg)
         env[argument.arg] = value
     if unknown:
-        layers = module.layer_names(facts.owner)
-        used = used_as_tensors(node, set(unknown), self_name, layers)
-        open_ones = {name for name in unknown if name not in used and name not in defaults}
-        arrays = used_as_arrays(node, open_ones, module.names.resolve) if open_ones else {}
-        facts.arrays = tuple(arrays)
+        uses = Uses(module, node, self_name, facts.owner)
+        uses.read(set(unknown))
+        facts.arrays = tuple(
+            name
+            for name in uses.suggests
+            if not (name in uses.shows or name in uses.against or name in uses.tested)
+            and _is_none(defaults.get(name))
+        )
         for name in unknown:
-            default = defaults.get(name)
-            env[name] = _guessed(facts.name, name, used, arrays, default, env[name])
+            env[name] = _guessed(facts.name, name, uses, defaults.get(name), env[name])
     plain = (value.is_tensor and not value.needs for value in env.values())
     facts.takes_tensors = bool(facts.arrays) or any(plain)
     if arguments.vararg is not None:
@@ -149,6 +216,11 @@ def bind_parameters(
     if arguments.kwarg is not None:
         env[arguments.kwarg.arg] = v.MAPPING_VALUE
     return env
+
+
+def _is_none(default: ast.expr | None) -> bool:
+    """Whether a parameter has no default, or None."""
+    return default is None or (isinstance(default, ast.Constant) and default.value is None)
 
 
 def _defaults(arguments: ast.arguments, ordered: list[ast.arg]) -> dict[str, ast.expr]:
@@ -195,22 +267,16 @@ def _number_or_tensor(function: str, parameter: str) -> Value:
 
 
 def _guessed(
-    function: str,
-    parameter: str,
-    used: dict[str, str],
-    arrays: dict[str, str],
-    default: ast.expr | None,
-    declared: Value,
+    function: str, parameter: str, uses: Uses, default: ast.expr | None, declared: Value
 ) -> Value:
     """The value of a parameter that no annotation explains."""
     optional = declared.kinds & v.NONE
-    why = used.get(parameter)
-    if why:
-        return Value(v.TENSOR | optional, device=v.ON_DEVICE, why=why)
+    if parameter in uses.against:
+        return declared
+    why = uses.shows.get(parameter)
+    if why:  # a caller may still pass None
+        return Value(v.TENSOR | v.NONE, device=v.ON_DEVICE, why=why)
     if isinstance(default, ast.Constant) and default.value is not None:
         return Value(v.TEXT if isinstance(default.value, str) else v.NUMBER)
-    if why is None:
-        need = Need("param", function, parameter)
-        why = arrays.get(parameter, f"a caller passes a tensor as `{parameter}`")
-        return symbol(need, why, optional)
-    return declared
+    why = uses.suggests.get(parameter, f"a caller passes a tensor as `{parameter}`")
+    return symbol(Need("param", function, parameter), why, optional)

@@ -143,18 +143,21 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     if facts is None or obligation.parameter not in facts.parameters:
         return False
     index = facts.parameters.index(obligation.parameter)
-    for call in proof.callers.get(obligation.function, ()):
+    calls = proof.callers.get(obligation.function, ())
+    unsaid = not calls
+    for call in calls:
         value = dict(call.named).get(obligation.parameter)
         if value is None and index < len(call.positional):
             value = call.positional[index]
+        unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
         if value is None or (obligation.only and value.kinds != v.TENSOR):
             continue
         if _is_tensor(proof, value, obligation.path):
             return True
-    # Nothing else is said of an argument of compiled code that has an array's methods.
+    # Of compiled code's arguments only tensors, and arrays that are traced as such, have an array's
+    # methods.
     plain = not obligation.path and not obligation.only
-    explained = obligation.parameter in facts.arrays
-    return plain and explained and obligation.function in proof.entered
+    return plain and unsaid and obligation.parameter in facts.arrays
 
 
 def _returns_tensor(proof: Proof, obligation: ReturnsTensor) -> bool:

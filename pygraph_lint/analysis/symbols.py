@@ -52,15 +52,15 @@ def as_tensor(value: Value, outcome: bool) -> Value | None:
 
 
 def as_argument(value: Value) -> Value | None:
-    """What is kept of an argument: only what may be a tensor or a function."""
+    """What is kept of an argument: what may be a tensor or a function, and the kinds of what is
+    surely something else; None where nothing is known.
+    """
     if value.kinds & (v.TENSOR | v.CALLABLE):
-        return value if not value.items else value._replace(items=None)
-    if value.kinds & (v.SEQUENCE | v.MAPPING):
-        inner = (
-            v.element(value)
-            if value.items is not None or value.item is not None
-            else v.UNKNOWN_VALUE
-        )
-        if inner.kinds & v.TENSOR:
-            return Value(v.SEQUENCE, item=inner._replace(items=None, item=None))
-    return None
+        return value if not value.items else value._replace(items=None, keys=None)
+    if value.kinds & (v.SEQUENCE | v.MAPPING) and _holds_tensors(value):
+        return v.shallow(value, 2)
+    return None if value.kinds & v.UNKNOWN else Value(value.kinds)
+
+
+def _holds_tensors(value: Value) -> bool:
+    return any(part.kinds & v.TENSOR or _holds_tensors(part) for part in v.parts(value))

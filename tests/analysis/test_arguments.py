@@ -50,7 +50,7 @@ def test_an_argument_with_an_arrays_methods_is_a_tensor(model: str) -> None:
         ("x.sum() > 0", "x.sum > 0"),  # an attribute: distributions have a mean
         ("x.sum() > 0", "x.total() > 0"),
         ("x.sum() > 0", "x.sum() > 0 and x.rows"),  # what no tensor has
-        ("def step(x)", "def step(x=None)"),  # the default is all that is known
+        ("def step(x)", "def step(x=3)"),  # the default is a number
         ("def step(x)", "def step(x: list)"),
         ("@torch.compile", "@torch.compiler.disable"),  # not compiled
     ],
