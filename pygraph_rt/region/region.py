@@ -114,6 +114,11 @@ class Partition:
                 return results
         if self._plain:
             return self._compiled(args)
+        platform, device = self._maker.platform, self._signature.device
+        if platform.device() != device and not platform.capturing():
+            # Generated code switches to its own GPU; so do we, then everything is as usual.
+            with torch.cuda.device(device):
+                return self(args, False)
         return self._unserved(args)
 
     # -- calls without graph
@@ -136,10 +141,6 @@ class Partition:
 
     def _unserved(self, args: list[Any]) -> Any:
         platform = self._maker.platform
-        if platform.device() != self._signature.device and not platform.capturing():
-            # Generated code switches to its own GPU; so do we, then everything is as usual.
-            with torch.cuda.device(self._signature.device):
-                return self(args, False)
         if self._back_off.calls > 0:
             self._back_off.calls -= 1
             return self._fallback(args, _NO_LOOK)
