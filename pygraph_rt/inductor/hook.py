@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 import torch
 
+from pygraph_rt.host_values.crossings import host_only
 from pygraph_rt.host_values.lowerings import register_lowerings
-from pygraph_rt.host_values.placement import Placement, host_only, place
+from pygraph_rt.host_values.placement import Placement, place
 from pygraph_rt.inductor.cuts import Cut, splits
 from pygraph_rt.inductor.describe import GraphInfo, describe, identity
 from pygraph_rt.inductor.installed import reinterpret

@@ -48,6 +48,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = MappingProxyType(
     {
         State.OBSERVE: {Event.BEGIN: State.CAPTURE, Event.REOPEN: State.OBSERVE, **_ENDS},
         State.CAPTURE: {
+            Event.BEGIN: State.CAPTURE,  # the thread before was interrupted
             Event.CAPTURED: State.VERIFY,
             Event.ABANDON: State.OBSERVE,
             Event.RESUME: State.SERVE,
@@ -56,6 +57,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = MappingProxyType(
             **_ENDS,
         },
         State.VERIFY: {
+            Event.BEGIN: State.CAPTURE,
             Event.ACCEPT: State.SERVE,
             Event.ABANDON: State.OBSERVE,
             Event.RESUME: State.SERVE,

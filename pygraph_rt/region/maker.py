@@ -14,7 +14,7 @@ from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.region.life import Claim
 from pygraph_rt.region.limits import GraphMemory
 from pygraph_rt.region.variants import Variant
-from pygraph_rt.replay.build import Built, capture_and_build
+from pygraph_rt.replay.build import Built
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.platform import Platform
 from pygraph_rt.replay.replay import Replay
@@ -63,12 +63,12 @@ class GraphMaker:
         self.memory = memory or GraphMemory()
         self.capturing = Claim()
 
-    def capture(
+    def to_capture(
         self, function: Function, args: list[Any], signature: Signature, variant: Variant
-    ) -> Built:
-        """Capture a call, of which nothing is executed. Raises whatever stands in its way."""
+    ) -> tuple[Any, ...]:
+        """What `capture_and_build` is given for a call."""
         observed = variant.observed(args)
-        return capture_and_build(self.driver, self.platform, function, args, signature, observed)
+        return self.driver, self.platform, function, args, signature, observed
 
     def serve_first(self, replay: Replay, args: list[Any]) -> FirstCall:
         """Let a graph serve its first call without a comparison."""

@@ -8,8 +8,7 @@ import sys
 import threading
 import time
 import traceback
-import weakref
-from collections.abc import Callable
+from itertools import starmap
 from typing import Any, Protocol
 
 import torch
@@ -18,27 +17,17 @@ from pygraph_rt.capture import checks
 from pygraph_rt.errors import DriverError, GraphRequired, Unprovable
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
-from pygraph_rt.region import maker
+from pygraph_rt.region import maker, reasons
 from pygraph_rt.region.life import CLOSED, Claim, Event, Life, State, Token
 from pygraph_rt.region.limits import BYTES_PER_NODE, BackOff
 from pygraph_rt.region.maker import FirstCall, Function, GraphMaker
 from pygraph_rt.region.variants import Serving, Variant, Variants, key_of
+from pygraph_rt.replay import build
 from pygraph_rt.replay.build import Built
 from pygraph_rt.replay.replay import Replay
 from pygraph_rt.reports.report import Region
 from pygraph_rt.select.stats import GRAPH, NO_GRAPH
 
-_FIRST_CALLS = "these are the first calls of their kind"
-_ANOTHER_THREAD = "another thread was preparing a graph of this region"
-_ANOTHER_CAPTURE = "another region was being captured"
-_OWN_CAPTURE = "the program was capturing a graph of its own"
-_SEEDS = "its seeds came from a graph of the program's own"
-WARM_UP = frozenset({_FIRST_CALLS, _ANOTHER_THREAD, _ANOTHER_CAPTURE, _OWN_CAPTURE, _SEEDS})
-"""Why a call has no graph although the next one like it may have one."""
-_NO_MEMORY = "the graphs of the process use all the GPU memory that they may take"
-_OTHER_STREAM = "it ran on another stream, or its inputs changed during the call"
-_NO_ROOM = "there was too little memory for its intermediates"
-_NO_LOOK = "no graph came of the calls before it"
 # Kinds of calls that may be refused, where shapes are dynamic, before the region is.
 _MOST_REFUSED = 3
 
@@ -74,6 +63,7 @@ class Partition:
         self._read_state = graph_maker.platform.flags.state_of(function)
         self._life = Life()
         self._preparing = Claim()
+        self._made: list[Built] = []
         self._variants = Variants(options.variants)
         self._serving = Serving()
         self._back_off = BackOff()
@@ -82,7 +72,7 @@ class Partition:
         self._paused = False
         # Calls run compiled code without another look.
         self._plain = False
-        region.refresh = _weakly(self.refresh)
+        region.count_with(self.refresh)
         if options.graphs == "never":
             self._retire("option graphs='never' says so")
 
@@ -134,7 +124,7 @@ class Partition:
         """Run compiled code, and count why. Raises GraphRequired as `_compiled`, and for any reason
         that is not one of the warm-up.
         """
-        if self._options.graphs == "require" and why not in WARM_UP:
+        if self._options.graphs == "require" and why not in reasons.WARM_UP:
             raise GraphRequired(self.region.sentence(why))
         self.region.misses[why] = self.region.misses.get(why, 0) + 1
         return self._compiled(args)
@@ -143,22 +133,22 @@ class Partition:
         platform = self._maker.platform
         if self._back_off.calls > 0:
             self._back_off.calls -= 1
-            return self._fallback(args, _NO_LOOK)
+            return self._fallback(args, reasons.NO_LOOK)
         if platform.capturing():
-            return self._fallback(args, _OWN_CAPTURE)
+            return self._fallback(args, reasons.OWN_CAPTURE)
         token = Token()
         try:
             if self._preparing.take(token):
                 return self._prepare(args)
         finally:
             self._preparing.give_back(token)
-        return self._fallback(args, _ANOTHER_THREAD)
+        return self._fallback(args, reasons.ANOTHER_THREAD)
 
     def _prepare(self, args: list[Any]) -> Any:
         """Look what kind of call it is: serve it, observe it, or make a graph of it."""
         signature = self._signature
         if any(getattr(args[i], "is_cuda", False) for i in signature.numbers):
-            return self._fallback(args, _SEEDS)
+            return self._fallback(args, reasons.SEEDS)
         refused = ""
         try:
             checks.check_inputs(args, signature.device, signature.numbers)
@@ -183,7 +173,7 @@ class Partition:
         except (DriverError, torch.OutOfMemoryError) as error:
             return self._after_failure(error, args, replay)
         if results is None:
-            return self._fallback(args, _OTHER_STREAM)
+            return self._fallback(args, reasons.OTHER_STREAM)
         self._back_off.renew()
         return results
 
@@ -206,7 +196,7 @@ class Partition:
                 return self._capture(variant, args)
         finally:
             self._maker.capturing.give_back(token)
-        return self._fallback(args, _ANOTHER_CAPTURE)
+        return self._fallback(args, reasons.ANOTHER_CAPTURE)
 
     def _wait(self, variant: Variant, thread: int) -> str | None:
         """Why this call is too early for a capture, "" when it is to be observed, because the next
@@ -217,14 +207,14 @@ class Partition:
         # A shape that comes up once or twice is not worth a graph.
         wanted = max(self._options.observe, 2) if self._signature.dynamic else self._options.observe
         if variant.calls < wanted - 1:
-            return _FIRST_CALLS
+            return reasons.FIRST_CALLS
         if variant.calls < wanted or thread not in variant.threads:
             return ""
         if variant.calls < self._variants.wanted():
             if self._variants.full():
                 return f"there are more than {self._options.variants} kinds of calls"
             if self._room() < self._variants.next_bytes():
-                return _NO_MEMORY
+                return reasons.NO_MEMORY
         return None
 
     def _observe(self, variant: Variant, args: list[Any], thread: int) -> Any:
@@ -242,45 +232,18 @@ class Partition:
 
     def _capture(self, variant: Variant, args: list[Any]) -> Any:
         """Capture, compare the graph's first call, and serve from the next call on."""
-        with self._life.lock:
-            if not self._apply(Event.BEGIN):
-                return self._compiled(args)
-        reason = ""
-        try:
-            self._maker.disposal.drain()
-            self.region.note_inputs(args)
-            started = time.perf_counter()
-            captured: Built | None = None
-            try:
-                captured = self._maker.capture(self._function, args, self._signature, variant)
-            except Exception as error:  # whatever it is, this call still has its compiled code
-                reason = checks.reason_of(error)
-            finally:
-                self.region.capture_ms += (time.perf_counter() - started) * 1e3
-            if captured is not None:
-                return self._first_call(variant, captured, args)
-        finally:
-            self._abandon()
-        return self._refused(variant, reason, args)  # nothing is held of it by the error
-
-    def _first_call(self, variant: Variant, captured: Built, args: list[Any]) -> Any:
-        """The call's results; the graph serves from the next call on, or is gone."""
         first = FirstCall()
-        accepted = False
         try:
+            self._discard()
             with self._life.lock:
-                going_on = self._apply(Event.CAPTURED)
+                going_on = self._apply(Event.BEGIN)
             if going_on:
-                first = self._compare(variant, captured, args)
-            accepted = first.accepted and self._accept(variant, captured.replay)
+                first = self._make(variant, args)
         finally:
-            if not accepted:
-                self._dispose([captured.replay])
-            captured.recording.close()
+            self._discard()
         self.region.note = first.note or self.region.note
         self.region.ordinary += first.made and bool(first.note or not first.accepted)
         self._maker.finish(first, args)
-        self._abandon()
         if first.refused:
             self._refuse(variant, first.refused, for_memory=first.short)
             if not first.made:
@@ -288,42 +251,64 @@ class Partition:
             self._raise_if_required(first.refused)
         return first.results if first.made else self._compiled(args)
 
+    def _make(self, variant: Variant, args: list[Any]) -> FirstCall:
+        """Capture this call, and make it beside the graph's first one."""
+        self._maker.disposal.drain()
+        self.region.note_inputs(args)
+        started = time.perf_counter()
+        given = self._maker.to_capture(self._function, args, self._signature, variant)
+        try:
+            # In one step: an interrupt finds what was captured in the list.
+            self._made.extend(starmap(build.capture_and_build, [given]))
+        except Exception as error:  # whatever it is, this call still has its compiled code
+            return FirstCall(refused=checks.reason_of(error))
+        finally:
+            self.region.capture_ms += (time.perf_counter() - started) * 1e3
+        with self._life.lock:
+            going_on = self._apply(Event.CAPTURED)
+        if not going_on:
+            return FirstCall()
+        first = self._compare(variant, self._made[0], args)
+        if first.accepted:
+            self._accept(variant, self._made[0].replay)
+        return first
+
+    def _discard(self) -> None:
+        """Give back what a capture held, and the graph where no variant has got it. After an
+        interrupt it goes on where it was.
+        """
+        while self._made:
+            captured = self._made[-1]
+            if self._variants.of(captured.replay) is None:
+                self._dispose([captured.replay])
+            captured.recording.close()
+            self._made.pop()
+        with self._life.lock:
+            if self._life.state in (State.CAPTURE, State.VERIFY):
+                self._apply(Event.RESUME if self._variants.replays() else Event.ABANDON)
+
     def _compare(self, variant: Variant, captured: Built, args: list[Any]) -> FirstCall:
         if not self._fits(captured.replay):
-            return FirstCall(refused=_NO_MEMORY)
+            return FirstCall(refused=reasons.NO_MEMORY)
         if not self._options.verify:
             return self._maker.serve_first(captured.replay, args)
         return self._maker.compare_first(self._function, self._signature, variant, captured, args)
 
-    def _accept(self, variant: Variant, replay: Replay) -> bool:
-        """Let a graph serve; False where the region's life has ended meanwhile."""
+    def _accept(self, variant: Variant, replay: Replay) -> None:
+        """Let a graph serve, unless the region's life has ended meanwhile."""
         if self._options.verify:
             replay.forget_counts()  # the launch that was compared served nobody
+        freed: list[Replay] = []
         with self._life.lock:
-            if not self._apply(Event.ACCEPT):
-                return False
-            freed = self._make_room(replay)
-            self._maker.memory.add(self._signature.device, replay)
-            variant.replay = replay
-            self._back_off.renew()
-            if not self._plain:
-                self._serving.activate(replay)
-            region = self.region
-            region.graphs = len(self._variants.replays())
-            region.nodes, region.words, region.launches = (
-                replay.nodes,
-                replay.words,
-                len(replay.plan.sub_graphs),
-            )
-            region.arena_bytes = max(region.arena_bytes, replay.plan.most_allocated())
+            if self._apply(Event.ACCEPT):
+                freed = self._make_room(replay)
+                self._maker.memory.add(self._signature.device, replay)
+                variant.replay = replay
+                self._back_off.renew()
+                if not self._plain:
+                    self._serving.activate(replay)
+                self.region.note_graph(replay, len(self._variants.replays()))
         self._dispose(freed)
-        return True
-
-    def _abandon(self) -> None:
-        """End a capture that no graph came of; nothing where it has ended."""
-        with self._life.lock:
-            if self._life.state in (State.CAPTURE, State.VERIFY):
-                self._apply(Event.RESUME if self._variants.replays() else Event.ABANDON)
 
     def _room(self) -> int:
         """Bytes that all graphs of the GPU may still take."""
@@ -400,7 +385,7 @@ class Partition:
         if begun:
             raise error
         if out_of_memory:
-            return self._fallback(args, _NO_ROOM)
+            return self._fallback(args, reasons.NO_ROOM)
         return self._without(reason, args)
 
     # -- selection (see select/groups.py)
@@ -445,6 +430,12 @@ class Partition:
         has begun is thrown away by that thread.
         """
         self._end(Event.RELEASE, "")
+        token = Token()
+        try:
+            if self._preparing.take(token):
+                self._discard()
+        finally:
+            self._preparing.give_back(token)
         self._maker.disposal.drain()
 
     def _end(self, event: Event, reason: str) -> None:
@@ -501,15 +492,3 @@ class Partition:
             return
         self._dispose(self._variants.replays())
         self._maker.disposal.drain()
-
-
-def _weakly(method: Callable[[], None]) -> Callable[[], None]:
-    """A call of a method that does not keep its object alive."""
-    reference = weakref.WeakMethod(method)
-
-    def call() -> None:
-        found = reference()
-        if found is not None:
-            found()
-
-    return call

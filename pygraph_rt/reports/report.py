@@ -72,6 +72,17 @@ class Region:
         self.refresh: Callable[[], None] = _nothing
         self.moving: frozenset[int] = frozenset()
 
+    def count_with(self, refresh: Callable[[], None]) -> None:
+        """Bring counters up to date by a method, whose object this does not keep alive."""
+        reference = weakref.WeakMethod(refresh)
+
+        def call() -> None:
+            found = reference()
+            if found is not None:
+                found()
+
+        self.refresh = call
+
     def note_inputs(self, args: Sequence[Any]) -> None:
         """Add up the inputs of a call; `moving` says which arguments may move."""
         sizes = {i: a.nbytes for i, a in enumerate(args) if isinstance(a, torch.Tensor)}
@@ -82,6 +93,12 @@ class Region:
         """What was done about CPU values of the compiled graph."""
         self.host_values, self.host_bytes = values, nbytes
         self.host_notes = [str(note) for note in notes]
+
+    def note_graph(self, graph: Any, graphs: int) -> None:
+        """Describe the graph that was made last, of so many."""
+        self.graphs = graphs
+        self.nodes, self.words, self.launches = graph.nodes, graph.words, graph.parts
+        self.arena_bytes = max(self.arena_bytes, graph.arena_bytes)
 
     def sentence(self, reason: str) -> str:
         """A sentence that says why the region has no graph; `reason` is a clause."""

@@ -26,6 +26,7 @@ ENDS = {Event.DISMISS: "no graph", Event.RETIRE: "refused", Event.RELEASE: "rele
 TABLE: dict[str, dict[Event, str]] = {
     "observing": {Event.BEGIN: "capturing", Event.REOPEN: "observing", **ENDS},
     "capturing": {
+        Event.BEGIN: "capturing",
         Event.CAPTURED: "verifying",
         Event.ABANDON: "observing",
         Event.RESUME: "serving",
@@ -34,6 +35,7 @@ TABLE: dict[str, dict[Event, str]] = {
         **ENDS,
     },
     "verifying": {
+        Event.BEGIN: "capturing",
         Event.ACCEPT: "serving",
         Event.ABANDON: "observing",
         Event.RESUME: "serving",

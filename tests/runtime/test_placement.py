@@ -17,8 +17,9 @@ from torch._inductor.fx_passes.post_grad import ConstructorMoverPass
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
+from pygraph_rt.host_values.crossings import LARGEST
 from pygraph_rt.host_values.ops import STAY, TO_GPU
-from pygraph_rt.host_values.placement import LARGEST, Placement, place
+from pygraph_rt.host_values.placement import Placement, place
 
 aten, prims = torch.ops.aten, torch.ops.prims
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)

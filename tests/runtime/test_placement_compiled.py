@@ -17,8 +17,9 @@ from torch._inductor.utils import run_and_get_code
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from pygraph_rt.host_values import lowerings
+from pygraph_rt.host_values.crossings import Note
 from pygraph_rt.host_values.ops import NUMBER, STAY, TO_GPU
-from pygraph_rt.host_values.placement import Note, Placement, place
+from pygraph_rt.host_values.placement import Placement, place
 from pygraph_rt.inductor import hook
 from pygraph_rt.inductor.describe import GraphInfo
 from pygraph_rt.inductor.partition_info import PartitionInfo
@@ -126,7 +127,7 @@ def test_a_scalar_that_is_written_to_is_read_before() -> None:
 
 
 def test_every_dtype_that_may_cross_does() -> None:
-    from pygraph_rt.host_values.placement import DTYPES
+    from pygraph_rt.host_values.ops import DTYPES
 
     dtypes = sorted(DTYPES, key=str)
     graph = fx.Graph()

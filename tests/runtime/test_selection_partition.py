@@ -138,3 +138,38 @@ def test_threads_that_call_while_it_is_decided_get_right_results(
     assert failures == []
     assert kept.members()
     assert machine.region.choice == NO_GRAPH, machine.region
+
+
+def test_a_choice_during_another_threads_call_waits_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One thread is in the middle of a call whose code calls another compiled graph; another one
+    acts on a choice, under the selector's lock.
+    """
+    machine = Machine(monkeypatch)
+    kept = selected(machine)
+    selector, other = kept._selector, CompiledGraph(kept._selector, Decisions(None))
+    inside, deciding = threading.Event(), threading.Event()
+
+    def decide() -> None:
+        inside.wait(10)
+        with selector._lock:
+            deciding.set()
+            machine.partition.leave("it says so")
+
+    def nested(args: Any) -> None:
+        machine.before = lambda args: None
+        inside.set()
+        deciding.wait(10)
+        selector.called(other)
+
+    machine.call()
+    machine.partition.use(True)
+    machine.before = nested
+    threads = [threading.Thread(target=decide), threading.Thread(target=machine.call)]
+    for thread in threads:
+        thread.daemon = True
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+        assert not thread.is_alive(), "each waits for the other"

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import pygraph_rt
-from pygraph_rt.capture import record
 from pygraph_rt.errors import Unprovable
+from pygraph_rt.replay import build
 from tests.runtime.test_life import sized
 from tests.runtime.test_partition import Machine
 
@@ -54,14 +54,14 @@ def test_another_kind_of_call_warms_up_and_a_refused_one_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine, call = sized(monkeypatch, graphs="require")
-    capture = record.capture
+    capture = build.capture
 
     def refusing(*given: Any) -> Any:
-        if given[3][0] == 2:
+        if given[2][0] == 2:
             raise Unprovable("it is the second")
         return capture(*given)
 
-    monkeypatch.setattr(record, "capture", refusing)
+    monkeypatch.setattr(build, "capture", refusing)
     for n in (1, 1, 1, 2, 2, 1):
         call(n)
     for _ in range(2):
