@@ -27,8 +27,10 @@ class Interrupt(BaseException):
 
 def can_be_interrupted(frame: FrameType) -> bool:
     """Whether a signal may be handled at an opcode: not on the line of a `with`, whose exit comes
-    in one step with its last opcodes.
+    in one step with its last opcodes, nor where the compiler's own opcodes end a block.
     """
+    if frame.f_lineno is None:
+        return False
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
     return not (line.startswith("with ") and "lock" in line)
 
