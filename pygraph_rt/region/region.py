@@ -1,6 +1,4 @@
-"""One compiled partition: observe, capture, serve, and fall back to compiled code when anything is
-in doubt.
-"""
+"""One compiled partition: observe, capture, serve, fall back to compiled code when in doubt."""
 
 from __future__ import annotations
 
@@ -307,8 +305,16 @@ class Partition:
                 self._back_off.renew()
                 if not self._plain:
                     self._serving.activate(replay)
-                self.region.note_graph(replay, len(self._variants.replays()))
+                self._describe(replay)
         self._dispose(freed)
+
+    def _describe(self, replay: Replay) -> None:
+        """Report the graph that was made last."""
+        region, plan = self.region, replay.plan
+        region.graphs = len(self._variants.replays())
+        region.nodes, region.words = replay.nodes, len(plan.patches.patches)
+        region.launches = len(plan.sub_graphs)
+        region.arena_bytes = max(region.arena_bytes, plan.most_allocated())
 
     def _room(self) -> int:
         """Bytes that all graphs of the GPU may still take."""

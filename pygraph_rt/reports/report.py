@@ -94,12 +94,6 @@ class Region:
         self.host_values, self.host_bytes = values, nbytes
         self.host_notes = [str(note) for note in notes]
 
-    def note_graph(self, graph: Any, graphs: int) -> None:
-        """Describe the graph that was made last, of so many."""
-        self.graphs = graphs
-        self.nodes, self.words, self.launches = graph.nodes, graph.words, graph.parts
-        self.arena_bytes = max(self.arena_bytes, graph.arena_bytes)
-
     def sentence(self, reason: str) -> str:
         """A sentence that says why the region has no graph; `reason` is a clause."""
         source = f" (compiled from {self.source})" if self.source else ""

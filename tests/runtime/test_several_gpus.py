@@ -34,7 +34,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
             current[0] = before
 
     monkeypatch.setattr(torch.cuda, "device", switch)
-    found.environment.platform.device = lambda: current[0]
+    object.__setattr__(found.environment.platform, "device", lambda: current[0])
     found.partition = Partition(
         found.partition._function,
         found.region,

@@ -87,7 +87,7 @@ def test_a_graph_of_the_programs_own_is_no_reason_to_raise(
     machine = Machine(monkeypatch, graphs="require")
     for _ in range(3):
         machine.call()
-    machine.environment.platform.capturing = lambda: True
+    object.__setattr__(machine.environment.platform, "capturing", lambda: True)
     machine.call()
 
 
