@@ -452,7 +452,7 @@ def test_an_interpolation_of_any_size() -> None:
 
     def inner(graph: Any, inputs: Any, **kwargs: Any) -> Any:
         crossings = [
-            placement._Crossing(user, node, node, CPU, False)
+            placement.Crossing(user, node, node, CPU, False)
             for node in graph.graph.nodes
             if sizes_of(node)
             for user in node.users
