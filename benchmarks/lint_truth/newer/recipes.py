@@ -34,7 +34,7 @@ Guess = tuple[int, int]
 MOST_PARAMETERS = 80_000_000
 
 #: Seconds of processor time for guessing; then the model counts as one that cannot be built.
-GUESSING_SECONDS = 6.0
+GUESSING_SECONDS = 4.0
 
 #: (entry, mode) -> the guess that ran; all stages of a model run in one process.
 _RAN: dict[tuple[str, str], Guess] = {}

@@ -56,6 +56,9 @@ _HEADS = (
     "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES",
 )
 
+#: Tables of models that are put together from others.
+_COMPOSED = ("MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES")
+
 #: How many of these a family has measured: all its rare heads, else the first.
 _RARE = _HEADS[: _HEADS.index("MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES")]
 _HEADS_OF_NEW = 2
@@ -83,8 +86,11 @@ def _wanted(found: list[tuple[str, str]], new: bool) -> list[str]:
 
 
 def entries() -> list[Entry]:
-    """The measured models of families that are new."""
-    return _found()[0]
+    """The measured models of families that are new, the simple ones first."""
+    auto = vars(importlib.import_module("transformers.models.auto.modeling_auto"))
+    composed = {kind for table in _COMPOSED for kind in auto.get(table, {})}
+    last = {cls for kind, _, cls in _by_type(auto) if kind in composed}
+    return sorted(_found()[0], key=lambda entry: entry.cls in last)
 
 
 def rest() -> list[Entry]:
