@@ -7,7 +7,6 @@ import importlib
 import logging
 import warnings
 
-
 #: Models that import most of what other models import.
 _MODELS = (
     "transformers.models.llama.modeling_llama",

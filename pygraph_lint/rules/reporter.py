@@ -24,8 +24,8 @@ class Options:
     consequences there; ``target_torch`` (``2.11``) keeps rules that hold for that version;
     ``preview`` adds preview rules; ``regions`` is ``forward`` (any module's forward) or
     ``compiled`` (only what is provably compiled or captured) or ``all`` (also every function that
-    gets tensors); ``entry_points`` are globs of qualified names that are compiled, too; ``closed`` says
-    that nothing outside the checked files changes what is in them.
+    gets tensors); ``entry_points`` are globs of qualified names that are compiled, too; ``closed``
+    says that nothing outside the checked files changes what is in them.
     """
 
     target: str | None = None
