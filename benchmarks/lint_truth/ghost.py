@@ -78,6 +78,10 @@ FACTORIES = frozenset(
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor)
 
 
+#: The key of a tensor that hides its memory (those of torch._vmap_internals); on the device.
+WRAPPED = -1
+
+
 @dataclass(frozen=True)
 class Event:
     """One thing that happened at one line of a measured package.
@@ -135,7 +139,10 @@ class Marks:
         tensor = self._plain(tensor)
         if tensor.layout is not torch.strided:
             return id(tensor)
-        return int(tensor.untyped_storage()._cdata)
+        try:
+            return int(tensor.untyped_storage()._cdata)
+        except NotImplementedError:
+            return WRAPPED
 
     def _plain(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor inside the wrappers of torch.func transforms."""
@@ -147,6 +154,8 @@ class Marks:
         """Mark every tensor in `value`."""
         for tensor in tensors_in(value):
             key = self.key(tensor)
+            if key == WRAPPED:
+                continue
             self.on_device[key] = on_device
             if key not in self.kept and tensor.layout is torch.strided:
                 # As long as a weak reference lives, no new storage gets the same address.
@@ -159,7 +168,8 @@ class Marks:
 
     def marked(self, tensor: torch.Tensor) -> bool:
         """Whether `tensor` is on the device."""
-        return self.on_device.get(self.key(tensor), False)
+        key = self.key(tensor)
+        return key == WRAPPED or self.on_device.get(key, False)
 
     def any_marked(self, *values: Any) -> bool:
         """Whether any tensor in `values` is on the device."""

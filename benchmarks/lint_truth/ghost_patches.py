@@ -14,6 +14,26 @@ UNSEEN = ("from_numpy", "IntTensor", "LongTensor", "FloatTensor", "DoubleTensor"
 CAPABILITY = (9, 0)
 
 
+class _Queue:
+    """A stream or an event on which nothing is left to wait for."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Settings (`enable_timing`, ...) change nothing here."""
+
+    def record(self, stream: Any = None) -> None:
+        """Nothing is under way."""
+
+    def wait(self, stream: Any = None) -> None:
+        """Nothing is under way."""
+
+    def synchronize(self) -> None:
+        """Nothing is under way."""
+
+    def query(self) -> bool:
+        """Whether everything is done."""
+        return True
+
+
 def _stand_in(original: Any, call: Callable[..., Any]) -> Any:
     """An object to call in place of a class, still good for `isinstance(x, torch.LongTensor)`."""
 
@@ -59,11 +79,16 @@ def unseen_recorded(made: Callable[[torch.Tensor, str], None]) -> Iterator[None]
 
 @contextlib.contextmanager
 def cuda_answered() -> Iterator[None]:
-    """Answer for the device what a CPU build refuses: its compute capability, its generators."""
+    """Answer for the device what a CPU build refuses: capability, streams, events, generators."""
     generator = torch.Generator
     host = _stand_in(generator, lambda device="cpu": generator())
+    answers = {
+        "get_device_capability": lambda device=None: CAPABILITY,
+        "current_stream": lambda device=None: _Queue(),
+        "Event": _Queue,
+    }
     with (
-        _replaced(torch.cuda, {"get_device_capability": lambda device=None: CAPABILITY}),
+        _replaced(torch.cuda, answers),
         _replaced(torch, {"Generator": host}),
     ):
         yield

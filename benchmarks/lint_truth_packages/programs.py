@@ -113,7 +113,9 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors_of_module(item)
         elif isinstance(item, Mapping):
             waiting.extend(item.values())
-        elif isinstance(item, (list, tuple, set, frozenset)):
+        elif isinstance(item, tuple):
+            waiting.extend(tuple.__iter__(item))  # a subclass may refuse to be iterated
+        elif isinstance(item, (list, set, frozenset)):
             waiting.extend(item)
         elif isinstance(item, (FunctionType, MethodType, functools.partial)):
             yield from _tensors_of_function(item)

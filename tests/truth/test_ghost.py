@@ -10,6 +10,9 @@ import torch
 from benchmarks.lint_truth import ghost, packages
 
 CODE = """\
+import torch
+from torch._vmap_internals import _vmap
+
 def to_host(x):
     return x.to("cpu", None, False)
 
@@ -18,6 +21,14 @@ def to_host_without_waiting(x):
 
 def module_to_host(layer):
     return layer.to("cpu").weight
+
+def event_on_device(x):
+    event = torch.cuda.Event(enable_timing=False)
+    event.record(torch.cuda.current_stream(x.device))
+    return event.query()
+
+def wrapped_reads(x):
+    return _vmap(lambda row: row * x.sum().item())(x)
 
 def same_device_copy(x):
     return x.to(x.device, None, False, True)
@@ -52,7 +63,7 @@ def test_positional_flags_of_to(measured: object) -> None:
         made.append(measured.same_device_copy(x))
 
     events = ghost.observe(all_three, [x])
-    assert kinds(events) == [("d2h", 2), ("d2h_async", 5)]
+    assert kinds(events) == [("d2h", 5), ("d2h_async", 8)]
     assert all(value.dtype == torch.float32 for value in made)
     assert made[2].data_ptr() != x.data_ptr()
 
@@ -60,5 +71,18 @@ def test_positional_flags_of_to(measured: object) -> None:
 def test_a_module_moved_as_a_whole_keeps_its_dtype(measured: object) -> None:
     layer = torch.nn.Linear(2, 2)
     events = ghost.observe(lambda: measured.module_to_host(layer), list(layer.parameters()))
-    assert kinds(events) == [("d2h", 8)]
+    assert kinds(events) == [("d2h", 11)]
     assert layer.weight.dtype == torch.float32
+
+
+def test_events_and_streams_of_the_device(measured: object) -> None:
+    x = torch.ones(2)
+    answers = []
+    assert ghost.observe(lambda: answers.append(measured.event_on_device(x)), [x]) == set()
+    assert answers == [True]
+
+
+def test_tensors_that_hide_their_memory(measured: object) -> None:
+    x = torch.ones(2, 2)
+    events = ghost.observe(lambda: measured.wrapped_reads(x), [x])
+    assert kinds(events) == [("sync", 19)]

@@ -79,14 +79,6 @@ def sample_points() -> Call:
     return call(points, _domain())
 
 
-def compiled_integrate() -> Call:
-    domain = _domain()
-    integrate = torchquad.Boole().get_jit_compiled_integrate(
-        2, 169, integration_domain=domain, backend="torch"
-    )
-    return call(lambda d: integrate(_bump, d), domain)
-
-
 def monte_carlo_samples() -> Call:
     method = torchquad.MonteCarlo()
 
