@@ -264,9 +264,11 @@ def _report(arguments: argparse.Namespace) -> None:
     """Write docs/accuracy.md from the results."""
     current, newer = SETS["current"], SETS["newer"].score_file
     results = (current.score_file, current.truth_file, arguments.gpu_sites)
+    packages = newer.with_name("lint_truth_packages_score.json")
     page = accuracy_page(
         *(json.loads(path.read_text()) for path in results),
         newer=json.loads(newer.read_text()) if newer.exists() else None,
+        packages=json.loads(packages.read_text()) if packages.exists() else None,
     )
     arguments.page.write_text(page)
     print(f"written: {arguments.page}")

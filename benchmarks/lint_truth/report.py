@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from benchmarks.lint_truth.score import HALVES
+from benchmarks.lint_truth_packages.page import packages_section
 
 #: What happened at a missed site -> why the linter does not say it. First match wins.
 REASONS: tuple[tuple[str, str], ...] = (
@@ -199,8 +200,9 @@ def accuracy_page(
     truth: Mapping[str, Any],
     gpu: Mapping[str, Any],
     newer: Mapping[str, Any] | None = None,
+    packages: Mapping[str, Any] | None = None,
 ) -> str:
-    """The page, as Markdown; `newer` is the score on newer versions."""
+    """The page, as Markdown; `newer` and `packages` are scores on code of other authors."""
     environment = score["environment"]
     corpus = score["corpus"]
     versions = ", ".join(f"{name} {version}" for name, version in environment.items())
@@ -233,6 +235,7 @@ def accuracy_page(
         f"{corpus['confirmed']} that also break in the runs here, {corpus['confirmed_found']}.",
         "",
         *(_newer(newer) if newer is not None else []),
+        *(packages_section(packages) if packages is not None else []),
         "## What is missed, and why",
         "Classes by the kind of event at the missed statement; the reason is the class's, it was",
         "not looked into place by place.",

@@ -25,7 +25,7 @@ from benchmarks.lint_truth import gb_types, packages
 from benchmarks.lint_truth.statements import Sources
 from benchmarks.lint_truth_packages.catalogue import PACKAGES
 from benchmarks.lint_truth_packages.lint import Linter, LinterError, lint_packages
-from benchmarks.lint_truth_packages.scoring import listing, score, summary_table
+from benchmarks.lint_truth_packages.scoring import PATHS, listing, score, summary_table
 
 
 def _observe(arguments: argparse.Namespace) -> None:
@@ -117,11 +117,13 @@ def _score(arguments: argparse.Namespace) -> None:
     for name, strip in (("annotated", False), ("stripped", True)):
         findings, kept = lint_packages(linter, packages.package_roots(), strip)
         run[name] = score(truth, findings, sources.statement, sources.text)
+        if strip:  # the same misses, and those that need annotations
+            run[name]["develop"] = {path: run[name]["develop"][path] for path in PATHS}
         run[name]["findings"] = len(findings)
         run[name]["not_stripped"] = len(kept)
         print(f"## {name}\n{summary_table(run[name])}\n")
     results = json.loads(arguments.score.read_text()) if arguments.score.exists() else {}
-    results["environment"] = truth["environment"]
+    results["environment"] = truth["environment"] | {"programs": len(truth["programs"])}
     results.setdefault("runs", {})[arguments.run] = run
     arguments.score.write_text(json.dumps(results, indent=1) + "\n")
     print(f"misses and false alarms of the develop half: {arguments.score}, or --list")

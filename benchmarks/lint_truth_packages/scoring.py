@@ -30,6 +30,7 @@ KINDS = {
     "host_tensors": HOST_TENSORS,
     "dynamic_shapes": DYNAMIC_SHAPES,
 }
+PATHS = ("all", "through_modules", "through_functions")
 Verdict = tuple[Finding, str]
 Site = Mapping[str, Any]
 
@@ -77,11 +78,12 @@ def totals(
             statement,
         )
 
+    all_paths, modules, functions = PATHS
     return {
-        "all": _numbers(sites, findings, judged, statement)
+        all_paths: _numbers(sites, findings, judged, statement)
         | break_claims(truth, findings, statement, mine),
-        "through_modules": part(True),
-        "through_functions": part(False),
+        modules: part(True),
+        functions: part(False),
     }
 
 
@@ -203,7 +205,7 @@ def summary_table(result: Mapping[str, Any]) -> str:
     """A short text table of the totals of both halves."""
     rows: list[tuple[str, ...]] = [("", *HALVES, "both")]
     parts = [result[half] for half in (*HALVES, "both")]
-    for through in ("all", "through_modules", "through_functions"):
+    for through in PATHS:
         for name in KINDS:
             cells = [_share(p[through][name]["found"], p[through][name]["sites"]) for p in parts]
             rows.append((f"{through} {name}", *cells))

@@ -12,6 +12,7 @@ import pytest
 from benchmarks.lint_truth.findings import Finding
 from benchmarks.lint_truth_packages import catalogue
 from benchmarks.lint_truth_packages.lint import Linter, LinterError
+from benchmarks.lint_truth_packages.page import packages_section
 from benchmarks.lint_truth_packages.scoring import listing, score, summary_table
 from benchmarks.lint_truth_packages.table import truth_table
 
@@ -136,6 +137,27 @@ def test_only_totals_of_the_held_out_half_leave_the_scoring() -> None:
     texts = json.dumps(scored) + listing(scored["develop"]) + summary_table(scored)
     assert UNSEEN not in texts
     assert UNSEEN.partition("/")[0] not in texts
+
+
+def test_the_section_of_the_page() -> None:
+    scored = result()
+    run = {"linter": "abc1234", "options": "--regions compiled"}
+    environment = {"programs": 2, "torch": "2.13", "packages": {"torchdiffeq": "1", "xitorch": "2"}}
+    text = "\n".join(
+        packages_section(
+            {
+                "environment": environment,
+                "runs": {"current": {**run, "annotated": scored, "stripped": scored}},
+            }
+        )
+    )
+    assert "2 small programs over 2 packages" in text
+    assert "- develop: torchdiffeq 1\n- held-out: xitorch 2" in text
+    assert "The linter at abc1234 with `--regions compiled`:" in text
+    assert "| graph breaks found | 0 of 1, 0.0 % | 0 of 1, 0.0 % |" in text
+    assert "| synchronising statements found | 1 of 1, 100.0 % | 1 of 1, 100.0 % |" in text
+    assert "| findings that are right, through plain functions | 0 of 1, 0.0 % | 1 of 2" in text
+    assert UNSEEN not in text
 
 
 def test_every_miss_and_alarm_of_the_develop_half_is_listed() -> None:
