@@ -41,8 +41,8 @@ def _observe(arguments: argparse.Namespace) -> None:
     packages.declare_vision_operators()
     done = _done(arguments.records)
     jobs: list[tuple[str, Callable[..., None]]] = []
-    for name in PACKAGES:
-        for program in programs(name) if _wanted(name, arguments.packages) else []:
+    for name in arguments.packages or PACKAGES:
+        for program in programs(name):
             for stage in arguments.stages or STAGES:
                 label = f"{program.label}:{stage}"
                 asked = arguments.again or program.label in arguments.programs
@@ -55,10 +55,6 @@ def _observe(arguments: argparse.Namespace) -> None:
                 stream.write(json.dumps(record) + "\n")
             stream.flush()
             print(f"[{number}/{len(jobs)}] {_line(found)}", flush=True)
-
-
-def _wanted(name: str, asked: list[str]) -> bool:
-    return not asked or name in asked
 
 
 def _line(records: list[dict[str, Any]]) -> str:
@@ -154,7 +150,13 @@ def _parser(root: Path) -> argparse.ArgumentParser:
     parser.add_argument("--options", default="", help='of the linter, as in "--regions all"')
     parser.add_argument("--run", default="current", help="name of the score in the results")
     parser.add_argument("--list", action="store_true", help="print the develop half's misses")
-    parser.add_argument("--packages", nargs="*", default=[], help="observe: only these")
+    parser.add_argument(
+        "--packages",
+        nargs="*",
+        default=[],
+        choices=list(PACKAGES),
+        help="observe: only these, in this order",
+    )
     parser.add_argument("--programs", nargs="*", default=[], help="observe: these, again")
     parser.add_argument("--stages", nargs="*", default=[], help="observe: only these")
     parser.add_argument("--again", action="store_true", help="measure every program again")
