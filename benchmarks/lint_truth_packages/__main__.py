@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.lint_truth import gb_types, packages
 from benchmarks.lint_truth.statements import Sources
 from benchmarks.lint_truth_packages.catalogue import PACKAGES
-from benchmarks.lint_truth_packages.lint import Linter, LinterError, lint_packages
+from benchmarks.lint_truth_packages.lint import Linter, LinterError, kept_findings
 from benchmarks.lint_truth_packages.scoring import PATHS, listing, score, summary_table
 
 
@@ -111,12 +111,12 @@ def _score(arguments: argparse.Namespace) -> None:
     linter = Linter(arguments.linter.resolve(), tuple(shlex.split(arguments.options)))
     run: dict[str, Any] = {"linter": linter.commit(), "options": arguments.options}
     for name, strip in (("annotated", False), ("stripped", True)):
-        findings, kept = lint_packages(linter, packages.package_roots(), strip)
+        kept = arguments.findings and arguments.findings.with_suffix(f".{name}.json")
+        findings = kept_findings(linter, packages.package_roots(), strip, kept)
         run[name] = score(truth, findings, sources.statement, sources.text)
         if strip:  # the same misses, and those that need annotations
             run[name]["develop"] = {path: run[name]["develop"][path] for path in PATHS}
         run[name]["findings"] = len(findings)
-        run[name]["not_stripped"] = len(kept)
         print(f"## {name}\n{summary_table(run[name])}\n")
     results = json.loads(arguments.score.read_text()) if arguments.score.exists() else {}
     results["environment"] = truth["environment"] | {"programs": len(truth["programs"])}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -63,17 +63,32 @@ class Linter:
         return rows
 
 
-def lint_packages(
-    linter: Linter, roots: dict[str, str], strip: bool
-) -> tuple[list[Finding], Sequence[str]]:
-    """(findings, files that could not be stripped) of the packages, each a project of its own.
+def kept_findings(
+    linter: Linter, roots: dict[str, str], strip: bool, kept: Path | None
+) -> list[Finding]:
+    """The findings, read from the file `kept` if the same linter wrote it, else written there."""
+    head = {"linter": linter.commit(), "options": linter.options, "strip": strip}
+    head = json.loads(json.dumps({**head, "packages": sorted(roots)}))
+    if kept is not None and kept.exists():
+        found = json.loads(kept.read_text())
+        if found["head"] == head:
+            return [Finding(**row) for row in found["findings"]]
+    findings = lint_packages(linter, roots, strip)
+    if kept is not None:
+        rows = [dataclasses.asdict(finding) for finding in findings]
+        kept.write_text(json.dumps({"head": head, "findings": rows}))
+    return findings
+
+
+def lint_packages(linter: Linter, roots: dict[str, str], strip: bool) -> list[Finding]:
+    """The findings in the packages, each linted as a project of its own.
 
     Given import name -> folder of the installed package. Raises LinterError.
     """
     with TemporaryDirectory(prefix="packages-") as folder:
-        copies, kept = copy_packages(roots, Path(folder).resolve(), strip)
+        copies, _ = copy_packages(roots, Path(folder).resolve(), strip)
         relative = relative_to(copies)
         findings: list[Finding] = []
         for root in copies.values():
             findings += read_findings(linter.check(root), relative)
-    return findings, kept
+    return findings
