@@ -150,6 +150,7 @@ def _parser(root: Path) -> argparse.ArgumentParser:
     parser.add_argument("--options", default="", help='of the linter, as in "--regions all"')
     parser.add_argument("--run", default="current", help="name of the score in the results")
     parser.add_argument("--list", action="store_true", help="print the develop half's misses")
+    parser.add_argument("--findings", type=Path, help="keep the linter's findings beside this name")
     parser.add_argument(
         "--packages",
         nargs="*",
