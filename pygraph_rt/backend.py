@@ -24,10 +24,10 @@ from pygraph_rt.region.region import Partition
 from pygraph_rt.registry import Shared
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.platform import Flags, Native, Platform, same_addresses
+from pygraph_rt.reports.candidates import GRAPH
 from pygraph_rt.reports.report import REGIONS, Region, notice
 from pygraph_rt.select import remembered
 from pygraph_rt.select.groups import CompiledGraph, Selector
-from pygraph_rt.select.stats import GRAPH
 from pygraph_rt.select.trial import Instruments
 
 Function = Callable[..., Any]

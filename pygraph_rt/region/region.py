@@ -23,8 +23,8 @@ from pygraph_rt.region.variants import Serving, Variant, Variants, key_of
 from pygraph_rt.replay import build
 from pygraph_rt.replay.build import Built
 from pygraph_rt.replay.replay import Replay
+from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.reports.report import Region
-from pygraph_rt.select.stats import GRAPH, NO_GRAPH
 
 # Kinds of calls that may be refused, where shapes are dynamic, before the region is.
 _MOST_REFUSED = 3

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pygraph_rt.select.stats import GRAPH, NO_GRAPH
+from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 
 WIDTH = 100
 _OPEN = {

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pygraph_rt.select import stats
+from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 
 FORMAT = 1
 # An old decision is found anew: what a region costs depends on more than its key.
@@ -124,7 +124,7 @@ def _checked(found: Any, key: str) -> Decision | None:
     if not isinstance(found, dict) or found.get("format") != FORMAT or found.get("key") != key:
         return None
     choice, why, period = found.get("choice"), found.get("why"), found.get("period_ms")
-    if choice not in (stats.GRAPH, stats.NO_GRAPH) or not isinstance(why, str):
+    if choice not in (GRAPH, NO_GRAPH) or not isinstance(why, str):
         return None
     if isinstance(period, bool) or not isinstance(period, (int, float)) or not period >= 0:
         return None

@@ -18,7 +18,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-CANDIDATES = NO_GRAPH, GRAPH = "no graph", "graph"
+from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 
 # Measured calls of a block; the one before them is dropped.
 CALLS = 7

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.select import stats
-from pygraph_rt.select.stats import CANDIDATES, NO_GRAPH, Block, Choice
+from pygraph_rt.select.stats import Block, Choice
 
 # A graph that is new is instantiated again after its second launch.
 _DROPPED, _DROPPED_AFTER_CAPTURE = 1, 3
@@ -160,7 +161,7 @@ class Trial:
 
     def _measure(self, drop: int) -> None:
         self._waited = 0
-        self.candidate = CANDIDATES[stats.order(self._number)]
+        self.candidate = (NO_GRAPH, GRAPH)[stats.order(self._number)]
         # As many calls for both candidates: what interrupts a block then weighs the same.
         self._now = Measurement(self.candidate, drop, self._calls, self._instruments, self._device)
 

@@ -11,10 +11,10 @@ from bisect import insort
 from collections import deque
 from typing import Any
 
+from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.reports.report import Region
 from pygraph_rt.select.groups import CompiledGraph, Selector
 from pygraph_rt.select.remembered import Decisions
-from pygraph_rt.select.stats import GRAPH, NO_GRAPH
 from pygraph_rt.select.trial import Instruments
 
 QUEUE = 1024

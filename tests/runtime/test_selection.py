@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.select import remembered, stats
 from pygraph_rt.select.remembered import Decision, Decisions
-from pygraph_rt.select.stats import GRAPH, NO_GRAPH, Block, Choice, cost, decide
+from pygraph_rt.select.stats import Block, Choice, cost, decide
 
 
 def block(candidate: str, ms: float, inside: float | None = None, **more: Any) -> Block:

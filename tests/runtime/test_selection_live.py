@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.select.groups import Phase
-from pygraph_rt.select.stats import GRAPH, NO_GRAPH
 from tests.runtime.simulated_loop import Machine, Part, entry, selector
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.select.groups import CompiledGraph, Selector
 from pygraph_rt.select.remembered import Decisions
-from pygraph_rt.select.stats import GRAPH, NO_GRAPH
 from pygraph_rt.select.trial import Instruments
 from tests.runtime.test_partition import Machine
 
