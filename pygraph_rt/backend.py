@@ -97,7 +97,7 @@ def _refuse(required: bool, function: Function, region: Region, reason: str) -> 
     def call(*args: Any) -> Any:
         if required:
             raise GraphRequired(region.reason)
-        region.ordinary += 1
+        region.unserved += 1
         return function(*args)
 
     return call

@@ -16,13 +16,13 @@ _GRAPHS = ("auto", "always", "require", "never")
 class Options:
     """What `options={...}` may say; every other name there must be an Inductor option.
 
-    graphs: "auto" lets graph and no graph take turns on live calls and keeps what is faster;
+    graphs: "auto" alternates with and without graphs on live calls and keeps what is faster;
     "always" serves every region that can be proven right, as soon as possible; "require" does the
     same, and raises GraphRequired at a call that is refused; "never" compiles in the same way, and
-    runs without graphs. remember: keep what "auto" chose on disk, and choose the
-    same at once in later processes. observe: how many ordinary calls a region makes before it is
-    captured (at least 1; they warm up kernels and show which memory becomes an output). verify:
-    compare the first served call with the ordinary path, bit for bit, on poisoned memory. variants:
+    runs without graphs. remember: keep what "auto" chose on disk, and choose the same at once in
+    later processes. observe: how many calls without graph a region makes before it is captured (at
+    least 1; they warm up kernels and show which memory becomes an output). verify:
+    compare a graph's first call with compiled code, bit for bit, on poisoned memory. variants:
     how many graphs a region may hold, one for each set of integers, alignments and global switches.
     graph_memory: the share of a GPU's memory that the driver may need for all graphs of the
     process. placement: take CPU scalars and small CPU tensors to the GPU before a graph needs them.

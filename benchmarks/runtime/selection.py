@@ -124,7 +124,7 @@ def compiled(function: Callable[..., Any], mode: str) -> Step:
 def undecided() -> list[tuple[str, int]]:
     """Regions that are still being watched or compared, and how often they were called."""
     regions = pygraph_rt.report().to_dict()["regions"]
-    return [(r["name"], r["served"] + r["ordinary"]) for r in regions if r["state"] in UNDECIDED]
+    return [(r["name"], r["served"] + r["unserved"]) for r in regions if r["state"] in UNDECIDED]
 
 
 def settle(step: Step, inputs: list[list[torch.Tensor]], calls: int, done: int) -> int:
@@ -222,7 +222,7 @@ def first_calls(step: Step, inputs: list[list[torch.Tensor]]) -> dict[str, Any]:
         "own_ms": own.ms,
         "captured_at": captured_at,
         "served_calls": sum(r["served"] for r in found) / each,
-        "plain_calls_after": (sum(r["ordinary"] for r in found) - plain_before) / each,
+        "plain_calls_after": (sum(r["unserved"] for r in found) - plain_before) / each,
     }
 
 
@@ -295,7 +295,7 @@ def choose(name: str, device: str, tiny: bool) -> dict[str, Any]:
         step(inputs[0])
     with turns_taken(alone=True):
         calls = settle(step, inputs, SETTLING_CALLS, 1)
-    kept = ("name", "state", "choice", "choice_why", "candidates", "served", "ordinary")
+    kept = ("name", "state", "choice", "choice_why", "candidates", "served", "unserved")
     return {
         "workload": name,
         "calls": calls,

@@ -115,7 +115,7 @@ class Partition:
         """Run compiled code. Raises GraphRequired where graphs are required and refused."""
         if self._options.graphs == "require" and self._life.state is State.RETIRED:
             raise GraphRequired(self.region.reason)
-        self.region.ordinary += 1
+        self.region.unserved += 1
         return self._function(args)
 
     def _fallback(self, args: list[Any], why: str) -> Any:
@@ -216,7 +216,7 @@ class Partition:
         return None
 
     def _observe(self, variant: Variant, args: list[Any], thread: int) -> Any:
-        self.region.ordinary += 1
+        self.region.unserved += 1
         generator = self._maker.platform.generator(self._signature.device)
         results, refused = maker.observe(self._function, args, self._signature, variant, generator)
         if refused:
@@ -240,7 +240,7 @@ class Partition:
         finally:
             self._discard()
         self.region.note = first.note or self.region.note
-        self.region.ordinary += first.made and bool(first.note or not first.accepted)
+        self.region.unserved += first.made and bool(first.note or not first.accepted)
         self._maker.finish(first, args)
         if first.refused:
             self._refuse(variant, first.refused, for_memory=first.short)

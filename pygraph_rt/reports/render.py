@@ -10,8 +10,10 @@ from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 
 WIDTH = 100
 _OPEN = {
-    "observing": "watched: too few calls so far to tell whether a graph would pay",
-    "deciding": "graph and no graph take turns, until it is clear which is faster",
+    "observing": "too few calls so far to tell whether a graph would pay",
+    "capturing": "a graph is being made",
+    "verifying": "a graph is being made",
+    "deciding": "calls alternate with and without graph, until it is clear which is faster",
 }
 # What reports of earlier versions lack.
 _LATER = {"graph_bytes": 0, "launches": 1}
@@ -54,7 +56,7 @@ def _row(region: Mapping[str, Any]) -> tuple[str, ...]:
         region["name"],
         region["state"],
         str(region["nodes"] or "-"),
-        str(served + region["ordinary"]),
+        str(served + region["unserved"]),
         _cost(region["candidates"].get(GRAPH)),
         _cost(region["candidates"].get(NO_GRAPH)),
         f"{region['patched'] / served:.1f}" if served else "-",
@@ -89,7 +91,10 @@ def details(region: Mapping[str, Any]) -> list[str]:
         )
     if region["note"]:
         said.append(f"{region['note']}.")
-    said += [f"{calls} calls without graph: {why}" for why, calls in region["misses"].items()]
+    said += [
+        f"{calls} calls ran without a graph, because {why}"
+        for why, calls in region["misses"].items()
+    ]
     said += [f"{note}." for note in region["host_notes"]]
     said += [_cut(cut) for cut in region["cuts"]]
     if region["reason"] and not chosen and (path := _path(region["source"])):
@@ -111,17 +116,18 @@ def _sizes(region: Mapping[str, Any]) -> str:
     )
     parts = f" in {region['launches']} launches" if region["launches"] > 1 else ""
     return (
-        f"a call uses {_bytes(region['moving_bytes'])} of inputs in place that stock CUDA graphs "
-        f"copy, {_bytes(region['static_bytes'])} that stay, and {_bytes(region['arena_bytes'])} "
-        f"of memory while it runs{parts}{kept}; captured in {region['capture_ms']:.0f} ms"
+        f"a call reads {_bytes(region['moving_bytes'])} of inputs where they are (stock CUDA "
+        f"graphs copy them) and {_bytes(region['static_bytes'])} of parameters, and takes "
+        f"{_bytes(region['arena_bytes'])} of memory while it runs{parts}{kept}; captured in "
+        f"{region['capture_ms']:.0f} ms"
     )
 
 
 def _cut(cut: Mapping[str, str]) -> str:
     where = f" ({cut['source']})" if cut.get("source") else ""
     rule = f"; {cut['rule']}: {cut['command']}" if cut.get("rule") else ""
-    ends = "ends" if cut.get("kind") == "graph break" else "splits"
-    kind = "a graph break ends it" if ends == "ends" else "Inductor splits it"
+    breaks = cut.get("kind") == "graph break"
+    kind = "a graph break ends it" if breaks else "Inductor splits it"
     return f"{kind}: {cut.get('why', '')}{where}{rule}"
 
 

@@ -17,6 +17,8 @@ from pygraph_rt.registry import Shared
 from pygraph_rt.reports.render import render
 
 _MEASURED = ("median", "low", "high")
+# Names in reports of earlier versions.
+_RENAMED = {"ordinary": "unserved"}
 log = logging.getLogger("pygraph_rt")
 
 
@@ -28,8 +30,9 @@ def _nothing() -> None:
 class Region:
     """One partition of one compiled function, as the report shows it.
 
-    state: "observing", "deciding", "serving", "ordinary" (no graph, for `reason`) or "released"
-    (dynamo was reset). served, ordinary: calls with a graph and on the ordinary path. capture_ms:
+    state: a value of `region.life.State`, or "deciding" (a trial is under way); where it is
+    "refused" or "no graph", `reason` is a sentence. served, unserved: calls with a graph, and calls
+    that ran compiled code. misses: why, and how often. capture_ms:
     time spent capturing, in all. arena_bytes: memory a served call takes for its intermediates
     while it is launched. graph_bytes: GPU memory that the driver keeps for the graphs between calls
     (an estimate by their nodes). launches: parts that the last graph is launched in. patched: graph
@@ -51,7 +54,7 @@ class Region:
     nodes: int = 0
     words: int = 0
     served: int = 0
-    ordinary: int = 0
+    unserved: int = 0
     patched: int = 0
     arena_bytes: int = 0
     graph_bytes: int = 0
@@ -166,6 +169,7 @@ class Report:
         rows = []
         for region in regions:
             try:
+                region = {_RENAMED.get(k, k): v for k, v in region.items()}
                 row = asdict(Region(**{k: v for k, v in region.items() if k in known}))
             except TypeError:
                 raise ReportError("this is not a report: a region has no name") from None

@@ -92,7 +92,7 @@ def test_a_remembered_choice_is_used_at_once() -> None:
     region = regions()[-1]
     assert region["choice"] == "graph"
     assert "remembered" in region["choice_why"]
-    assert (region["state"], region["served"], region["ordinary"]) == ("serving", 2, 2)
+    assert (region["state"], region["served"], region["unserved"]) == ("serving", 2, 2)
 
 
 def test_nothing_is_remembered_when_told_so(folder: Path) -> None:

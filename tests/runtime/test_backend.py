@@ -62,7 +62,7 @@ def test_on_a_cpu_the_report_says_that_code_was_compiled_without_graphs() -> Non
     for _ in range(3):
         assert torch.equal(run(torch.ones(3)), torch.full((3,), 2.0))
     (region,) = pygraph_rt.report().regions
-    assert (region["state"], region["ordinary"]) == ("refused", 3)
+    assert (region["state"], region["unserved"]) == ("refused", 3)
     assert "runs without a graph because" in region["reason"]
     assert "test_backend.py" in region["source"]
     assert "nothing was compiled" not in str(pygraph_rt.report())

@@ -177,7 +177,7 @@ def test_without_memory_for_copies_there_is_no_graph(
         machine.call()
     machine.environment.disposal.drain()
     assert "too little memory for the comparison" in machine.region.reason
-    assert (machine.region.ordinary, machine.gpu.executables) == (4, {})
+    assert (machine.region.unserved, machine.gpu.executables) == (4, {})
 
 
 def test_without_memory_for_the_graphs_results_there_is_no_graph(

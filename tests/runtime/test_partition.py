@@ -80,7 +80,7 @@ def test_a_region_is_observed_captured_compared_and_served(machine: Machine) -> 
     machine.partition.refresh()
     region = machine.region
     assert (region.state, region.graphs, region.served) == ("serving", 1, 10)
-    assert region.ordinary == 2
+    assert region.unserved == 2
     assert "bit for bit" in region.note
     assert len({t.data_ptr() for t in kept}) == len(kept)
     for t, c in zip(kept, copies, strict=True):
@@ -335,7 +335,7 @@ def test_the_option_never_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(4):
         machine.call()
     assert machine.region.state == "refused"
-    assert machine.region.ordinary == 4
+    assert machine.region.unserved == 4
     assert machine.gpu.log == []
 
 
@@ -346,4 +346,4 @@ def test_without_the_comparison_the_capturing_call_is_served(
     for _ in range(6):
         machine.call()
     machine.partition.refresh()
-    assert (machine.region.ordinary, machine.region.served) == (2, 4)
+    assert (machine.region.unserved, machine.region.served) == (2, 4)

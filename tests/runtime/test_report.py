@@ -26,7 +26,7 @@ SPREAD = {"median": 0.7321, "low": 0.73, "high": 0.7381, "blocks": 6, "limit": "
 def chosen() -> dict[str, Any]:
     region = Region("graph 1/0 forward partition 1 of 2", "forward at models/encoder.py:10-42")
     region.state, region.choice, region.graphs, region.nodes = "serving", "graph", 1, 208
-    region.served, region.ordinary, region.patched = 1000, 24, 2500
+    region.served, region.unserved, region.patched = 1000, 24, 2500
     region.choice_why = (
         "a call takes 0.732 ms with graph and 2.760 ms with no graph (277 % more, block by block)"
     )
@@ -58,21 +58,21 @@ def test_a_reader_learns_why_a_region_runs_as_it_does() -> None:
     assert "0.732 ±0.004" in text
     assert "2.5" in text.splitlines()[1]
     assert "graph, because a call takes 0.732 ms with graph and 2.760 ms" in text
-    assert "2.0 KiB of inputs in place that stock CUDA graphs copy" in text
     words = " ".join(text.split())
+    assert "2.0 KiB of inputs where they are (stock CUDA graphs copy them)" in words
     assert "12.0 MiB of memory while it runs in 3 launches; the driver keeps about 13.0" in words
     assert "pygraph-lint check models/encoder.py --select PG401" in " ".join(text.split())
     assert "runs without a graph because it takes a CPU tensor" in text
     assert "pygraph-lint check models/head.py --target cudagraph" in text
     assert "models/tail.py --target" not in text  # nothing stands in the way there
-    assert "2 calls without graph: another thread was preparing its graph" in text
+    assert "2 calls ran without a graph, because another thread was preparing its graph" in words
 
 
 def test_a_region_that_is_open_says_what_it_waits_for() -> None:
     region = Region("g")
     assert "too few calls so far" in render([asdict(region)])
     region.state = "deciding"
-    assert "take turns" in render([asdict(region)])
+    assert "alternate" in render([asdict(region)])
 
 
 def test_the_table_fits_a_terminal() -> None:

@@ -89,9 +89,9 @@ def test_a_graph_that_is_slower_is_freed(
     assert "ms with no graph" in region.reason
     machine.environment.disposal.drain()
     assert machine.gpu.executables == {}
-    before = region.ordinary
+    before = region.unserved
     machine.call()
-    assert region.ordinary == before + 1
+    assert region.unserved == before + 1
     decided = [r for r in caplog.records if r.getMessage().startswith(region.name)]
     assert any("no graph, because" in r.getMessage() for r in decided)
 
