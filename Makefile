@@ -40,6 +40,7 @@ TEST_JOBS ?= 2
 	dist \
 	docs-settings \
 	format \
+	fuzz-fixes \
 	lint \
 	memcheck \
 	test \
@@ -59,6 +60,10 @@ test: $(VENV)/.ready-test
 # Every statement and expression of FOLDERS (separated by :), in both of the trees that fixes use.
 test-nodes: $(VENV)/.ready
 	PYGRAPH_NODE_FOLDERS="$(FOLDERS)" $(BIN)/python -m pytest -q tests/fixes/test_nodes.py $(ARGS)
+
+# Goes on where it stopped; ARGS="--programs 20000 --first 0".
+fuzz-fixes: $(VENV)/.ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fixes.fuzz $(ARGS)
 
 test-long: $(VENV)/.ready-long
 	$(BIN)/python -m pytest -q --durations 5 tests/long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis.known import Type
+from pygraph_lint.fixes.factories import literal_number
 from pygraph_lint.fixes.site import Site
 
 # One result for each element, whatever the shape; or a result of one element.
@@ -21,7 +22,9 @@ _ELEMENTWISE = frozenset(
     )
 )
 _REDUCING = frozenset(("sum", "mean", "any", "all", "norm"))
-_QUESTIONS = frozenset(("finfo", "iinfo"))
+# These raise for a number that the dtype cannot hold.
+_LIMITED = frozenset(("clamp", "clip", "clamp_min", "clamp_max", "masked_fill", "full_like"))
+_HALF_MAX = 65504
 #: The shape of a number, or of a tensor without dimensions.
 SINGLE = ""
 
@@ -65,9 +68,7 @@ def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
     if known.must_be(Type.NUMBER) or known.rank == 0:
         return SINGLE
     if isinstance(node, ast.Attribute):
-        limit = isinstance(node.value, ast.Call) and node.attr in ("max", "min", "eps", "tiny")
-        asks = limit and (site.ask.callee(node.value) or "").rpartition(".")[2] in _QUESTIONS
-        return SINGLE if asks else ast.unparse(node) if known.must_be(Type.TENSOR) else None
+        return ast.unparse(node) if known.must_be(Type.TENSOR) else None
     return node.id
 
 
@@ -87,4 +88,12 @@ def _called(site: Site, node: ast.Call) -> str | None:
         return None
     if last in _REDUCING and len(parts) == 1 and not values:
         return SINGLE if shape_of(site, parts[0]) is not None else None
+    if last in _LIMITED and not all(map(_is_small, [*parts[1:], *values])):
+        return None
     return _joint(site, [*parts, *values]) if last in _ELEMENTWISE else None
+
+
+def _is_small(node: ast.expr) -> bool:
+    """Whether an argument is a number that every floating dtype holds, or a name."""
+    number = literal_number(node)
+    return abs(number) <= _HALF_MAX if number is not None else isinstance(node, ast.Name)

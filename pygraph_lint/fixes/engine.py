@@ -16,7 +16,6 @@ from pygraph_lint.fixes import (
     grouped_experts,
     host_number,
     host_rows,
-    log_once,
 )
 from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined
@@ -69,7 +68,6 @@ def _spliced() -> Iterator[Entry]:
         host_rows,
         grouped_experts,
         host_number,
-        log_once,
     )
     for place, module in enumerate(modules):
         name = module.__name__.rpartition(".")[2]

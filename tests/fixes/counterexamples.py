@@ -192,11 +192,13 @@ CASES = [
         lines(
             "x = x + 0",
             HALF,
-            "    limit = seen.pop()",
-            "    x = torch.clamp(x, max=limit)",
+            "    seen = other.pop()",
+            "    x = torch.clamp(x, max=5.0)",
             "return x",
-            head="x, seen",
+            head="x, other",
         ),
+        lambda: (torch.ones(3, dtype=torch.float16), [2.0]),
+    ),
         lambda: (torch.ones(3, dtype=torch.float16), [2.0]),
     ),
     Case(

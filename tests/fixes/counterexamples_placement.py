@@ -48,6 +48,14 @@ CASES = [
         "        y = «np.random.normal()»\n    warnings.warn('drawn', stacklevel=2)\n"
         "    return np.ones(1)\n",
     ),
+    # log_once
+    Case(
+        "log_once",
+        "record",
+        "PG502",
+        "import logging\n\nimport torch\n\nlogger = logging.getLogger(__name__)\n\n\n"
+        "def forward(x):\n    «logger.warning_once('a')»\n    return x\n",
+    ),
     # random_skip
     Case(  # a property that counts, an object with a comparison of its own
         "random_skip",

@@ -83,6 +83,8 @@ def _copied(item: Any) -> Any:
     """A copy with the same strides, that is a leaf if the original asks for gradients."""
     if not isinstance(item, torch.Tensor):
         return copy.deepcopy(item)
+    if 0 in item.stride():  # expanded: its elements share memory
+        return item.detach().clone().requires_grad_(item.requires_grad)
     strided = torch.empty_strided(item.shape, item.stride(), dtype=item.dtype, device=item.device)
     result = strided.copy_(item.detach())
     return result.requires_grad_(item.requires_grad)

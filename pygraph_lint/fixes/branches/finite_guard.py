@@ -252,7 +252,7 @@ def _conditions(site: Site, guard: _Guard) -> None:
     torch = (site.ask.callee(guard.clamp) or "").startswith("torch.")
     given = [*guard.clamp.args[torch:], *(item.value for item in guard.clamp.keywords)]
     numbers = all(_fits(site, guard, bound) for bound in given)
-    site.safe_only_if(
+    site.require(
         "number-bounds", numbers, "the bounds may not be numbers that every floating dtype holds"
     )
     floating = any(_says_floating(site, part, guard.name) for part in guard.statics)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import libcst as cst
 import libcst.matchers as m
 
-from pygraph_lint.fixes.build import bare, expression
+from pygraph_lint.fixes.build import bare, code, expression
 from pygraph_lint.fixes.factories import (
     FACTORIES,
     FLOATING_DTYPES,
@@ -257,6 +257,8 @@ def _put(site: Site, move: ast.Call, made: ast.Call, to: _Move) -> None:
         site.put(made, placed)
     if to.kept is not None:
         chain = cst.Call(func=cst.Attribute(value=chain, attr=cst.Name("to")), args=[to.kept])
+    elif isinstance(site.ask.parent(move), (ast.Assign, ast.Return)) and "\n" not in code(chain):
+        chain = bare(chain)
     site.put(move, chain)
 
 

@@ -1,0 +1,1 @@
+"""A differential fuzzer: programs made of idioms, original against fixed."""
