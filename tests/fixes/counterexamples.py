@@ -199,8 +199,6 @@ CASES = [
         ),
         lambda: (torch.ones(3, dtype=torch.float16), [2.0]),
     ),
-        lambda: (torch.ones(3, dtype=torch.float16), [2.0]),
-    ),
     Case(
         "finite_guard",
         "said",
@@ -477,7 +475,6 @@ CASES = [
         "import random\n" + lines("return bool(«random.random()» < 2)"),
         lambda: (0,),
     ),
-    # number_result
     # host_function
     Case(
         "host_function",
