@@ -43,7 +43,7 @@ FINITE = {
         """
         import torch
 
-        def forward(x, y):
+        def forward(x: torch.Tensor, y):
             x = x * y
             if (
                 x.dtype in (torch.float16, torch.bfloat16)
@@ -55,7 +55,7 @@ FINITE = {
         """
         import torch
 
-        def forward(x, y):
+        def forward(x: torch.Tensor, y):
             x = x * y
             if x.dtype in (torch.float16, torch.bfloat16):
                 x = torch.where(torch.isinf(x).any() | torch.isnan(x).any(), x.clamp(-4.0, 4.0), x)
@@ -220,7 +220,7 @@ def test_what_a_condition_calls_is_called_as_before(test: str) -> None:
     "test", ["self.training", "x.dtype in (torch.half, torch.float)", "not (self.a or y is None)"]
 )
 def test_what_a_condition_only_looks_at_may_come_first(test: str) -> None:
-    head = "import torch\n\ndef forward(self, x, y):\n    x = x + y\n"
+    head = "import torch\n\ndef forward(self, x: torch.Tensor, y):\n    x = x + y\n"
     clamped = "        x = {}\n    return x\n"
     before = f"    if x.dtype == torch.half and «torch.isinf(x).any()» and {test}:\n"
     after = f"    if x.dtype == torch.half and {test}:\n"
