@@ -23,6 +23,7 @@ class FakeDriver:
         self.submitted: list[int] = []
         self.fail: Callable[[str], int] = lambda call: 0
         self._next = 100
+        self._callbacks: tuple[Any, ...] = ()
 
     def handle(self) -> int:
         self._next += 1
@@ -50,7 +51,7 @@ class FakeDriver:
         three = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)
         four = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
         two = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2)
-        self._callbacks = (
+        self._callbacks = self._callbacks or (
             three(lambda e, n, w: self.exec_set_kernel(e or 0, n or 0, w)),
             four(lambda e, n, w, c: self.exec_set_memcpy(e or 0, n or 0, w, c or 0)),
             four(lambda e, n, w, c: self.exec_set_memset(e or 0, n or 0, w, c or 0)),

@@ -76,6 +76,8 @@ LAYOUTS = {24: "<QQI?3x", 32: "<QQQ?7x"}
 
 # What takes memory in compiled code, where a test says so (see conftest.py).
 MEMORY_HELPER: Any = None
+# What patches and launches in compiled code, where a test says so.
+LAUNCH_HELPER: Any = None
 
 
 class Generator:
@@ -396,7 +398,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> GraphMaker:
         generator=lambda device: gpu.generator,
         reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
         flags=Flags(lambda function: lambda: ("state",)),
-        native=Native(memory=MEMORY_HELPER),
+        native=Native(LAUNCH_HELPER, MEMORY_HELPER),
     )
     disposal = Disposal(gpu, lambda: False)  # type: ignore[arg-type]
     memory = GraphMemory(lambda device: 1 << 40)

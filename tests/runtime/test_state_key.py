@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from pygraph_rt.cuda.global_flags import _wanted, families, state_of, watch
+from pygraph_rt.errors import Unprovable
 
 global_state = state_of(None)  # a function it knows nothing of: every switch
 
@@ -292,3 +293,35 @@ def test_a_region_that_multiplies_matrices_does_not_care_about_convolutions() ->
     with torch.no_grad():
         assert state() != before
     assert state() == before
+
+
+@pytest.mark.parametrize("name", ["_get_cublas_allow_fp16_accumulation", "fp32_precision matmul"])
+def test_a_switch_that_torch_renamed_refuses_a_graph(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would leave the key, and a graph be served whatever the switch says."""
+    from pygraph_rt.cuda import global_flags
+
+    global_flags.check(mm)
+    if name.startswith("fp32"):
+        monkeypatch.delattr(torch._C, "_get_fp32_precision_getter")
+    else:
+        monkeypatch.delattr(torch._C, name)
+    monkeypatch.setattr(global_flags, "_MISSING", global_flags._missing())
+    with pytest.raises(Unprovable, match=name):
+        global_flags.check(mm)
+    global_flags.check(pointwise)  # reads none of them
+
+
+def test_this_torch_has_every_switch() -> None:
+    from pygraph_rt.cuda import global_flags
+
+    assert not any(global_flags._missing().values())
+
+
+def mm(args: Any) -> Any:
+    return extern_kernels.mm(*args)  # type: ignore[name-defined]  # noqa: F821
+
+
+def pointwise(args: Any) -> Any:
+    return triton_poi_fused_add_0.run(*args)  # type: ignore[name-defined]  # noqa: F821

@@ -1,0 +1,66 @@
+"""A replay plan is frozen, and says what a call does."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+from pygraph_rt.plan import replay_plan
+from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.graph import Patch, PatchPlan, SubGraph
+from pygraph_rt.plan.outputs import Fixed, OfInput, OutputPlan
+from pygraph_rt.plan.replay_plan import (
+    InputPlan,
+    LaunchPlan,
+    MemoryPlan,
+    ReplayPlan,
+    Shape,
+    TensorInput,
+)
+
+POOL, LATER = Block("pool", 0), Block("pool", 1)
+PLAN = ReplayPlan(
+    PatchPlan((Patch(0, 0, 0, Block("input", 0), 0), Patch(2, 0, 0, POOL, 64)), 3),
+    (
+        SubGraph(range(2), (POOL,), (), (1,), (POOL,)),
+        SubGraph(range(2, 3), (LATER,), (0,)),
+    ),
+    InputPlan((TensorInput(0, 256, True),), ((2, 5),), (Shape(0, (4,), (1,)),), (3,)),
+    OutputPlan((), (OfInput(0, True, (), (), 0), Fixed(None)), 0),
+    MemoryPlan({POOL: 3 << 20, LATER: 2 << 20}),
+    LaunchPlan(1, 0xAB, 4),
+)
+
+
+def test_it_says_what_a_call_does() -> None:
+    assert str(PLAN).splitlines() == [
+        "graph: 3 nodes, 2 of them patched; 2 words (1 input, 1 pool)",
+        "  nodes 0 to 1: allocate 1 segments and outputs []; then drop arguments [1], "
+        "free 1 segments",
+        "  nodes 2 to 2: allocate 1 segments and outputs [0]; then drop arguments [], "
+        "free 0 segments",
+        "inputs: 1 tensors, 1 of which did not move",
+        "  values: 2: 5",
+        "  shapes compared: [0]",
+        "  seeds and offsets: [3]",
+        "outputs: 1 Fixed, 1 OfInput; 0 storages, 0 bytes",
+        "memory: 2 segments, at most 3.0 MiB at a time; 0 outputs may share memory, "
+        "0 segments are retained",
+        "launch: on GPU 1, on stream 0xab only",
+        "random numbers: 4 a thread",
+    ]
+
+
+def test_no_part_can_be_changed() -> None:
+    for part in (PLAN, PLAN.patches, PLAN.inputs, PLAN.outputs, PLAN.memory, PLAN.launch):
+        with pytest.raises(FrozenInstanceError):
+            setattr(part, fields(part)[0].name, None)
+
+
+def test_no_part_has_more_than_twelve_fields() -> None:
+    parts = [
+        value for value in vars(replay_plan).values() if hasattr(value, "__dataclass_fields__")
+    ]
+    assert ReplayPlan in parts
+    assert all(len(fields(part)) <= 12 for part in parts)
