@@ -30,6 +30,7 @@ def compiler(memory_module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     script.write_text(
         "#!/bin/sh\n"
         f"echo call >> {calls}\n"
+        f"echo $$ > {shlex.quote(str(tmp_path / 'compiler'))}\n"
         'while [ "$1" != -o ]; do shift; done\n'
         f"while [ -e {shlex.quote(str(wait))} ]; do sleep 0.1; done\n"
         f'cp {built} "$2"\n'
@@ -137,32 +138,56 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     assert settled(Helper(tmp_path / "file" / "folder")) is None
 
 
-def test_a_file_of_no_use_is_removed_and_not_asked_for_again(tmp_path: Path) -> None:
+def test_a_file_of_no_use_stays_and_is_not_asked_for_again(tmp_path: Path) -> None:
+    """Another node that shares the folder may have a C library that takes it."""
     file = memory.built_file(tmp_path)
     file.write_text("no module")
     helper = Helper(tmp_path)
     assert helper.ask() is None
     assert not helper.open
-    assert not file.exists()
+    assert file.exists()
+
+
+def test_the_environment_switches_it_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYGRAPH_RT_NATIVE", "0")
+    helper = Helper(tmp_path / "made")
+    assert helper.ask(memory.ENOUGH) is None
+    assert not helper.open
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_file_of_another_users_is_not_loaded(
+    memory_module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = memory.built_file(tmp_path)
+    file.write_bytes(Path(memory_module.__file__).read_bytes())
+    file.chmod(0o777)
+    helper = Helper(tmp_path)
+    assert helper.ask() is None
+    assert not helper.open
 
 
 def test_processes_that_ask_at_the_same_time_build_once(compiler: Path, tmp_path: Path) -> None:
     compiler.write_text("")
     folder = tmp_path / "made"
-    helpers = [Helper(folder) for _ in range(3)]
-    for helper in helpers:
+    first, *others = [Helper(folder) for _ in range(3)]
+    first.ask(memory.ENOUGH)
+    wait_for(tmp_path / "calls")
+    for helper in others:
         helper.ask(memory.ENOUGH)
-    until = time.monotonic() + _SECONDS
-    while not (tmp_path / "calls").exists():
-        assert time.monotonic() < until
-        time.sleep(0.05)
+        assert helper._process is None  # nor is one started
+        assert helper.open
     compiler.unlink()
-    assert all(settled(helper) is not None for helper in helpers)
-    for helper in helpers:
-        assert helper._process is not None
-        helper._process.wait(_SECONDS)
+    assert all(settled(helper) is not None for helper in (first, *others))
     assert (tmp_path / "calls").read_text() == "call\n"
     assert built_in(folder) == [memory.built_file(folder).name]
+
+
+def wait_for(file: Path) -> None:
+    until = time.monotonic() + _SECONDS
+    while not file.exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 PROGRAM = """
@@ -188,31 +213,44 @@ def program(folder: Path, mode: str) -> subprocess.Popen[str]:
     )
 
 
-def test_a_program_ends_without_waiting_and_the_build_goes_on(
-    compiler: Path, tmp_path: Path
-) -> None:
-    compiler.write_text("")
-    run = program(tmp_path / "made", "go")
-    out, err = run.communicate(timeout=_SECONDS)
-    assert (run.returncode, out[:5], err) == (0, "asked", "")
-    assert not memory.built_file(tmp_path / "made").exists()
-    compiler.unlink()
-    assert settled(Helper(tmp_path / "made")) is not None
+def ended(process: int) -> bool:
+    """Whether a process has ended, or is only waited for by somebody."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
-def test_an_interrupt_is_the_programs_alone(compiler: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["its end", "Ctrl-C", "a kill"])
+def test_the_build_ends_with_the_program(way: str, compiler: Path, tmp_path: Path) -> None:
+    """Builder and compiler; the next program starts another."""
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("this system does not tell which processes there are")
     compiler.write_text("")
     run = program(tmp_path / "made", "wait")
     assert run.stdout is not None
     builder = int(run.stdout.readline().split()[1])
     assert os.getsid(builder) == builder  # a terminal's Ctrl-C goes to its own session's processes
-    run.send_signal(signal.SIGINT)
-    assert run.wait(_SECONDS) != 0
+    wait_for(tmp_path / "calls")
+    processes = [builder, int((tmp_path / "compiler").read_text())]
+    assert not any(map(ended, processes))
+    if way == "its end":
+        run.communicate("", timeout=_SECONDS)
+    else:
+        run.send_signal(signal.SIGINT if way == "Ctrl-C" else signal.SIGKILL)
+        assert run.wait(_SECONDS) != 0
+    until = time.monotonic() + _SECONDS
+    while not all(map(ended, processes)):
+        assert time.monotonic() < until
+        time.sleep(0.05)
     for stream in (run.stdin, run.stdout, run.stderr):
         assert stream is not None
         stream.close()
+    assert not memory.built_file(tmp_path / "made").exists()
     compiler.unlink()
-    assert settled(Helper(tmp_path / "made")) is not None
+    helper = Helper(tmp_path / "made")
+    assert settled(helper) is not None
+    assert built_in(tmp_path / "made") == [memory.built_file(tmp_path / "made").name]
 
 
 def test_a_forked_process_does_not_hang(compiler: Path, tmp_path: Path) -> None:
@@ -245,10 +283,7 @@ def test_the_builder_has_low_priority_and_the_programs_path(
     (tmp_path / "torch.py").write_text("raise SystemExit(1)")  # what lies around is not imported
     helper = Helper(tmp_path / "made")
     helper.ask(memory.ENOUGH)
-    until = time.monotonic() + _SECONDS
-    while not (tmp_path / "calls").exists():
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_for(tmp_path / "calls")
     assert helper._process is not None
     assert os.getpriority(os.PRIO_PROCESS, helper._process.pid) == memory._NICE
     compiler.unlink()

@@ -5,6 +5,10 @@ bytes, whatever moves.
 from __future__ import annotations
 
 import ctypes
+import os
+import stat
+import subprocess
+import sys
 import threading
 from array import array
 from pathlib import Path
@@ -24,6 +28,7 @@ from pygraph_rt.cuda.driver import (
     MemcpyParams,
     MemsetParams,
 )
+from pygraph_rt.cuda.native import build
 from pygraph_rt.cuda.nodes import RawNode
 from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Patch, PatchPlan
@@ -199,8 +204,8 @@ def test_another_executable_takes_over(helper: Any) -> None:
 def test_without_a_compiler_everything_goes_through_ctypes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "compiler", lambda: None)
-    assert native.build(tmp_path) is None
+    monkeypatch.setattr(build, "compiler", list)
+    assert native.built_in(tmp_path) is None
 
 
 @pytest.mark.parametrize("command", ["/nonexistent/cc", "false", "true"])
@@ -212,15 +217,105 @@ def test_a_compiler_that_does_not_work_is_no_error(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def built(helper: Any, tmp_path: Path) -> Path:
+    """A helper in a cache folder of this test's own."""
+    file = native.built_in(tmp_path)
+    assert file is not None
+    assert native.load.__wrapped__(tmp_path) is not None
+    return file
+
+
+def test_the_cache_folder_is_this_users_alone(built: Path) -> None:
+    assert stat.S_IMODE(built.parent.stat().st_mode) == 0o700
+    built.parent.chmod(0o777)  # as an earlier version made it
+    assert native.load.__wrapped__(built.parent) is not None
+    assert stat.S_IMODE(built.parent.stat().st_mode) == 0o700
+
+
+def test_a_file_that_others_may_write_is_not_loaded(built: Path) -> None:
+    built.chmod(0o777)
+    assert native.load.__wrapped__(built.parent) is None
+    assert built.exists()
+
+
+def test_neither_are_files_and_folders_of_another_user(
+    built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert not build.trusted(built)
+    assert not build.private(built.parent)
+    assert native.load.__wrapped__(built.parent) is None
+
+
+def test_nor_what_a_link_points_to(built: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.so"
+    link.symlink_to(built)
+    assert not build.trusted(link)
+    folder = tmp_path / "folder"
+    folder.symlink_to(built.parent)
+    assert not build.private(folder)
+
+
+def test_a_file_that_this_c_library_rejects_stays(tmp_path: Path) -> None:
+    """Another node that shares the folder may use it."""
+    file = build.target(tmp_path, build.LAUNCH)
+    file.write_bytes(b"no module")
+    assert native.load.__wrapped__(tmp_path) is None
+    assert file.read_bytes() == b"no module"
+
+
+def test_other_c_libraries_have_files_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = build.target(Path(), build.LAUNCH)
+    monkeypatch.setattr(build.platform, "libc_ver", lambda: ("glibc", "2.17"))
+    assert build.target(Path(), build.LAUNCH) != here
+
+
+def test_the_environment_switches_it_off(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYGRAPH_RT_NATIVE", "0")
+    assert native.load.__wrapped__(built.parent) is None
+    assert build.build_launch(built.parent / "other.so") is None
+
+
+def test_what_was_built_with_the_package_comes_first(
+    helper: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a packaging hook builds it: with this file alone, and no torch."""
+    code = (
+        "import importlib.util, pathlib, sys; "
+        f"spec = importlib.util.spec_from_file_location('build', {build.__file__!r}); "
+        "module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module); "
+        "assert module.build_launch(module.installed_launch(pathlib.Path(sys.argv[1]))); "
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-I", "-c", code, str(tmp_path)], check=True)
+    (file,) = tmp_path.iterdir()
+    assert file.name.startswith("_launch.")
+    monkeypatch.setattr(native, "__path__", [*native.__path__, str(tmp_path)])
+    monkeypatch.setattr(native, "built_in", None)  # is not asked
+    try:
+        found = native.load.__wrapped__(tmp_path / "cache")
+        assert found.__self__.__file__ == str(file)
+    finally:
+        sys.modules.pop("pygraph_rt.cuda.native._launch", None)
+
+
+def test_wrong_arguments_are_errors(helper: Any) -> None:
+    with pytest.raises(TypeError):
+        helper(1)
+    with pytest.raises(TypeError):
+        helper("table", 0)
+
+
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert native.build(tmp_path / "file" / "folder") is None
+    assert native.built_in(tmp_path / "file" / "folder") is None
 
 
 def test_builders_at_the_same_time_agree(helper: Any, tmp_path: Path) -> None:
     built: list[Path | None] = []
     threads = [
-        threading.Thread(target=lambda: built.append(native.build(tmp_path))) for _ in range(4)
+        threading.Thread(target=lambda: built.append(native.built_in(tmp_path))) for _ in range(4)
     ]
     for thread in threads:
         thread.start()

@@ -1,114 +1,61 @@
-"""The compiled helpers of the hot path, built on first use with the system's compilers.
+"""The compiled helpers of the hot path; without them everything works the same in Python.
 
-`launch.c` is built here, at once: Triton needs a C compiler anyway. Without one, or on a system it
-cannot build for, everything works the same through ctypes, at more host time for each updated
-node. The other helper is in memory.py.
+`_launch` patches and launches, at a third of the host time for each patched node. It is an
+extension module that is built with the package where there is a C compiler, and otherwise on
+request, at once, into a cache folder. The other helper is in memory.py. PYGRAPH_RT_NATIVE=0 turns
+both off.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import hashlib
-import os
-import platform
-import shlex
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).with_name("launch.c")
-_FLAGS = ("-O2", "-shared", "-fPIC")
-_SECONDS = 60
+from pygraph_rt.cuda.native.build import LAUNCH, build_launch, enabled, private, target, trusted
 
-
-def compiler(variable: str = "CC", names: Sequence[str] = ("cc", "gcc", "clang")) -> list[str]:
-    """The system's C compiler as a command, $CC or the first one found; [] without one. Or that of
-    another language, by its variable and names.
-    """
-    given = shlex.split(os.environ.get(variable, ""))
-    return given or [found for found in map(shutil.which, names) if found][:1]
-
-
-def target(folder: Path, source: Path, *depends: Any) -> Path:
-    """Where a helper's built file is: one for each source, machine, and what else it `depends`
-    on.
-    """
-    content = source.read_bytes() + repr((sys.platform, platform.machine(), *depends)).encode()
-    return folder / f"{source.stem}-{hashlib.sha256(content).hexdigest()[:20]}.so"
-
-
-def make(
-    target: Path,
-    command: Sequence[str],
-    source: Path,
-    seconds: float,
-    libraries: Sequence[str] = (),
-    check: Callable[[Path], Any] = Path.exists,
-) -> Path | None:
-    """`target`, made by a compiler's `command` out of `source` and `libraries`; None where that
-    fails, or where `check` raises ImportError for what was made.
-
-    Processes may do this at the same time: each writes a file of its own and puts it in place in
-    one step.
-    """
-    made = ""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, made = tempfile.mkstemp(".so", f"{source.stem}-", target.parent)
-        os.close(handle)
-        subprocess.run(
-            [*command, "-o", made, str(source), *libraries],
-            check=True,
-            capture_output=True,
-            timeout=seconds,
-        )
-        check(Path(made))
-        Path(made).replace(target)
-    except (OSError, ImportError, subprocess.SubprocessError):
-        if made:
-            remove(Path(made))
-        return None
-    return target
-
-
-def build(folder: Path) -> Path | None:
-    """The built helper in `folder`, made when it is not there yet; None when it cannot be made."""
-    if sys.platform == "win32":
-        return None
-    built = target(folder, SOURCE, _FLAGS)
-    if built.exists():
-        return built
-    command = compiler()
-    return make(built, [*command, *_FLAGS], SOURCE, _SECONDS) if command else None
-
-
-def remove(file: Path) -> None:
-    """Remove a file that nobody can use."""
-    with contextlib.suppress(OSError):
-        file.unlink()
+_MODULE = "pygraph_rt.cuda.native._launch"
 
 
 @cache
 def load(folder: Path) -> Any:
-    """`pygraph_launch` of the helper, as a ctypes function of a table's address and a stream;
-    None when there is none.
+    """`launch(table's address, stream)` of the helper (see launch.c); None when there is none.
 
     The interpreter lock is let go of during a call, because a launch may wait for room in the
     GPU's queue.
     """
-    built = build(folder)
-    if built is None:
+    if not enabled():
         return None
     try:
-        function = ctypes.CDLL(str(built)).pygraph_launch
-    except (OSError, AttributeError):  # a file cut short by a full disk, say
-        remove(built)
+        return import_module(_MODULE).launch
+    except ImportError:  # not built with the package
+        file = built_in(folder)
+    try:
+        return None if file is None else load_file(_MODULE, file).launch
+    except (ImportError, AttributeError):  # it stays: another node's C library may take it
         return None
-    function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int
-    return function
+
+
+def built_in(folder: Path) -> Path | None:
+    """The helper in a cache `folder`, built when it is not there yet; None when it cannot be."""
+    if not private(folder):
+        return None
+    file = target(folder, LAUNCH)
+    if not file.exists():
+        return build_launch(file, lambda made: load_file(_MODULE, made))
+    return file
+
+
+def load_file(name: str, file: Path) -> Any:
+    """The module in a file. Raises ImportError, also where the file is not this user's alone."""
+    if not trusted(file):
+        raise ImportError(f"{file} may have been written by another user")
+    spec = spec_from_file_location(name, file, loader=ExtensionFileLoader(name, str(file)))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,9 +1,12 @@
-/* Update the nodes of an executable graph whose addresses changed, then launch it.
+/* Extension module: update the nodes of an executable graph whose addresses changed, then launch it.
  *
- * The layout of every array is made, and owned, by submission.py, whose PythonSubmission does the
+ * The layout of every array is made, and owned, by replay/patch.py, whose PythonPatcher does the
  * same thing; the driver's functions come in as pointers, so nothing of CUDA is needed to build
  * this. The caller holds the lock of the graph.
  */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
 #include <stdint.h>
 #include <string.h>
 
@@ -62,7 +65,6 @@ static uint32_t write_words(struct table *t)
             t->stamps[node] = t->round;
             t->queue[waiting++] = node;
         }
-        t->written[b] = base;
     }
     return waiting;
 }
@@ -80,7 +82,7 @@ static int submit(const struct table *t, uint32_t node)
 
 /* The driver's error code: 0 when the graph was launched. After an error the graph must not be
  * launched again, because words were written that were not submitted. */
-int pygraph_launch(struct table *t, void *stream)
+static int patch_and_launch(struct table *t, void *stream)
 {
     t->round++;
     t->failed = -1;
@@ -92,6 +94,44 @@ int pygraph_launch(struct table *t, void *stream)
             return code;
         }
     }
+    /* Only now: what counts as written is what the driver holds. */
+    memcpy(t->written, t->wanted, t->block_count * sizeof *t->written);
     t->patched += waiting;
     return t->launch(t->executable, stream);
 }
+
+/* launch(address of a table, stream): the driver's error code. */
+static PyObject *launch_table(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "launch takes a table's address and a stream");
+        return NULL;
+    }
+    struct table *const table = PyLong_AsVoidPtr(arguments[0]);
+    void *const stream = PyLong_AsVoidPtr(arguments[1]);
+    if (PyErr_Occurred())
+        return NULL;
+    int code;
+    Py_BEGIN_ALLOW_THREADS /* it may wait for room in the GPU's queue */
+    code = patch_and_launch(table, stream);
+    Py_END_ALLOW_THREADS
+    return PyLong_FromLong(code);
+}
+
+static PyMethodDef methods[] = {
+    {"launch", (PyCFunction)(void (*)(void))launch_table, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "pygraph_rt.cuda.native._launch",
+    .m_size = 0,
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__launch(void) { return PyModuleDef_Init(&definition); }

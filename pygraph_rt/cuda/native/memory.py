@@ -1,30 +1,30 @@
-"""The compiled helper that follows a served call's inputs and takes its memory (memory.cpp; see
-replay/replay.py and memory/allocate.py).
+"""The compiled helper that follows a served call's inputs and allocates its memory (memory.cpp; see
+replay/inputs.py and memory/allocate.py).
 
 It is built against this torch's headers, which takes a C++ compiler ten seconds or more. So a
 process of low priority builds it when the graphs that ask for it do enough on a call together;
-until it is there, and where it cannot be built, the same is done in Python. The process outlives
-the program that started it, so that short programs get a helper at some time, too.
+until it is there, and where it cannot be built, the same is done in Python. That process ends with
+the program, and of all processes that share a cache folder one builds.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
 import threading
 from collections.abc import Iterator
 from functools import cached_property
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from pygraph_rt.cuda.native import compiler, make, remove, target
+from pygraph_rt.cuda import native
+from pygraph_rt.cuda.native.build import UNFINISHED, compiler, enabled, make, private, target
 
 SOURCE = Path(__file__).with_name("memory.cpp")
 _INCLUDED = Path(__file__).with_name("switches.hpp")
@@ -41,7 +41,7 @@ _ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"
 # The path of the program, which may find this package where a new interpreter does not.
 _CHILD = (
     "import sys; sys.path[:] = sys.argv[2:]; from pygraph_rt.cuda.native import memory; "
-    "memory.build_alone(sys.argv[1])"
+    "memory.build_in_child(sys.argv[1])"
 )
 
 
@@ -74,24 +74,42 @@ def build(folder: Path) -> Path | None:
     return make(found, [*command, *flags], SOURCE, _SECONDS, libraries, load_file)
 
 
-def build_alone(folder: str) -> None:
-    """`build` at low priority, while no other process does so in this folder."""
+def build_in_child(folder: str) -> None:
+    """`build` at low priority, while no other process does so in this folder. Ends with the
+    program, which holds the other end of the standard input.
+    """
     os.nice(_NICE)
+    threading.Thread(target=_end_with_the_program, daemon=True).start()
     with alone(Path(folder)):
+        for file in Path(folder).glob(f"{UNFINISHED}{SOURCE.stem}-*"):
+            file.unlink(missing_ok=True)  # of a builder that was ended
         build(Path(folder))
 
 
+def _end_with_the_program() -> None:
+    """Wait for the end of the standard input, then end this process and its compiler."""
+    sys.stdin.buffer.read()
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Wait for the folder's lock, which the system takes back from processes that die."""
+def alone(folder: Path, wait: bool = True) -> Iterator[bool]:
+    """Hold the folder's lock, which the system takes back from processes that die. Yields whether
+    this process has it; it always has where it may `wait`, or on a file system without locks.
+    """
     import fcntl
 
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # no locks on this file system: build all the same
+        held = True
+        try:
             folder.mkdir(parents=True, exist_ok=True)
             lock = stack.enter_context((folder / "memory.lock").open("w"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            held = False
+        except OSError:
+            pass
+        yield held
 
 
 class Helper:
@@ -106,7 +124,7 @@ class Helper:
         self._work = 0
         # A frozen program's executable is the program, no interpreter.
         usable = bool(sys.executable) and not getattr(sys, "frozen", False)
-        self.open = usable and sys.platform != "win32"
+        self.open = usable and enabled() and private(folder)
 
     @cached_property
     def _file(self) -> Path:
@@ -133,28 +151,31 @@ class Helper:
             self.open = False
             self._module = load_file(self._file)
         elif self._process is None and self._work >= ENOUGH:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _CHILD, str(self._folder), *map(str, sys.path)],
-                env={**os.environ, **_ENVIRONMENT},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the program
-            )
+            with alone(self._folder, wait=False) as nobody_builds:
+                pass
+            if nobody_builds:
+                self._start()
         elif over:
             self.open = False
 
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-c", _CHILD, str(self._folder), *map(str, sys.path)],
+            env={**os.environ, **_ENVIRONMENT},
+            stdin=subprocess.PIPE,  # its end is the program's
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the program
+        )
+
 
 def load_file(file: Path) -> Any:
-    """The module in a file. Raises ImportError, after which the file is gone."""
-    spec = spec_from_file_location(_MODULE, file, loader=ExtensionFileLoader(_MODULE, str(file)))
-    assert spec is not None
-    assert spec.loader is not None
+    """The module in a file. Raises ImportError; the file stays, because another node that shares
+    the folder may have a C library that takes it.
+    """
+    module = native.load_file(_MODULE, file)
     try:
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
         module.Plan, module.Views, module.Inputs, module.Switches  # noqa: B018
-    except (ImportError, AttributeError) as error:
-        remove(file)
+    except AttributeError as error:
         raise ImportError(str(error)) from error
     return module
