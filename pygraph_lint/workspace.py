@@ -15,6 +15,7 @@ from pygraph_lint.files.cache import Cache, Signature, digest, file_entry
 from pygraph_lint.files.sources import decode, read_bytes, refuse_nul
 from pygraph_lint.findings import Finding, Location
 from pygraph_lint.fixes.offers import Fixes, Offers
+from pygraph_lint.project_part import Importers, UnreadFiles
 from pygraph_lint.rules.catalogue import Rule
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 # Below this much source, in bytes, starting processes costs more than it saves.
 _WORTH_PROCESSES = 400_000
 _CHUNK = 150_000
+# So few files of a project with so many are checked by reading only a part of it.
+_FEW, _MANY = 20, 100
 # A file written this shortly (ns) before it was looked at may change under the same time stamp.
 _RACY = 2_000_000_000
 
@@ -229,8 +232,9 @@ class Project:
         matter = project.relevant((name, one.torch, one.words) for name, one in known.items())
         names = [self.relative(path) for path in paths]
         alone = [name for name in names if name not in matter]
-        needed = any(name in matter for name in names)
-        self._read_records([*(matter if needed else ()), *alone], matter)
+        linked = [name for name in names if name in matter]
+        starts = self._starts(linked, matter, options)
+        self._read_records([*(starts or matter if linked else ()), *alone], matter)
         outcomes: dict[str, Outcome] = {}
         to_check = []
         for name in names:
@@ -243,9 +247,60 @@ class Project:
             else:
                 to_check.append(name)
         if to_check:
-            for name, findings in self._check_linked(to_check, options):
+            check = self._check_part(starts, matter) if starts else self._check_linked
+            for name, findings in check(to_check, options):
                 outcomes[name] = Outcome(findings, self._records[name][1].directives)
         return outcomes
+
+    def _starts(self, names: Sequence[str], matter: set[str], options: Options) -> set[str]:
+        """The files in which a call path to one of ``names`` may start, where these are so few that
+        the rest need not be read; empty where all have to be.
+        """
+        if not names or len(names) > _FEW or len(matter) < _MANY or options.entry_points:
+            return set()
+        words = {name: one.words for name, one in self._known.items() if name in matter}
+        found = Importers(words, self._text).of(names)
+        return found if 3 * len(found) < len(matter) else set()
+
+    def _check_part(
+        self, starts: set[str], matter: set[str]
+    ) -> Callable[[Sequence[str], Options], list[tuple[str, tuple[Finding, ...]]]]:
+        """A function that checks files by reading only what can change their findings."""
+        from pygraph_lint.analysis.link import link
+
+        paths = {self._modules[name][0]: name for name in matter}
+        within = frozenset(self._modules[name][0] for name in starts)
+
+        def check(names: Sequence[str], options: Options) -> list[tuple[str, tuple[Finding, ...]]]:
+            read = set(starts)
+            while True:
+                self._read_records(sorted(read), matter)
+                facts = {
+                    name: record.facts
+                    for name in sorted(read)
+                    if (record := self._records[name][1]).facts is not None
+                }
+                unread = {module: name for module, name in paths.items() if name not in read}
+                asked = replace(options.asked, within=within)
+                linked = link(facts.values(), asked, UnreadFiles(unread, self._text))
+                _remember_check(facts, linked, self._rules, options)
+                found = _check_names(names)
+                missing = {paths[module] for module in linked.missing}
+                if not missing:
+                    return found
+                read |= missing
+
+        return check
+
+    def _text(self, name: str) -> bytes:
+        """A file's bytes; none where it cannot be read any more."""
+        held = self._overlay.get(name)
+        if held is not None:
+            return held
+        try:
+            return read_bytes(self._paths[name])
+        except SourceError:
+            return b""
 
     def _check_linked(
         self, names: Sequence[str], options: Options
@@ -263,7 +318,7 @@ class Project:
         jobs = self._jobs if parallel.CAN_FORK and len(parts) > 4 else 1
         given = (facts, linked, self._rules, options)
         done = 0
-        for part in parallel.spread(_check_part, parts, jobs, _remember_check, *given):
+        for part in parallel.spread(_check_names, parts, jobs, _remember_check, *given):
             done += len(part)
             self._progress("checking", done, len(names))
             yield from part
@@ -382,7 +437,7 @@ def _remember_check(
     _linked = (facts, linked, rules, options)
 
 
-def _check_part(names: Sequence[str]) -> list[tuple[str, tuple[Finding, ...]]]:
+def _check_names(names: Sequence[str]) -> list[tuple[str, tuple[Finding, ...]]]:
     from pygraph_lint.rules.reporter import check_module
 
     facts, linked, rules, options = _linked

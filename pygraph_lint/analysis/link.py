@@ -12,19 +12,25 @@ from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_events import loop_events
 from pygraph_lint.analysis.model import Call, ModuleFacts
 from pygraph_lint.analysis.places import Region
-from pygraph_lint.analysis.program import Program
+from pygraph_lint.analysis.program import NOTHING_UNREAD, Program, Unread
 from pygraph_lint.analysis.proof import Proof
 from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, LoopRegions, compiled_regions
 
 _DEPTH = 8000
 
 
-def link(modules: Iterable[ModuleFacts], asked: Asked = NOTHING_ASKED) -> Project:
-    """Join the facts of all files of a project; ``asked`` are regions that the user names."""
+def link(
+    modules: Iterable[ModuleFacts],
+    asked: Asked = NOTHING_ASKED,
+    unread: Unread = NOTHING_UNREAD,
+) -> Project:
+    """Join the facts of all files of a project; ``asked`` are regions that the user names,
+    ``unread`` the modules that are left out.
+    """
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _DEPTH))
     try:
-        return Project(modules, asked)
+        return Project(modules, asked, unread)
     finally:
         sys.setrecursionlimit(limit)
 
@@ -37,15 +43,15 @@ class Project:
     compiled code.
     """
 
-    def __init__(self, modules: Iterable[ModuleFacts], asked: Asked = NOTHING_ASKED) -> None:
-        self.program = Program(modules)
+    def __init__(self, modules: Iterable[ModuleFacts], asked: Asked, unread: Unread) -> None:
+        self.program = Program(modules, unread)
         # Whether a predicate can give a value does not depend on who calls what.
         conditions = Proof(self.program, {})
         self._compiled = compiled_regions(
             self.program, lambda call: _is_possible(conditions, call.needs), asked
         )
         self._proof = Proof(self.program, self._compiled.callers, self._compiled.entered)
-        self._loops = LoopRegions(self.program, self._compiled)
+        self._loops = LoopRegions(self.program, self._compiled, asked)
         self._loop_proof = Proof(self.program, self._loops.callers, None, self._loops.returns)
         self.disabled_calls = self._compiled.disabled_calls
         self.private = private_names(self.program.modules.values())
@@ -55,6 +61,11 @@ class Project:
             for name in module.patched
         }
         self._views: dict[str, ProjectView] = {}
+
+    @property
+    def missing(self) -> set[str]:
+        """The modules that were left out, and that a question so far has led to."""
+        return self.program.missing
 
     def region(self, function: str) -> Region | None:
         """Why ``function`` runs in a compiled or captured region; None if it is not known to."""

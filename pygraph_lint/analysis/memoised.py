@@ -45,8 +45,8 @@ def called_at_import(program: Program, name: str, module: str) -> bool:
     them, or by a file that they run.
     """
     target, facts = _memoised(program, name)
-    home = program.modules.get(target.rpartition(".")[0])
-    start = program.modules.get(module)
+    home = program.module(target.rpartition(".")[0])
+    start = program.module(module)
     if facts is None or home is None or start is None or home.last_import > facts.line:
         return False
     called = [*start.asked_above, *(each for run in _run(program, start) for each in run.asked)]
@@ -67,7 +67,7 @@ def _run(program: Program, start: ModuleFacts) -> Iterator[ModuleFacts]:
         here = front.pop()
         for name in here.loads:
             for part in _with_packages(name):
-                module = program.modules.get(part)
+                module = program.module(part)
                 if module is None or part in seen or part in around:
                     continue
                 seen.add(part)

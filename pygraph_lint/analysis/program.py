@@ -15,11 +15,32 @@ from pygraph_lint.analysis.values import Value
 _MAX_PARTS = 14
 
 
-class Program:
-    """What a project defines. Names are qualified; ``symbol`` leads to the defining one."""
+class Unread:
+    """The modules of a project whose facts were not given: none."""
 
-    def __init__(self, modules: Iterable[ModuleFacts]) -> None:
+    def has(self, module: str) -> bool:
+        """Whether a module of that name was left out."""
+        return False
+
+    def may_define(self, module: str, word: str) -> bool:
+        """Whether a module was left out in which a name may be bound."""
+        return False
+
+
+NOTHING_UNREAD = Unread()
+
+
+class Program:
+    """What a project defines. Names are qualified; ``symbol`` leads to the defining one.
+
+    ``unread`` are modules that exist and whose facts were not given; those of them that a question
+    leads to are noted in ``missing``.
+    """
+
+    def __init__(self, modules: Iterable[ModuleFacts], unread: Unread = NOTHING_UNREAD) -> None:
         self.modules = {module.module: module for module in modules}
+        self.missing: set[str] = set()
+        self._unread = unread
         self.functions: dict[str, FunctionFacts] = {}
         self.classes: dict[str, ClassFacts] = {}
         self.groups: dict[str, tuple[str, ...]] = {}
@@ -46,6 +67,15 @@ class Program:
 
     # -- names
 
+    def module(self, name: str, word: str = "") -> ModuleFacts | None:
+        """A module by its name; None for what is not in the project, or was not read. ``word`` is
+        what is looked for in it.
+        """
+        found = self.modules.get(name)
+        if found is None and self._unread.may_define(name, word):
+            self.missing.add(name)
+        return found
+
     def symbol(self, name: str) -> str | None:
         """The defining name of a function, class, table or object, through re-exports; None for
         what the project lacks.
@@ -66,12 +96,15 @@ class Program:
 
     def _look_up(self, name: str) -> str | None:
         parts = name.split(".")
-        if len(parts) > _MAX_PARTS:
+        if len(parts) > _MAX_PARTS or name in self.modules or self._unread.has(name):
             return None
         for count in range(len(parts) - 1, 0, -1):
-            module = self.modules.get(".".join(parts[:count]))
+            name = ".".join(parts[:count])
+            module = self.module(name, parts[count])
             if module is not None:
                 return self._in_module(module, parts, count)
+            if name in self.missing:
+                return None
         return None
 
     def _in_module(self, module: ModuleFacts, parts: list[str], count: int) -> str | None:
@@ -82,7 +115,7 @@ class Program:
             if found is not None:
                 return found
         for star in self._stars[module.module]:
-            if star in self.modules and star != module.module:
+            if star != module.module and self.module(star, first) is not None:
                 found = self.symbol(".".join([star, first, *rest]))
                 if found is not None:
                     return found

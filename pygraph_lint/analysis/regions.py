@@ -113,10 +113,17 @@ class Reached:
 class Asked:
     """Regions that a user asks for beside those that the code shows: functions and classes whose
     qualified names match a glob of ``entry_points``; with ``every``, whatever gets tensors.
+
+    ``within`` limits the starts of regions to some modules, for a part of a project.
     """
 
     entry_points: tuple[str, ...] = ()
     every: bool = False
+    within: frozenset[str] | None = None
+
+    def counts(self, module: str) -> bool:
+        """Whether regions may start in a module."""
+        return self.within is None or module in self.within
 
 
 NOTHING_ASKED = Asked()
@@ -129,7 +136,8 @@ def compiled_regions(
     module's forward does, then what users of a library may compile.
     """
     reached = Reached(program, possible)
-    for module in program.modules.values():
+    modules = [module for module in program.modules.values() if asked.counts(module.module)]
+    for module in modules:
         for root in module.roots:
             captured = root.road.startswith("captured") or "make_graphed" in root.road
             kind = RegionKind.CAPTURED if captured else RegionKind.COMPILED
@@ -137,12 +145,13 @@ def compiled_regions(
                 reached.add(target, f"{root.road}, line {root.line}", kind)
     for target, pattern in _named(program, asked.entry_points):
         reached.add(target, f"entry point {pattern}", RegionKind.COMPILED)
-    for name, facts in program.classes.items():
-        forward = facts.methods.get("forward")
-        if forward is not None and program.is_module(name):
-            reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
-    if asked.every:
-        for name, function in program.functions.items():
+    for module in modules:
+        for name, facts in module.classes.items():
+            forward = facts.methods.get("forward")
+            if forward is not None and program.is_module(name):
+                reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
+    for module in modules if asked.every else ():
+        for name, function in module.functions.items():
             if function.takes_tensors and _may_be_compiled(name):
                 reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
     reached.pass_to_wrappers()
@@ -192,7 +201,7 @@ class LoopRegions:
     A function that is compiled belongs to its compiled region.
     """
 
-    def __init__(self, program: Program, compiled: Reached) -> None:
+    def __init__(self, program: Program, compiled: Reached, asked: Asked = NOTHING_ASKED) -> None:
         self.callers: dict[str, list[Call]] = defaultdict(list)
         self.returns: dict[str, Value] = {}
         self._program = program
@@ -203,7 +212,7 @@ class LoopRegions:
         for module in program.modules.values():
             for body in module.loops:
                 if body.why:
-                    starts.append(body)
+                    starts += [body] if asked.counts(module.module) else []
                     continue
                 self._helpers[body.function] = body
                 if body.returns is not None:

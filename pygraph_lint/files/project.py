@@ -135,7 +135,7 @@ def relevant(files: Iterable[tuple[str, bool, frozenset[bytes]]]) -> set[str]:
             front.append(relative)
             continue
         pending[relative] = words
-        by_name.setdefault(_last_name(relative), []).append(relative)
+        by_name.setdefault(last_name(relative), []).append(relative)
         if relative.endswith("__init__.py"):
             by_name.setdefault(b".", []).append(relative)
         for word in words:
@@ -143,7 +143,7 @@ def relevant(files: Iterable[tuple[str, bool, frozenset[bytes]]]) -> set[str]:
     kept = set(front)
     while front:
         relative = front.pop()
-        names = [_last_name(relative)]
+        names = [last_name(relative)]
         if relative.endswith("__init__.py"):
             names.append(b".")
         near = [other for word in words_of[relative] for other in by_name.get(word, ())]
@@ -155,7 +155,8 @@ def relevant(files: Iterable[tuple[str, bool, frozenset[bytes]]]) -> set[str]:
     return kept
 
 
-def _last_name(relative: str) -> bytes:
+def last_name(relative: str) -> bytes:
+    """The last part of the name of the module at a path."""
     path = PurePosixPath(relative)
     name = path.parent.name if path.name == "__init__.py" else path.stem
     return name.encode(errors="surrogateescape")

@@ -1,0 +1,91 @@
+"""The part of a project that can change the findings of a few files.
+
+To check one file of a large project the others need not all be analysed: only what the file leads
+to, and what leads to the file. The first is found by linking what was read so far and asking what
+was missing, until nothing is; the second are the files that import it, directly or through others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from pygraph_lint.analysis.program import Unread
+from pygraph_lint.files.project import last_name
+
+_DEFINED = re.compile(rb"^(?:[ \t]*(?:async[ \t]+)?def|[ \t]*class)[ \t]+(\w+)", re.MULTILINE)
+
+
+class Importers:
+    """Which files may import a file, of all files by the words of their imports.
+
+    Imports are compared by the last part of names, and what a package passes on by the names that a
+    text has: a file may be too many, but not too few.
+    """
+
+    def __init__(self, words: Mapping[str, frozenset[bytes]], text: Callable[[str], bytes]) -> None:
+        """``words`` are those of each file's imports, ``text`` gives the content of a path."""
+        self._text = text
+        self._by_word: dict[bytes, list[str]] = {}
+        for name, found in words.items():
+            for word in found:
+                self._by_word.setdefault(word, []).append(name)
+
+    def of(self, names: Iterable[str]) -> set[str]:
+        """``names`` and the files that may import them, directly or through others."""
+        given = set(names)
+        reached, front = set(given), list(given)
+        while front:
+            name = front.pop()
+            if name.endswith("__init__.py") and name not in given:
+                continue  # what it passes on is looked for by name
+            new = {*self._by_word.get(last_name(name), ()), *self._through_packages(name)}
+            new -= reached
+            reached |= new
+            front += new
+        return reached
+
+    def _through_packages(self, name: str) -> Iterator[str]:
+        """Files that import from a package around a file, and have one of its names."""
+        direct = self._by_word.get(last_name(name), ())
+        if name.endswith("__init__.py") or not any(each.endswith("__init__.py") for each in direct):
+            return
+        defined = sorted(set(_DEFINED.findall(self._text(name))))
+        if not defined:
+            return
+        packages = {part.encode(errors="surrogateescape") for part in name.split("/")[:-1]}
+        using = {each for word in (b".", *packages) for each in self._by_word.get(word, ())}
+        named = re.compile(rb"\b(?:" + b"|".join(map(re.escape, defined)) + rb")\b")
+        for other in using - {name}:
+            if not other.endswith("__init__.py") and named.search(self._text(other)):
+                yield other
+
+
+class UnreadFiles(Unread):
+    """The modules that were not analysed; the text of a file says which names it cannot bind."""
+
+    def __init__(self, files: Mapping[str, str], text: Callable[[str], bytes]) -> None:
+        """``files`` are paths by module name, ``text`` gives the content of a path."""
+        self._files = files
+        self._text = text
+        self._texts: dict[str, bytes] = {}
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def has(self, module: str) -> bool:
+        return module in self._files
+
+    def may_define(self, module: str, word: str) -> bool:
+        key = (module, word)
+        if key not in self._known:
+            self._known[key] = self._says(module, word)
+        return self._known[key]
+
+    def _says(self, module: str, word: str) -> bool:
+        file = self._files.get(module)
+        if file is None:
+            return False
+        if not word or file.endswith("__init__.py"):
+            return True  # a package passes on names that its text does not have
+        if file not in self._texts:
+            self._texts[file] = self._text(file)
+        return word.encode(errors="surrogateescape") in self._texts[file]

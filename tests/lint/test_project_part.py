@@ -1,0 +1,137 @@
+"""One file of a project, checked by reading a part of it, has the findings of the whole run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pygraph_lint import workspace
+from pygraph_lint.findings import Finding
+from pygraph_lint.project_part import Importers, UnreadFiles
+from pygraph_lint.rules.catalogue import load
+from pygraph_lint.runner import Runner
+
+FILES = {
+    "pyproject.toml": "",
+    "pkg/__init__.py": "from .base import *\nfrom .models import *\n",
+    "pkg/base.py": """
+import torch
+__all__ = ["Base", "scale"]
+class Base(torch.nn.Module):
+    def forward(self, x: torch.Tensor):
+        return self.part(x)
+    def part(self, x):
+        raise NotImplementedError
+def scale(x, limit):
+    if x.sum() > limit:
+        return x
+    return -x
+""",
+    "pkg/tools.py": """
+import torch
+def pick(value, limit):
+    if value > limit:
+        return value
+    return limit
+def never(value):
+    print(value)
+class Meter:
+    def update(self, value):
+        self.last = float(value)
+""",
+    "pkg/models/__init__.py": "from .a import *\nfrom .b import *\n",
+    "pkg/models/a.py": """
+import torch
+import pkg
+from ..tools import pick
+class A(pkg.Base):
+    def part(self, x):
+        return pick(x.sum(), 3)
+""",
+    "pkg/models/b.py": """
+import torch
+from pkg import Base, scale
+class B(Base):
+    def part(self, x: torch.Tensor):
+        return scale(x, x.mean())
+""",
+    "pkg/other.py": "import torch\nclass Other(torch.nn.Module):\n    def forward(self, x): ...\n",
+    "train.py": """
+import torch
+from pkg.models.a import A
+from pkg.tools import Meter
+model = torch.compile(A())
+def train(loader, optimizer):
+    meter = Meter()
+    for x in loader:
+        loss = model(x)
+        loss.backward()
+        meter.update(loss)
+""",
+}
+
+
+def _write(folder: Path) -> list[Path]:
+    for name, text in FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return sorted(folder.rglob("*.py"))
+
+
+def _checked(paths: list[Path], **overrides: Any) -> list[tuple[Any, ...]]:
+    return [_all(finding) for finding in Runner(load(), overrides).check(paths)]
+
+
+def _all(finding: Finding) -> tuple[Any, ...]:
+    place = (finding.filename, finding.code, finding.location, finding.message)
+    return (*place, finding.region, finding.evidence, finding.consequences, finding.view)
+
+
+@pytest.mark.parametrize("regions", ["forward", "compiled", "all"])
+def test_one_file_has_its_slice_of_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, regions: str
+) -> None:
+    paths = _write(tmp_path)
+    whole = _checked(paths, regions=regions)
+    assert whole
+    read: list[int] = []
+    check = workspace._remember_check
+
+    def noted(facts: dict[str, Any], *rest: Any) -> None:
+        read.append(len(facts))
+        check(facts, *rest)
+
+    monkeypatch.setattr(workspace, "_MANY", 1)
+    monkeypatch.setattr(workspace, "_remember_check", noted)
+    for path in paths:
+        mine = [row for row in whole if row[0] == str(path)]
+        assert _checked([path], regions=regions) == mine, path
+    assert min(read) < len(paths) - 2  # some files were checked without reading the others
+
+
+def test_importers_are_found_through_files_and_by_name_through_packages() -> None:
+    words = {
+        "pkg/a.py": frozenset[bytes](),
+        "pkg/b.py": frozenset({b"a"}),
+        "pkg/c.py": frozenset({b"b"}),
+        "pkg/__init__.py": frozenset({b"a", b"."}),
+        "d.py": frozenset({b"pkg"}),
+        "e.py": frozenset({b"c"}),
+        "f.py": frozenset({b"pkg"}),
+    }
+    texts = dict.fromkeys(words, b"")
+    texts |= {"pkg/a.py": b"class Model: ...", "d.py": b"pkg.Model()", "f.py": b"pkg.Models()"}
+    found = Importers(words, texts.__getitem__)
+    assert found.of(["pkg/a.py"]) == set(words) - {"f.py"}
+    assert found.of(["pkg/__init__.py"]) == {"pkg/__init__.py", "d.py", "f.py"}
+
+
+def test_a_file_binds_only_names_in_its_text() -> None:
+    texts = {"m.py": b"class Model: ...", "p/__init__.py": b""}
+    unread = UnreadFiles({"m": "m.py", "p": "p/__init__.py"}, texts.__getitem__)
+    assert unread.may_define("m", "Model") and not unread.may_define("m", "Other")
+    assert unread.may_define("m", "") and unread.may_define("p", "Anything")
+    assert not unread.may_define("x", "Model") and unread.has("m") and not unread.has("x")
