@@ -163,36 +163,39 @@ def _lint(arguments: argparse.Namespace) -> tuple[list[Finding], list[Finding]]:
     """
     from benchmarks.lint_truth.packages import package_roots
 
-    with contextlib.ExitStack() as stack:
-        roots = package_roots()
-        if arguments.stripped:
-            folder = stack.enter_context(TemporaryDirectory(prefix="stripped-"))
-            roots, _ = copy_packages(roots, Path(folder).resolve(), strip=True)
-        return _findings(arguments, roots)
-
-
-def _findings(
-    arguments: argparse.Namespace, roots: dict[str, str]
-) -> tuple[list[Finding], list[Finding]]:
-    """The same, of the packages at `roots`."""
-    relative_name = relative_to(roots)
     kept: Path | None = arguments.findings
+    roots = package_roots()
     if kept is not None and kept.exists():
         rows = json.loads(kept.read_text())
     else:
-        more = [f"--{option}" for option in arguments.lint]
-        rows = {
-            "linter": {**_linter(), "options": more},
-            "default": _run_linter(roots, more),
-            "preview": _run_linter(roots, [*more, "--preview"]),
-        }
+        rows = _linted(roots, arguments.stripped, [f"--{option}" for option in arguments.lint])
         if kept is not None:
             kept.write_text(json.dumps(rows))
     arguments.linter = rows.get("linter")
+    relative_name = relative_to(roots)
     default = read_findings(rows["default"], relative_name)
     known = {(f.file, f.line, f.code) for f in default}
     preview = read_findings(rows["preview"], relative_name, preview=True)
     return default, [f for f in preview if (f.file, f.line, f.code) not in known]
+
+
+def _linted(roots: dict[str, str], stripped: bool, options: list[str]) -> dict[str, Any]:
+    """The linter's rows about the packages at `roots`, and which linter that was."""
+    with contextlib.ExitStack() as stack:
+        read = roots
+        if stripped:
+            folder = stack.enter_context(TemporaryDirectory(prefix="stripped-"))
+            read, _ = copy_packages(roots, Path(folder).resolve(), strip=True)
+        rows = {
+            "default": _run_linter(read, options),
+            "preview": _run_linter(read, [*options, "--preview"]),
+        }
+    for row in (*rows["default"], *rows["preview"]):
+        for name, root in read.items():
+            if row["filename"].startswith(root):
+                row["filename"] = roots[name] + row["filename"][len(root) :]
+                break
+    return {"linter": {**_linter(), "options": options, "stripped": stripped}, **rows}
 
 
 def _linter() -> dict[str, str]:

@@ -41,7 +41,12 @@ class VersionSet:
     @property
     def score_file(self) -> Path:
         """The committed score."""
-        return RESULTS / self.score
+        return self.score_for(stripped=False)
+
+    def score_for(self, stripped: bool) -> Path:
+        """The committed score of the packages as they are, or without annotations."""
+        path = RESULTS / self.score
+        return path.with_stem(f"{path.stem}_stripped") if stripped else path
 
 
 SETS = {

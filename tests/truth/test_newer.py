@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from benchmarks.lint_truth import __main__ as command
 from benchmarks.lint_truth import built, worker
 from benchmarks.lint_truth.builders import Entry
 from benchmarks.lint_truth.claims import break_claims
@@ -282,3 +284,24 @@ def test_stand_ins_of_the_pretended_device_stay_good_for_isinstance() -> None:
     assert seen == [(2, "LongTensor")]
     assert generator.device == torch.device("cpu")
     assert torch.Generator is type(generator)
+
+
+def test_findings_in_stripped_copies_are_told_of_the_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "site" / "pkg"
+    package.mkdir(parents=True)
+    (package / "a.py").write_text("def f(x: int) -> int:\n    return x\n")
+    read: list[str] = []
+
+    def lint(roots: dict[str, str], options: list[str]) -> list[dict[str, Any]]:
+        path = Path(roots["pkg"]) / "a.py"
+        read.append(path.read_text())
+        return [{"filename": str(path)}]
+
+    monkeypatch.setattr(command, "_run_linter", lint)
+    monkeypatch.setattr(command, "_linter", lambda: {"commit": "c"})
+    rows = command._linted({"pkg": f"{package}/"}, True, [])
+    assert rows["default"] == rows["preview"] == [{"filename": str(package / "a.py")}]
+    assert ": int" not in read[0]
+    assert rows["linter"] == {"commit": "c", "options": [], "stripped": True}
