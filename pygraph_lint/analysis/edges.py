@@ -31,7 +31,7 @@ def _note_cached_call(state: State, name: str, node: ast.Call) -> None:
         ("effect.asked-call", (keeps, Need("asked", name, state.module.name))),
         ("effect.cached-call", (keeps,)),
     ):
-        about = Value(v.OTHER, needs=needs, why=f"{short(name)} is cached, and ends the graph")
+        about = Value(v.OTHER, needs=needs, why=f"{short(name)} is cached, and breaks the graph")
         state.event(kind, span_of(node), f"{short(name)}()", about)
 
 

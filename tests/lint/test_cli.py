@@ -241,7 +241,7 @@ def run(x: torch.Tensor, g: torch.cuda.CUDAGraph) -> torch.Tensor:
         "ok",
         "ok",
     )
-    assert traced["message"] == "`print` inside the region ends the graph"
+    assert traced["message"] == "`print` inside the region breaks the graph"
     assert traced["consequences"]["compile"] == "break"
 
 

@@ -23,7 +23,7 @@ ALL = [example for rule in RULES.values() for example in examples.of_rule(rule)]
 PATTERNS = tomllib.loads((catalogue.rules_folder() / "coverage.toml").read_text(encoding="utf-8"))[
     "pattern"
 ]
-HEADINGS = ["What happens", "Why it costs", "How to mend it", "Bad", "Good"]
+HEADINGS = ["What happens", "Why it costs", "How to fix it", "Bad", "Good"]
 
 
 @pytest.mark.parametrize("code", RULES)
