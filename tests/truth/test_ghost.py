@@ -30,6 +30,12 @@ def event_on_device(x):
 def wrapped_reads(x):
     return _vmap(lambda row: row * x.sum().item())(x)
 
+def decompositions(x):
+    torch.linalg.qr(x)
+    torch.linalg.svd(x)
+    torch.linalg.eigvalsh(x)
+    return torch.linalg.inv(x)
+
 def same_device_copy(x):
     return x.to(x.device, None, False, True)
 """
@@ -86,3 +92,9 @@ def test_tensors_that_hide_their_memory(measured: object) -> None:
     x = torch.ones(2, 2)
     events = ghost.observe(lambda: measured.wrapped_reads(x), [x])
     assert kinds(events) == [("sync", 19)]
+
+
+def test_decompositions_that_check_for_errors(measured: object) -> None:
+    x = torch.eye(3)
+    events = ghost.observe(lambda: measured.decompositions(x), [x])
+    assert kinds(events) == [("sync", 23), ("sync", 24), ("sync", 25)]
