@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
-from pygraph_rt.cuda.driver import (
+from pygraph_rt.cuda.driver import Driver
+from pygraph_rt.cuda.nodes import RawNode, fields_of
+from pygraph_rt.cuda.structures import (
     EMPTY,
     KERNEL,
     MEMCPY,
     MEMSET,
     NODE_KINDS,
-    Driver,
     KernelNode,
     MemcpyParams,
     access_window_bytes,
 )
-from pygraph_rt.cuda.nodes import RawNode, fields_of
 from pygraph_rt.errors import Unprovable
 from pygraph_rt.plan.blocks import AddressMap
 from pygraph_rt.plan.graph import Capture, Edge, Node

@@ -1,4 +1,4 @@
-"""Is a word that nobody explained the address of something?
+"""Classify parameter words that no block explains: addresses of something, or numbers.
 
 Asked for words that are neither inputs, outputs, constants nor a capture's own memory. A pointer
 to anything else would be frozen into the graph, so a region with such a pointer is refused.
@@ -9,13 +9,9 @@ look like addresses all the time.
 
 from __future__ import annotations
 
-import gc
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from typing import Any
-
-import torch
 
 from pygraph_rt.capture.diff import LOWER_HALF, SMALL
 
@@ -26,23 +22,13 @@ LOW = 4096 << 32
 _POINTER_ALIGNMENT = 4
 _BLOCK_ALIGNMENT = 256
 _ROUND_FLOAT = 1 << 16
-# Lower halves that are a float of 2^-20 to 2^20, either sign; one of a few digits has no low bits.
-_FLOAT_SIGN, _FLOAT_LEAST, _FLOAT_MOST, _FLOAT_DIGITS = 1 << 31, 0x35800000, 0x49800000, 1 << 20
-
-
-def parameter_memory() -> set[int]:
-    """Where the memory of each parameter of a module in this process starts."""
-    found = [o for o in gc.get_objects() if type(o) is torch.nn.Parameter and o.is_cuda]
-    return {p.untyped_storage().data_ptr() for p in found}
+# Lower halves that are a float of 2^-20 to 2^20, either sign.
+_FLOAT_SIGN, _FLOAT_LEAST, _FLOAT_MOST = 1 << 31, 0x35800000, 0x49800000
 
 
 class UnknownWords:
     """Answers `owner(word)` for a process whose allocator looks like `snapshot`
     (`torch.cuda.memory_snapshot()`).
-
-    `parameters` are the starts of memory that modules keep their parameters in, asked for once,
-    when a word needs it. Code that uses a parameter has it as an argument, so a small number beside
-    a round float that could also be the address of a parameter, and is no argument, is a number.
 
     `library` becomes True when a word may point into memory that torch did not allocate: a graph
     with such a word is only served on the stream that it was captured for, because a library
@@ -53,10 +39,8 @@ class UnknownWords:
         self,
         snapshot: Sequence[dict[str, Any]],
         memory_kind: Callable[[int], str | None],
-        parameters: Callable[[], Collection[int]] = parameter_memory,
     ) -> None:
         self._memory_kind = memory_kind
-        self._find_parameters = parameters
         self._known: dict[int, str | None] = {}
         self.library = False
         self._segments = sorted((int(s["address"]), int(s["total_size"])) for s in snapshot)
@@ -87,19 +71,7 @@ class UnknownWords:
             return None
         # A buffer that something keeps is used from its beginning, or from an aligned place in it.
         aligned = word % _BLOCK_ALIGNMENT == 0 and word % _ROUND_FLOAT != 0
-        if aligned or (word == base and not self._number(word)):
-            return "device memory"
-        return None
-
-    def _number(self, word: int) -> bool:
-        """Whether the start of a block is taken for a small number beside a round float."""
-        half = word & LOWER_HALF
-        round_float = _float(half) and not half % _FLOAT_DIGITS
-        return word < LOW and round_float and word in self._parameters
-
-    @cached_property
-    def _parameters(self) -> Collection[int]:
-        return self._find_parameters()
+        return "device memory" if aligned or word == base else None
 
 
 def _float(half: int) -> bool:

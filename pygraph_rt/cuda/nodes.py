@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pygraph_rt.cuda.driver import KernelNode, MemcpyParams, MemsetParams
+from pygraph_rt.cuda.structures import KernelNode, MemcpyParams, MemsetParams
 
 Params = KernelNode | MemcpyParams | MemsetParams
 

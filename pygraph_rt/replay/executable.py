@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import torch
 
-from pygraph_rt.cuda.driver import MEMCPY, MEMSET, Driver, MemcpyParams, MemsetParams
+from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.cuda.nodes import CapturedGraph, RawNode
+from pygraph_rt.cuda.structures import MEMCPY, MEMSET, MemcpyParams, MemsetParams
 from pygraph_rt.errors import DriverError
 from pygraph_rt.plan.blocks import Block, aligned
 from pygraph_rt.plan.graph import Patch

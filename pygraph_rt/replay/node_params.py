@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from pygraph_rt.cuda.driver import (
+from pygraph_rt.cuda.driver import Driver
+from pygraph_rt.cuda.nodes import RawNode
+from pygraph_rt.cuda.structures import (
     KERNEL,
     MEMCPY,
     MEMSET,
-    Driver,
     KernelNode,
     KernelParams,
     MemcpyParams,
 )
-from pygraph_rt.cuda.nodes import RawNode
 from pygraph_rt.plan.blocks import aligned
 
 _ALIGN = 16

@@ -110,17 +110,7 @@ class Replay:
         needs = [needs_of(p, plan.outputs.storages, plan.memory.slabs) for p in plan.sub_graphs]
         self._addresses, slots = self._prepare_launches(needs, executables, driver)
         self._random = self._prepare_random(slots)
-        self._numbers = [
-            (i, slots[block]) for i in plan.inputs.numbers if (block := Block("number", i)) in slots
-        ]
-        self._inputs = [
-            Input(item.argument, slots[block], item.alignment)
-            for item in plan.inputs.tensors
-            if (block := Block("input", item.argument)) in slots
-        ]
-        stays = [item.argument for item in plan.inputs.tensors if item.stays]
-        followed = InputAddresses(self._inputs, stays, self._addresses, platform)
-        self._follow: Callable[[list[Any], array[int]], bool] = followed.follow
+        self._prepare_inputs(slots)
         inside = [k for need in needs for slab in need.slabs for k in slab.storages]
         self._shares = bool(inside)
         order = [*(k for need in needs for k in need.own), *inside]
@@ -184,6 +174,20 @@ class Replay:
             return None
         draw = Draw(self._platform.generator(self._device), increment)
         return _Random(draw, slots.get(SEED), slots.get(OFFSET))
+
+    def _prepare_inputs(self, slots: Mapping[Block, int]) -> None:
+        inputs = self.plan.inputs
+        self._numbers = [
+            (i, slots[block]) for i in inputs.numbers if (block := Block("number", i)) in slots
+        ]
+        self._inputs = [
+            Input(item.argument, slots[block], item.alignment)
+            for item in inputs.tensors
+            if (block := Block("input", item.argument)) in slots
+        ]
+        stays = [item.argument for item in inputs.tensors if item.stays]
+        followed = InputAddresses(self._inputs, stays, self._addresses, self._platform)
+        self._follow: Callable[[list[Any], array[int]], bool] = followed.follow
 
     # -- the compiled helper
 

@@ -11,8 +11,9 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from pygraph_rt.cuda.driver import Driver, KernelNode
+from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.cuda.nodes import CapturedGraph, RawNode
+from pygraph_rt.cuda.structures import KernelNode
 from pygraph_rt.errors import Unprovable
 from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Capture

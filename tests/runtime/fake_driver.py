@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from pygraph_rt.cuda.driver import KernelParams
+from pygraph_rt.cuda.structures import KernelParams
 from pygraph_rt.errors import DriverError
 
 

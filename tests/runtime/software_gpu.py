@@ -23,7 +23,7 @@ import pytest
 import torch
 
 from pygraph_rt.capture import checks, diff, observe, placeholders, record, unknown_words
-from pygraph_rt.cuda.driver import KernelNode, KernelParams
+from pygraph_rt.cuda.structures import KernelNode, KernelParams
 from pygraph_rt.memory import library_outputs
 from pygraph_rt.memory import pool as allocator_pool
 from pygraph_rt.plan.blocks import extent

@@ -11,15 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt.cuda.driver import (
-    Driver,
-    KernelNode,
-    KernelParams,
-    MemcpyParams,
-    MemsetParams,
-    _field_addresses,
-)
+from pygraph_rt.cuda.driver import Driver, _field_addresses
 from pygraph_rt.cuda.nodes import RawNode
+from pygraph_rt.cuda.structures import KernelNode, KernelParams, MemcpyParams, MemsetParams
 from pygraph_rt.errors import DriverError
 from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Patch

@@ -11,7 +11,7 @@ import torch
 
 from pygraph_rt.capture import checks
 from pygraph_rt.capture.nodes import read_graph
-from pygraph_rt.cuda.driver import KernelNode, MemcpyParams, MemsetParams
+from pygraph_rt.cuda.structures import KernelNode, MemcpyParams, MemsetParams
 from pygraph_rt.errors import DriverError, Unprovable
 from pygraph_rt.plan.blocks import AddressMap
 from pygraph_rt.plan.graph import Edge

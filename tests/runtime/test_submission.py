@@ -19,7 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pygraph_rt.cuda import native
-from pygraph_rt.cuda.driver import (
+from pygraph_rt.cuda.native import build
+from pygraph_rt.cuda.nodes import RawNode
+from pygraph_rt.cuda.structures import (
     KERNEL,
     MEMCPY,
     MEMSET,
@@ -28,8 +30,6 @@ from pygraph_rt.cuda.driver import (
     MemcpyParams,
     MemsetParams,
 )
-from pygraph_rt.cuda.native import build
-from pygraph_rt.cuda.nodes import RawNode
 from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Patch, PatchPlan
 from pygraph_rt.replay.node_params import NodeTemplates

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import torch
 
-from pygraph_rt.capture.unknown_words import UnknownWords, parameter_memory
+from pygraph_rt.capture.unknown_words import UnknownWords
 
 HIGH, LOW = 0x7F12_4000_0000, 0x3_8880_0000
 HALF = 0x7F43_0000_0000  # half an address, beside a zero
@@ -42,44 +41,6 @@ def ask(word: int, kind: str | None = "device") -> tuple[str | None, bool]:
 )
 def test_addresses_and_numbers_are_told_apart(word: int, expected: str | None) -> None:
     assert ask(word) == (expected, False)
-
-
-@pytest.mark.parametrize("word", [0x3_3F00_0000, 0x9_BF80_0000])
-def test_a_round_float_where_the_memory_of_a_parameter_starts_is_a_number(word: int) -> None:
-    # Seen in a matrix product: a 3 and a half, where the weights of another model start.
-    def told(base: int, parameters: set[int]) -> str | None:
-        segments = snapshot(base)
-        return UnknownWords(segments, lambda address: "device", lambda: parameters).owner(word)
-
-    assert told(word, {word}) is None
-    assert told(word, set()) == "device memory"  # whose it is is not known
-    assert told(word - 256, {word - 256}) is None  # within memory: as any round float
-
-
-@pytest.mark.parametrize(
-    ("base", "word"),
-    [(b, b) for b in (HIGH, LOW, 0x3_0020_0000, 0x3_3F00_0200)] + [(0x3_3F00_0000, 0x3_3F00_0100)],
-)
-def test_other_places_of_parameters_are_addresses(base: int, word: int) -> None:
-    told = UnknownWords(snapshot(base), lambda address: "device", lambda: {base})
-    assert told.owner(word) == "device memory"
-
-
-def test_parameters_are_asked_for_only_when_needed() -> None:
-    def asked() -> set[int]:
-        raise AssertionError
-
-    neighbours = UnknownWords(snapshot(HIGH, LOW), lambda address: "device", asked)
-    assert neighbours.owner(HIGH) == "device memory"
-    assert neighbours.owner(LOW + 0x8889) is None
-
-
-def test_parameters_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = torch.nn.Linear(4, 4)
-    monkeypatch.setattr(torch.nn.Parameter, "is_cuda", True)
-    found = parameter_memory()
-    assert {module.weight.data_ptr(), module.bias.data_ptr()} <= found
-    assert torch.zeros(3).data_ptr() not in found
 
 
 def test_what_cuda_does_not_know_is_a_number() -> None:

@@ -1,0 +1,123 @@
+"""The parameters of graph nodes, as structures of cuda.h (CUDA 12.4 and later)."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+KERNEL, MEMCPY, MEMSET, EMPTY = 0, 1, 2, 5
+NODE_KINDS = {
+    0: "kernel",
+    1: "memory copy",
+    2: "memory set",
+    3: "host function",
+    4: "child graph",
+    5: "empty",
+    6: "event wait",
+    7: "event record",
+    8: "semaphore signal",
+    9: "semaphore wait",
+    10: "memory allocation",
+    11: "memory free",
+    12: "batch memory operation",
+    13: "conditional",
+}
+
+_ACCESS_POLICY_WINDOW = 1
+
+_ptr = ctypes.c_void_p
+_size = ctypes.c_size_t
+
+
+class KernelParams(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS (version 2)."""
+
+    _fields_ = [
+        ("func", _ptr),
+        ("grid_x", ctypes.c_uint),
+        ("grid_y", ctypes.c_uint),
+        ("grid_z", ctypes.c_uint),
+        ("block_x", ctypes.c_uint),
+        ("block_y", ctypes.c_uint),
+        ("block_z", ctypes.c_uint),
+        ("shared_bytes", ctypes.c_uint),
+        ("params", ctypes.POINTER(_ptr)),
+        ("extra", ctypes.POINTER(_ptr)),
+        ("kern", _ptr),
+        ("ctx", _ptr),
+    ]
+
+
+class MemcpyParams(ctypes.Structure):
+    """CUDA_MEMCPY3D (version 2)."""
+
+    _fields_ = [
+        ("src_x", _size),
+        ("src_y", _size),
+        ("src_z", _size),
+        ("src_lod", _size),
+        ("src_type", ctypes.c_int),
+        ("src_host", _ptr),
+        ("src_device", ctypes.c_uint64),
+        ("src_array", _ptr),
+        ("src_reserved", _ptr),
+        ("src_pitch", _size),
+        ("src_height", _size),
+        ("dst_x", _size),
+        ("dst_y", _size),
+        ("dst_z", _size),
+        ("dst_lod", _size),
+        ("dst_type", ctypes.c_int),
+        ("dst_host", _ptr),
+        ("dst_device", ctypes.c_uint64),
+        ("dst_array", _ptr),
+        ("dst_reserved", _ptr),
+        ("dst_pitch", _size),
+        ("dst_height", _size),
+        ("width", _size),
+        ("height", _size),
+        ("depth", _size),
+    ]
+
+
+class MemsetParams(ctypes.Structure):
+    """CUDA_MEMSET_NODE_PARAMS."""
+
+    _fields_ = [
+        ("dst", ctypes.c_uint64),
+        ("pitch", _size),
+        ("value", ctypes.c_uint),
+        ("element_size", ctypes.c_uint),
+        ("width", _size),
+        ("height", _size),
+    ]
+
+
+@dataclass(frozen=True)
+class KernelNode:
+    """What one kernel node launches.
+
+    `identity` is everything that must be the same in two captures (function handle, grid, block,
+    shared memory, launch attributes); `fields` are the bytes of each parameter in order; `layout`
+    their (offset, size) in bytes in the packed form; `packed` says that the kernel takes one
+    buffer through `extra` instead of `kernelParams`.
+    """
+
+    name: str
+    identity: tuple[Any, ...]
+    raw: bytes
+    layout: tuple[tuple[int, int], ...]
+    packed: int
+    fields: tuple[bytes, ...]
+
+
+def access_window_bytes(attributes: tuple[tuple[int, bytes], ...]) -> int:
+    """Bytes of the persisting-L2 window among launch attributes: it holds an address that cannot
+    be patched.
+    """
+    for attribute, value in attributes:
+        if attribute == _ACCESS_POLICY_WINDOW:
+            return int.from_bytes(value[8:16], sys.byteorder)
+    return 0
