@@ -210,7 +210,7 @@ def first_calls(step: Step, inputs: list[list[torch.Tensor]]) -> dict[str, Any]:
         for i in range(FIRST_CALLS):
             step([t.clone() for t in inputs[i % len(inputs)]])
             if not captured_at and any(r.graphs for r in regions):
-                captured_at, plain_before = i + 1, sum(r.ordinary for r in regions)
+                captured_at, plain_before = i + 1, sum(r.unserved for r in regions)
             if i % SYNCHRONISED_EVERY == SYNCHRONISED_EVERY - 1:
                 synchronize()
     wall = (time.perf_counter() - started) * 1e3

@@ -17,7 +17,6 @@ from pygraph_rt.region.variants import Variant
 from pygraph_rt.replay.build import Built
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.platform import Platform
-from pygraph_rt.replay.replay import Replay
 from pygraph_rt.rng.generator import SameNumbers
 from pygraph_rt.verify import compare
 from pygraph_rt.verify.snapshot import Kept
@@ -63,20 +62,6 @@ class GraphMaker:
         self.memory = memory or GraphMemory()
         self.capturing = Claim()
 
-    def to_capture(
-        self, function: Function, args: list[Any], signature: Signature, variant: Variant
-    ) -> tuple[Any, ...]:
-        """What `capture_and_build` is given for a call."""
-        observed = variant.observed(args)
-        return self.driver, self.platform, function, args, signature, observed
-
-    def serve_first(self, replay: Replay, args: list[Any]) -> FirstCall:
-        """Let a graph serve its first call without a comparison."""
-        results = replay(args)
-        if results is None:
-            return FirstCall()  # its inputs changed during the call
-        return FirstCall(results, made=True, accepted=True)
-
     def compare_first(
         self,
         function: Function,
@@ -88,43 +73,29 @@ class GraphMaker:
         """Make a call with compiled code, and the graph on copies. Raises the compiled code's own
         error.
         """
-        given = len(args)
-        try:
-            verdict = self._compare(function, signature, variant, captured, args)
-            return FirstCall(verdict.outputs, made=True, accepted=True, note=verdict.note)
-        except compare.TooLittleMemory as error:
-            ran = error.__cause__
-            if isinstance(ran, compare.Ran):
-                return FirstCall(ran.outputs, made=True, refused=str(error), short=True)
-            return FirstCall(refused=str(error), kept=error.kept, short=True)
-        except Exception as error:
-            ran = error.__cause__
-            if isinstance(ran, compare.Ran):
-                return FirstCall(ran.outputs, made=True, refused=checks.reason_of(error))
-            if given and not args:
-                raise  # the compiled code itself failed: that is the caller's error
-            return FirstCall(refused=checks.reason_of(error))
-
-    def _compare(
-        self,
-        function: Function,
-        signature: Signature,
-        variant: Variant,
-        captured: Built,
-        args: list[Any],
-    ) -> compare.Verdict:
         assert variant.plan is not None
-        replay, recording = captured
+        given, (replay, recording) = len(args), captured
         generator = self.platform.generator(signature.device)
-        with SameNumbers(generator, variant.drawn.increment) as same:
-            return compare.first_call(
-                same.again(observe_call.without_undefined(function, variant.plan)),
-                same.again(replay),
-                args,
-                signature.written,
-                recording.poisonable(signature.device),
-                scratch=signature.donated,
-            )
+        try:
+            with SameNumbers(generator, variant.drawn.increment) as same:
+                verdict = compare.first_call(
+                    same.again(observe_call.without_undefined(function, variant.plan)),
+                    same.again(replay),
+                    args,
+                    signature.written,
+                    recording.poisonable(signature.device),
+                    scratch=signature.donated,
+                )
+            return FirstCall(verdict.outputs, made=True, accepted=True, note=verdict.note)
+        except Exception as error:
+            ran, short = error.__cause__, isinstance(error, compare.TooLittleMemory)
+            reason = checks.reason_of(error)
+            if isinstance(ran, compare.Ran):
+                return FirstCall(ran.outputs, made=True, refused=reason, short=short)
+            if given and not args and not short:
+                raise  # the compiled code itself failed: that is the caller's error
+            kept = error.kept if isinstance(error, compare.TooLittleMemory) else None
+            return FirstCall(refused=reason, kept=kept, short=short)
 
     def finish(self, first: FirstCall, args: list[Any]) -> None:
         """Give back what the comparison has held, before the program's next allocation."""

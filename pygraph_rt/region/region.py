@@ -88,8 +88,9 @@ class Partition:
         """Run the partition; `args` is emptied, as generated code does. `watched` False: without
         the watcher, which calls this.
         """
-        if self._watcher is not None and watched:
-            return self._watcher.call(self, args)
+        watcher = self._watcher
+        if watcher is not None and watched:
+            return watcher.call(self, args)
         replay = self._serving.current
         if replay is not None:
             if replay.integers:
@@ -254,12 +255,15 @@ class Partition:
         self._maker.disposal.drain()
         self.region.note_inputs(args)
         started = time.perf_counter()
-        given = self._maker.to_capture(self._function, args, self._signature, variant)
+        driver, platform = self._maker.driver, self._maker.platform
+        observed = variant.observed(args)
+        given = (driver, platform, self._function, args, self._signature, observed)
         try:
             # In one step: an interrupt finds what was captured in the list.
             self._made.extend(starmap(build.capture_and_build, [given]))
         except Exception as error:  # whatever it is, this call still has its compiled code
-            return FirstCall(refused=checks.reason_of(error))
+            short = isinstance(error, torch.OutOfMemoryError)
+            return FirstCall(refused=checks.reason_of(error), short=short)
         finally:
             self.region.capture_ms += (time.perf_counter() - started) * 1e3
         with self._life.lock:
@@ -289,7 +293,8 @@ class Partition:
         if not self._fits(captured.replay):
             return FirstCall(refused=reasons.NO_MEMORY)
         if not self._options.verify:
-            return self._maker.serve_first(captured.replay, args)
+            results = captured.replay(args)  # None: its inputs changed during the call
+            return FirstCall(results, made=results is not None, accepted=results is not None)
         return self._maker.compare_first(self._function, self._signature, variant, captured, args)
 
     def _accept(self, variant: Variant, replay: Replay) -> None:

@@ -108,7 +108,7 @@ class Variants:
 
     def of(self, replay: Replay) -> Variant | None:
         """The variant that a graph is of; None: it is there no longer."""
-        return next((v for v in self._items.values() if v.replay is replay), None)
+        return next((v for v in self if v.replay is replay), None)
 
     def _forget(self) -> None:
         watched = [(v.looked, key) for key, v in self._items.items() if v.replay is None]
