@@ -17,6 +17,8 @@ from pygraph_rt.region.variants import Variant
 from pygraph_rt.replay.build import Built
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.platform import Platform
+from pygraph_rt.replay.replay import Replay
+from pygraph_rt.reports.report import Region
 from pygraph_rt.rng.generator import SameNumbers
 from pygraph_rt.verify import compare
 from pygraph_rt.verify.snapshot import Kept
@@ -142,3 +144,11 @@ def observe(
     variant.requests = trace.requests
     variant.addresses = {i: value.address for i, value in inputs.items()}
     return results, ""
+
+
+def describe(replay: Replay, region: Region) -> None:
+    """Report the graph that was made last."""
+    plan = replay.plan
+    region.nodes, region.words = replay.nodes, len(plan.patches.patches)
+    region.launches = len(plan.sub_graphs)
+    region.arena_bytes = max(region.arena_bytes, plan.most_allocated())

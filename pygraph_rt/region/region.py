@@ -310,16 +310,9 @@ class Partition:
                 self._back_off.renew()
                 if not self._plain:
                     self._serving.activate(replay)
-                self._describe(replay)
+                self.region.graphs = len(self._variants.replays())
+                maker.describe(replay, self.region)
         self._dispose(freed)
-
-    def _describe(self, replay: Replay) -> None:
-        """Report the graph that was made last."""
-        region, plan = self.region, replay.plan
-        region.graphs = len(self._variants.replays())
-        region.nodes, region.words = replay.nodes, len(plan.patches.patches)
-        region.launches = len(plan.sub_graphs)
-        region.arena_bytes = max(region.arena_bytes, plan.most_allocated())
 
     def _room(self) -> int:
         """Bytes that all graphs of the GPU may still take."""
