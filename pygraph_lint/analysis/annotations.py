@@ -42,6 +42,7 @@ _PLAIN: dict[str, Value] = {
     "typing.Any": v.UNKNOWN_VALUE,
     "builtins.object": v.UNKNOWN_VALUE,
 }
+_ARRAYS = {"Bool": "bool", "Float": "float", "Int": "int", "Integer": "int", "UInt": "int"}
 _BUILTIN_NAMES = frozenset(
     """
         int float bool complex str bytes list tuple set dict object type
@@ -66,6 +67,12 @@ def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
         return v.join(annotated(names, node.left, what), annotated(names, node.right, what))
     if isinstance(node, ast.Subscript):
         return _generic(names, node, what)
+    if isinstance(node, ast.Name) and node.id in names.aliases:
+        alias = names.aliases.pop(node.id)  # an alias may name itself
+        try:
+            return annotated(names, alias, what)
+        finally:
+            names.aliases[node.id] = alias
     name = _qualified(names, node)
     if name is None:
         return v.UNKNOWN_VALUE
@@ -108,7 +115,8 @@ def _generic(names: Names, node: ast.Subscript, what: str) -> Value:
     if tail in ("Annotated", "Final", "ClassVar", "Required", "NotRequired"):
         return annotated(names, parts[0], what)
     if name.startswith("jaxtyping."):
-        return annotated(names, parts[0], what)
+        held = annotated(names, parts[0], what)
+        return held._replace(dtype=_ARRAYS.get(tail, "")) if held.is_tensor else held
     if name in _TUPLES:
         if len(parts) == 2 and isinstance(parts[1], ast.Constant) and parts[1].value is Ellipsis:
             return Value(v.SEQUENCE, item=annotated(names, parts[0], what))

@@ -15,7 +15,7 @@ def arguments(state: State, node: ast.Call) -> CallSite:
     positional = []
     for argument in node.args:
         if isinstance(argument, ast.Starred):
-            positional.append(v.element(state.ev(argument.value)))
+            positional.append(v.iterate(state.ev(argument.value)))
         else:
             positional.append(state.ev(argument))
     named = {}

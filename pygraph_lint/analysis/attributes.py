@@ -6,11 +6,15 @@ import ast
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.edges import returned
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import dotted, short, span_of
-from pygraph_lint.analysis.state import BUILTINS, State
+from pygraph_lint.analysis.state import BUILTINS, CallSite, State
 from pygraph_lint.analysis.symbols import constant, extend, symbol
 from pygraph_lint.analysis.values import Value
+
+_DESCRIBED = {"device": v.DEVICE_VALUE, "dtype": v.DTYPE_VALUE, "shape": v.SHAPE_VALUE}
+_RESULT_FIELDS = {"values": 0, "indices": 1, "P": 0, "L": 1, "U": 2}
 
 
 def eval_constant(state: State, node: ast.Constant) -> Value:
@@ -91,6 +95,8 @@ def self_attribute(state: State, name: str, node: ast.Attribute) -> Value:
             return v.OTHER_VALUE
         if state.module.is_kept(state.owner, name):
             state.event("effect.cached-property", span_of(node), f"self.{name}")
+        if state.module.is_property(state.owner, name):
+            return _read_property(state, state.owner, name, node)
         if state.module.has_method(state.owner, name):
             state.record_call("method", state.owner, name, node)
             return Value(v.CALLABLE | v.UNKNOWN, cls=f"{state.owner}.{name}")
@@ -105,50 +111,63 @@ def self_attribute(state: State, name: str, node: ast.Attribute) -> Value:
 def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:
     """``base.attr`` for a value."""
     name = node.attr
-    kinds = base.kinds
-    if kinds & v.TENSOR:
-        if name == "shape":
-            return v.SHAPE_VALUE
-        if name == "device":
-            return Value(v.DEVICE, flags=v.DEVICE_CPU if base.device == v.ON_HOST else 0)
-        if name == "dtype":
-            return Value(v.DTYPE, dtype=base.dtype)
-        if name in ops.TENSOR_ATTRIBUTES:
-            return base._replace(flags=base.flags & ~v.FRESH, ndim=-1)
-        if name in ops.NUMBER_ATTRIBUTES:
-            return v.NUMBER_VALUE
-        if base.flags & v.SYMBOL:
-            return extend(base, "." + name)
-        if base.cls or base.items is not None:
-            return v.UNKNOWN_VALUE
-        return v.UNKNOWN_VALUE
-    if kinds & v.INSTANCE:
+    if base.kinds & v.TENSOR:
+        return _tensor_attribute(base, name)
+    if base.kinds & v.INSTANCE and base.cls:
         if base.flags & v.MODULE:
             if name in ("weight", "bias", "running_mean", "running_var"):
                 return v.tensor(f"`.{name}` of a layer", "float", v.ON_DEVICE, flags=v.BUFFER)
             return v.UNKNOWN_VALUE
-        known = state.module.class_attribute(base.cls, name)
-        if known is not None:
-            return known
-        if base.cls:
-            if name in ("config", "device", "dtype"):
-                return {"config": v.OTHER_VALUE, "device": v.DEVICE_VALUE}.get(name, v.DTYPE_VALUE)
-            return symbol(
-                Need("attr", base.cls, name), f"`.{name}` of {short(base.cls)} holds a tensor"
-            )
-    if name == "device":
-        return v.DEVICE_VALUE
-    if name == "dtype":
-        return v.DTYPE_VALUE
-    if name == "shape":
-        return v.SHAPE_VALUE
-    if kinds == v.OTHER:
+        return v.join_all([_object_attribute(state, cls, node) for cls in v.classes(base)])
+    if name in _DESCRIBED:
+        return _DESCRIBED[name]
+    if base.kinds == v.OTHER:
         return v.OTHER_VALUE
     if base.flags & v.RESULT and base.items:
-        fields = {"values": 0, "indices": 1, "P": 0, "L": 1, "U": 2}
-        index = fields.get(name)
+        index = _RESULT_FIELDS.get(name)
         if index is not None and index < len(base.items):
             return base.items[index]
-    if kinds & v.CALLABLE and base.cls:
-        return Value(v.CALLABLE | v.UNKNOWN, cls=f"{base.cls}.{name}")
+    if base.kinds & v.CALLABLE and base.cls:
+        return Value(v.CALLABLE | v.UNKNOWN, cls=f"{v.classes(base)[0]}.{name}")
     return v.UNKNOWN_VALUE
+
+
+def _tensor_attribute(base: Value, name: str) -> Value:
+    if name == "shape":
+        return v.SHAPE_VALUE
+    if name == "device":
+        return Value(v.DEVICE, flags=v.DEVICE_CPU if base.device == v.ON_HOST else 0)
+    if name == "dtype":
+        return Value(v.DTYPE, dtype=base.dtype)
+    if name in ops.TENSOR_ATTRIBUTES:
+        return base._replace(flags=base.flags & ~v.FRESH, ndim=-1)
+    if name in ops.NUMBER_ATTRIBUTES:
+        return v.NUMBER_VALUE
+    if base.flags & v.SYMBOL:
+        return extend(base, "." + name)
+    if name in ops.TENSOR_METHODS:  # a method that is called later
+        return Value(v.CALLABLE, cls=f"torch.Tensor.{name}", item=base)
+    return v.UNKNOWN_VALUE
+
+
+def _object_attribute(state: State, cls: str, node: ast.Attribute) -> Value:
+    """An attribute of an object of a class."""
+    name = node.attr
+    known = state.module.class_attribute(cls, name)
+    if known is not None:
+        return known
+    if name == "config":
+        return v.OTHER_VALUE
+    if name in ("device", "dtype"):
+        return _DESCRIBED[name]
+    if state.module.is_property(cls, name):
+        return _read_property(state, cls, name, node)
+    if state.module.has_method(cls, name):
+        return Value(v.CALLABLE | v.UNKNOWN, cls=f"{cls}.{name}")
+    return symbol(Need("attr", cls, name), f"`.{name}` of {short(cls)} holds a tensor")
+
+
+def _read_property(state: State, owner: str, name: str, node: ast.Attribute) -> Value:
+    state.record_call("method", owner, name, node, CallSite(ast.Call(node, [], []), [], {}))
+    need = Need("return", f"{owner}.{name}", "")
+    return returned(state, need, f"{short(owner)}.{name} is a property that returns a tensor")

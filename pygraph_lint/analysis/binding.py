@@ -10,6 +10,7 @@ from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.subscripts import index_parts
 from pygraph_lint.analysis.symbols import extend, is_symbol
+from pygraph_lint.analysis.transfer.containers import with_entry
 from pygraph_lint.analysis.values import Value
 
 
@@ -39,17 +40,18 @@ def unpack(state: State, target: ast.Tuple | ast.List, value: Value) -> None:
     """``a, b = value``."""
     count = len(target.elts)
     starred = any(isinstance(element, ast.Starred) for element in target.elts)
-    if value.items is not None and len(value.items) == count and not starred:
-        for element, part in zip(target.elts, value.items):
+    known = value.items is not None and value.keys is None
+    if known and len(value.items or ()) == count and not starred:
+        for element, part in zip(target.elts, value.items or ()):
             assign(state, element, part, None)
         return
     for index, element in enumerate(target.elts):
         if isinstance(element, ast.Starred):
-            assign(state, element.value, Value(v.SEQUENCE, item=v.element(value)), None)
+            assign(state, element.value, Value(v.SEQUENCE, item=v.iterate(value)), None)
         elif is_symbol(value) and value.needs:
             assign(state, element, extend(value, str(index)), None)
         else:
-            assign(state, element, v.element(value), None)
+            assign(state, element, v.iterate(value), None)
 
 
 def assign_attribute(state: State, target: ast.Attribute, value: Value) -> None:
@@ -120,14 +122,10 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
         elif lists is not None and base.device != v.ON_HOST:
             state.event("host.index-list", span_of(target), source_of(target, 40), base)
         return
-    state.ev(target.slice)
+    index = state.ev(target.slice)
     place = state.place(target.value)
     if place is not None and base.kinds & (v.MAPPING | v.SEQUENCE):
-        kinds = base.kinds
-        item = value if base.items == () else v.join(v.element(base), value)
-        if base.item is v.UNKNOWN_VALUE or (base.item is None and base.items is None):
-            item = value
-        state.env[place] = Value(kinds, item=v.shallow(item, 2))
+        state.env[place] = with_entry(base, index, value)
         if place.startswith("self.") and value.is_tensor:
             state.event("effect.kept-output", span_of(target), source_of(target.value, 40), value)
 

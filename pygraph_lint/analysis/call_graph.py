@@ -79,10 +79,13 @@ def _of_held(program: Program, value: Value | None) -> list[str]:
     if value.kinds & v.CALLABLE:
         names = value.cls.split(",")
         return [target for name in names for target in program.functions_named(name)]
-    found = program.symbol(value.cls)
-    if found in program.classes:
-        return _of_instance(program, found) if value.kinds & v.INSTANCE else []
-    return [found] if found in program.functions else []
+    reached = []
+    for found in map(program.symbol, value.cls.split(",")):
+        if found in program.classes:
+            reached += _of_instance(program, found) if value.kinds & v.INSTANCE else []
+        elif found in program.functions:
+            reached.append(found)
+    return reached
 
 
 def _of_function(program: Program, call: Call) -> list[str]:

@@ -8,7 +8,7 @@ import sys
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import arguments, note_formatted
-from pygraph_lint.analysis.edges import call_project, pass_on
+from pygraph_lint.analysis.edges import call_project, pass_on, returned
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import dotted, short, source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
@@ -160,7 +160,8 @@ def _call_on_self(state: State, name: str, node: ast.Call) -> Value:
         return v.NONE_VALUE
     state.record_call("method", owner, name, node, site)
     if name.startswith(_OWN_METHODS) or state.module.has_method(owner, name):
-        return symbol(Need("return", f"{owner}.{name}", ""), f"self.{name}() returns a tensor")
+        need = Need("return", f"{owner}.{name}", "")
+        return returned(state, need, f"self.{name}() returns a tensor")
     return extend(symbol(Need("attr", owner, name), f"`self.{name}` returns a tensor"), "()")
 
 
@@ -190,13 +191,11 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
             return _call_value(state, base, site)
         return base if method in _MODULE_STAYS else v.UNKNOWN_VALUE
     if base.kinds & v.INSTANCE and base.cls:
-        state.record_call("method", base.cls, method, site.node, site)
-        need = Need("return", f"{base.cls}.{method}", "")
-        return symbol(need, f"{short(base.cls)}.{method}() returns a tensor")
+        return v.join_all([_method_of(state, cls, method, site) for cls in v.classes(base)])
     if base.kinds & v.SEQUENCE:
         return sequence_method(state, base, method, holder, site)
     if base.kinds & v.MAPPING:
-        return mapping_method(base, method, site)
+        return mapping_method(state, base, method, holder, site)
     if base.kinds & v.TEXT and not base.kinds & v.UNKNOWN:
         return _text_method(state, method, site)
     if base.kinds & v.NUMPY:
@@ -204,6 +203,13 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
             array_item(state, holder, site.node)
         return v.NUMPY_VALUE
     return _method_on_other(state, base, method, site)
+
+
+def _method_of(state: State, cls: str, method: str, site: CallSite) -> Value:
+    """A method of an object of a class."""
+    state.record_call("method", cls, method, site.node, site)
+    need = Need("return", f"{cls}.{method}", "")
+    return returned(state, need, f"{short(cls)}.{method}() returns a tensor")
 
 
 def _text_method(state: State, method: str, site: CallSite) -> Value:
@@ -238,6 +244,8 @@ def _call_value(state: State, value: Value, site: CallSite) -> Value:
     """Something held in a variable is called."""
     if value.flags & v.MODULE:
         return apply_layer(state, value, site)
+    if value.kinds == v.CALLABLE and value.item is not None:  # a tensor's method, bound before
+        return tensor_method(state, value.item, value.cls.rpartition(".")[2], site)
     if value.kinds & v.CALLABLE and value.cls:
         if value.cls.startswith("torch.") and "," not in value.cls:
             where = merge_device(site.everything)

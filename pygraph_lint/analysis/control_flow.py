@@ -9,10 +9,11 @@ from typing import Any
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.binding import assign
-from pygraph_lint.analysis.conditions import guard, narrow, tests_half, truth
+from pygraph_lint.analysis.conditions import guard, narrow, narrowed_by_class, tests_half, truth
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.nodes import dotted, span_of
 from pygraph_lint.analysis.state import State
+from pygraph_lint.analysis.transfer.containers import entry
 from pygraph_lint.analysis.values import Value
 
 
@@ -91,7 +92,7 @@ def exec_for(state: State, node: ast.For | ast.AsyncFor) -> bool:
     iterated = state.ev(node.iter)
 
     def bind() -> bool:
-        assign(state, node.target, v.element(iterated), None)
+        assign(state, node.target, v.iterate(iterated), None)
         return iterated.items == ()
 
     return loop(state, node.body, node.orelse, bind)
@@ -195,14 +196,13 @@ def exec_try(state: State, node: ast.Try) -> bool:
 
 def exec_match(state: State, node: ast.Match) -> bool:
     subject = state.ev(node.subject)
-    if subject.is_tensor:
+    if subject.is_tensor and any(_compares(case.pattern) for case in node.cases):
         state.event("branch.if", span_of(node.subject), "match", subject)
     start = state.env
     results = [start]
     for case in node.cases:
         state.env = dict(start)
-        for name in _captured(case.pattern):
-            state.env[name] = v.UNKNOWN_VALUE
+        _bind_pattern(state, case.pattern, subject)
         if case.guard is not None:
             truth(state, case.guard, "branch.if")
         if not state.run(case.body):
@@ -212,6 +212,45 @@ def exec_match(state: State, node: ast.Match) -> bool:
         joined = join_environments(joined, result)
     state.env = joined
     return False
+
+
+def _compares(pattern: ast.pattern) -> bool:
+    """Whether a pattern compares what is matched itself with a value."""
+    if isinstance(pattern, ast.MatchAs):
+        return pattern.pattern is not None and _compares(pattern.pattern)
+    if isinstance(pattern, ast.MatchOr):
+        return any(map(_compares, pattern.patterns))
+    return isinstance(pattern, ast.MatchValue)
+
+
+def _bind_pattern(state: State, pattern: ast.pattern, value: Value) -> None:
+    """Bind the names that a pattern captures, where it matches ``value``."""
+    if isinstance(pattern, ast.MatchAs):
+        if pattern.pattern is not None:
+            _bind_pattern(state, pattern.pattern, value)
+            if isinstance(pattern.pattern, ast.MatchClass):
+                value = narrowed_by_class(state, value, pattern.pattern.cls, True) or value
+        if pattern.name:
+            state.env[pattern.name] = value
+    elif isinstance(pattern, ast.MatchClass):
+        for inner in (*pattern.patterns, *pattern.kwd_patterns):
+            _bind_pattern(state, inner, v.UNKNOWN_VALUE)
+    elif isinstance(pattern, ast.MatchStar) and pattern.name:
+        state.env[pattern.name] = Value(v.SEQUENCE, item=v.iterate(value))
+    elif isinstance(pattern, ast.MatchSequence):
+        known = value.items if value.items and len(value.items) == len(pattern.patterns) else None
+        for index, inner in enumerate(pattern.patterns):
+            star = isinstance(inner, ast.MatchStar)
+            part = known[index] if known is not None else v.iterate(value)
+            _bind_pattern(state, inner, value if star else part)
+    elif isinstance(pattern, ast.MatchMapping):
+        for key, inner in zip(pattern.keys, pattern.patterns):
+            _bind_pattern(state, inner, entry(value, state.ev(key)))
+        if pattern.rest:
+            state.env[pattern.rest] = v.MAPPING_VALUE
+    elif isinstance(pattern, ast.MatchOr):
+        for inner in pattern.patterns:
+            _bind_pattern(state, inner, value)
 
 
 def join_environments(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]:
@@ -229,14 +268,6 @@ def join_environments(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Val
         if name not in b and joined[name].const is not None:
             joined[name] = joined[name]._replace(const=None)
     return joined
-
-
-def _captured(pattern: ast.pattern) -> list[str]:
-    return [
-        node.name
-        for node in ast.walk(pattern)
-        if isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name
-    ]
 
 
 def captures_with(node: ast.With, qualified: Callable[[ast.expr], str | None]) -> bool:

@@ -9,33 +9,30 @@ from pygraph_lint.analysis.arguments import note_formatted
 from pygraph_lint.analysis.binding import assign
 from pygraph_lint.analysis.conditions import narrow, truth
 from pygraph_lint.analysis.state import State
+from pygraph_lint.analysis.transfer.containers import merged, with_entry
 from pygraph_lint.analysis.values import Value
 
 
 def eval_sequence(state: State, node: ast.Tuple | ast.List | ast.Set) -> Value:
     values = [state.ev(element) for element in node.elts]
     if any(isinstance(element, ast.Starred) for element in node.elts):
-        return Value(
-            v.SEQUENCE,
-            item=v.join_all(
-                [
-                    v.element(x) if isinstance(e, ast.Starred) else x
-                    for e, x in zip(node.elts, values)
-                ]
-            ),
-        )
+        held = [
+            v.iterate(value) if isinstance(element, ast.Starred) else value
+            for element, value in zip(node.elts, values)
+        ]
+        return Value(v.SEQUENCE, item=v.join_all(held))
     return v.sequence(values)
 
 
 def eval_dict(state: State, node: ast.Dict) -> Value:
-    values = []
+    made = v.mapping({})
     for key, held in zip(node.keys, node.values):
-        if key is not None:
-            state.ev(key)
-            values.append(state.ev(held))
+        if key is None:
+            made = merged(made, state.ev(held))
         else:
-            values.append(v.element(state.ev(held)))
-    return Value(v.MAPPING, item=v.shallow(v.join_all(values), 2))
+            index = state.ev(key)
+            made = with_entry(made, index, state.ev(held))
+    return made
 
 
 def eval_comprehension(state: State, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
@@ -61,7 +58,7 @@ def enter_generators(
     for generator in generators:
         iterated = state.ev(generator.iter)
         saved += [(name, state.env.get(name)) for name in names_of(generator.target)]
-        assign(state, generator.target, v.element(iterated), None)
+        assign(state, generator.target, v.iterate(iterated), None)
         for condition in generator.ifs:
             truth(state, condition, "branch.if")
             saved += narrow(state, condition, True)

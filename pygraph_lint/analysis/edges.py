@@ -21,7 +21,21 @@ def call_project(state: State, name: str, site: CallSite) -> Value:
         _note_cached_call(state, name, node)
     if name in state.module.class_nodes or (tail[:1].isupper() and not tail.isupper()):
         return Value(v.INSTANCE, cls=name)
-    return symbol(Need("return", name, ""), f"{short(name)}() returns a tensor")
+    return returned(state, Need("return", name, ""), f"{short(name)}() returns a tensor")
+
+
+def returned(state: State, need: Need, why: str) -> Value:
+    """What a function of the project gives: of one in this file, dtype and rank are known."""
+    value = symbol(need, why)
+    module = state.module
+    if need.owner not in module.facts.functions and module.run_first is not None:
+        module.run_first(need.owner)
+    facts = module.facts.functions.get(need.owner)
+    known = facts.returns if facts is not None else None
+    if known is None or not known.is_tensor or known.kinds & (v.SEQUENCE | v.MAPPING):
+        return value
+    flags = value.flags | (known.flags & v.FLOW)
+    return value._replace(dtype=known.dtype, ndim=known.ndim, flags=flags)
 
 
 def _note_cached_call(state: State, name: str, node: ast.Call) -> None:
@@ -45,11 +59,14 @@ def pass_on(state: State, function: Value, site: CallSite) -> Value:
                 state.record_call("method", owner, method, node, site)
             else:
                 state.record_call("function", target, "", node, site)
-        return symbol(Need("return", function.cls, ""), f"{short(function.cls)}() returns a tensor")
-    if function.kinds & v.INSTANCE and function.cls and not function.flags & v.MODULE:
-        state.record_call("instance", function.cls, "forward", node, site)
-        return symbol(
-            Need("return", f"{function.cls}.forward", ""),
-            f"{short(function.cls)} returns a tensor",
+        return returned(
+            state, Need("return", function.cls, ""), f"{short(function.cls)}() returns a tensor"
         )
+    if function.kinds & v.INSTANCE and function.cls and not function.flags & v.MODULE:
+        results = []
+        for cls in v.classes(function):
+            state.record_call("instance", cls, "forward", node, site)
+            need = Need("return", f"{cls}.forward", "")
+            results.append(returned(state, need, f"{short(cls)} returns a tensor"))
+        return v.join_all(results)
     return v.UNKNOWN_VALUE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from pygraph_lint.analysis import control_flow, displays, operators, ops, statements, subscripts
@@ -19,6 +20,7 @@ from pygraph_lint.analysis.parameters import assigned_names, bind_parameters, pa
 from pygraph_lint.analysis.state import Environment, Handlers, State
 from pygraph_lint.analysis.values import Value
 
+_MAX_DEMANDS = 8
 _IMPORT_LEVEL = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
@@ -32,12 +34,28 @@ def run_module(module: Module, has_roots: bool, handlers: Handlers | None = None
     for name, node, owner in module.functions:
         if owner and node.name == "__init__":
             run_function(module, name, node, owner, handlers)
+    module.run_first = _by_demand(module, handlers)
     for name, node, owner in module.functions:
         run_function(module, name, node, owner, handlers)
     if has_roots:
         facts = FunctionFacts(f"{module.name}.<module>", "", 1, ())
         body = [node for node in module.tree.body if not isinstance(node, _IMPORT_LEVEL)]
         _run(State(module, facts, {}, handlers), body)
+
+
+def _by_demand(module: Module, handlers: Handlers) -> Callable[[str], None]:
+    """Run a function of the module before its turn: a caller wants to know what it returns."""
+    definitions = {name: (node, owner) for name, node, owner in module.functions}
+    depth = 0
+
+    def run(name: str) -> None:
+        nonlocal depth
+        if name in definitions and name not in module.done and depth < _MAX_DEMANDS:
+            depth += 1
+            run_function(module, name, *definitions[name], handlers)
+            depth -= 1
+
+    return run
 
 
 def run_function(
@@ -80,10 +98,20 @@ def _run(state: State, body: list[ast.stmt]) -> None:
     except RecursionError:
         return
     note_uses(state)
+    _forget_empty_constructor(state)
     facts = state.function
     facts.events += state.events.values()
     facts.calls += state.calls.values()
     state.module.facts.functions[facts.name] = facts
+
+
+def _forget_empty_constructor(state: State) -> None:
+    """An object that is made without parameters of its own costs nothing."""
+    made = [key for key in state.events if key[0] == "effect.parameter-made"]
+    own = [key for key in made if state.events[key].subject == "super().__init__()"]
+    if len(own) == len(made):
+        for key in own:
+            del state.events[key]
 
 
 def _read_decorators(module: Module, node: FunctionNode, facts: FunctionFacts) -> None:
@@ -129,7 +157,24 @@ def _exec_function(state: State, node: FunctionNode) -> None:
 
 
 def _exec_class(state: State, node: ast.ClassDef) -> None:
-    state.env[node.name] = v.UNKNOWN_VALUE
+    """A class inside a function: its methods see the names around it."""
+    prefix = f"{state.function.name}.<locals>"
+    methods = state.module.add_class(node, prefix)
+    state.env[node.name] = Value(v.CALLABLE, cls=f"{prefix}.{node.name}")
+    for name, method, owner in sorted(methods, key=lambda each: each[1].name != "__init__"):
+        run_function(state.module, name, method, owner, state.handlers, state.env)
+
+
+def _eval_lambda(state: State, node: ast.Lambda) -> Value:
+    """A lambda: run where it stands, and on its own for who calls it."""
+    displays.eval_lambda(state, node)
+    name = f"{state.function.name}.<locals>.<lambda:{node.lineno}:{node.col_offset}>"
+    body = ast.copy_location(ast.Return(node.body), node.body)
+    function = ast.FunctionDef(name="<lambda>", args=node.args, body=[body], decorator_list=[])
+    run_function(
+        state.module, name, ast.copy_location(function, node), "", state.handlers, state.env
+    )
+    return Value(v.CALLABLE, cls=name)
 
 
 EXPRESSIONS: dict[type[ast.expr], Any] = {
@@ -153,7 +198,7 @@ EXPRESSIONS: dict[type[ast.expr], Any] = {
     ast.GeneratorExp: displays.eval_comprehension,
     ast.DictComp: displays.eval_dict_comprehension,
     ast.JoinedStr: displays.eval_joined,
-    ast.Lambda: displays.eval_lambda,
+    ast.Lambda: _eval_lambda,
     ast.Starred: displays.eval_starred,
     ast.NamedExpr: displays.eval_named,
     ast.Await: displays.eval_await,

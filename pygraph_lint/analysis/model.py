@@ -72,6 +72,7 @@ class ClassFacts:
     attributes: dict[str, Value] = field(default_factory=dict)
     methods: dict[str, str] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
+    properties: set[str] = field(default_factory=set)
 
 
 # Why a loop may run on every step: it does if it calls a function that is run on every step.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
@@ -37,6 +37,8 @@ class Module:
         self.facts.bindings = {key: target for key, target in self.bindings.items() if target}
         self.done: set[str] = set()  # functions that were run
         self._collect_values()
+        # Runs a function that is not run yet, for what it returns; set by the interpreter.
+        self.run_first: Callable[[str], None] | None = None
         self.functions = _disambiguate(list(self._collect(tree.body, name, "")))
         for class_name, node in self.class_nodes.items():
             self._read_class_body(class_name, node)
@@ -53,6 +55,8 @@ class Module:
                     decorators = {self.names.resolve(item) for item in node.decorator_list}
                     if "functools.cached_property" in decorators:
                         self.facts.classes[owner].kept.add(node.name)
+                    if _is_property(node):
+                        self.facts.classes[owner].properties.add(node.name)
                 yield name, node, owner
             elif isinstance(node, ast.ClassDef):
                 name = f"{prefix}.{node.name}"
@@ -64,6 +68,15 @@ class Module:
                 self.class_nodes[name] = node
                 self.facts.classes[name] = ClassFacts(name, node.lineno, known)
                 yield from self._collect(node.body, name, name)
+
+    def add_class(self, node: ast.ClassDef, prefix: str) -> list[Definition]:
+        """Note a class inside a function; the methods that are new."""
+        name = f"{prefix}.{node.name}"
+        if name in self.class_nodes:
+            return []
+        methods = _disambiguate(list(self._collect([node], prefix, "")))
+        self._read_class_body(name, node)
+        return methods
 
     def _collect_values(self) -> None:
         """Module-level variables: loggers, numbers, tables of functions."""
@@ -124,7 +137,10 @@ class Module:
                 for target in statement.targets:
                     if not isinstance(target, ast.Name):
                         continue
-                    if isinstance(statement.value, ast.Constant):
+                    methods = self.facts.classes[name].methods
+                    if isinstance(statement.value, ast.Name) and statement.value.id in methods:
+                        methods[target.id] = methods[statement.value.id]
+                    elif isinstance(statement.value, ast.Constant):
                         attributes[target.id] = kind_of_constant(statement.value)
                     elif isinstance(statement.value, ast.Dict):
                         found = self._functions_in(statement.value)
@@ -182,6 +198,11 @@ class Module:
         defining = next((facts for facts in self.lineage(owner) if name in facts.methods), None)
         return defining is not None and name in defining.kept
 
+    def is_property(self, owner: str, name: str) -> bool:
+        """Whether reading the attribute calls a method of this file."""
+        defining = next((facts for facts in self.lineage(owner) if name in facts.methods), None)
+        return defining is not None and name in defining.properties
+
     def is_open(self, owner: str) -> bool:
         """Whether a class has bases outside this file that may add attributes."""
         closed = _CLOSED_BASES | ops.MODULE_BASES
@@ -197,6 +218,14 @@ class Module:
         if facts is None:
             return frozenset()
         return frozenset(name for name, value in facts.attributes.items() if value.flags & v.MODULE)
+
+
+def _is_property(node: FunctionNode) -> bool:
+    marks = {item.id for item in node.decorator_list if isinstance(item, ast.Name)}
+    return bool(marks & {"property", "cached_property"}) or any(
+        isinstance(item, ast.Attribute) and item.attr == "cached_property"
+        for item in node.decorator_list
+    )
 
 
 def _disambiguate(functions: list[Definition]) -> list[Definition]:

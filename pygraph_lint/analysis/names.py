@@ -69,6 +69,7 @@ class Names:
         self.module = module
         self.is_package = is_package
         self.bindings = bindings
+        self.aliases: dict[str, ast.expr] = {}  # types that are written out: Optional[Tensor]
 
     @classmethod
     def of_module(cls, tree: ast.Module, module: str, is_package: bool = False) -> Names:
@@ -97,7 +98,21 @@ class Names:
                     bind[target_node.id] = alias or f"{module}.{target_node.id}"
             elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 bind.setdefault(node.target.id, f"{module}.{node.target.id}")
+            names._note_alias(node)
         return names
+
+    def _note_alias(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target: ast.expr = node.targets[0]
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            target = node.target
+        else:
+            return
+        generic = isinstance(node.value, ast.Subscript) or (
+            isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.BitOr)
+        )
+        if isinstance(target, ast.Name) and node.value is not None and generic:
+            self.aliases[target.id] = node.value
 
     def scope(self, function: FunctionNode | ast.Lambda) -> Names:
         """The names as ``function`` sees them: its parameters and locals hide the module's."""

@@ -168,7 +168,14 @@ def membership(
         if not right.needs:
             state.event("branch.membership", span_to(left_node, right_node), "in", right)
     elif left.is_tensor and not left.needs and right.kinds & v.SEQUENCE:
+        if right.items is not None and all(_never_equal(item) for item in right.items):
+            return
         state.event("branch.membership", span_to(left_node, right_node), "in", left)
+
+
+def _never_equal(value: Value) -> bool:
+    """Whether no tensor is equal to the value: comparing asks for no tensor's value."""
+    return not value.kinds & ~(v.NONE | v.TEXT | v.DTYPE | v.DEVICE | v.CALLABLE)
 
 
 def eval_boolean(state: State, node: ast.BoolOp) -> Value:

@@ -217,6 +217,9 @@ def _is_tensor(proof: Proof, value: Value, path: Path) -> bool:
 
 
 def _element_is_tensor(proof: Proof, value: Value, step: str, rest: Path) -> bool:
+    if value.keys is not None:
+        held = {str(key): each for key, each in v.entries(value).items()}.get(step)
+        return held is not None and _is_tensor(proof, held, rest)
     if value.items is not None:
         try:
             return _is_tensor(proof, value.items[int(step)], rest)

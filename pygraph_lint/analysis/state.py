@@ -199,7 +199,7 @@ class State:
             return None
         if node.id in self.env:
             known = self.env[node.id]
-            if known.kinds != v.CALLABLE or not known.cls or "," in known.cls:
+            if known.kinds != v.CALLABLE or known.item is not None or len(v.classes(known)) != 1:
                 return None
             root: str | None = known.cls
         elif node.id in self.locals:

@@ -49,7 +49,7 @@ def exec_augmented(state: State, node: ast.AugAssign) -> None:
     value = arithmetic(state, type(node.op), old, added, node)
     if old.is_tensor and not added.is_tensor:
         value = value._replace(dtype=old.dtype)
-    if isinstance(target, ast.Subscript):
+    if isinstance(target, ast.Subscript) and not state.ev_quiet(target.value).kinds & v.MAPPING:
         return
     assign(state, target, value, None)
 

@@ -9,6 +9,7 @@ from pygraph_lint.analysis.devices import note_mixed_devices
 from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import extend
+from pygraph_lint.analysis.transfer.containers import entry
 from pygraph_lint.analysis.values import Value
 
 
@@ -43,10 +44,6 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
         if base.items is not None:
             return Value(v.SEQUENCE, item=v.element(base)) if base.items else base
         return base
-    if base.items is not None and isinstance(index.const, int):
-        position = int(index.const)
-        if -len(base.items) <= position < len(base.items):
-            return base.items[position]
     if base.kinds & (v.SEQUENCE | v.MAPPING):
         if (
             index.is_tensor
@@ -55,7 +52,7 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
             and not index.kinds & v.UNKNOWN
         ):
             state.event("sync.number", span_of(node), "a list indexed by a tensor", index)
-        return v.element(base)
+        return entry(base, index)
     if base.kinds & v.CALLABLE and base.cls:  # a table of functions
         return Value(v.CALLABLE | v.UNKNOWN, cls=base.cls)
     if base.kinds & v.NUMPY:
@@ -68,10 +65,14 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
 def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
     """``t[...]`` read."""
     mask, lists, gathered, number = index_parts(state, node.slice, base)
-    if base.flags & v.SYMBOL and base.needs and isinstance(node.slice, (ast.Constant, ast.UnaryOp)):
-        const = number.const if number is not None else None
-        if isinstance(const, (int, str)) and not isinstance(const, bool):
+    if isinstance(node.slice, (ast.Constant, ast.UnaryOp)):
+        const = (
+            node.slice.value if isinstance(node.slice, ast.Constant) else number and number.const
+        )
+        if base.flags & v.SYMBOL and isinstance(const, (int, str)) and type(const) is not bool:
             return extend(base, str(const))
+        if isinstance(const, str):  # no tensor, then
+            return v.UNKNOWN_VALUE
     flags = base.flags & (v.RANDOM | v.FINITE | v.DYNAMIC)
     if mask is not None:
         combined = base if base.needs or not mask.needs else base._replace(needs=mask.needs)

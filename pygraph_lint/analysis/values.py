@@ -188,17 +188,29 @@ def parts(value: Value) -> tuple[Value, ...]:
 
 
 def element(value: Value) -> Value:
-    """What iterating over the value, or indexing it with an unknown index, gives."""
+    """What indexing the value with an unknown index gives. Of a dictionary that holds tensors and
+    other things it says nothing: which one is meant is not known.
+    """
     if value.kinds & TENSOR:
         rank = value.ndim - 1 if value.ndim > 0 else -1
         return tensor(value.why, value.dtype, value.device, rank, value.flags & ~FRESH, value.needs)
     if value.items is not None:
-        return join_all(value.items) if value.items else UNKNOWN_VALUE
+        held = join_all(value.items)
+        mixed = held.kinds & TENSOR and held.kinds & (NUMBER | TEXT | OTHER)
+        return UNKNOWN_VALUE if mixed and value.keys is not None else held
     if value.item is not None:
         return value.item
     if value.kinds & TEXT and not value.kinds & UNKNOWN:
         return TEXT_VALUE
     return UNKNOWN_VALUE
+
+
+def iterate(value: Value) -> Value:
+    """What iterating over the value gives: of a dictionary, its keys."""
+    if value.kinds & MAPPING and not value.kinds & (TENSOR | SEQUENCE):
+        texts = value.keys and all(isinstance(key, str) for key in value.keys)
+        return TEXT_VALUE if texts else UNKNOWN_VALUE
+    return element(value)
 
 
 def join_all(values: Iterable[Value]) -> Value:

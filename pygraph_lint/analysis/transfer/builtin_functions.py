@@ -11,6 +11,8 @@ from pygraph_lint.analysis.attributes import eval_attribute
 from pygraph_lint.analysis.edges import pass_on
 from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
+from pygraph_lint.analysis.symbols import constant
+from pygraph_lint.analysis.transfer.containers import merged, with_entry
 from pygraph_lint.analysis.transfer.numpy_functions import needs_number
 from pygraph_lint.analysis.values import Value
 
@@ -60,11 +62,12 @@ def _compared(state: State, name: str, site: CallSite) -> Value:
     candidates = site.positional
     if len(candidates) == 1:
         single = candidates[0]
-        candidates = list(single.items) if single.items is not None else [v.element(single)]
+        known = single.items is not None and single.keys is None
+        candidates = list(single.items or ()) if known else [v.iterate(single)]
         if single.is_tensor and single.flags & v.SYMBOL:
             candidates = []
     found = [value for value in candidates if value.is_tensor]
-    if found:
+    if found and not _compares_numbers(state, site, candidates):
         sorts = name == "sorted" or "key" in site.named
         kind = "branch.sort" if sorts else "sync.builtin"
         state.event(kind, span_of(site.node), f"{name}()", found[0])
@@ -73,9 +76,25 @@ def _compared(state: State, name: str, site: CallSite) -> Value:
     return v.join_all([value._replace(flags=value.flags & ~v.SYMBOL) for value in candidates])
 
 
+def _compares_numbers(state: State, site: CallSite, candidates: list[Value]) -> bool:
+    """Whether ``key=`` makes numbers of what is compared: no tensor's value is needed then."""
+    for keyword in site.node.keywords:
+        if keyword.arg == "key":
+            key = keyword.value
+            if isinstance(key, ast.Lambda) and len(key.args.args) == 1:
+                name = key.args.args[0].arg
+                saved = [(name, state.env.get(name))]
+                state.env[name] = v.join_all(candidates)
+                result = state.ev_quiet(key.body)
+                state.restore(saved)
+                return not result.is_tensor
+            return state.ev_quiet(key).cls == "builtins.len"
+    return False
+
+
 def _sum(state: State, name: str, site: CallSite) -> Value:
     """sum adds its elements: no values are read."""
-    item = v.element(site.first)
+    item = v.iterate(site.first)
     return item if item.is_tensor else v.NUMBER_VALUE
 
 
@@ -100,26 +119,26 @@ def _list(state: State, name: str, site: CallSite) -> Value:
     """list, tuple, set, reversed, iter."""
     if not site.positional:
         return Value(v.SEQUENCE, items=())
-    if site.first.items is not None:
+    if site.first.items is not None and site.first.keys is None:
         return Value(v.SEQUENCE, items=site.first.items)
-    return Value(v.SEQUENCE, item=v.element(site.first))
+    return Value(v.SEQUENCE, item=v.iterate(site.first))
 
 
 def _enumerate(state: State, name: str, site: CallSite) -> Value:
-    return Value(v.SEQUENCE, item=v.sequence([v.NUMBER_VALUE, v.element(site.first)]))
+    return Value(v.SEQUENCE, item=v.sequence([v.NUMBER_VALUE, v.iterate(site.first)]))
 
 
 def _zip(state: State, name: str, site: CallSite) -> Value:
-    return Value(v.SEQUENCE, item=v.sequence([v.element(value) for value in site.positional]))
+    return Value(v.SEQUENCE, item=v.sequence([v.iterate(value) for value in site.positional]))
 
 
 def _next(state: State, name: str, site: CallSite) -> Value:
-    return v.element(site.first)
+    return v.iterate(site.first)
 
 
 def _any(state: State, name: str, site: CallSite) -> Value:
     """any, all: the truth of each element."""
-    item = v.element(site.first)
+    item = v.iterate(site.first)
     if item.is_tensor and not site.first.flags & v.SYMBOL:
         state.event("sync.builtin", span_of(site.node), f"{name}()", item)
     return v.NUMBER_VALUE
@@ -139,7 +158,7 @@ def _getattr(state: State, name: str, site: CallSite) -> Value:
 def _map(state: State, name: str, site: CallSite) -> Value:
     if len(site.positional) < 2:
         return v.SEQUENCE_VALUE
-    function, items = site.first, [v.element(value) for value in site.positional[1:]]
+    function, items = site.first, [v.iterate(value) for value in site.positional[1:]]
     if function.kinds & v.CALLABLE and function.cls in _TO_NUMBER and items[0].is_tensor:
         spelled = f"{function.cls.rpartition('.')[2]}()"
         state.event("sync.number", span_of(site.node), spelled, items[0])
@@ -169,8 +188,17 @@ def _text(state: State, name: str, site: CallSite) -> Value:
     return v.TEXT_VALUE
 
 
+def _dict(state: State, name: str, site: CallSite) -> Value:
+    made = v.mapping({})
+    if site.positional or any(keyword.arg is None for keyword in site.node.keywords):
+        made = merged(made, site.first)
+    for key, value in site.named.items():
+        made = with_entry(made, constant(key), value)
+    return made
+
+
 def _mapping(state: State, name: str, site: CallSite) -> Value:
-    return Value(v.MAPPING, item=v.join_all([*site.named.values(), v.UNKNOWN_VALUE]))
+    return v.MAPPING_VALUE
 
 
 def _other(state: State, name: str, site: CallSite) -> Value:
@@ -195,6 +223,7 @@ _BUILTINS: dict[str, Builtin] = {
         ("len", "id", "hash", "ord", "hasattr", "callable", "issubclass"), _known_number
     ),
     **dict.fromkeys(("str", "repr", "format", "ascii", "chr", "input"), _text),
-    **dict.fromkeys(("dict", "vars", "globals", "locals"), _mapping),
+    "dict": _dict,
+    **dict.fromkeys(("vars", "globals", "locals"), _mapping),
     **dict.fromkeys(("type", "object", "property"), _other),
 }

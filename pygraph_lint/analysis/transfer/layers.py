@@ -55,6 +55,8 @@ def make_layer(state: State, name: str, site: CallSite) -> Value:
         state.event("effect.parameter-made", span_of(site.node), name)
     canonical = "torch.nn." + name.rpartition(".")[2]
     if canonical in _CONTAINER_LAYERS:
+        if not site.positional and not canonical.startswith("torch.nn.Parameter"):
+            return Value(v.SEQUENCE, items=())
         held = v.element(site.first) if site.positional else v.UNKNOWN_VALUE
         if canonical.startswith("torch.nn.Parameter"):
             held = v.tensor("held by a ParameterList", "float", v.ON_DEVICE, flags=v.BUFFER)

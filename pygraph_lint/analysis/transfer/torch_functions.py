@@ -92,6 +92,10 @@ def compiled(state: State, name: str, site: CallSite) -> Value:
     for value in (first, *(first.items or ())):
         if value.flags & v.SYMBOL and value.needs and value.needs[0].kind == "return":
             root = Root("result", value.needs[0].owner, f"passed to {name}", site.node.lineno)
+        elif value.flags & v.SYMBOL and value.needs and value.needs[0].kind == "attr":
+            need = value.needs[0]
+            target = f"{need.owner}.{need.name}"
+            root = Root("function", target, f"passed to {name}", site.node.lineno)
         elif value.kinds & v.INSTANCE and value.cls and not value.flags & v.MODULE:
             root = Root("instance", value.cls, f"passed to {name}", site.node.lineno)
         elif value.kinds & v.CALLABLE and value.cls:
