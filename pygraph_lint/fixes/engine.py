@@ -12,10 +12,7 @@ from typing import NamedTuple
 import pygraph_lint.fixes
 from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes import (
-    constant_buffer,
     grouped_experts,
-    host_number,
-    host_rows,
 )
 from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined
@@ -63,12 +60,7 @@ def _entry(name: str, rewrite: Rewrite) -> Entry:
 
 def _spliced() -> Iterator[Entry]:
     """Rewrites that still splice text."""
-    modules = (
-        constant_buffer,
-        host_rows,
-        grouped_experts,
-        host_number,
-    )
+    modules = (grouped_experts,)
     for place, module in enumerate(modules):
         name = module.__name__.rpartition(".")[2]
         yield Entry(name, module.CODES, 100 + place, module.propose, name.startswith("guard_"))

@@ -7,7 +7,7 @@ import torch
 from tests.fixes.counterexamples import Case, lines
 
 
-def _numpy(*body: str, head: str = "x") -> str:
+def _numpy(*body: str, head: str = "x: torch.Tensor") -> str:
     return "import math\nimport numpy as np\n" + lines(*body, head=head)
 
 
@@ -64,14 +64,24 @@ CASES = [
         ),
         lambda: (torch.zeros(2), torch.tensor([[16, 17]], dtype=torch.uint8)),
     ),
-    # elements_list
-    # kept_list
+    Case(
+        "host_rows",
+        "tensor",
+        "PG407",
+        lines(
+            "for n, m in rows:",
+            "    x = x + «torch.arange(n)»[m:].sum()",
+            "return x",
+            head="x, rows",
+        ),
+        lambda: (torch.zeros(3), [(4, 1)]),
+    ),
     # host_number
     Case(
         "host_number",
         "plain",
         "PG520",
-        _numpy("return x.reshape(int(«np.prod(x.shape, initial=0)»), -1)"),
+        _numpy("return x.reshape(int(«np.prod(x.shape, initial=0)»), -1)", head="x: torch.Tensor"),
         lambda: (torch.ones(2, 3),),
     ),
     Case(
@@ -90,16 +100,17 @@ CASES = [
     ),
     Case(
         "host_number",
-        "filled",
+        "converted",
         "PG520",
-        _numpy("return x.reshape(«np.prod(x.shape)»)"),
-        lambda: (torch.ones(()),),
+        _numpy("return type(x.numel() * «np.prod(x.shape)»)"),
+        lambda: (torch.ones(2),),
     ),
     Case(
         "host_number",
-        "callers",
+        "fits",
         "PG520",
-        _numpy("return x.reshape(«np.sum(sizes)»)", head="x, sizes") + "\n\nforward(x, [4])\n",
+        _numpy("return int(«np.prod([k, 8])»)", head="k: int"),
+        lambda: (2**62,),
     ),
     Case(
         "host_number",

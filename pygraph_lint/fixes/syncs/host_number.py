@@ -1,0 +1,182 @@
+"""Work a number out in Python instead of numpy, which torch.compile does not trace into a number.
+
+    int(np.prod(x.shape))                              ->  int(math.prod(x.shape))
+    np.ceil(np.log1p(x.shape[0])).astype(int).item()   ->  math.ceil(math.log1p(x.shape[0]))
+
+Safe for the whole shape of a tensor, whose product fits 64 bits, where the result is converted to a
+Python number at once. Other products do not wrap any more, and are numbers of another type.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+
+from pygraph_lint.fixes.build import call as called
+from pygraph_lint.fixes.build import expression
+from pygraph_lint.fixes.factories import is_integer
+from pygraph_lint.fixes.imports import use_module
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+
+_BUILTIN = {"sum": "sum", "max": "max", "amax": "max", "min": "min", "amin": "min"}
+# Of a size, these are the same to the last bit that rounding up or down can see.
+_FUNCTIONS = {"numpy.log1p": "log1p", "numpy.sqrt": "sqrt"}
+_WHOLE = ("int", "np.int64", "numpy.int64", "'int'", "'int64'")
+
+
+class HostNumber(Rewrite):
+    """PG520: a sum, a product, an extreme or a rounding of sizes."""
+
+    codes = ("PG520",)
+    message = "Work the number out in Python"
+    order = 63
+
+    def rewrite(self, site: Site) -> None:
+        call = site.path[-1]
+        if not isinstance(call, ast.Call) or site.function is None:
+            raise Declined("not a call in a function")
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "item":
+            _rounded(site, call)
+        else:
+            _reduced(site, call)
+
+
+def _reduced(site: Site, call: ast.Call) -> None:
+    """A sum, a product or an extreme of several numbers."""
+    name = (site.ask.callee(call) or "").rpartition(".")[2]
+    plain = len(call.args) == 1 and not call.keywords and (name in _BUILTIN or name == "prod")
+    site.require("plain", plain, "numpy is asked for more than the one number")
+    numbers = call.args[0]
+    shape = _is_whole_shape(site, numbers)
+    site.require(
+        "numbers",
+        shape or _is_list(site, numbers),
+        "it is not proven to be a list of sizes",
+    )
+    parent = site.ask.parent(call)
+    item = _item_behind(site, call)
+    whole = item or call
+    converted = item is not None or _is_converted(site, parent)
+    asked = not converted and _asks_numpy(site, parent)
+    site.require("python", not asked, "what numpy gives is asked for more than a number has")
+    site.safe_only_if("converted", converted, "the result is Python's number, not numpy's")
+    site.safe_only_if(
+        "fits", shape or name not in ("sum", "prod"), "beyond 64 bits numpy's result wraps"
+    )
+    if name in ("max", "amax", "min", "amin") or name == "sum":
+        builtin = _BUILTIN[name]
+        if site.names.taken(builtin):
+            raise Declined(f"the name {builtin} means something else here")
+        function = cst.Name(builtin)
+    else:
+        function = expression(f"{use_module(site, 'math')}.prod")  # type: ignore[assignment]
+    node = cst.ensure_type(site.expression_node(call), cst.Call)
+    site.put(whole, node.with_changes(func=function))
+
+
+def _asks_numpy(site: Site, parent: ast.AST | None) -> bool:
+    """Whether the number goes anywhere but into arithmetic, a comparison or a call."""
+    while isinstance(parent, (ast.BinOp, ast.UnaryOp)):
+        parent = site.ask.parent(parent)
+    return not isinstance(parent, (ast.Compare, ast.Call))
+
+
+def _is_whole_shape(site: Site, node: ast.expr) -> bool:
+    """``x.shape`` or ``x.size()`` of what is a tensor for certain."""
+    if isinstance(node, ast.Call):
+        sized = isinstance(node.func, ast.Attribute) and node.func.attr == "size"
+        return sized and not node.args and site.proven_tensor(node.func.value)  # type: ignore[attr-defined]
+    return (
+        isinstance(node, ast.Attribute) and node.attr == "shape" and site.ask.is_tensor(node.value)
+    )
+
+
+def _is_list(site: Site, node: ast.expr) -> bool:
+    """A list or tuple of whole numbers, or a part of a shape."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        return _is_whole_shape(site, node.value)
+    elements = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
+    return bool(elements) and all(is_integer(site, each) for each in elements)
+
+
+def _item_behind(site: Site, call: ast.Call) -> ast.Call | None:
+    """The call of ``.item()`` behind one, which Python's own numbers do not have."""
+    attribute = site.ask.parent(call)
+    taken = site.ask.parent(attribute) if isinstance(attribute, ast.Attribute) else None
+    if not isinstance(attribute, ast.Attribute) or attribute.attr != "item":
+        return None
+    return taken if isinstance(taken, ast.Call) and not taken.args else None
+
+
+def _is_converted(site: Site, parent: ast.AST | None) -> bool:
+    """Whether the result goes through ``int(...)``, which is the same for a float."""
+    return isinstance(parent, ast.Call) and site.ask.callee(parent) == "builtins.int"
+
+
+def _rounded(site: Site, call: ast.Call) -> None:
+    """A number rounded by numpy and taken out of it."""
+    cast = call.func.value if isinstance(call.func, ast.Attribute) else None
+    rounding = cast.func.value if _converts(cast) else None  # type: ignore[union-attr]
+    if not isinstance(rounding, ast.Call):
+        raise Declined("the number is not converted to a whole one")
+    rounds = site.ask.callee(rounding) or ""
+    known = rounds in ("numpy.ceil", "numpy.floor")
+    site.require("rounding", known, "the number is not rounded up or down")
+    plain = len(rounding.args) == 1 and not rounding.keywords and not call.args
+    site.require("alone", plain, "numpy is asked for more than the one number")
+    value = _in_python(site, rounding.args[0])
+    site.require("size", value is not None, "what is rounded is not worked out of sizes alone")
+    value = value or site.expression_node(rounding.args[0])
+    name = rounds.rpartition(".")[2]
+    site.put(call, called(f"{use_module(site, 'math')}.{name}", value))
+
+
+def _converts(node: ast.AST | None) -> bool:
+    """``.astype(int)``, in any of its spellings."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "astype"
+        and len(node.args) == 1
+        and not node.keywords
+        and ast.unparse(node.args[0]) in _WHOLE
+    )
+
+
+def _in_python(site: Site, node: ast.expr) -> cst.BaseExpression | None:
+    """An expression of sizes with Python's own functions; None if it is more than that."""
+    name = _FUNCTIONS.get(site.ask.callee(node) or "")
+    if name is not None and isinstance(node, ast.Call):
+        single = len(node.args) == 1 and not node.keywords
+        if single and _is_size(site, node.args[0]):
+            function = f"{use_module(site, 'math')}.{name}"
+            return called(function, site.expression_node(node.args[0]))
+        return None
+    halved = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+    if isinstance(node, ast.BinOp) and halved and _is_size(site, node.left):
+        return site.expression_node(node) if _is_positive(node.right) else None
+    return None
+
+
+def _is_size(site: Site, node: ast.expr) -> bool:
+    """A whole number that is not negative, and that no float of the host is too small for."""
+    below = (ast.Sub, ast.USub)
+    negative = any(isinstance(part, below) for part in ast.walk(node))
+    parameter = any(isinstance(part, ast.Name) for part in ast.walk(node))
+    return is_integer(site, node) and not negative and not (parameter and _given(site, node))
+
+
+def _given(site: Site, node: ast.expr) -> bool:
+    """Whether a name in an expression may hold what a caller passed, which may be negative."""
+    names = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+    return any(
+        isinstance(each.node, ast.arg) and not site.ask.is_tensor(name)
+        for name in names
+        for each in site.ask.definitions.reaching(name)
+    )
+
+
+def _is_positive(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value > 0
