@@ -31,7 +31,7 @@ def disable(site: Site, function: ast.FunctionDef) -> None:
     decorators = [decorator, *node.decorators]
     if node.decorators:
         decorators = [*node.decorators, decorator]
-    site.put_statements([function], [node.with_changes(decorators=decorators)])
+    site.put_statements([function], [node.with_changes(decorators=decorators)], whole=False)
 
 
 def _binds(node: ast.Import | ast.ImportFrom, name: str) -> bool:

@@ -33,11 +33,14 @@ class Declined(Exception):
 
 
 class Change(NamedTuple):
-    """Replace the text from offset ``start`` up to ``end`` by ``content``."""
+    """Replace the text from offset ``start`` up to ``end`` by ``content``. A ``whole`` one rests on
+    all of the old text, also on parts that stay: other fixes must not change these meanwhile.
+    """
 
     start: int
     end: int
     content: str
+    whole: bool = False
 
 
 @dataclass
@@ -65,9 +68,9 @@ class Proposal:
         if not holds and name not in self.without and reason not in self.doubts:
             self.doubts.append(reason)
 
-    def replace(self, start: int, end: int, content: str) -> None:
+    def replace(self, start: int, end: int, content: str, whole: bool = False) -> None:
         """Note a change of the text between two offsets."""
-        self.changes.append(Change(start, end, content))
+        self.changes.append(Change(start, end, content, whole))
 
     def replace_node(self, node: ast.AST, content: str) -> None:
         """Note a change of a node's text."""
@@ -125,13 +128,13 @@ class Proposal:
         )
 
     def _edit(self, change: Change) -> Edit:
-        start, end, content = shrink(self.source.text, change)
+        start, end, content, _ = change if change.whole else shrink(self.source.text, change)
         return Edit(content, self.source.location(start), self.source.location(end))
 
 
 def shrink(text: str, change: Change) -> Change:
     """The same change without what it leaves alone at both ends."""
-    start, end, content = change
+    start, end, content, _ = change
     while start < end and content and text[start] == content[0]:
         start, content = start + 1, content[1:]
     while start < end and content and text[end - 1] == content[-1]:

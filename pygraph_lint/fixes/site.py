@@ -175,10 +175,10 @@ class Site(Proposal):
             self.replace_node(old, text)
 
     def put_statements(
-        self, old: Sequence[ast.stmt], new: Sequence[Line], wrapped: bool = True
+        self, old: Sequence[ast.stmt], new: Sequence[Line], whole: bool = True
     ) -> None:
         """Replace statements that follow each other in one block, comments above the first one
-        left out.
+        left out. ``whole``: no other fix may change a part of them meanwhile.
         """
         indent = self.source.indent(old[0])
         present = [self.statement_node(each) for each in old]
@@ -193,12 +193,11 @@ class Site(Proposal):
         if lines and lines[0].leading_lines is above:
             lines[0] = lines[0].with_changes(leading_lines=())
         after = self._text(lines, indent) if lines else ""
-        if wrapped:
-            after = self._wrapped(after, set(before.split(self.source.newline)))
+        after = self._wrapped(after, set(before.split(self.source.newline)))
         end = start + len(before)
         if not lines and self.source.text.startswith(self.source.newline, end):
             end += len(self.source.newline)
-        self.replace(start, end, after)
+        self.replace(start, end, after, whole)
 
     def require_text(self, written: str, present: str) -> None:
         """Decline where a node's text is not what stands in the file."""

@@ -27,9 +27,8 @@ from tests.fixes.support import decline, expect, finding, marked, offer
 )
 def test_an_import_is_added_once(before: str, after: str) -> None:
     body = "\ndef forward(x):\n    «print(x)»\n    «print(2)»\n"
-    guarded = "\ndef forward(x):\n" + "".join(
-        f"    if not torch.compiler.is_compiling():\n        print({what})\n" for what in ("x", "2")
-    )
+    guarded = "\ndef forward(x):\n    if not torch.compiler.is_compiling():\n"
+    guarded += "        print(x)\n        print(2)\n"
     expect(before + body, after + guarded, "PG501", "unsafe")
 
 
@@ -58,7 +57,16 @@ def test_a_conditional_import_is_enough_where_torch_is_used() -> None:
     assert fix.applicability == "unsafe"
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_a_file_that_libcst_does_not_give_back_is_left_alone() -> None:
+    text = "import torch\rdef f(x):\r    «print(1)»\r"
+    plain, spans = marked(text)
+    place = finding(plain.replace("\r", "\n"), spans[0], "PG501")
+    (fix,) = fix_text(plain, [place])
+    assert fix is not None
+    assert (fix.applicability, "give back" in fix.reason) == ("declined", True), fix.reason
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_line_endings_and_marks_stay(newline: str, mark: str) -> None:
     plain, spans = marked(
@@ -156,9 +164,10 @@ def test_thousands_of_findings_take_seconds() -> None:
 
 def test_continued_lines_are_joined() -> None:
     expect(
-        "import torch\ndef f(x):\n"
+        "import torch\ndef f(x: torch.Tensor):\n"
         "    assert «x.max() < 3» \\\n        and x.min() \\\n        > 0\n",
-        "import torch\ndef f(x):\n    assert (x.max() < 3) & (x.min() > 0)\n",
+        "import torch\ndef f(x: torch.Tensor):\n"
+        "    assert (x.max() < 3) & (x.min() \\\n        > 0)\n",
         "PG304",
         "unsafe",
     )
@@ -182,8 +191,8 @@ def test_a_module_that_may_not_be_imported_is_not_used(head: str, inside: str) -
 
 
 def test_a_module_that_the_function_imports_is_used() -> None:
-    body = "def forward(x):\n    import math\n    return x.reshape(int(«np.prod(x.shape)»))\n"
-    _, changed = offer(f"import numpy as np\n\n{body}", "PG520")
+    body = "def forward(x: Tensor):\n    import math\n    return int(«np.prod(x.shape)»)\n"
+    _, changed = offer(f"import numpy as np\nfrom torch import Tensor\n\n{body}", "PG520")
     assert "math.prod(x.shape)" in changed
 
 

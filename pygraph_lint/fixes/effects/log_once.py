@@ -138,4 +138,4 @@ def _add(site: Site, made: ast.Assign, function: Line) -> None:
         while kept and kept[0].comment is None:
             kept.pop(0)
         new.append(node.with_changes(leading_lines=[*empty, *kept]))
-    site.put_statements([made, *behind], new)
+    site.put_statements([made, *behind], new, whole=False)

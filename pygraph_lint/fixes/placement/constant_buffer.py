@@ -59,7 +59,7 @@ class ConstantBuffer(Rewrite):
         register = statement(
             f"self.register_buffer({quote}{name}{quote}, {{made}}, persistent=False)", made=made
         )
-        site.put_statements([behind], [site.statement_node(behind), register])
+        site.put_statements([behind], [site.statement_node(behind), register], whole=False)
         site.put(call, expression(f"self.{name}"))
 
 
