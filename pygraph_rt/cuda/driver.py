@@ -31,6 +31,7 @@ _INVALID_VALUE = 1
 _DEINITIALIZED = 4
 _HOST, _DEVICE = 1, 2
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+_CAPTURE_ERRORS = range(900, 910)  # CUDA_ERROR_STREAM_CAPTURE_...
 _ATTRIBUTE_BYTES = 64
 # Where address space is asked for, in turn: two captures have theirs at the same time. Left to
 # itself, a driver may reserve it at low addresses, where a small number above whatever padding held
@@ -294,7 +295,8 @@ class Driver:
         return int(stream.value or 0)
 
     def wait_for(self, stream: int) -> bool:
-        """Wait until all work of a stream has ended; False, at once, while it is being captured.
+        """Wait until all work of a stream has ended; False, at once, while it is being captured, or
+        while another capture forbids to ask.
 
         Captures of other threads go on, also those in global mode: this thread's mode is *relaxed*
         meanwhile (cuThreadExchangeStreamCaptureMode).
@@ -302,10 +304,12 @@ class Driver:
         mode, status = ctypes.c_int(_RELAXED), ctypes.c_int()
         self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
         try:
-            self._call("cuStreamIsCapturing", _ptr(stream), ctypes.byref(status))
-            if status.value:
+            code = self._cu.cuStreamIsCapturing(_ptr(stream), ctypes.byref(status))
+            if not code and not status.value:
+                code = self._cu.cuStreamSynchronize(_ptr(stream))
+            if status.value or code in _CAPTURE_ERRORS:
                 return False
-            self._call("cuStreamSynchronize", _ptr(stream))
+            self._check("cuStreamSynchronize", code)
             return True
         finally:
             self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))

@@ -93,13 +93,16 @@ class InputAddresses:
 
     def _follow_moving(self, now: list[int]) -> bool:
         known: Sequence[int | None] = self._known or [None] * len(now)
-        self._known = None  # until all are written
+        changed = []
         for item, address, before in zip(self._followed.moving, now, known, strict=True):
             if address != before:
                 _, slot, alignment = item
                 exact = address & _CLASS_MASK or alignment != 256
                 if exact and alignment_class(address) != alignment:
                     return False
-                self._addresses[slot] = address
+                changed.append((slot, address))
+        self._known = None  # until all are written
+        for slot, address in changed:
+            self._addresses[slot] = address
         self._known = now
         return True

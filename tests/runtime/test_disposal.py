@@ -31,6 +31,7 @@ class Library:
         self.mode = 0  # of this thread: global
         self.log: list[tuple[Any, ...]] = []
         self.fail = ""
+        self.forbidden = 0
 
     def __getattr__(self, name: str) -> Function:
         if not name.startswith("cu"):
@@ -47,7 +48,7 @@ class Library:
         if name == "cuStreamIsCapturing":
             cell = ctypes.cast(arguments[1], ctypes.POINTER(ctypes.c_int))
             cell[0] = int(arguments[0].value == CAPTURED)
-            return 0
+            return self.forbidden
         assert name != "cuCtxSynchronize", "it would invalidate the other thread's capture"
         if name == "cuStreamSynchronize":
             assert self.mode == RELAXED
@@ -85,3 +86,14 @@ def test_an_error_of_earlier_work_leaves_this_threads_mode(library: Library) -> 
     library.fail = "cuStreamSynchronize"
     assert waiting(library, IDLE).drain() == 1
     assert library.mode == 0
+
+
+def test_while_a_capture_forbids_to_ask_nothing_is_freed(library: Library) -> None:
+    """As of the legacy stream, while a blocking stream is captured."""
+    library.forbidden = 906
+    disposal = waiting(library, IDLE)
+    assert disposal.drain() == 0
+    assert library.mode == 0
+    assert library.log == []
+    library.forbidden = 0
+    assert disposal.drain() == 1

@@ -444,38 +444,6 @@ def aligned(residue: int) -> torch.Tensor:
     return room[start : start + 1]
 
 
-def test_inputs_that_moved_are_written_and_others_are_not(memory_module: Any) -> None:
-    follow = memory_module.Inputs(((1, 2, 256), (3, 0, 64)))
-    first, second = aligned(0), aligned(64)
-    addresses = array("Q", [7, 7, 7, 7])
-    assert follow([None, first, None, second], addresses) is True
-    assert addresses.tolist() == [second.data_ptr(), 7, first.data_ptr(), 7]
-    addresses[0] = addresses[2] = 5  # only what moved is written
-    assert follow([None, first, None, second], addresses)
-    assert addresses.tolist() == [5, 7, 5, 7]
-    moved = aligned(64)
-    assert follow([None, first, None, moved], addresses)
-    assert addresses.tolist() == [moved.data_ptr(), 7, 5, 7]
-    parameter = torch.nn.Parameter(aligned(0))
-    assert follow([None, parameter, None, moved], addresses)
-    assert addresses[2] == parameter.data_ptr()
-    assert follow([None, torch.empty(0), None, moved], addresses)  # no memory is at 0
-    assert addresses[2] == 0
-
-
-def test_after_an_input_that_is_aligned_otherwise_nothing_is_stale(memory_module: Any) -> None:
-    follow = memory_module.Inputs(((0, 0, 256), (1, 1, 64)))
-    first, second = aligned(0), aligned(64)
-    addresses = array("Q", [0, 0])
-    assert follow([first, second], addresses)
-    before, other = addresses.tolist(), aligned(0)
-    assert follow([other, aligned(32)], addresses) is False
-    assert follow([other, aligned(128)], addresses) is False
-    assert addresses.tolist() == before
-    assert follow([other, second], addresses)
-    assert addresses.tolist() == [other.data_ptr(), second.data_ptr()]
-
-
 def test_views_of_both_lists(memory_module: Any) -> None:
     views = ((1, 0, (2,), (1,), 3), (0, 1, (), (), 0), (1, 0, (2, 2), (2, 1), 1))
     make = memory_module.Views(views)
