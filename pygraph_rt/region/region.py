@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from itertools import starmap
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -20,6 +20,7 @@ from pygraph_rt.region.life import CLOSED, Claim, Event, Life, State, Token
 from pygraph_rt.region.limits import BYTES_PER_NODE, BackOff
 from pygraph_rt.region.maker import FirstCall, Function, GraphMaker
 from pygraph_rt.region.variants import Serving, Variant, Variants, key_of
+from pygraph_rt.region.watcher import Watcher
 from pygraph_rt.replay import build
 from pygraph_rt.replay.build import Built
 from pygraph_rt.replay.replay import Replay
@@ -28,15 +29,6 @@ from pygraph_rt.reports.report import Region
 
 # Kinds of calls that may be refused, where shapes are dynamic, before the region is.
 _MOST_REFUSED = 3
-
-
-class Watcher(Protocol):
-    """Stands before a partition during a trial. deciding: whether that is under way."""
-
-    deciding: bool
-
-    def call(self, partition: Any, args: list[Any]) -> Any:
-        """Run `partition(args, False)`, and take note of it."""
 
 
 class Partition:
@@ -56,6 +48,7 @@ class Partition:
         self.key = ""
         self._function = function
         self._options = options
+        self._required = options.graphs == "require"
         self._maker = graph_maker
         self._signature = signature
         self._read_state = graph_maker.platform.flags.state_of(function)
@@ -101,6 +94,14 @@ class Partition:
                 return self._after_failure(error, args, replay)
             if results is not None:
                 return results
+        if self._plain and not self._required:
+            self.region.unserved += 1
+            return self._function(args)
+        return self._without_graph(args)
+
+    # -- calls without graph
+
+    def _without_graph(self, args: list[Any]) -> Any:
         if self._plain:
             return self._compiled(args)
         platform, device = self._maker.platform, self._signature.device
@@ -110,11 +111,9 @@ class Partition:
                 return self(args, False)
         return self._unserved(args)
 
-    # -- calls without graph
-
     def _compiled(self, args: list[Any]) -> Any:
         """Run compiled code. Raises GraphRequired where graphs are required and refused."""
-        if self._options.graphs == "require" and self._life.state is State.RETIRED:
+        if self._required and self._life.state is State.RETIRED:
             raise GraphRequired(self.region.reason)
         self.region.unserved += 1
         return self._function(args)
@@ -123,7 +122,7 @@ class Partition:
         """Run compiled code, and count why. Raises GraphRequired as `_compiled`, and for any reason
         that is not one of the warm-up.
         """
-        if self._options.graphs == "require" and why not in reasons.WARM_UP:
+        if self._required and why not in reasons.WARM_UP:
             raise GraphRequired(self.region.sentence(why))
         self.region.misses[why] = self.region.misses.get(why, 0) + 1
         return self._compiled(args)
@@ -180,7 +179,7 @@ class Partition:
         """Observe a call, or make a graph of it, where it is not too early for that."""
         here = threading.get_ident()
         wait = self._wait(variant, here)
-        if wait is not None and self._options.graphs != "require":
+        if wait is not None and not self._required:
             self._back_off.lose()
         if wait == "":
             return self._observe(variant, args, here)
@@ -348,7 +347,7 @@ class Partition:
         return self._fallback(args, reason)
 
     def _raise_if_required(self, reason: str) -> None:
-        if self._options.graphs == "require":
+        if self._required:
             raise GraphRequired(self.region.sentence(reason))
 
     def _refuse(self, variant: Variant, reason: str, for_memory: bool = False) -> None:
