@@ -59,7 +59,7 @@ def test_changed_files_stand_in_for_those_they_were_made_from(tmp_path: Path) ->
     assert "torch.ones(3, device=x.device)" in (fixed / "torchvision/model.py").read_text()
     assert not (fixed / "torchvision/other.py").exists()
     manifest = json.loads((fixed / overlay.MANIFEST).read_text())
-    assert manifest["told"]["torchvision"] == "Mended 1 finding. All checks passed."
+    assert manifest["told"]["torchvision"] == "Fixed 1 finding. All checks passed."
     answer = _ask(fixed, package.parent)
     assert answer.stdout.split() == [str(fixed / "torchvision/model.py"), str(package / "other.py")]
 
