@@ -31,12 +31,3 @@ def with_parentheses(source: Source, node: ast.expr, inside: ast.AST) -> tuple[i
             start, end = left - 1, right + 1
         else:
             return start, end
-
-
-def joined(source: Source, parts: list[ast.expr], inside: ast.AST) -> str:
-    """Operands as they stand in the source, joined by ``and``."""
-    texts = []
-    for part in parts:
-        start, end = with_parentheses(source, part, inside)
-        texts.append(source.text[start:end])
-    return " and ".join(texts)

@@ -11,9 +11,6 @@ from typing import NamedTuple
 
 import pygraph_lint.fixes
 from pygraph_lint.findings import Edit, Finding, Fix
-from pygraph_lint.fixes import (
-    grouped_experts,
-)
 from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import File, Rewrite, Site, files, propose, site_of
@@ -58,18 +55,8 @@ def _entry(name: str, rewrite: Rewrite) -> Entry:
     )
 
 
-def _spliced() -> Iterator[Entry]:
-    """Rewrites that still splice text."""
-    modules = (grouped_experts,)
-    for place, module in enumerate(modules):
-        name = module.__name__.rpartition(".")[2]
-        yield Entry(name, module.CODES, 100 + place, module.propose, name.startswith("guard_"))
-
-
 # Where several serve a rule: the first one that is safe, else the first that is unsafe.
-REWRITES: tuple[Entry, ...] = tuple(
-    sorted([*_found(), *_spliced()], key=lambda entry: (entry.order, entry.name))
-)
+REWRITES: tuple[Entry, ...] = tuple(sorted(_found(), key=lambda entry: (entry.order, entry.name)))
 
 
 def fix_text(

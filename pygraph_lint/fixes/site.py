@@ -24,6 +24,7 @@ from pygraph_lint.fixes.build import Line, binds_loosely, grouped
 from pygraph_lint.fixes.conditions import with_parentheses
 from pygraph_lint.fixes.layout import wrap
 from pygraph_lint.fixes.names import FileNames
+from pygraph_lint.fixes.node_parts import Mismatch
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import Source
 
@@ -70,7 +71,7 @@ class File:
         try:
             tops = dict(nodes.statements(self.source.tree.body, self.module))
             self._nodes.update(nodes.pairs(top, tops[top]))
-        except nodes.Mismatch:
+        except Mismatch:
             raise Declined("libcst reads the code differently") from None
 
     @cached_property

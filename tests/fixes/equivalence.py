@@ -73,7 +73,12 @@ def run(function: Callable[..., Any], arguments: tuple[Any, ...], seed: int = 0)
     wanted = [item for item in outputs if isinstance(item, torch.Tensor) and item.requires_grad]
     if leaves and wanted:
         weights = [torch.ones_like(item) for item in wanted]
-        seen.gradients = list(torch.autograd.grad(wanted, leaves, weights, allow_unused=True))
+        try:
+            found = torch.autograd.grad(wanted, leaves, weights, allow_unused=True)
+        except RuntimeError as error:  # what was saved for it is overwritten
+            seen.error = type(error)
+            return seen
+        seen.gradients = list(found)
     seen.outputs = [_copied(item) for item in outputs]
     seen.inputs = [_copied(item) for item in inputs]
     return seen

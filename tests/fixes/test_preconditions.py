@@ -16,7 +16,6 @@ from pygraph_lint.analysis.places import Region, RegionKind
 from tests.fixes import (
     counterexamples,
     counterexamples_capture,
-    counterexamples_groups,
     counterexamples_more,
     counterexamples_numbers,
     counterexamples_placement,
@@ -30,7 +29,6 @@ CASES = [
     *counterexamples_more.CASES,
     *counterexamples_capture.CASES,
     *counterexamples_numbers.CASES,
-    *counterexamples_groups.CASES,
     *counterexamples_placement.CASES,
 ]
 
