@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import re
 
 from benchmarks.lint_truth.builders import Entry
+from benchmarks.lint_truth.families import family_of
 from benchmarks.lint_truth.versions import SETS, VersionSet
-
-_HEAD = re.compile(r"(Model|For[A-Z].*|Encoder|TextModel|VisionModel)$")
-
-
-def family_of(entry: Entry) -> str:
-    """The family of a model: its class name without the head ("BartForX" -> "Bart")."""
-    return entry.family or _HEAD.sub("", entry.cls)
 
 
 def catalogue(versions: VersionSet = SETS["current"]) -> list[Entry]:

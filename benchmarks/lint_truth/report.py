@@ -185,6 +185,7 @@ def _newer(score: Mapping[str, Any]) -> list[str]:
         "found by introspection, and beside models the steps of samplers, losses and the",
         "processors of generation. Not measured: " + reasons + ".",
         "Of the held-out half only these numbers are known: its places are listed nowhere.",
+        f"The linter is that of commit {score['linter']['commit'] or 'unknown'}.",
         "",
         *_numbers(score),
         "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.lint_truth.report import accuracy_page, reason_of
+from benchmarks.lint_truth.report import _newer, accuracy_page, reason_of
 
 
 def numbers(found: int, sites: int) -> dict[str, Any]:
@@ -48,6 +48,31 @@ def test_page() -> None:
     assert "| synchronisation | 4 | where the moved tensor was made" in page
     assert "| PG301 | 2 | `a.py:4` |" in page
     assert "206 break locations" in page
+
+
+def test_newer_versions_have_a_section_of_their_own() -> None:
+    claims = {"claims": 40, "without_a_break": 2, "share": 0.05}
+    kinds = {"matched": 38, "named": 38, "right": 19, "share": 0.5}
+    score = {
+        "environment": {"torch": "2.13.0"},
+        "all": {**part(8), "break_claims": claims, "gb_types": kinds},
+        "halves": {"tune": part(7), "held-out": part(9)},
+        "parts": {"samplers": part(3)},
+        "linter": {"commit": "abc"},
+        "coverage": {
+            "measured": 5,
+            "families": 4,
+            "by_kind": {"sampler": 5},
+            "reasons": {"unknown inputs": 2},
+        },
+    }
+    page = "\n".join(_newer(score))
+    assert "| samplers | 3 of 10, 30.0 % |" in page
+    assert "5 entries (5 of sampler; 4 families)" in page
+    assert "2: unknown inputs" in page
+    assert "at 40 statements" in page
+    assert "At 19 of the 38 matched sites (50.0 %)" in page
+    assert "a.py" not in page
 
 
 def test_reasons_are_told_by_what_happened() -> None:

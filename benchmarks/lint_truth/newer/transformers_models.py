@@ -13,6 +13,7 @@ import torch
 
 from benchmarks.lint_truth import catalogue_transformers
 from benchmarks.lint_truth.builders import MODES, Entry, Inputs
+from benchmarks.lint_truth.families import HEAD
 from benchmarks.lint_truth.newer import recipes
 
 #: Folders of transformers/models in 5.4.0: a model from another folder is new.
@@ -110,7 +111,11 @@ def _found() -> tuple[list[Entry], list[Entry]]:
     by_type: dict[str, list[tuple[str, str]]] = {}
     for kind, table, cls in _by_type(vars(auto)):
         by_type.setdefault(kind, []).append((table, cls))
-    described = {entry.cls: entry for entry in catalogue_transformers.entries()}
+    described: dict[str, Entry] = {}
+    for entry in catalogue_transformers.entries():
+        described.setdefault(entry.cls, entry)
+        if entry.config:  # what makes a base model tiny makes its heads tiny, too
+            described.setdefault(f"family {HEAD.sub('', entry.cls)}", entry)
     new: dict[str, Entry] = {}
     old: dict[str, Entry] = {}
     for kind, found in by_type.items():
@@ -129,7 +134,7 @@ def _one_mode(cls: str, found: list[tuple[str, str]]) -> tuple[str, ...]:
 
 def _entry(cls: str, described: Mapping[str, Entry], modes: tuple[str, ...]) -> Entry:
     """An entry by introspection, with what is written down about the class."""
-    known = described.get(cls)
+    known = described.get(cls) or described.get(f"family {HEAD.sub('', cls)}")
     return Entry(
         cls,
         "transformers",
