@@ -13,19 +13,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pygraph_lint.analysis.program import Unread
 from pygraph_lint.files.project import last_name
 
-_DEFINED = re.compile(rb"^(?:[ \t]*(?:async[ \t]+)?def|[ \t]*class)[ \t]+(\w+)", re.MULTILINE)
+_DEFINED = re.compile(rb"^(?:def|[ \t]*class)[ \t]+(\w+)", re.MULTILINE)
+
+_MEMBER = re.compile(rb"\.(\w+)")
 
 
 class Importers:
     """Which files may import a file, of all files by the words of their imports.
 
     Imports are compared by the last part of names, and what a package passes on by the names that a
-    text has: a file may be too many, but not too few.
+    text has. A file may be too many. One is too few only where what imports the file is itself
+    imported from a package that passes it on.
     """
 
     def __init__(self, words: Mapping[str, frozenset[bytes]], text: Callable[[str], bytes]) -> None:
         """``words`` are those of each file's imports, ``text`` gives the content of a path."""
         self._text = text
+        self._words = words
         self._by_word: dict[bytes, list[str]] = {}
         for name, found in words.items():
             for word in found:
@@ -39,7 +43,9 @@ class Importers:
             name = front.pop()
             if name.endswith("__init__.py") and name not in given:
                 continue  # what it passes on is looked for by name
-            new = {*self._by_word.get(last_name(name), ()), *self._through_packages(name)}
+            new = set(self._by_word.get(last_name(name), ()))
+            if name in given:
+                new.update(self._through_packages(name))
             new -= reached
             reached |= new
             front += new
@@ -50,15 +56,22 @@ class Importers:
         direct = self._by_word.get(last_name(name), ())
         if name.endswith("__init__.py") or not any(each.endswith("__init__.py") for each in direct):
             return
-        defined = sorted(set(_DEFINED.findall(self._text(name))))
-        if not defined:
-            return
+        defined = frozenset(_DEFINED.findall(self._text(name)))
         packages = {part.encode(errors="surrogateescape") for part in name.split("/")[:-1]}
+        any_package = b"|".join(map(re.escape, packages)) or rb"(?!)"
+        whole = re.compile(rb"\bimport[^\n]*\b(?:" + any_package + rb")\b")
         using = {each for word in (b".", *packages) for each in self._by_word.get(word, ())}
-        named = re.compile(rb"\b(?:" + b"|".join(map(re.escape, defined)) + rb")\b")
         for other in using - {name}:
-            if not other.endswith("__init__.py") and named.search(self._text(other)):
+            if other.endswith("__init__.py"):
+                continue
+            named = not defined.isdisjoint(self._words[other])
+            if named or self._has_member(other, whole, defined):
                 yield other
+
+    def _has_member(self, file: str, whole: re.Pattern[bytes], names: frozenset[bytes]) -> bool:
+        """Whether a file imports a package as a whole, and has an attribute of one of the names."""
+        text = self._text(file)
+        return whole.search(text) is not None and not names.isdisjoint(_MEMBER.findall(text))
 
 
 class UnreadFiles(Unread):

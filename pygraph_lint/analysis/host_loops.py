@@ -30,13 +30,22 @@ _WORDS = re.compile(
     r"|optim\w*\.step\(\w|\btrain_step\(|\.learn\(|\btrain_on_batch\(|\bdef update\("
     r"|\bdef \w*to_(torch|device|tensor)"
 )
+_HELPERS = re.compile(
+    r"\.to\(|\.item\(\)|\.cpu\(\)|\.cuda\(\)|as_tensor\(|torch\.tensor\(|empty_cache|synchronize\("
+)
+_FEW_MODELS = 2
 _RARE_TEST = re.compile(r"^[ \t]*(el)?if [^\n]*%", re.MULTILINE)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 def mentioned(text: str) -> bool:
-    """Whether a file may have a training loop, or a step that a trainer calls."""
-    return _WORDS.search(text) is not None
+    """Whether a file may have a training loop, a step that a trainer calls, or, where it defines
+    hardly any models, functions for steps to call.
+    """
+    if _WORDS.search(text) is not None:
+        return True
+    few_models = text.count("Module)") <= _FEW_MODELS and "torch" in text
+    return few_models and _HELPERS.search(text) is not None
 
 
 def rare_lines(text: str, tree: ast.Module) -> list[tuple[int, int]]:

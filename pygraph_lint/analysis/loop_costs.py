@@ -165,16 +165,20 @@ class Costs:
         placed = [item.value for item in node.keywords if item.arg == "device"]
         host = placed and isinstance(placed[0], ast.Constant) and placed[0].value in ("cpu", None)
         given = self.values.of(node.args[0]) if node.args else v.UNKNOWN_VALUE
-        if placed and not host and not on_device(given):
+        certain = on_device(given) and not given.needs
+        if placed and not host and not certain:
             yield _event("loop.copy", node, name)
 
     def _method(self, node: ast.Call, function: ast.Attribute) -> Iterator[Event]:
         method, receiver = function.attr, function.value
         if method in ("item", "tolist", "numpy", "__float__", "__int__") or moves_to_host(node):
             value = self.values.of(receiver)
-            if on_device(value):
+            open_ = bool(value.kinds & v.UNKNOWN) and not is_batch(value)
+            if method == "cpu" and open_:  # nobody copies to the host what may be there
+                yield _event("loop.read", node, f".{method}()")
+            elif on_device(value):
                 yield _event("loop.read", node, f".{method}()", value)
-            elif self.in_step and method in ("item", "cpu") and value.kinds == v.UNKNOWN:
+            elif self.in_step and method == "item" and value.kinds == v.UNKNOWN:
                 yield _event("loop.read", node, f".{method}()")
         elif method in ("to", "cuda") and moves_to_device(node):
             yield from self._moved(node, receiver)

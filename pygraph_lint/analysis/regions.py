@@ -255,7 +255,7 @@ class LoopRegions:
             name, path = queue.popleft()
             if name in self._paths or len(path) > _MAX_CALLS:
                 continue
-            if self._is_compiled(name) or name.endswith((".forward", ".__call__")):
+            if self._is_compiled(name) or name.endswith(".forward"):
                 continue  # a model's code: reported as such
             self._paths[name] = path
             helper = self._helpers.get(name)

@@ -123,7 +123,8 @@ def test_importers_are_found_through_files_and_by_name_through_packages() -> Non
         "f.py": frozenset({b"pkg"}),
     }
     texts = dict.fromkeys(words, b"")
-    texts |= {"pkg/a.py": b"class Model: ...", "d.py": b"pkg.Model()", "f.py": b"pkg.Models()"}
+    texts["pkg/a.py"] = b"class Model: ..."
+    texts |= {"d.py": b"import pkg\npkg.Model()", "f.py": b"import pkg\npkg.Models()"}
     found = Importers(words, texts.__getitem__)
     assert found.of(["pkg/a.py"]) == set(words) - {"f.py"}
     assert found.of(["pkg/__init__.py"]) == {"pkg/__init__.py", "d.py", "f.py"}
