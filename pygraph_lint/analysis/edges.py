@@ -25,7 +25,9 @@ def call_project(state: State, name: str, site: CallSite) -> Value:
 
 
 def returned(state: State, need: Need, why: str) -> Value:
-    """What a function of the project gives: of one in this file, dtype and rank are known."""
+    """What a function of the project gives: of one in this file dtype, rank, and whether it is
+    made on the host are known.
+    """
     value = symbol(need, why)
     module = state.module
     if need.owner not in module.facts.functions and module.run_first is not None:
@@ -35,7 +37,9 @@ def returned(state: State, need: Need, why: str) -> Value:
     if known is None or not known.is_tensor or known.kinds & (v.SEQUENCE | v.MAPPING):
         return value
     flags = value.flags | (known.flags & v.FLOW)
-    return value._replace(dtype=known.dtype, ndim=known.ndim, flags=flags)
+    at_home = known.must_be_tensor and known.device == v.ON_HOST
+    device = v.ON_HOST if at_home else value.device
+    return value._replace(dtype=known.dtype, device=device, ndim=known.ndim, flags=flags)
 
 
 def _note_cached_call(state: State, name: str, node: ast.Call) -> None:

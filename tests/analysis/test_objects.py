@@ -388,3 +388,19 @@ def test_seen(name: str) -> None:
 def test_not_seen(name: str) -> None:
     found = [kind for kind in seen(NOT_SEEN[name]) if not kind.startswith("host.")]
     assert found == [] or name == "a draw behind a short circuit"
+
+
+def test_sizes_of_a_typed_constructor_are_no_data() -> None:
+    assert seen(NOT_SEEN["sizes of a typed constructor"]) == ["host.factory-moved"]
+
+
+def test_a_property_that_makes_a_host_tensor() -> None:
+    source = """
+        class M(nn.Module):
+            @property
+            def table(self):
+                return torch.zeros(3)
+            def forward(self, x: torch.Tensor):
+                return self.table.to(x.device) + x
+        """
+    assert seen(source) == ["host.factory", "host.moved"]

@@ -101,7 +101,7 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
     why = f"made by torch.{tail}"
     if tail in ops.TYPED_CONSTRUCTORS:
         kind = _TYPED.get(tail, "float")
-        if tail == "Tensor" and data.kinds & v.NUMBER:
+        if data.kinds & v.NUMBER:  # sizes, not data
             state.event("host.factory", span_of(node), f"torch.{tail}")
             return v.tensor(why, kind, v.ON_HOST, flags=v.FRESH)
     if data.is_tensor and not data.needs and not data.kinds & (v.SEQUENCE | v.UNKNOWN):
