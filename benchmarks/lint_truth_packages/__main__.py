@@ -1,7 +1,8 @@
 """Measure small programs over packages of other authors; score the linter on it.
 
 Steps: observe (programs not yet in the records), merge (records to truth table), score (run the
-linter, compare), all three by default. The packages are split into two halves by a hash of
+linter, compare), all three by default; list (the develop half's misses and false alarms of a kept
+score, `--run NAME`). The packages are split into two halves by a hash of
 their names. The score of the develop half lists every miss and false alarm; of the held-out half
 it tells totals only.
 """
@@ -127,6 +128,14 @@ def _score(arguments: argparse.Namespace) -> None:
         print(listing(run["annotated"]["develop"]))
 
 
+def _list(arguments: argparse.Namespace) -> None:
+    """Print the develop half's misses and false alarms of a kept score."""
+    runs = json.loads(arguments.score.read_text())["runs"]
+    if arguments.run not in runs:
+        raise LinterError(f"no score is called {arguments.run!r}; there are {', '.join(runs)}")
+    print(listing(runs[arguments.run]["annotated"]["develop"]))
+
+
 def _all(arguments: argparse.Namespace) -> None:
     """Measure, merge, score."""
     _observe(arguments)
@@ -134,7 +143,7 @@ def _all(arguments: argparse.Namespace) -> None:
     _score(arguments)
 
 
-STEPS = {"all": _all, "observe": _observe, "merge": _merge, "score": _score}
+STEPS = {"all": _all, "observe": _observe, "merge": _merge, "score": _score, "list": _list}
 
 
 def _parser(root: Path) -> argparse.ArgumentParser:
