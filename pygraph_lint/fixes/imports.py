@@ -77,29 +77,6 @@ def _standard(node: ast.Import | ast.ImportFrom) -> bool:
     return not level and name.split(".")[0] in sys.stdlib_module_names
 
 
-def take_import(proposal: Proposal, name: str) -> None:
-    """Take a name that nothing uses any more out of its ``from`` import, if that is on one line."""
-    source = proposal.source
-    for node in source.tree.body:
-        bound = [alias.asname or alias.name for alias in getattr(node, "names", [])]
-        if not isinstance(node, ast.ImportFrom) or name not in bound or not source.alone(node):
-            continue
-        if node.lineno != node.end_lineno:
-            return
-        if len(bound) == 1:
-            start = source.line_start(node.lineno)
-            proposal.replace(start, source.line_start(node.lineno + 1), "")
-            return
-        place = bound.index(name)
-        first, last = source.span(node.names[place])
-        if place + 1 < len(bound):
-            last = source.span(node.names[place + 1])[0]
-        else:
-            first = source.span(node.names[place - 1])[1]
-        proposal.replace(first, last, "")
-        return
-
-
 def _surely_imported(proposal: Proposal, name: str) -> bool:
     """Whether an import binds a name at the finding without a condition: in front of it in a
     function around it, or in the module.
