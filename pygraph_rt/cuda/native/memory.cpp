@@ -1,9 +1,10 @@
 /* Follow a served call's inputs, take its memory, note where both are, make the outputs that share
  * some of the memory, and compare global switches.
  *
- * replay.py and taking.py say what is meant, and do the same thing in Python. Memory comes from the
- * allocator that torch's own allocation function uses, which a tensor of that function tells; so
- * nothing of CUDA is needed to build this. The caller holds the lock of the graph.
+ * replay/inputs.py, replay/results.py and memory/allocate.py say what is meant, and do the same in
+ * Python. Memory comes from the allocator that torch's own allocation function uses, which a tensor
+ * of that function tells; so nothing of CUDA is needed to build this. The caller holds the lock of
+ * the graph.
  */
 #include <ATen/EmptyTensor.h>
 #include <torch/csrc/Dtype.h>
@@ -189,7 +190,7 @@ Slab slab(PyObject *tuple)
     return made;
 }
 
-/* Plan(specimen, pieces, first, slabs, order); see NativeTaking. */
+/* Plan(specimen, pieces, first, slabs, order); see NativeAllocator. */
 PyObject *make(PyTypeObject *type, PyObject *arguments, PyObject *)
 {
     HANDLE_TH_ERRORS

@@ -1,4 +1,4 @@
-/* Global switches that library calls read, as state.py names them, in one call.
+/* Global switches that library calls read, as global_flags.py names them, in one call.
  *
  * A switch that this torch's headers do not have under the name used here is left out, and read in
  * Python.
@@ -33,7 +33,7 @@ template <typename T, size_t n> int64_t number(const std::array<T, n> &values)
     return found;
 }
 
-/* What state.py reads of it, in one number. */
+/* What global_flags.py reads of it, in one number. */
 inline int64_t autocast()
 {
     const int64_t on = at::autocast::is_autocast_enabled(at::kCUDA) +
