@@ -1,0 +1,1 @@
+"""Does `backend="pygraph"` compile the same kernels as torch.compile's default mode?"""
