@@ -30,6 +30,7 @@ TEST_JOBS ?= 2
 	bench-report \
 	bench-rt \
 	bench-rule-consequences \
+	bench-same-kernels \
 	bench-selection \
 	bench-training \
 	bench-training-loops \
@@ -178,6 +179,9 @@ bench-rt:
 # BASE=... is a checkout of the version to compare with; ARGS="--shard 1/3 --resume".
 bench-compare:
 	$(PYTHON) -m benchmarks.compare_commits --base $(BASE) $(ARGS)
+
+bench-same-kernels:
+	$(PYTHON) -m benchmarks.kernels $(ARGS)
 
 bench-graph-memory:
 	$(PYTHON) -m benchmarks.runtime.graph_memory $(ARGS)

@@ -2,6 +2,8 @@
 
     python -m benchmarks.kernels [--models WORDS] [--output FILE]
 
+`--models` keeps the other rows of the file.
+
 On a GPU each model also runs: the configurations that autotuning chose are compared, and the
 results bit by bit, beside those of default mode compiled a second time. Without one, Inductor
 generates the code for a CUDA device that is not there (standin.py).
@@ -71,6 +73,8 @@ def main() -> None:
         "device": torch.cuda.get_device_name() if gpu else "none: code generated for an H100",
         "models": {},
     }
+    if options.models and options.output.exists():
+        result["models"] = json.loads(options.output.read_text("utf-8"))["models"]
     for model in MODELS:
         if options.models not in model.name:
             continue

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 _KERNEL = re.compile(
-    r"^(\w+) = async_compile\.(triton|cpp_pybinding|cpp)\((.*?)'''(.*?)'''", re.MULTILINE | re.DOTALL
+    r"^(\w+) = async_compile\.(triton|cpp_pybinding|cpp)\((.*?)'''(.*?)'''",
+    re.MULTILINE | re.DOTALL,
 )
 _CALL = re.compile(
     r"(?:(extern_kernels\.\w+|(?:torch\.ops\.|aten\.|inductor_ops\.)[\w.]+)|(\w+)\.run|(\bcpp_\w+))\((.*)\)"
@@ -48,7 +49,9 @@ def _calls(source: str, kernels: dict[str, str]) -> Iterable[str]:
         elif call is not None:
             library, triton, cpp, arguments = call.groups()
             name = triton or cpp or ""
-            sizes = _VALUES.sub("_", arguments.replace(f"{name}_", "KERNEL ") if name else arguments)
+            sizes = _VALUES.sub(
+                "_", arguments.replace(f"{name}_", "KERNEL ") if name else arguments
+            )
             kernel = kernels.get(name)
             if kernel is not None:
                 yield f"{kernel}\nlaunched on ({sizes})"

@@ -104,16 +104,6 @@ class Transformer(nn.Module):
         return x + self.down(F.dropout(inner, self.dropout, self.training))
 
 
-class Cast(nn.Module):
-    def __init__(self, module: nn.Module, dtype: torch.dtype, kind: str = "cuda") -> None:
-        super().__init__()
-        self.module, self.dtype, self.kind = module, dtype, kind
-
-    def forward(self, *args: torch.Tensor) -> torch.Tensor:
-        with torch.autocast(self.kind, self.dtype):
-            return self.module(*args)
-
-
 class Mlp(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -251,6 +241,10 @@ def _rows(device: torch.device) -> Arguments:
     return (torch.randn(8, 64, device=device),)
 
 
+def _half_rows(device: torch.device) -> Arguments:
+    return (torch.randn(8, 64, device=device, dtype=torch.float16),)
+
+
 def _tokens(device: torch.device) -> Arguments:
     return (torch.randint(0, 100, (2, 16), device=device),)
 
@@ -285,8 +279,8 @@ MODELS = (
     Model("UNet, fp32, training", UNet, _image, train=True),
     Model("ResNet with batch norm, training", ResNet, _image, train=True),
     Model("Transformer block, training with dropout", lambda: Transformer(0.1), _tokens, True),
-    Model("Transformer block, bf16 autocast", lambda: Cast(Transformer(), torch.bfloat16), _tokens),
-    Model("MLP, fp16 autocast, training", lambda: Cast(Mlp(), torch.float16), _rows, True),
+    Model("Transformer block, bf16", lambda: Transformer().bfloat16(), _tokens),
+    Model("MLP, fp16, training", lambda: Mlp().half(), _half_rows, True),
     Model("Embedding, training, dynamic shapes", Transformer, _tokens, True, True),
     Model("scatter and gather", Scatter, _scatter),
     Model("cross entropy and large reductions, training", Loss, _loss, True),

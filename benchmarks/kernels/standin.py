@@ -94,9 +94,7 @@ def _device_guard() -> Iterator[None]:
 class _OnCpu(TorchDispatchMode):
     """Constant folding calculates with real tensors of one element; here it does on the CPU."""
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = pytree.tree_map(_to_cpu, (tuple(args), dict(kwargs or {})))
         return func(*args, **kwargs)
 
