@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 import torch
 import torch._dynamo
+from pygraph_lint.fixes.blocks import HELPER
 
 from benchmarks.clock import seconds_a_call, spread
 from benchmarks.workloads.environment import describe
-from pygraph_lint.fixes.blocks import HELPER
 
 Function = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 RESULTS = Path(__file__).parent / "results" / "grouped_rows.json"
