@@ -21,7 +21,6 @@ TEST_JOBS ?= 2
 	bench-fix-models-tests \
 	bench-graph-memory \
 	bench-fix-uses \
-	bench-grouped \
 	bench-lint \
 	bench-lint-packages \
 	bench-lint-truth \
@@ -163,9 +162,6 @@ training-loops-on-gpu:
 	$(PYTHON) -m benchmarks.training_loops.on_gpu --out benchmarks/results/training_loops_on_gpu.json
 
 # The next nine use the given interpreter as it is: torch, and what benchmarks/requirements.txt names.
-bench-grouped:
-	$(PYTHON) -m benchmarks.grouped_rows $(ARGS)
-
 bench-cond:
 	$(PYTHON) -m benchmarks.cond $(ARGS)
 
