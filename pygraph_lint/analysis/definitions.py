@@ -118,10 +118,15 @@ class FileDefinitions:
         self._own: dict[ast.AST, frozenset[str]] = {}
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the file: walking the tree costs more than keeping them."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """Each node's parent."""
         found: dict[ast.AST, ast.AST] = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             for child in ast.iter_child_nodes(node):
                 found[child] = node
         return found
@@ -129,7 +134,7 @@ class FileDefinitions:
     @cached_property
     def _loads(self) -> dict[str, list[ast.Name]]:
         found: dict[str, list[ast.Name]] = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 found.setdefault(node.id, []).append(node)
         for loads in found.values():

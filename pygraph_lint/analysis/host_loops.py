@@ -35,6 +35,7 @@ _HELPERS = re.compile(
 )
 _FEW_MODELS = 2
 _RARE_TEST = re.compile(r"^[ \t]*(el)?if [^\n]*%", re.MULTILINE)
+_COMPILER_NAMES = frozenset(name.rpartition(".")[2] for name in ops.COMPILERS)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -85,19 +86,21 @@ def _steps(values: LoopValues) -> Iterator[LoopBody]:
     """The loops, and the functions that are run on every step."""
     queries = values.queries
     seen: set[ast.AST] = set()
-    for loss in losses(queries.tree):
+    for loss in losses(queries.nodes):
         loop = _loop_around(queries, loss)
         if loop not in seen:
             seen.add(loop)
             yield _body(values, loop, "computes gradients on every step")
-    for node in ast.walk(queries.tree):
-        if isinstance(node, _LOOPS) and node not in seen and _calls_compiled(values, node):
-            seen.add(node)
-            yield _body(values, node, "calls compiled code on every step")
-    for node in ast.walk(queries.tree):
-        if isinstance(node, _LOOPS) and node not in seen:
+    loops = [node for node in queries.nodes if isinstance(node, _LOOPS)]
+    if any(_names_a_compiler(node) for node in queries.nodes):
+        for node in loops:
+            if node not in seen and _calls_compiled(values, node):
+                seen.add(node)
+                yield _body(values, node, "calls compiled code on every step")
+    for node in loops:
+        if node not in seen:
             yield _body(values, node, MAY_CALL_STEP)
-    for function in functions_of(queries.tree):
+    for function in functions_of(queries):
         owner = queries.owner(function)
         hook = getattr(function, "name", "") in STEP_HOOKS
         if hook and owner is not None and is_trainer_part(queries, owner) and function not in seen:
@@ -110,6 +113,13 @@ def _loop_around(queries: FileQueries, node: ast.AST) -> ast.AST:
         if isinstance(each, (*_LOOPS, *FUNCTIONS)):
             return each
     return queries.tree
+
+
+def _names_a_compiler(node: ast.AST) -> bool:
+    """Whether a node may mean ``torch.compile`` or what stands for it: no other value is one."""
+    name = node.attr if isinstance(node, ast.Attribute) else None
+    name = node.name if isinstance(node, ast.alias) else name
+    return name is not None and name.rpartition(".")[2] in _COMPILER_NAMES
 
 
 def _calls_compiled(values: LoopValues, loop: ast.AST) -> bool:
@@ -128,7 +138,7 @@ def _own_statements(loop: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _helpers(values: LoopValues) -> Iterator[LoopBody]:
-    for function in functions_of(values.queries.tree):
+    for function in functions_of(values.queries):
         yield _body(values, function, "")
 
 
@@ -163,7 +173,7 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
 
 def _unpinned(values: LoopValues) -> Iterator[Event]:
     """Data loaders of the file that do not pin the memory of their batches."""
-    for node in ast.walk(values.queries.tree):
+    for node in values.queries.nodes:
         name = dotted(node.func) if isinstance(node, ast.Call) else None
         if name is None or not name.endswith("DataLoader"):
             continue
@@ -175,9 +185,9 @@ def _unpinned(values: LoopValues) -> Iterator[Event]:
             yield Event("loop.copy", span_of(node), name, (), why)
 
 
-def functions_of(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def functions_of(queries: FileQueries) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function of a file that has a name."""
-    for node in ast.walk(tree):
+    for node in queries.nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
@@ -51,11 +51,11 @@ def is_batch(value: Value) -> bool:
     return value.cls == "batch"
 
 
-def losses(tree: ast.AST) -> Iterator[ast.expr]:
-    """The expressions whose gradients a file computes: of ``loss.backward()``,
+def losses(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
+    """The expressions whose gradients these nodes compute: of ``loss.backward()``,
     ``scaler.scale(loss).backward()``, ``accelerator.backward(loss)``.
     """
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         if _is_wrapped_step(node):

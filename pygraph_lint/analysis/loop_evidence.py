@@ -22,7 +22,7 @@ class LoopEvidence:
     def loss_places(self) -> set[Definition | str]:
         """Definitions and dotted places on which gradients are computed."""
         found: set[Definition | str] = set()
-        for loss in losses(self._queries.tree):
+        for loss in losses(self._queries.nodes):
             if isinstance(loss, ast.Name):
                 found.update(self._queries.definitions.reaching(loss))
             written = ast.unparse(loss)
@@ -66,7 +66,7 @@ class LoopEvidence:
     def module_names(self) -> set[tuple[Scope | None, str]]:
         """Names and attributes that are used as modules: by scope and text."""
         found: set[tuple[Scope | None, str]] = set()
-        for node in ast.walk(self._queries.tree):
+        for node in self._queries.nodes:
             if isinstance(node, ast.Attribute) and node.attr in MODULE_MARKS:
                 written = dotted(node.value)
                 if written is not None:
@@ -90,4 +90,4 @@ class LoopEvidence:
 
     @cached_property
     def _loss_nodes(self) -> list[ast.expr]:
-        return list(losses(self._queries.tree))
+        return list(losses(self._queries.nodes))

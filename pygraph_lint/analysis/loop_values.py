@@ -275,7 +275,7 @@ class LoopValues:
         self,
     ) -> dict[tuple[ast.ClassDef | None, str], list[tuple[ast.expr, ast.expr]]]:
         found: dict[tuple[ast.ClassDef | None, str], list[tuple[ast.expr, ast.expr]]] = {}
-        for node in ast.walk(self.queries.tree):
+        for node in self.queries.nodes:
             if not isinstance(node, ast.Assign):
                 continue
             for target in node.targets:

@@ -66,6 +66,11 @@ class FileQueries:
         """The innermost class around ``node``."""
         return next((each for each in self.path(node) if isinstance(each, ast.ClassDef)), None)
 
+    @property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the file."""
+        return self.definitions.nodes
+
     # -- names
 
     @cached_property
