@@ -51,6 +51,7 @@ def as_dict(finding: Finding, report: Report) -> dict[str, Any]:
         "end_location": place(finding.end_location),
         "fix": _fix(finding.fix),
         "fix_declined": _declined(finding.fix),
+        "by_hand": report.rules[finding.code].by_hand if finding.code in report.rules else None,
         "url": url(finding, report.rules),
         "region": None
         if region is None

@@ -20,6 +20,8 @@ else:
     import tomli as tomllib
 
 OWN_CODE = re.compile(r"(?!PG)[A-Z]{2,}\d{3}")
+_ADVICE = re.compile(r"^## How to fix it\n+(.+?)(?=\n\n|\n```|\n## |\Z)", re.MULTILINE | re.DOTALL)
+_NEXT_SENTENCE = re.compile(r"(?<=[.!])\s+(?=[A-Z`])")
 TARGETS = ("compile", "fullgraph", "cudagraph")
 CONSEQUENCES: dict[str, tuple[str, ...]] = {
     "compile": ("break", "skipped", "ok"),
@@ -64,6 +66,15 @@ class Rule:
     def url(self) -> str:
         """Where the page can be read: a `file:` address."""
         return self.page or (rules_folder() / f"{self.code}.md").as_uri()
+
+    @property
+    def by_hand(self) -> str:
+        """What to do where no rewrite helps: the first sentence of the page's advice."""
+        match = _ADVICE.search(self.prose)
+        if match is None:
+            return ""
+        sentence = _NEXT_SENTENCE.split(match[1].strip())[0]
+        return " ".join(sentence.split()).rstrip(":.") + "."
 
     def follows(self, target: str) -> bool:
         """Whether the rule matters when the code has to survive ``target`` (one of ``TARGETS``)."""

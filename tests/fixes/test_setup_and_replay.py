@@ -176,7 +176,7 @@ DRAW = """
     import torch
 
 
-    def forward(x, p):
+    def forward(x, p: float):
         draw = random.uniform(0, 1)
         if «draw < p»:
             return x

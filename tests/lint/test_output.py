@@ -99,6 +99,7 @@ def test_json_has_ruffs_keys_and_ours(tmp_path: Path) -> None:
             ],
         },
         "fix_declined": None,
+        "by_hand": load()["PG201"].by_hand,
         "url": load()["PG201"].url,
         "region": {
             "function": "m.Model.forward",

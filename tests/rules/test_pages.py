@@ -102,3 +102,9 @@ def test_covers_and_coverage_agree() -> None:
 
 def test_every_rule_about_code_answers_to_a_pattern() -> None:
     assert [rule.code for rule in RULES.values() if not rule.covers] == ["PG001", "PG002", "PG003"]
+
+
+def test_every_page_says_in_one_sentence_what_to_do_by_hand() -> None:
+    for rule in catalogue.load().values():
+        assert 10 < len(rule.by_hand) < 260, rule.code
+        assert "```" not in rule.by_hand
