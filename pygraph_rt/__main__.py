@@ -10,7 +10,7 @@ import torch
 
 from pygraph_rt.cuda import driver
 from pygraph_rt.errors import DriverError, ReportError
-from pygraph_rt.inductor import installed
+from pygraph_rt.inductor import torch_support
 from pygraph_rt.reports import plot
 from pygraph_rt.reports.report import Report
 from pygraph_rt.select import remembered
@@ -19,7 +19,7 @@ from pygraph_rt.select import remembered
 def doctor() -> tuple[str, bool]:
     """A few lines about this machine, and whether graphs can be used on it."""
     lines = [f"torch {torch.__version__}, built for CUDA {torch.version.cuda or 'no version'}"]
-    reason = installed.why_plain()
+    reason = torch_support.why_plain()
     try:
         version = driver.load().version()
         lines.append(f"driver supports CUDA {version // 1000}.{version % 1000 // 10}")

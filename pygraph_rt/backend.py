@@ -16,7 +16,7 @@ from pygraph_rt.cuda.driver import load
 from pygraph_rt.cuda.global_flags import state_of, watch
 from pygraph_rt.cuda.native.memory import Helper
 from pygraph_rt.errors import DriverError, GraphRequired
-from pygraph_rt.inductor import cuts, hook, installed
+from pygraph_rt.inductor import cuts, hook, torch_support
 from pygraph_rt.inductor.partition_info import PartitionInfo
 from pygraph_rt.options import Options, split_options
 from pygraph_rt.region.maker import GraphMaker
@@ -35,13 +35,13 @@ Function = Callable[..., Any]
 
 def _make_graph_maker() -> GraphMaker:
     driver = load()
-    folder = installed.cache_folder() / "pygraph"
+    folder = torch_support.cache_folder() / "pygraph"
     platform = Platform(
         capturing=torch._C._cuda_isCurrentStreamCapturing,
         device=torch._C._cuda_getDevice,
         stream=torch._C._cuda_getCurrentRawStream,
         generator=lambda device: torch.cuda.default_generators[device],
-        reinterpret=installed.reinterpret(),
+        reinterpret=torch_support.reinterpret(),
         flags=Flags(state_of, watch),
         native=Native(native.load(folder), Helper(folder)),
         same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
@@ -72,13 +72,13 @@ def _machine(device: int) -> dict[str, str]:
     return {
         "gpu": torch.cuda.get_device_name(device),
         "driver": str(load().version()),
-        **installed.versions(),
+        **torch_support.versions(),
     }
 
 
 def why_without_graphs() -> str | None:
     """Why this process compiles without graphs, a clause; None: graphs are possible."""
-    reason = installed.why_plain()
+    reason = torch_support.why_plain()
     if reason is None:
         try:
             _graph_maker()
@@ -129,8 +129,8 @@ class Backend:
         Without a GPU, without a driver, or with a torch this version does not know, Inductor
         compiles without graphs; a notice says so once, and the report says it of each graph.
         """
-        own, rest = split_options(options, installed.option_names())
-        patches = {**installed.mode_options(mode), **rest}
+        own, rest = split_options(options, torch_support.option_names())
+        patches = {**torch_support.mode_options(mode), **rest}
         refuse = partial(_refuse, own.graphs == "require")
         reason = why_without_graphs()
         if reason is not None:
@@ -202,6 +202,6 @@ def compile(model: Any = None, **kwargs: Any) -> Any:
     """
     mode = kwargs.pop("mode", None)
     options = dict(kwargs.pop("options", None) or {})
-    split_options(options, installed.option_names())
-    merged = {**installed.mode_options(mode), **options}
+    split_options(options, torch_support.option_names())
+    merged = {**torch_support.mode_options(mode), **options}
     return torch.compile(model, backend=pygraph, options=merged or None, **kwargs)

@@ -22,9 +22,9 @@ from pygraph_rt.host_values.lowerings import register_lowerings
 from pygraph_rt.host_values.placement import Placement, place
 from pygraph_rt.inductor.cuts import Cut, splits
 from pygraph_rt.inductor.describe import GraphInfo, describe, identity
-from pygraph_rt.inductor.installed import reinterpret
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
 from pygraph_rt.inductor.runner_inlining import Inlined, Whole, calls_it, read_runner, replace_call
+from pygraph_rt.inductor.torch_support import reinterpret
 from pygraph_rt.reports.report import Region
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ import torch
 import pygraph_rt
 from pygraph_rt import backend
 from pygraph_rt.__main__ import main
-from pygraph_rt.inductor import installed
+from pygraph_rt.inductor import torch_support
 from pygraph_rt.options import Options, split_options
 from pygraph_rt.registry import Shared
 from pygraph_rt.reports.report import REGIONS, Region, Regions, Report
@@ -121,11 +121,11 @@ def test_the_backend_is_one_object_in_every_copy() -> None:
 def test_a_torch_without_something_that_is_needed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    for name in installed._NEEDED:
+    for name in torch_support._NEEDED:
         monkeypatch.setattr(torch._C, name, None, raising=False)
-    assert installed.why_plain() is None
+    assert torch_support.why_plain() is None
     monkeypatch.delattr(torch._C, "_cuda_getDevice")
-    assert "torch._C._cuda_getDevice" in str(installed.why_plain())
+    assert "torch._C._cuda_getDevice" in str(torch_support.why_plain())
 
 
 def test_a_mistake_of_the_package_is_not_taken_for_a_torch_that_is_unknown(
@@ -134,7 +134,7 @@ def test_a_mistake_of_the_package_is_not_taken_for_a_torch_that_is_unknown(
     def mistaken() -> None:
         raise AttributeError("a mistake")
 
-    monkeypatch.setattr(installed, "why_plain", lambda: None)
+    monkeypatch.setattr(torch_support, "why_plain", lambda: None)
     monkeypatch.setattr(backend, "_graph_maker", mistaken)
     with pytest.raises(AttributeError, match="a mistake"):
         backend.why_without_graphs()

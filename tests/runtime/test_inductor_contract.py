@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from pygraph_rt.cuda import global_flags
-from pygraph_rt.inductor import describe, hook, installed
+from pygraph_rt.inductor import describe, hook, torch_support
 from pygraph_rt.inductor.cuts import Cut
 from pygraph_rt.inductor.describe import GraphInfo
 from pygraph_rt.inductor.hook import wrap_partitions
@@ -343,7 +343,7 @@ def test_a_size_known_only_at_run_time_makes_a_graph_dynamic() -> None:
 def test_an_unknown_torch_is_named(version: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "__version__", version)
-        reason = installed.why_plain()
+        reason = torch_support.why_plain()
     assert reason is not None
     assert version in reason
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.inductor import installed
+from pygraph_rt.inductor import torch_support
 from pygraph_rt.inductor.describe import GraphInfo
 from pygraph_rt.inductor.hook import wrap_partitions
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
@@ -269,7 +269,7 @@ def test_views_are_outputs_in_their_own_shape(monkeypatch: pytest.MonkeyPatch) -
             Returned("argument", 1),
         ),
     )
-    function = Inlined(gpu.generated(BODY), runner_call, installed.reinterpret())
+    function = Inlined(gpu.generated(BODY), runner_call, torch_support.reinterpret())
     region = Region("graph 0/0 partition 1 of 1", "f at m.py:1")
     signature = Signature(0, written=frozenset({1}))
     partition = Partition(function, region, Options(), environment, signature)

@@ -29,7 +29,7 @@ from benchmarks.workloads import (
     variants,
 )
 from benchmarks.workloads.accuracy import Answer
-from pygraph_rt.inductor import installed
+from pygraph_rt.inductor import torch_support
 from pygraph_rt.options import Options, split_options
 from tests.workloads.support import CPU
 
@@ -96,10 +96,10 @@ def test_a_variant_that_decides_while_running_is_called_until_it_has(
 def test_the_options_of_a_variant_are_known(name: str) -> None:
     variant = variants.named(name)
     assert variant.compile is not None
-    own, rest = split_options(variant.compile.get("options"), installed.option_names())
+    own, rest = split_options(variant.compile.get("options"), torch_support.option_names())
     assert not rest
     assert (own == Options()) == ("options" not in variant.compile)
-    tuned = installed.mode_options(variant.compile.get("mode")).get("max_autotune", False)
+    tuned = torch_support.mode_options(variant.compile.get("mode")).get("max_autotune", False)
     assert tuned == name.endswith("max-autotune")
 
 
