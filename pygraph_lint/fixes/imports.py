@@ -41,6 +41,8 @@ def use_module(proposal: Proposal, module: str) -> str:
         return spelled
     if proposal.names.taken(module):
         raise Declined(f"the name {module} means something else here")
+    if any(_imports_all(node) for node in proposal.source.tree.body):
+        raise Declined(f"an `import *` may bind the name {module}")
     start, text = _place_of(proposal, module)
     proposal.replace(start, start, text)
     return module
@@ -57,6 +59,8 @@ def _place_of(proposal: Proposal, module: str) -> tuple[int, str]:
     found = [n for n in found if not isinstance(n, ast.ImportFrom) or n.module != "__future__"]
     if not found:
         raise Declined("the file imports nothing")
+    if any(node.col_offset for node in found):
+        raise Declined("an import shares its line with another statement")
     line = f"import {module}{source.newline}"
     group = list(itertools.takewhile(_standard, found))
     if not group:
@@ -95,6 +99,15 @@ def _binds(node: ast.AST, name: str) -> bool:
     )
 
 
+def _imports_all(node: ast.AST) -> bool:
+    """``from other import *``, except from torch, whose names are known."""
+    return (
+        isinstance(node, ast.ImportFrom)
+        and node.names[0].name == "*"
+        and (node.module or "").split(".")[0] != "torch"
+    )
+
+
 def _used(proposal: Proposal, name: str) -> bool:
     """Whether the code around the finding uses a name already."""
     scope = proposal.around(ast.ClassDef) or proposal.function
@@ -106,6 +119,8 @@ def _add_import(proposal: Proposal) -> None:
     source = proposal.source
     for node in source.tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)) and "torch" in _tops(node):
+            if node.col_offset:
+                raise Declined("the import of torch shares its line with another statement")
             start = source.line_start(node.lineno)
             proposal.replace(start, start, f"import torch{source.newline}")
             return

@@ -207,6 +207,12 @@ CASES = [
     ),
     Case(
         "finite_guard",
+        "not-in-place",
+        "PG307",
+        lines("x = x + 0", HALF, "    x = torch.clamp(x, -5, 5)", "x.mul_(2)", "return x"),
+    ),
+    Case(
+        "finite_guard",
         "else-if",
         "PG307",
         lines(

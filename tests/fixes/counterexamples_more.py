@@ -84,6 +84,24 @@ CASES = [
         lambda: (torch.ones(2), 1e39),
         notes={"number": "yes"},
     ),
+    Case(
+        "scalar_fill",
+        "no-truth",
+        "PG104",
+        lines("return «torch.tensor(True, device=x.device)»"),
+    ),
+    Case(
+        "scalar_fill",
+        "signed",
+        "PG104",
+        lines("return «torch.tensor(-1, dtype=torch.uint64, device=x.device)»"),
+    ),
+    Case(
+        "scalar_fill",
+        "stays-tensor",
+        "PG104",
+        lines("return x[: int(«torch.tensor(4, device=x.device)»)]"),
+    ),
     # constant_buffer
     Case(
         "constant_buffer",

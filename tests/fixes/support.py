@@ -78,10 +78,16 @@ def offer(
 
 
 def expect(
-    before: str, after: str, code: str, applicability: str = "safe", kind: str = "", **notes: str
+    before: str,
+    after: str,
+    code: str,
+    applicability: str = "safe",
+    kind: str = "",
+    own: frozenset[str] = frozenset(),
+    **notes: str,
 ) -> Fix:
     """Assert that the marked place is rewritten to ``after``, once and for all."""
-    fix, changed = offer(before, code, kind, **notes)
+    fix, changed = offer(before, code, kind, own=own, **notes)
     assert fix is not None
     assert changed == textwrap.dedent(after).lstrip("\n")
     assert fix.applicability == applicability, fix.reason

@@ -17,7 +17,6 @@ FILLS = [
     ("0, device=x.device", "full((), 0, device=x.device)"),
     ("1, device=x.device, dtype=torch.long", "ones((), device=x.device, dtype=torch.long)"),
     ("-1, device=x.device", "full((), -1, device=x.device)"),
-    ("True, device=x.device", "full((), True, device=x.device)"),
     ("(5), dtype=x.dtype, device=x.device", "full((), (5), dtype=x.dtype, device=x.device)"),
     (
         "0.1, device=x.device, dtype=torch.float16",

@@ -275,7 +275,11 @@ NOT_SKIPPED = (
 
 
 def test_layerdrop_asks_for_the_probability_first() -> None:
-    expect(SKIP, marked(NOT_SKIPPED)[0], "PG306")
+    expect(SKIP, marked(NOT_SKIPPED)[0], "PG306", own=frozenset({"Model"}))
+
+
+def test_a_layerdrop_that_others_may_override_is_unsafe() -> None:
+    expect(SKIP, marked(NOT_SKIPPED)[0], "PG306", "unsafe")
 
 
 @pytest.mark.parametrize(
@@ -495,3 +499,42 @@ def test_a_probability_that_is_a_tensor_is_not_asked_for(made: str) -> None:
         "        return x\n"
     )
     decline(before, "PG306", "the probability is a tensor")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "kept = x = torch.add(a, a)",
+        "x = torch.add(a, a, out=b)",
+        "x = F.silu(a, inplace=True)",
+        "x = +a",
+        "x = torch.zeros(3, requires_grad=True)",
+    ],
+)
+def test_a_guarded_tensor_that_others_may_hold_is_unsafe(made: str) -> None:
+    text = f"""
+        import torch
+        import torch.nn.functional as F
+
+
+        def forward(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            {made}
+            if x.dtype == torch.float16 and «torch.isinf(x).any()»:
+                x = torch.clamp(x, -5, 5)
+            return x
+        """
+    fix, _ = offer(text, "PG307")
+    assert fix is not None
+    assert fix.applicability != "safe"
+
+
+@pytest.mark.parametrize(
+    "head",
+    ['"""Docs."""; from torch import nn, tensor', "from os import path; from torch import tensor"],
+)
+def test_an_import_that_shares_its_line_stays(head: str) -> None:
+    text = f"{head}\n\n\ndef forward(x):\n    return x * «tensor(2.0, device=x.device)»\n"
+    fix, changed = offer(text, "PG104")
+    assert fix is not None
+    assert fix.applicability == "declined"
+    assert changed == marked(text)[0]

@@ -270,15 +270,55 @@ def _conditions(site: Site, guard: _Guard) -> None:
         "fresh",
         bool(loads)
         and site.ask.only_holder(loads[0])
+        and all(_makes_its_own(site, each) for each in _values_of(site, loads[0]))
         and (closed or not _from_method(site, loads[0])),
         f"{guard.name} becomes a copy, and somebody else may hold the original",
     )
+    site.safe_only_if(
+        "not-in-place",
+        not _changed_in_place(site.function, guard.name),
+        f"{guard.name} becomes a copy, and a change in place no longer reaches the original",
+    )
+
+
+def _values_of(site: Site, name: ast.Name) -> list[ast.expr]:
+    found = (each.value for each in site.ask.definitions.reaching(name))
+    return [value for value in found if value is not None]
 
 
 def _from_method(site: Site, name: ast.Name) -> bool:
     """Whether a name may hold what a method of ``self`` gave, which may be its own argument."""
-    values = [each.value for each in site.ask.definitions.reaching(name)]
-    return any(ast.unparse(value).startswith("self.") for value in values if value is not None)
+    return any(ast.unparse(value).startswith("self.") for value in _values_of(site, name))
+
+
+def _makes_its_own(site: Site, value: ast.expr) -> bool:
+    """Whether what a name is given is for it alone: not bound to a second name, no memory that
+    was handed in, and no leaf that gradients are asked for.
+    """
+    parent = site.ask.parent(value)
+    if isinstance(parent, ast.Assign) and len(parent.targets) > 1:
+        return False
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.UAdd):
+        return False
+    handed = {item.arg for item in value.keywords} if isinstance(value, ast.Call) else set()
+    return not handed & {"out", "inplace", "requires_grad", None}
+
+
+def _changed_in_place(function: ast.AST, name: str) -> bool:
+    """Whether a function changes a tensor in place under this name: ``x += y``, ``x.mul_(y)``,
+    ``x[i] = y``.
+    """
+    for node in ast.walk(function):
+        if isinstance(node, ast.AugAssign) and dotted(node.target) == name:
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            method = node.func.attr
+            if method.endswith("_") and dotted(node.func.value) == name:
+                return True
+        stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+        if stored and dotted(node.value) == name:  # type: ignore[attr-defined]
+            return True
+    return False
 
 
 def _clamped(site: Site, guard: _Guard) -> str | None:

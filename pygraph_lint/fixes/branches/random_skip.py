@@ -83,7 +83,10 @@ def _is_plain(site: Site, node: ast.expr) -> bool:
     ]
     named = any(isinstance(i, ast.FunctionDef) and i.name == node.attr for i in owner.body)
     numbers = all(isinstance(each, ast.Constant) or _given(site, each) for each in values)
-    return bool(values) and numbers and not named
+    # A base class or a subclass may give the attribute another meaning.
+    bases = {site.ask.qualified(base) for base in owner.bases}
+    own = bases <= {"torch.nn.Module", "torch.nn.modules.module.Module"}
+    return bool(values) and numbers and not named and own and site.ask.has_no_subclass(owner)
 
 
 def _given(site: Site, value: ast.expr) -> bool:

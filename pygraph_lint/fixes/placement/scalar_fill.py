@@ -21,6 +21,7 @@ from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
 _WORDS = frozenset(("inf", "+inf", "-inf", "nan", "infinity", "-infinity"))
+_READERS = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "complex", "range"))
 _LIMITS = frozenset(("max", "min", "eps", "tiny"))
 #: float32, the default dtype, holds every smaller number, and int64 every smaller whole one.
 _LARGEST, _LARGEST_WHOLE = 3.4e38, 2**63 - 1
@@ -62,6 +63,20 @@ class ScalarFill(Rewrite):
             written,
             "a number that the dtype cannot hold is refused instead of overflowing",
         )
+        truth = isinstance(value, ast.Constant) and isinstance(value.value, bool)
+        site.safe_only_if(
+            "no-truth", not truth, "a scripted function fills whole numbers, not truth values"
+        )
+        site.safe_only_if(
+            "signed",
+            not (_is_negative(value) and _is_unsigned(site, dtype)),
+            "a negative number wraps in an unsigned dtype instead of being refused",
+        )
+        site.require(
+            "stays-tensor",
+            not _is_read(site, call),
+            "the host reads the number: use the number itself",
+        )
         node = cst.ensure_type(site.node, cst.Call)
         # ``zeros`` infers a dtype of its own for whole numbers.
         named = dtype is not None and (site.ask.qualified(dtype) or "").startswith("torch.")
@@ -97,6 +112,28 @@ def _is_written(site: Site, node: ast.expr, dtype: ast.expr | None) -> bool:
         word = text.value if isinstance(text, ast.Constant) else None
         return site.ask.callee(node) == "builtins.float" and word in _WORDS
     return isinstance(node, ast.Attribute) and _is_limit(site, node, dtype)
+
+
+def _is_negative(node: ast.expr) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+
+
+def _is_unsigned(site: Site, dtype: ast.expr | None) -> bool:
+    """Whether a dtype may be unsigned: it says so, or it is not written out."""
+    name = site.ask.qualified(dtype) if dtype is not None else ""
+    return name is None or name.rpartition(".")[2].startswith("uint")
+
+
+def _is_read(site: Site, call: ast.Call) -> bool:
+    """Whether the tensor is read back at once: ``int(...)``, ``range(...)``, ``.item()``, a bound
+    of a slice.
+    """
+    parent = site.ask.parent(call)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in ("item", "tolist", "numpy")
+    if isinstance(parent, ast.Call) and call in parent.args:
+        return site.ask.callee(parent) in _READERS
+    return isinstance(parent, ast.Slice)
 
 
 def _is_limit(site: Site, node: ast.Attribute, dtype: ast.expr | None) -> bool:
