@@ -43,6 +43,12 @@ REASONS: tuple[tuple[str, str], ...] = (
 )
 
 
+def _with(score: dict[str, Any]) -> str:
+    """The linter's options, as a clause."""
+    options = score["linter"].get("options") or []
+    return f" with `{' '.join(options)}`" if options else ""
+
+
 def reason_of(what: Iterable[str]) -> str:
     """The reason for a miss, from what happened at the site."""
     texts = list(what)
@@ -185,7 +191,9 @@ def _newer(score: Mapping[str, Any]) -> list[str]:
         "found by introspection, and beside models the steps of samplers, losses and the",
         "processors of generation. Not measured: " + reasons + ".",
         "Of the held-out half only these numbers are known: its places are listed nowhere.",
-        f"The linter is that of commit {score['linter']['commit'] or 'unknown'}.",
+        f"The linter is that of commit {score['linter']['commit'] or 'unknown'}{_with(score)}; "
+        "with default options, ed1f487 found 39 of the 167 graph breaks "
+        "(`lint_truth_newer_baseline.json`).",
         "",
         *_numbers(score),
         "",
