@@ -68,11 +68,13 @@ fuzz-fixes: $(VENV)/.ready
 test-long: $(VENV)/.ready-long
 	$(BIN)/python -m pytest -q --durations 5 tests/long
 
-# Both distributions, source and wheel, in dist/.
+# Both distributions, source and wheel, in dist/. Of the runtime two wheels: one for this Python and system with the compiled
+# launch helper (where there is a C compiler), and one in pure Python for all others.
 dist: $(VENV)/.ready-long
 	rm -rf dist
 	$(BIN)/python -m build -q --outdir dist .
 	$(BIN)/python -m build -q --outdir dist packaging/rt
+	PYGRAPH_RT_NATIVE=0 $(BIN)/python -m build -q --wheel --outdir dist packaging/rt
 
 test-packaging: $(VENV)/.ready-long
 	$(BIN)/python -m pytest -q --durations 5 tests/long/test_packaging.py

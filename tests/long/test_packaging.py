@@ -5,24 +5,33 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from pygraph_lint.rules.catalogue import load
+from pygraph_rt.cuda.native import build
 from tests.lint.support import BOTH, REPOSITORY
 
 PYTHONS = ["python3.10", "python3.11", "python3.12", "python3.13", "python3.14"]
 PROJECTS = {"pygraph_lint": REPOSITORY, "pygraph_rt": REPOSITORY / "packaging" / "rt"}
 
 
-def _run(*command: str | Path, cwd: Path, expected: int = 0) -> str:
+def _run(*command: str | Path, cwd: Path, expected: int = 0, **environment: str) -> str:
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == expected, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -65,6 +74,30 @@ def test_a_source_distribution_holds_what_its_wheel_holds(dist: Path, name: str)
     assert other not in inside
 
 
+def _helpers(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return [name for name in archive.namelist() if name.endswith((".so", ".pyd"))]
+
+
+@pytest.mark.skipif(not build.compiler(), reason="there is no C compiler here")
+def test_with_a_c_compiler_the_runtimes_wheel_holds_the_launch_helper(dist: Path) -> None:
+    (wheel,) = dist.glob("pygraph_rt-*.whl")
+    (helper,) = _helpers(wheel)
+    assert helper == f"pygraph_rt/cuda/native/_launch{sysconfig.get_config_var('EXT_SUFFIX')}"
+    python = f"cp3{sys.version_info.minor}"
+    assert f"-{python}-{python}-" in wheel.name
+
+
+@pytest.mark.parametrize("variable", [{"PYGRAPH_RT_NATIVE": "0"}, {"CC": "no-such-compiler"}])
+def test_without_one_it_is_pure_python(variable: dict[str, str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "build", "-q", "--wheel", "--outdir", tmp_path]
+    _run(*command, PROJECTS["pygraph_rt"], cwd=tmp_path, **variable)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert not _helpers(wheel)
+    _run(sys.executable, "-m", "check_wheel_contents", wheel, cwd=tmp_path)
+
+
 @pytest.mark.parametrize("python", PYTHONS)
 def test_both_from_a_clone(python: str, tmp_path: Path) -> None:
     """`pip install .` and `pip install ./packaging/rt`, without torch."""
@@ -74,6 +107,8 @@ def test_both_from_a_clone(python: str, tmp_path: Path) -> None:
     assert _packages(site) == {"pygraph_lint"}
     _run(bin_folder / "pip", "install", "-q", "--no-deps", "./packaging/rt", cwd=REPOSITORY)
     assert _packages(site) == {"pygraph_lint", "pygraph_rt"}
+    for helper in site.glob("pygraph_rt/cuda/native/_launch*"):
+        _run(bin_folder / "python", "-c", "import _launch", cwd=helper.parent)
     assert len(_run(bin_folder / "pygraph-lint", "rules", cwd=tmp_path).splitlines()) == len(load())
     (tmp_path / "model.py").write_text(BOTH)
     _run(bin_folder / "pygraph-lint", "check", "model.py", cwd=tmp_path, expected=1)
@@ -113,5 +148,6 @@ def test_the_backend_is_known_by_name_once_installed(dist: Path, tmp_path: Path)
         "import torch\n"
         "f = torch.compile(lambda x: (x * 2).sum(), backend='pygraph')\n"
         "assert f(torch.ones(3)).item() == 6\n"
+        f"from pygraph_rt.cuda.native import {'_launch' if _helpers(runtime) else 'load'}\n"
     )
     _run(bin_folder / "python", "-c", program, cwd=tmp_path)
