@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.reports.report import Region, log
+from pygraph_rt.select.decision import Choice
 from pygraph_rt.select.remembered import Decision, Decisions
-from pygraph_rt.select.stats import Choice
 from pygraph_rt.select.trial import Baseline, Instruments, Trial
 
 # How often, and how long at least, the loop is repeated until every region has its graph; more

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
-from pygraph_rt.select import stats
-from pygraph_rt.select.stats import Block, Choice
+from pygraph_rt.select import decision
+from pygraph_rt.select.decision import Block, Choice
 
 # A graph that is new is instantiated again after its second launch.
 _DROPPED, _DROPPED_AFTER_CAPTURE = 1, 3
@@ -115,7 +115,7 @@ class Baseline:
         self._device = device
         self._calls = 0
         self._inside_total = 0.0
-        self._now = Measurement(NO_GRAPH, _DROPPED, stats.block_calls(0), instruments, device)
+        self._now = Measurement(NO_GRAPH, _DROPPED, decision.block_calls(0), instruments, device)
         self._pending: deque[Measurement] = deque()
 
     def called(self, now: int) -> bool:
@@ -126,14 +126,16 @@ class Baseline:
             return False
         if self._now.called(now):
             self._pending.append(self._now)
-            calls = stats.block_calls(self.period_ms)
+            calls = decision.block_calls(self.period_ms)
             self._now = Measurement(NO_GRAPH, 0, calls, self._instruments, self._device)
             self._now.called(now)
         while self._pending and (block := self._pending[0].block()) is not None:
             self._pending.popleft()
             self.last = block
             self.period_ms = statistics.median(block.periods_ms)
-        return self.last is not None and stats.worth_capturing(self._calls - 1, self._inside_total)
+        return self.last is not None and decision.worth_capturing(
+            self._calls - 1, self._inside_total
+        )
 
     def ran(self, inside_ms: float) -> None:
         """Add the host time of a call of one of the group's regions."""
@@ -142,7 +144,7 @@ class Baseline:
 
 
 class Trial:
-    """Blocks of both candidates in the order A B B A, until `stats.decide` has a choice.
+    """Blocks of both candidates in the order A B B A, until `decision.decide` has a choice.
 
     A is the block without graphs that was measured before the capture. candidate: what calls have
     to use now.
@@ -151,7 +153,7 @@ class Trial:
     def __init__(self, first: Block, instruments: Instruments, device: int) -> None:
         self._instruments = instruments
         self._device = device
-        self._calls = stats.block_calls(statistics.median(first.periods_ms))
+        self._calls = decision.block_calls(statistics.median(first.periods_ms))
         self._blocks = [first]
         self._pending: deque[Measurement] = deque()
         self._number = 1
@@ -161,7 +163,7 @@ class Trial:
 
     def _measure(self, drop: int) -> None:
         self._waited = 0
-        self.candidate = (NO_GRAPH, GRAPH)[stats.order(self._number)]
+        self.candidate = (NO_GRAPH, GRAPH)[decision.order(self._number)]
         # As many calls for both candidates: what interrupts a block then weighs the same.
         self._now = Measurement(self.candidate, drop, self._calls, self._instruments, self._device)
 
@@ -171,12 +173,12 @@ class Trial:
             self._pending.append(self._now)
             self._waited = _MOST_WAITED
         if self._collect():
-            self.choice = stats.decide(self._blocks)
+            self.choice = decision.decide(self._blocks)
             if self.choice is not None:
                 return True
         if self._waited:
             self._waited -= 1
-            switches = stats.order(self._number) != stats.order(self._number + 1)
+            switches = decision.order(self._number) != decision.order(self._number + 1)
             if not (switches and self._pending and self._waited):
                 self._number += 1
                 self._measure(_DROPPED)

@@ -1,8 +1,8 @@
-"""The first served call, compared with the ordinary path.
+"""Compare the first served call with compiled code.
 
-The ordinary path runs on the caller's own tensors and its results are what the caller gets, so
+The compiled code runs on the caller's own tensors and its results are what the caller gets, so
 nothing is at stake. The graph runs on copies of whatever the partition may write to, with every
-address that the captures used poisoned. Where the ordinary path runs out of memory beside that, its
+address that the captures used poisoned. Where the compiled code runs out of memory beside that, its
 call can be undone and made again.
 """
 
@@ -70,7 +70,7 @@ def _spread(a: Sequence[Any], b: Sequence[Any]) -> float:
 
 
 class TooLittleMemory(Unprovable):
-    """There was no room for a comparison. `kept`: what the ordinary path's call, which ran out of
+    """There was no room for a comparison. `kept`: what the compiled code's call, which ran out of
     memory beside the comparison, has to be undone with; None where it was not begun, or has ended.
     """
 
@@ -83,7 +83,7 @@ class TooLittleMemory(Unprovable):
 
 
 def first_call(
-    ordinary: Run,
+    compiled: Run,
     served: Run,
     args: list[Any],
     written: frozenset[int],
@@ -97,7 +97,7 @@ def first_call(
 
     `served` returns None when it would not serve the call. Raises Unprovable when results differ
     or when the graph touched memory of the captures, TooLittleMemory, or what the driver raises;
-    when the ordinary path ran before that, the error's `__cause__` is a `Ran` with its outputs.
+    when the compiled code ran before that, the error's `__cause__` is a `Ran` with its outputs.
     """
     read = sorted(written - scratch)
     kept = _keep(args, written, scratch)
@@ -105,12 +105,12 @@ def first_call(
         raise TooLittleMemory
     poison(poisoned)
     left = [args[i] for i in read]
-    ran = _run(ordinary, args)
+    ran = _run(compiled, args)
     if ran is None:
         raise TooLittleMemory(kept)
     (expected,) = ran
     try:
-        repeat = partial(_repeat, ordinary, kept, read) if scratch or not written else None
+        repeat = partial(_repeat, compiled, kept, read) if scratch or not written else None
         copies = kept.again() if repeat or kept.on_host else kept.tensors
         if repeat is None:
             kept.release()
@@ -119,7 +119,7 @@ def first_call(
         raise TooLittleMemory from Ran(expected)
     except Exception as error:
         raise error from Ran(expected)
-    return Verdict(expected, "compared with the ordinary path, bit for bit")
+    return Verdict(expected, "compared with compiled code, bit for bit")
 
 
 def _keep(args: list[Any], written: frozenset[int], scratch: frozenset[int]) -> Kept | None:
@@ -130,12 +130,12 @@ def _keep(args: list[Any], written: frozenset[int], scratch: frozenset[int]) -> 
         return None
 
 
-def _run(ordinary: Run, args: list[Any]) -> tuple[Any] | None:
-    """The ordinary path's outputs, or None where it runs out of memory: nothing that it had is
+def _run(compiled: Run, args: list[Any]) -> tuple[Any] | None:
+    """The compiled code's outputs, or None where it runs out of memory: nothing that it had is
     alive then. `args` is emptied.
     """
     try:
-        return (ordinary(args),)
+        return (compiled(args),)
     except torch.OutOfMemoryError as error:
         traceback.clear_frames(error.__traceback__)
         return None
@@ -144,10 +144,10 @@ def _run(ordinary: Run, args: list[Any]) -> tuple[Any] | None:
 
 
 class Ran(Exception):
-    """Carries the ordinary path's outputs of a call whose comparison failed."""
+    """Carries the compiled code's outputs of a call whose comparison failed."""
 
     def __init__(self, outputs: Any) -> None:
-        super().__init__("the ordinary path ran")
+        super().__init__("the compiled code ran")
         self.outputs = outputs
 
 
@@ -176,8 +176,8 @@ def _compare(
         if 0 < spread < _INFINITE and _spread(left, right) <= 4 * spread:
             return
     raise Unprovable(
-        f"its results under a graph differ from the ordinary path's ({_difference(left, right)}); "
-        "the ordinary path stays in use, please report this"
+        f"its results under a graph differ from the compiled code's ({_difference(left, right)}); "
+        "the compiled code stays in use, please report this"
     )
 
 
@@ -192,8 +192,8 @@ def _difference(left: Sequence[Any], right: Sequence[Any]) -> str:
     return f"{said}: {int(apart.sum())} of {apart.numel()}, {str(a.dtype)[6:]}"
 
 
-def _repeat(ordinary: Run, kept: Kept, read: list[int]) -> list[Any]:
-    """The ordinary path once more: its outputs, and what it wrote to that is read."""
+def _repeat(compiled: Run, kept: Kept, read: list[int]) -> list[Any]:
+    """The compiled code once more: its outputs, and what it wrote to that is read."""
     copies = kept.again()
     seen = [copies[i] for i in read]
-    return [*ordinary(copies), *seen]
+    return [*compiled(copies), *seen]

@@ -154,7 +154,7 @@ def test_a_wrong_graph_is_found_and_the_results_stay_right(
     monkeypatch.setattr(machine.gpu, "launch", wrong)
     for _ in range(5):
         machine.call()
-    assert "differ from the ordinary path" in machine.region.reason
+    assert "differ from the compiled code" in machine.region.reason
     machine.environment.disposal.drain()
     assert machine.gpu.executables == {}
 

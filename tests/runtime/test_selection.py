@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
-from pygraph_rt.select import remembered, stats
+from pygraph_rt.select import decision, remembered
+from pygraph_rt.select.decision import Block, Choice, cost, decide
 from pygraph_rt.select.remembered import Decision, Decisions
-from pygraph_rt.select.stats import Block, Choice, cost, decide
 
 
 def block(candidate: str, ms: float, inside: float | None = None, **more: Any) -> Block:
@@ -33,7 +33,7 @@ def measure(
     """
     blocks: list[Block] = []
     for i in range(most):
-        second = stats.order(i) == 1
+        second = decision.order(i) == 1
         value = (graph if second else plain)(i)
         made = value if isinstance(value, Block) else block(names[second], value)
         blocks.append(made)
@@ -234,7 +234,7 @@ def test_blocks_that_say_nothing_are_left_out() -> None:
     choice, blocks = measure(lambda i: hidden, lambda i: block(GRAPH, 0.1, 0.02, gpu_ms=8.0))
     assert choice is not None
     assert choice.tie
-    assert blocks == 4 * stats.MOST_FOURS
+    assert blocks == 4 * decision.MOST_FOURS
 
 
 def test_which_clock_is_believed() -> None:
@@ -301,7 +301,7 @@ def test_any_sequence_ends_in_a_choice_with_a_reason(
     made: list[Block] = []
     choice = None
     for i in range(32):
-        name = (NO_GRAPH, GRAPH)[stats.order(i)]
+        name = (NO_GRAPH, GRAPH)[decision.order(i)]
         made.append(Block(name, (periods[i],) * 8, periods[i] / 2, gpu[i], behind[i]))
         choice = choice or decide(made)
     assert choice is not None
@@ -322,11 +322,11 @@ def test_a_graph_that_is_a_fifth_slower_is_never_kept(ms: float, factor: float, 
 
 
 def test_capturing_waits_for_its_price() -> None:
-    assert not stats.worth_capturing(15, 1e4)
-    assert stats.worth_capturing(16, 16 * 2.5)
-    assert not stats.worth_capturing(40, 40 * 0.1)
-    assert stats.worth_capturing(111, 111 * 0.1)
-    assert stats.worth_capturing(128, 0.0)
+    assert not decision.worth_capturing(15, 1e4)
+    assert decision.worth_capturing(16, 16 * 2.5)
+    assert not decision.worth_capturing(40, 40 * 0.1)
+    assert decision.worth_capturing(111, 111 * 0.1)
+    assert decision.worth_capturing(128, 0.0)
 
 
 # -- remembered
