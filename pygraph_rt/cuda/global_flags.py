@@ -1,7 +1,7 @@
 """Global switches that library calls read when they are launched.
 
 A captured graph holds what they chose at capture. The switches are part of a graph's key: when
-one of them differs, compiled code without a graph runs (and may be captured under the new switches).
+one of them differs, compiled code runs (and may be captured under the new switches).
 Only those are read on each call that the graph's own library calls read.
 """
 
