@@ -84,7 +84,8 @@ class ProjectView:
     names in the file), ``patched`` the qualified names that some file assigns to from outside,
     ``subclassed`` the qualified classes with a subclass anywhere, ``tensors`` the assumptions about
     parameters, attributes and results that linking confirmed. ``closed`` says that nothing outside
-    the checked files subclasses, replaces or scripts what is in them.
+    the checked files subclasses, replaces, inspects or scripts what is in them, ``starred`` that
+    another file imports everything from this one.
     """
 
     module: str = "module"
@@ -94,13 +95,14 @@ class ProjectView:
     subclassed: frozenset[str] = frozenset()
     tensors: frozenset[Need] = frozenset()
     closed: bool = False
+    starred: bool = False
 
     @property
     def key(self) -> str:
         """The same text for the same view, in every process."""
         parts = (self.private, self.patched, self.subclassed, self.tensors)
         names = (sorted(part) for part in parts)
-        return repr((self.module, self.is_package, self.closed, *names))
+        return repr((self.module, self.is_package, self.closed, self.starred, *names))
 
 
 _NUMBER_TYPES = {bool: "bool", int: "int", float: "float", complex: "complex"}

@@ -60,6 +60,12 @@ class Project:
             for module in self.program.modules.values()
             for name in module.patched
         }
+        self._starred = {
+            target
+            for module in self.program.modules.values()
+            for name, target in module.bindings.items()
+            if name.startswith("*")
+        }
         self._views: dict[str, ProjectView] = {}
 
     @property
@@ -96,6 +102,7 @@ class Project:
                 self.private.get(module.module, frozenset()),
                 frozenset(name for name in self._patched if name.startswith(prefix)),
                 frozenset(name for name in module.classes if self.program.subclasses.get(name)),
+                starred=module.module in self._starred,
             )
             self._views[module.module] = known
         return known

@@ -134,6 +134,25 @@ class FileQueries:
                 return name not in _BUILTINS
             scope = self.scope(scope)
 
+    def is_builtin(self, name: str, at: ast.AST) -> bool:
+        """Whether a name surely is Python's own at a place: bound in no scope around it, by no
+        ``import *``, and by no other file.
+        """
+        scope = self.scope(at)
+        while not isinstance(scope, ast.Module):
+            flow = self.definitions.flow(scope)
+            if flow.every(name) or name in flow.shared:
+                return False
+            scope = self.scope(scope)
+        bound = any(each == name or each.startswith("*") for each in self._names.bindings)
+        assigned = any(
+            (isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load))
+            or (isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names)
+            for node in self.nodes
+        )
+        patched = f"{self.view.module}.{name}" in self.view.patched
+        return name in _BUILTINS and not bound and not assigned and not patched
+
     def spelling(self, qualified: str, at: ast.AST) -> str | None:
         """How ``qualified`` (a module, or something imported) can be written at a place."""
         for name, target in self._names.bindings.items():

@@ -1,4 +1,8 @@
-"""A function that is left out of compiled code as a whole, by ``@torch.compiler.disable``."""
+"""A function that is left out of compiled code as a whole, by ``@torch.compiler.disable``.
+
+The decorator puts a wrapper in the function's place, which ``inspect.getfullargspec``, ``__code__``
+and frames show.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import libcst as cst
 
 from pygraph_lint.fixes.build import expression
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.names import all_nodes, own_nodes
 from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Site
 
@@ -26,12 +30,27 @@ def disable(site: Site, function: ast.FunctionDef) -> None:
         isinstance(node, ast.stmt) and says(site, node, False) for node in own_nodes(function)
     )
     site.safe_only_if("silent", silent, "messages name the decorator's line, not the caller's")
+    closed = site.finding.view.closed and not any(map(_inspects, all_nodes(site.source.tree)))
+    site.safe_only_if(
+        "inspected", closed, "inspect, frames and warnings see the decorator's wrapper"
+    )
     node = cst.ensure_type(site.statement_node(function), cst.FunctionDef)
     decorator = cst.Decorator(expression(f"{torch}.compiler.disable"))
     decorators = [decorator, *node.decorators]
     if node.decorators:
         decorators = [*node.decorators, decorator]
     site.put_statements([function], [node.with_changes(decorators=decorators)], whole=False)
+
+
+_INSPECTING = frozenset(
+    ("inspect", "stacklevel", "_getframe", "currentframe", "f_back", "__wrapped__")
+) | frozenset(("__code__", "__defaults__", "__kwdefaults__", "__globals__", "traceback"))
+
+
+def _inspects(node: ast.AST) -> bool:
+    """Whether code looks at functions or at frames."""
+    name = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None)
+    return name in _INSPECTING
 
 
 def _binds(node: ast.Import | ast.ImportFrom, name: str) -> bool:

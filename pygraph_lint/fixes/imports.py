@@ -45,7 +45,28 @@ def use_module(proposal: Proposal, module: str) -> str:
         raise Declined(f"an `import *` may bind the name {module}")
     start, text = _place_of(proposal, module)
     proposal.replace(start, start, text)
+    _unseen(proposal, module)
     return module
+
+
+def _unseen(proposal: Proposal, name: str) -> None:
+    """Doubt where a new import may reach another file, through ``import *`` of this one."""
+    view = proposal.finding.view
+    proposal.safe_if(
+        "unseen",
+        _has_exports(proposal.source.tree) or (view.closed and not view.starred),
+        f"`import *` of this file gives the name {name}, too",
+    )
+
+
+def _has_exports(tree: ast.Module) -> bool:
+    """Whether a file says in ``__all__`` what ``import *`` takes from it."""
+    return any(
+        isinstance(target, ast.Name) and target.id == "__all__"
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+    )
 
 
 def _place_of(proposal: Proposal, module: str) -> tuple[int, str]:
@@ -123,6 +144,7 @@ def _add_import(proposal: Proposal) -> None:
                 raise Declined("the import of torch shares its line with another statement")
             start = source.line_start(node.lineno)
             proposal.replace(start, start, f"import torch{source.newline}")
+            _unseen(proposal, "torch")
             return
     raise Declined("the file does not import torch")
 

@@ -113,7 +113,7 @@ def _shows(node: ast.AST, wanted: str) -> bool:
 
 
 # Functions that take tensors elementwise or joined, and return one on the device of the others.
-_TOGETHER = frozenset(
+TOGETHER = frozenset(
     f"torch.{name}"
     for name in (
         *("add", "sub", "mul", "div", "true_divide", "pow", "fmod", "remainder", "atan2"),
@@ -140,7 +140,7 @@ def joins_others(proposal: Proposal, node: ast.expr, deep: bool = True) -> bool:
         if isinstance(parent, ast.Attribute) and parent.attr not in METHODS - _NUMBERS:
             return False
         if isinstance(parent, ast.Call) and child is not parent.func:
-            return proposal.names.callee(parent) in _TOGETHER
+            return proposal.names.callee(parent) in TOGETHER
         child, parent = parent, above.get(parent)
     if isinstance(parent, ast.BinOp):
         return True

@@ -213,6 +213,18 @@ CASES = [
     ),
     Case(
         "finite_guard",
+        "zero-sign",
+        "PG307",
+        lines(
+            "x = x * 1.0",
+            "if «torch.isinf(x).any()»:",
+            "    x = torch.clamp(x, -5, 5)",
+            "return x * -0.0",
+        ),
+        lambda: (torch.ones(3, requires_grad=True),),
+    ),
+    Case(
+        "finite_guard",
         "else-if",
         "PG307",
         lines(

@@ -102,6 +102,12 @@ CASES = [
         "PG104",
         lines("return x[: int(«torch.tensor(4, device=x.device)»)]"),
     ),
+    Case(
+        "scalar_fill",
+        "meets-input",
+        "PG104",
+        lines("return «torch.tensor(4, device=x.device)»"),
+    ),
     # constant_buffer
     Case(
         "constant_buffer",

@@ -107,6 +107,21 @@ CASES = [
     ),
     Case(
         "host_number",
+        "some",
+        "PG520",
+        _numpy("return «np.prod(x.shape)».item()"),
+        lambda: (torch.ones(()),),
+    ),
+    Case(
+        "imports",
+        "unseen",
+        "PG520",
+        lines("return «np.ceil(np.sqrt(len(x))).astype(int).item()»").replace(
+            "import torch", "import numpy as np\nimport torch"
+        ),
+    ),
+    Case(
+        "host_number",
         "fits",
         "PG520",
         _numpy("return int(«np.prod([k, 8])»)", head="k: int"),

@@ -48,6 +48,15 @@ CASES = [
         "        y = «np.random.normal()»\n    warnings.warn('drawn', stacklevel=2)\n"
         "    return np.ones(1)\n",
     ),
+    Case(
+        "decorated",
+        "inspected",
+        "PG504",
+        "import numpy as np\nimport torch\n\n\ndef draw():\n    for _ in range(2):\n"
+        "        y = «np.random.normal()»\n    return np.ones(1)\n\n\n"
+        "def forward():\n    return draw.__code__.co_name\n",
+        lambda: (),
+    ),
     # log_once
     Case(
         "log_once",

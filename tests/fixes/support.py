@@ -39,6 +39,7 @@ def finding(
     code: str,
     kind: str = "",
     own: frozenset[str] = frozenset(),
+    closed: bool = False,
     **notes: str,
 ) -> Finding:
     """A finding at a place of a text, as the checks would report it."""
@@ -49,7 +50,8 @@ def finding(
         subject="",
         notes=tuple(notes.items()),
     )
-    return Finding(code, "", "", "model.py", start, end, event=event, view=ProjectView(private=own))
+    view = ProjectView(private=own, closed=closed)
+    return Finding(code, "", "", "model.py", start, end, event=event, view=view)
 
 
 def _location(text: str, offset: int) -> Location:
@@ -64,12 +66,14 @@ def offer(
     without: frozenset[str] = frozenset(),
     own: frozenset[str] = frozenset(),
     region: Region | None = None,
+    closed: bool = False,
     **notes: str,
 ) -> tuple[Fix | None, str]:
     """The fix offered for the marked place, and the text with it applied (unsafe ones too)."""
     plain, spans = marked(text)
     findings = [
-        replace(finding(plain, span, code, kind, own, **notes), region=region) for span in spans
+        replace(finding(plain, span, code, kind, own, closed, **notes), region=region)
+        for span in spans
     ]
     fixes = fix_text(plain, findings, without=without)
     usable = [fix for fix in fixes if fix is not None and fix.applicability != "declined"]
@@ -84,10 +88,11 @@ def expect(
     applicability: str = "safe",
     kind: str = "",
     own: frozenset[str] = frozenset(),
+    closed: bool = False,
     **notes: str,
 ) -> Fix:
     """Assert that the marked place is rewritten to ``after``, once and for all."""
-    fix, changed = offer(before, code, kind, own=own, **notes)
+    fix, changed = offer(before, code, kind, own=own, closed=closed, **notes)
     assert fix is not None
     assert changed == textwrap.dedent(after).lstrip("\n")
     assert fix.applicability == applicability, fix.reason

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.fixes.equivalence import assert_same, compiled, module_of, run
 from tests.fixes.strategies import FEW, tensors
-from tests.fixes.support import decline, expect, marked
+from tests.fixes.support import decline, expect, marked, offer
 
 FILLS = [
     ("0.0, device=x.device", "zeros((), device=x.device)"),
@@ -39,14 +39,36 @@ FILLS = [
 def test_numbers_are_filled_where_they_are_wanted(
     before: str, after: str, data: st.DataObject
 ) -> None:
-    head = "import torch\n\n\ndef forward(x):\n    t = "
-    text = f"{head}«torch.tensor({before})»\n    return t, x * t\n"
-    fixed = f"{head}torch.{after}\n    return t, x * t\n"
+    head = "import torch\n\n\ndef forward(x: torch.Tensor):\n    t = "
+    text = f"{head}«torch.tensor({before})»\n    return x * t, torch.where(x > 0, t, x)\n"
+    fixed = f"{head}torch.{after}\n    return x * t, torch.where(x > 0, t, x)\n"
     expect(text, fixed, "PG104", "safe")
     x = data.draw(tensors([torch.float16, torch.bfloat16, torch.float32, torch.float64]))
     old, new = module_of(marked(text)[0]).forward, module_of(fixed).forward
     assert_same(run(old, (x,)), run(new, (x,)))
     assert_same(run(old, (x,)), run(compiled(new), (x,)))
+
+
+READ = [
+    "return {t}",
+    "return x[: int({t})]",
+    "t = {t}\n    return x * t, t",
+    "t = {t}\n    return range(int(t)), x * t",
+    "t = {t} * 2\n    return x * t",
+    "return {t} * torch.ones(())",
+    "return k * {t}",
+    "self.t = {t}",
+    "t = {t}\n    for y in k:\n        t = t + x\n    return t",
+]
+
+
+@pytest.mark.parametrize("body", READ)
+def test_a_number_that_may_be_read_is_unsafe(body: str) -> None:
+    """An export knows the number of ``torch.tensor``, not that of ``torch.full``."""
+    call = "«torch.tensor(4, device=x.device)»"
+    text = f"import torch\n\ndef forward(x: torch.Tensor, k, self):\n    {body.format(t=call)}\n"
+    fix, _ = offer(text, "PG104")
+    assert fix is not None and fix.applicability != "safe"
 
 
 OTHER_NUMBERS = [
@@ -75,8 +97,8 @@ def test_a_number_is_filled_in_the_layout_of_the_call() -> None:
         import torch
 
 
-        def forward(x):
-            return «torch.tensor(
+        def forward(x: torch.Tensor):
+            return x * «torch.tensor(
                 0.5,  # half
                 device=x.device,
             )»
@@ -85,8 +107,8 @@ def test_a_number_is_filled_in_the_layout_of_the_call() -> None:
         import torch
 
 
-        def forward(x):
-            return torch.full(
+        def forward(x: torch.Tensor):
+            return x * torch.full(
                 (), 0.5,  # half
                 device=x.device,
             )

@@ -121,8 +121,15 @@ FINITE = {
 
 @pytest.mark.parametrize("name", FINITE)
 def test_a_finite_guard_becomes_a_selection(name: str) -> None:
+    expect(*FINITE[name], "PG307", "safe", closed=True)
     # A layer may be replaced by one that gives its input back.
-    expect(*FINITE[name], "PG307", "unsafe" if name == "norm" else "safe")
+    fix = expect(*FINITE[name], "PG307", "unsafe")
+    assert ("layer" in fix.reason or "copy" in fix.reason) == (name == "norm")
+
+
+def test_where_nobody_closes_the_project_the_sign_of_a_zero_gradient_matters() -> None:
+    before, after = FINITE["half"]
+    assert expect(before, after, "PG307", "unsafe").reason == "a gradient of -0.0 becomes 0.0"
 
 
 def test_what_a_guard_says_is_said_outside_compiled_code() -> None:
@@ -229,7 +236,7 @@ def test_what_a_condition_only_looks_at_may_come_first(test: str) -> None:
         head + before + clamped.format("x.clamp(-4.0, 4.0)"),
         head + after + clamped.format(chosen),
     )
-    expect(before, after, "PG307")
+    expect(before, after, "PG307", closed=True)
 
 
 def test_a_bound_that_others_may_read_is_left_in_the_branch() -> None:
@@ -431,7 +438,7 @@ def test_a_host_function_is_left_out_whole() -> None:
             return x + torch.as_tensor(positions(2), dtype=x.dtype)
         """
     after = before.replace("        def pos", "        @torch.compiler.disable\n        def pos")
-    expect(before, after.replace("«", "").replace("»", ""), "PG504")
+    expect(before, after.replace("«", "").replace("»", ""), "PG504", closed=True)
     old, new = module_of(marked(before)[0]).forward, module_of(marked(after)[0]).forward
     x = torch.ones(2, requires_grad=True)
     for function in (lambda it: it, compiled):
@@ -465,7 +472,7 @@ def test_a_static_method_on_the_host_is_left_out_whole() -> None:
         """
     line = "            @torch.compiler.disable\n"
     after = before.replace("            def pos", f"{line}            def pos")
-    expect(before, after.replace("«", "").replace("»", ""), "PG504")
+    expect(before, after.replace("«", "").replace("»", ""), "PG504", closed=True)
     old, new = module_of(marked(before)[0]).forward, module_of(marked(after)[0]).forward
     x = torch.ones(2, requires_grad=True)
     results = []

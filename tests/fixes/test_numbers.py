@@ -12,9 +12,10 @@ HEAD = (
     "import math\n\nimport numpy as np\nimport torch\n\n\ndef forward(x: torch.Tensor, k: int):\n"
 )
 SAFE = [
-    ("int(«np.prod(x.shape)»)", "int(math.prod(x.shape))"),
+    ("int(«np.prod(x.shape)»)", "int(x.numel())"),
     ("int(«np.max(x.shape)»)", "int(max(x.shape))"),
-    ("«np.sum(x.shape)».item()", "sum(x.shape)"),
+    ("int(«np.sum(x.shape)»)", "int(sum(x.shape))"),
+    ("«np.max(x.shape)».item()", "max(x.shape)"),
     ("int(«np.min([x.shape[0], 4])»)", "int(min([x.shape[0], 4]))"),
     (
         "«np.ceil(np.log1p(x.shape[0])).astype(int).item()»",
@@ -29,13 +30,14 @@ def test_python_works_the_number_out(before: str, after: str) -> None:
     before, after = f"{HEAD}    return x, {before}\n", f"{HEAD}    return x, {after}\n"
     expect(before, after, "PG520")
     old, new = module_of(marked(before)[0]).forward, module_of(after).forward
-    for x in (torch.ones(2, 3), torch.ones(5), torch.ones(1, 0)):
+    for x in (torch.ones(2, 3), torch.ones(5), torch.ones(1, 0), torch.ones(())):
         assert_same(run(old, (x, 2)), run(new, (x, 2)))
 
 
 @pytest.mark.parametrize(
     "value",
     [
+        "«np.prod(x.shape)».item()",  # 1.0 where there are no sizes
         "int(«np.prod(x.shape[1:])»)",  # the other sizes may be beyond 64 bits
         "int(«np.prod([k, 2])»)",
         "x.view(«np.prod(x.shape)»)",  # another type
@@ -44,7 +46,7 @@ def test_python_works_the_number_out(before: str, after: str) -> None:
 def test_what_may_wrap_or_be_seen_is_unsafe(value: str) -> None:
     fix, changed = offer(f"{HEAD}    return {value}\n", "PG520")
     assert fix is not None and fix.applicability == "unsafe"
-    assert "math.prod" in changed
+    assert "np." not in changed.partition("def ")[2]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +70,16 @@ def test_what_only_numpy_answers_is_left_to_it(value: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "head",
+    ["from other import *\n", "def max(x):\n    return 7\n", "if torch:\n    max = len\n"],
+)
+def test_a_builtin_that_may_be_something_else_is_not_used(head: str) -> None:
+    body = "\n\ndef f(x: torch.Tensor):\n    return int(«np.max(x.shape)»)\n"
+    fix, _ = offer(f"import numpy as np\nimport torch\n{head}{body}", "PG520")
+    assert fix is not None and fix.applicability == "declined"
+
+
+@pytest.mark.parametrize(
     ("before", "after"),
     [
         ("import numpy as np\nimport torch\n", "import math\n\nimport numpy as np\nimport torch\n"),
@@ -79,5 +91,9 @@ def test_what_only_numpy_answers_is_left_to_it(value: str) -> None:
 )
 def test_an_import_stands_where_the_file_would_have_it(before: str, after: str) -> None:
     body = "\n\ndef f(x: torch.Tensor):\n    return int({})\n"
-    old, new = body.format("«np.prod(x.shape)»"), body.format("math.prod(x.shape)")
-    expect(before + old, after + new, "PG520")
+    old = body.format("«np.ceil(np.sqrt(len(x))).astype(int).item()»")
+    new = body.format("math.ceil(math.sqrt(len(x)))")
+    expect(before + old, after + new, "PG520", "unsafe")
+    exports = '\n__all__ = ["f"]\n'
+    expect(before + exports + old, after + exports + new, "PG520")
+    expect(before + old, after + new, "PG520", closed=True)

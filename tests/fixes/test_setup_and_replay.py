@@ -72,7 +72,7 @@ def test_a_method_that_builds_layers_is_left_out_whole() -> None:
     after = before.replace("«", "").replace("»", "")
     head = "        # which attention to use\n"
     after = after.replace(head, f"{head}        @torch.compiler.disable\n")
-    expect(before, after, "PG511", "safe")
+    expect(before, after, "PG511", "safe", closed=True)
     old = module_of(textwrap.dedent(marked(before)[0])).Model
     new = module_of(textwrap.dedent(after)).Model
     x = torch.ones(2, 3)

@@ -4,9 +4,10 @@
     ->  if x.dtype == torch.half: x = torch.where(torch.isinf(x).any(), torch.clamp(...), x)
 
 Safe where clamping keeps the dtype (bounds are numbers, x is certainly floating), where nobody can
-tell the copy from x itself, and where what moved out of the branch only reads ``torch.finfo``. The
-gradient is the branch's: clamp masks it, and ``where`` gives the arm not taken zeros that no
-infinity multiplies. A message in the branch stays there, outside compiled code.
+tell the copy from x itself, where what moved out of the branch only reads ``torch.finfo``, and
+where no gradient is recorded or the sign of a gradient of zero does not matter (``assume-closed``).
+The gradient is the branch's otherwise: clamp masks it, and ``where`` gives the arm not taken zeros
+that no infinity multiplies; a sum of them makes -0.0 to 0.0. A message in the branch stays there, outside compiled code.
 """
 
 from __future__ import annotations
@@ -274,6 +275,7 @@ def _conditions(site: Site, guard: _Guard) -> None:
         and (closed or not _from_method(site, loads[0])),
         f"{guard.name} becomes a copy, and somebody else may hold the original",
     )
+    site.safe_only_if("zero-sign", bool(closed), "a gradient of -0.0 becomes 0.0")
     site.safe_only_if(
         "not-in-place",
         not _changed_in_place(site.function, guard.name),

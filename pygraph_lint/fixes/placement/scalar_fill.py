@@ -4,7 +4,10 @@
     torch.tensor(2, dtype=d, device=dev)  ->  torch.full((), 2, dtype=d, device=dev)
 
 Safe for numbers that are written out, whose dtype ``full`` infers as ``tensor`` does, and for the
-limits of the dtype asked for. A capture can record the fill; it cannot record the copy.
+limits of the dtype asked for, where the new tensor only meets tensors that depend on an input. A
+trace knows the number in ``torch.tensor(3)``, and no longer that in ``torch.full``: whoever reads
+it, ``range(int(t))``, would break an export. A capture can record the fill; it cannot record the
+copy.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import libcst.matchers as m
 from pygraph_lint.fixes.build import expression
 from pygraph_lint.fixes.factories import literal_number
 from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.meeting import meets_input
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -78,6 +82,11 @@ class ScalarFill(Rewrite):
             "the host reads the number: use the number itself",
         )
         node = cst.ensure_type(site.node, cst.Call)
+        site.safe_only_if(
+            "meets-input",
+            meets_input(site, call),
+            "an export no longer knows the number, if something reads it",
+        )
         # ``zeros`` infers a dtype of its own for whole numbers.
         named = dtype is not None and (site.ask.qualified(dtype) or "").startswith("torch.")
         text = str(literal_number(value))

@@ -1,10 +1,12 @@
 """Work a number out in Python instead of numpy, which torch.compile does not trace into a number.
 
-    int(np.prod(x.shape))                              ->  int(math.prod(x.shape))
+    int(np.prod(x.shape))                              ->  int(x.numel())
+    int(np.prod([n, 2]))                               ->  int(math.prod([n, 2]))
     np.ceil(np.log1p(x.shape[0])).astype(int).item()   ->  math.ceil(math.log1p(x.shape[0]))
 
-Safe for the whole shape of a tensor, whose product fits 64 bits, where the result is converted to a
-Python number at once. Other products do not wrap any more, and are numbers of another type.
+Safe for the whole shape of a tensor, whose product fits 64 bits, where the result goes through
+``int`` at once: of a tensor without dimensions numpy gives 1.0. Other products do not wrap any
+more, and are numbers of another type.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import ast
 import libcst as cst
 
 from pygraph_lint.fixes.build import call as called
-from pygraph_lint.fixes.build import expression
+from pygraph_lint.fixes.build import expression, operand
 from pygraph_lint.fixes.factories import is_integer
 from pygraph_lint.fixes.imports import use_module
 from pygraph_lint.fixes.proposal import Declined
@@ -62,14 +64,20 @@ def _reduced(site: Site, call: ast.Call) -> None:
     asked = not converted and _asks_numpy(site, parent)
     site.require("python", not asked, "what numpy gives is asked for more than a number has")
     site.safe_only_if("converted", converted, "the result is Python's number, not numpy's")
+    whole_number = item is None or name not in ("sum", "prod")
+    site.safe_only_if("some", whole_number, "of no sizes at all numpy makes a float")
     site.safe_only_if(
         "fits", shape or name not in ("sum", "prod"), "beyond 64 bits numpy's result wraps"
     )
     if name in ("max", "amax", "min", "amin") or name == "sum":
         builtin = _BUILTIN[name]
-        if site.names.taken(builtin):
+        if not site.ask.is_builtin(builtin, call):
             raise Declined(f"the name {builtin} means something else here")
         function = cst.Name(builtin)
+    elif shape and site.proven_tensor(_of_shape(numbers)):
+        tensor = operand(site.expression_node(_of_shape(numbers)))
+        site.put(whole, expression("{tensor}.numel()", tensor=tensor))
+        return
     else:
         function = expression(f"{use_module(site, 'math')}.prod")  # type: ignore[assignment]
     node = cst.ensure_type(site.expression_node(call), cst.Call)
@@ -91,6 +99,13 @@ def _is_whole_shape(site: Site, node: ast.expr) -> bool:
     return (
         isinstance(node, ast.Attribute) and node.attr == "shape" and site.ask.is_tensor(node.value)
     )
+
+
+def _of_shape(node: ast.expr) -> ast.expr:
+    """``x`` of ``x.shape`` or ``x.size()``."""
+    attribute = node.func if isinstance(node, ast.Call) else node
+    assert isinstance(attribute, ast.Attribute)
+    return attribute.value
 
 
 def _is_list(site: Site, node: ast.expr) -> bool:
