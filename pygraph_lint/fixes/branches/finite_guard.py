@@ -3,11 +3,11 @@
     if x.dtype == torch.half and torch.isinf(x).any(): x = torch.clamp(x, min=-m, max=m)
     ->  if x.dtype == torch.half: x = torch.where(torch.isinf(x).any(), torch.clamp(...), x)
 
-Safe where clamping keeps the dtype (bounds are numbers, x is certainly floating), where nobody can
-tell the copy from x itself, where what moved out of the branch only reads ``torch.finfo``, and
-where no gradient is recorded or the sign of a gradient of zero does not matter (``assume-closed``).
-The gradient is the branch's otherwise: clamp masks it, and ``where`` gives the arm not taken zeros
-that no infinity multiplies; a sum of them makes -0.0 to 0.0. A message in the branch stays there, outside compiled code.
+Safe with ``assume-closed``, where clamping keeps the dtype (bounds are numbers, x is certainly
+floating), where nobody can tell the copy from x itself, and where what moved out of the branch only
+reads ``torch.finfo``. The gradient is the branch's but for the sign of zero: clamp masks it, and
+``where`` gives the arm not taken zeros that no infinity multiplies; the sum of both makes -0.0 to
+0.0. A message in the branch stays there, outside compiled code.
 """
 
 from __future__ import annotations
