@@ -6,7 +6,9 @@ says what was done.
 
 __version__ = "0.2.0"
 
+import importlib
 import sys
+from typing import Any
 
 try:
     import torch  # noqa: F401
@@ -48,3 +50,10 @@ __all__ = [
 ]
 
 make_known()
+
+
+def __getattr__(name: str) -> Any:
+    """`pygraph_rt.trace`, which is imported when it is first asked for."""
+    if name == "trace":
+        return importlib.import_module("pygraph_rt.trace")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

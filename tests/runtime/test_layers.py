@@ -29,6 +29,7 @@ LAYERS = (
     "backend",
     "registration",
     "__init__",
+    "trace",
     "__main__",
 )
 # Compilation and reports know nothing of GPUs; selection knows nothing of graphs.

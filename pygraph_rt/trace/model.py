@@ -1,0 +1,133 @@
+"""What a trace consists of, as plain data. The format is described in docs/trace-format.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+VERSION = 1
+# Of one event that happens often, only the first times are kept; `count` counts them all.
+KEPT_TIMES = 100
+
+KINDS = (
+    "graph_break",
+    "recompile",
+    "cache_limit",
+    "skipped_frame",
+    "compile_error",
+    "compiled",
+    "compiled_before_trace",
+    "sync",
+    "host_tensor",
+    "graph_served",
+    "graph_refused",
+)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame of a stack. file: absolute path. line: from 1."""
+
+    file: str
+    line: int
+    function: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is written."""
+        return {"file": self.file, "line": self.line, "function": self.function}
+
+
+@dataclass
+class Event:
+    """Something that happened, once or `count` times in the same place for the same reason.
+
+    stack: outermost first, the compiled function's callers left out. place: the innermost frame
+    that is the user's. times: seconds since the start, and how long it took where that is known.
+    """
+
+    kind: str
+    detector: str
+    place: Frame
+    stack: tuple[Frame, ...] = ()
+    reason: str = ""
+    gb_type: str = ""
+    gb_id: str = ""
+    guard: str = ""
+    frame: Frame | None = None
+    frame_skipped: bool | None = None
+    raised: bool = False
+    region: str = ""
+    compile_ids: list[str] = field(default_factory=list)
+    count: int = 0
+    duration_s: float | None = None
+    times: list[tuple[float, float | None]] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def happened(self, time_s: float, duration_s: float | None = None) -> None:
+        """Count one more time."""
+        self.count += 1
+        if len(self.times) < KEPT_TIMES:
+            self.times.append((time_s, duration_s))
+        if duration_s is not None:
+            self.duration_s = (self.duration_s or 0.0) + duration_s
+
+    def to_dict(self, name: str, end_line: int) -> dict[str, Any]:
+        """As it is written; `name` is the event's id, `end_line` ends the statement at its line."""
+        return {
+            "id": name,
+            "kind": self.kind,
+            "detector": self.detector,
+            "time_s": round(self.times[0][0], 6) if self.times else 0.0,
+            "duration_s": _rounded(self.duration_s),
+            "count": self.count,
+            "times": [[round(start, 6), _rounded(took)] for start, took in self.times],
+            **self.place.to_dict(),
+            "end_line": end_line,
+            "stack": [frame.to_dict() for frame in self.stack],
+            "gb_type": self.gb_type or None,
+            "gb_id": self.gb_id or None,
+            "reason": self.reason,
+            "guard": self.guard or None,
+            "compile_ids": self.compile_ids,
+            "frame": self.frame.to_dict() if self.frame else None,
+            "frame_skipped": self.frame_skipped,
+            "raised": self.raised,
+            "region": self.region or None,
+            "details": self.details,
+        }
+
+
+@dataclass
+class Region:
+    """One compiled callable: a graph of one compilation of one frame.
+
+    host_s: time inside the callable on the host, over all calls. compile_s: time that the frame's
+    compilation took, None for one that was compiled before the trace.
+    """
+
+    key: str
+    name: str
+    frame: Frame
+    compile_id: str
+    before_trace: bool = False
+    calls: int = 0
+    host_s: float = 0.0
+    compile_s: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is written."""
+        return {
+            "key": self.key,
+            "name": self.name,
+            **self.frame.to_dict(),
+            "compile_id": self.compile_id or None,
+            "compiled_before_trace": self.before_trace,
+            "calls": self.calls,
+            "host_s": round(self.host_s, 6),
+            "device_s": None,
+            "compile_s": _rounded(self.compile_s),
+        }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)

@@ -1,0 +1,437 @@
+"""Every private name of torch that the recorder touches; nothing else in the trace does.
+
+Each hook calls the original with unchanged arguments and returns its result, so what is compiled
+stays the same. `tests/trace/test_torch_hooks.py` is the contract that each version of torch has to
+keep; `missing()` names what the installed version lacks.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType
+from typing import Any, Protocol
+
+import torch
+
+LIMIT_TYPE = "Dynamo recompile limit exceeded"
+_RESUME = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
+_GRAPH_NAME = "__compiled_fn_"
+_CAUSED = "*** While handling this graph break, another graph break occurred: ***"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One frame of a stack: an absolute file, a line, the function's name."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass
+class Break:
+    """One graph break as torch reports it; `stack` is outermost first.
+
+    cause: torch's text on the break that led to this one; empty where none did.
+    """
+
+    stack: tuple[Place, ...]
+    gb_type: str
+    reason: str
+    cause: str = ""
+    frame_skipped: bool = False
+    raised: bool = False
+
+
+@dataclass
+class Compile:
+    """One attempt of torch to compile a frame, with everything that happened in it."""
+
+    frame: Place
+    compile_id: str
+    began: float
+    full_graph: bool
+    breaks: list[Break] = field(default_factory=list)
+    recompile_reasons: list[str] = field(default_factory=list)
+    limit: str = ""
+    skip_reason: str = ""
+    error: str = ""
+    error_place: tuple[Place, ...] = ()
+    raised: bool = False
+    ended: float = 0.0
+    graphs: list[Graph] = field(default_factory=list)
+    nested_in: str = ""
+
+
+@dataclass
+class Graph:
+    """A compiled callable that generated code reaches through a global name."""
+
+    name: str
+    scope: dict[str, Any]
+    compile_id: str
+    frame: Place
+
+
+class Sink(Protocol):
+    """What receives the hooks' reports. It must not raise and must not call torch."""
+
+    def compiled(self, done: Compile) -> None:
+        """A frame was compiled, skipped, or failed."""
+
+    def traced(self, file: str, line: int) -> None:
+        """Dynamo has traced a line."""
+
+    def cudagraph_skipped(self, reason: str) -> None:
+        """Inductor gave up a CUDA graph."""
+
+
+def original_name(function: str) -> str:
+    """The user's name of a function; Dynamo renames what continues after a break."""
+    found = _RESUME.match(function)
+    return found.group(1) if found else function
+
+
+def _places(stack: Any) -> tuple[Place, ...]:
+    found = [Place(f.filename, f.lineno or 0, original_name(f.name)) for f in stack or ()]
+    return tuple(found)
+
+
+def _type_name(error: BaseException) -> str:
+    return str(getattr(error, "gb_type", None) or type(error).__name__)
+
+
+def _message(error: BaseException) -> str:
+    """An error's text, without the stack that torch appends and the break that led to it."""
+    text = str(getattr(error, "msg", None) or error)
+    return text.split("\n\nfrom user code:", 1)[0].rpartition(_CAUSED)[2].strip()
+
+
+def _cause_text(error: BaseException) -> str:
+    """What torch says of the break that led to this one; empty where none did."""
+    before = str(getattr(error, "msg", None) or error).rpartition(_CAUSED)[0]
+    return before.rpartition(_CAUSED)[2].strip()
+
+
+def _break_of(error: BaseException, code: CodeType, *, skipped: bool) -> Break:
+    stack = _places(getattr(error, "real_stack", None))
+    if not stack:
+        stack = (_frame_of(code),)
+    return Break(
+        stack, _type_name(error), _message(error), _cause_text(error), frame_skipped=skipped
+    )
+
+
+def _frame_of(code: CodeType) -> Place:
+    return Place(code.co_filename, code.co_firstlineno, original_name(code.co_name))
+
+
+@functools.cache
+def gb_ids() -> dict[str, str]:
+    """torch's number of each kind of graph break, by its name; empty where torch has no table."""
+    file = Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json"
+    try:
+        table = json.loads(file.read_text("utf-8"))
+        return {str(versions[0]["Gb_type"]): key for key, versions in table.items()}
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
+
+
+class Patches:
+    """Attributes that were replaced, so that they can be put back."""
+
+    def __init__(self) -> None:
+        self._originals: list[tuple[Any, str, Any]] = []
+
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Put `make(original)` in the attribute's place."""
+        original = getattr(owner, name)
+        self._originals.append((owner, name, original))
+        setattr(owner, name, make(original))
+
+    def undo(self) -> None:
+        """Put every original back, the last one first."""
+        while self._originals:
+            owner, name, original = self._originals.pop()
+            setattr(owner, name, original)
+
+
+NAMES = {
+    "graph breaks": ("torch._dynamo.symbolic_convert", "InstructionTranslatorBase.log_graph_break"),
+    "frames": ("torch._dynamo.convert_frame", "_compile"),
+    "refused frames": ("torch._dynamo.convert_frame", "ConvertFrameAssert.__call__"),
+    "recompilations": (
+        "torch._dynamo.convert_frame",
+        "get_and_maybe_log_recompilation_reasons",
+    ),
+    "restarts": ("torch._dynamo.symbolic_convert", "SpeculationLog.clear"),
+    "traced lines": ("torch._dynamo.symbolic_convert", "InstructionTranslatorBase.starts_line"),
+    "compiled callables": ("torch._dynamo.utils", "CleanupManager.instance"),
+    "functions left out": ("torch._dynamo.eval_frame", "skip_code"),
+    "CUDA graph skips": (
+        "torch._inductor.cudagraph_utils",
+        "log_cudagraph_skip_and_bump_counter",
+    ),
+}
+
+
+def missing() -> list[str]:
+    """Hooks that the installed torch does not have, by what they report."""
+    return [what for what, (module, path) in NAMES.items() if not _exists(module, path)]
+
+
+def _exists(module: str, path: str) -> bool:
+    try:
+        functools.reduce(getattr, path.split("."), importlib.import_module(module))
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+class DynamoHooks:
+    """Reports what Dynamo compiles to a sink, from `install` to `remove`."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._patches = Patches()
+        self._local = threading.local()
+        self._lacking: frozenset[str] = frozenset()
+
+    def install(self) -> None:
+        """Put the hooks in place. What this torch lacks is left out; see `missing()`."""
+        from torch._dynamo import convert_frame, symbolic_convert
+
+        self._lacking = frozenset(missing())
+        translator = symbolic_convert.InstructionTranslatorBase
+        table = (
+            ("graph breaks", translator, "log_graph_break", self._on_break),
+            ("traced lines", translator, "starts_line", self._on_line),
+            ("restarts", symbolic_convert.SpeculationLog, "clear", self._on_restart),
+            ("frames", convert_frame, "_compile", self._on_compile),
+            ("refused frames", convert_frame.ConvertFrameAssert, "__call__", self._on_frame),
+            (
+                "recompilations",
+                convert_frame,
+                "get_and_maybe_log_recompilation_reasons",
+                self._on_recompile,
+            ),
+        )
+        for what, owner, name, make in table:
+            if what not in self._lacking:
+                self._patches.replace(owner, name, make)
+        self._correct_lines()
+
+    def remove(self) -> None:
+        """Put torch back as it was."""
+        self._patches.undo()
+
+    def _stack(self) -> list[Compile]:
+        found: list[Compile] | None = getattr(self._local, "stack", None)
+        if found is None:
+            found = self._local.stack = []
+        return found
+
+    def _on_break(self, original: Any) -> Any:
+        def log_graph_break(
+            translator: Any, code_options: Any, reason: str, *args: Any, **named: Any
+        ) -> Any:
+            error = named.get("exc", args[0] if args else None)
+            stack = self._stack()
+            if stack and error is not None and not getattr(error, "logged", False):
+                stack[-1].breaks.append(_break_of(error, translator.f_code, skipped=False))
+            return original(translator, code_options, reason, *args, **named)
+
+        return log_graph_break
+
+    def _on_line(self, original: Any) -> Any:
+        traced = self._sink.traced
+
+        def starts_line(translator: Any, lineno: int) -> Any:
+            if lineno:
+                traced(translator.f_code.co_filename, lineno)
+            return original(translator, lineno)
+
+        return starts_line
+
+    def _on_restart(self, original: Any) -> Any:
+        """Breaks found before the log is cleared are looked for again in the next attempt."""
+
+        def clear(log: Any) -> Any:
+            stack = self._stack()
+            if stack:
+                stack[-1].breaks.clear()
+            return original(log)
+
+        return clear
+
+    def _on_recompile(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def reasons(*args: Any, **named: Any) -> Any:
+            found = original(*args, **named)
+            stack = self._stack()
+            if stack and not stack[-1].recompile_reasons:
+                stack[-1].recompile_reasons = [str(reason) for reason in found] or [""]
+            return found
+
+        return reasons
+
+    def _on_frame(self, original: Any) -> Any:
+        """A frame may be refused before `_compile` sees it: a generator, for example."""
+
+        def call(converter: Any, frame: Any, *args: Any, **named: Any) -> Any:
+            self._local.entered = False
+            try:
+                return original(converter, frame, *args, **named)
+            except Exception as error:
+                if not self._local.entered:
+                    now = time.perf_counter()
+                    one = bool(getattr(converter, "_one_graph", False))
+                    done = Compile(_frame_of(frame.f_code), "", now, one)
+                    _note_error(done, error, frame.f_code)
+                    done.ended = now
+                    self._sink.compiled(done)
+                raise
+            finally:
+                self._local.entered = True
+
+        return call
+
+    def _on_compile(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def compile_frame(code: CodeType, *args: Any, **named: Any) -> Any:
+            self._local.entered = True
+            stack = self._stack()
+            done = Compile(
+                _frame_of(code),
+                str(named.get("compile_id") or ""),
+                time.perf_counter(),
+                bool(args[5]) if len(args) > 5 else False,
+                nested_in=stack[-1].compile_id if stack else "",
+            )
+            stack.append(done)
+            try:
+                result = original(code, *args, **named)
+                _note_result(done, code, result)
+                return result
+            except Exception as error:
+                _note_error(done, error, code)
+                raise
+            finally:
+                stack.pop()
+                done.ended = time.perf_counter()
+                self._sink.compiled(done)
+
+        return compile_frame
+
+    def _correct_lines(self) -> None:
+        """Write each step of a line table once.
+
+        For an instruction of more than 8 code units Dynamo writes the step to the next line once
+        per entry, so every later line of a function that continues after a break is off. Only line
+        tables change; bytecode, graphs and guards do not.
+        """
+        from torch._dynamo import bytecode_transformation
+
+        if sys.version_info >= (3, 11) and hasattr(bytecode_transformation, "linetable_311_writer"):
+            self._patches.replace(bytecode_transformation, "linetable_311_writer", _by_entries)
+
+
+_TABLE_ENTRY = 8  # code units that one entry of a line table can cover
+
+
+def _by_entries(original: Any) -> Any:
+    def writer(first_line: int) -> Any:
+        table, update = original(first_line)
+
+        def one_by_one(positions: Any, size: int) -> None:
+            while size > _TABLE_ENTRY:
+                update(positions, _TABLE_ENTRY)
+                size -= _TABLE_ENTRY
+            update(positions, size)
+
+        return table, one_by_one
+
+    return writer
+
+
+def _note_result(done: Compile, code: CodeType, result: Any) -> None:
+    guarded = getattr(result, "guarded_code", None)
+    if guarded is None:
+        done.skip_reason = str(getattr(result, "skip_reason", None) or "torch gives no reason")
+        return
+    done.graphs = list(graphs_of(guarded.code, done.compile_id, _frame_of(code)))
+
+
+def _note_error(done: Compile, error: BaseException, code: CodeType) -> None:
+    from torch._dynamo import exc
+
+    cause = error.__cause__
+    if _type_name(error) == LIMIT_TYPE or _type_name(cause or error) == LIMIT_TYPE:
+        done.limit = _message(error if _type_name(error) == LIMIT_TYPE else cause or error)
+    elif isinstance(error, (exc.Unsupported, exc.UserError)):
+        found = _break_of(error, code, skipped=True)
+        done.breaks = [b for b in done.breaks if b.stack != found.stack] + [found]
+        found.raised = done.full_graph
+    else:
+        done.error = f"{type(error).__name__}: {_message(error)}"
+        done.error_place = _places(getattr(error, "real_stack", None))
+    done.raised = done.full_graph or not isinstance(error, (exc.Unsupported, exc.UserError))
+    for found in done.breaks:
+        found.frame_skipped = True
+
+
+def graphs_of(generated: CodeType, compile_id: str, frame: Place) -> Iterator[Graph]:
+    """The compiled callables that generated code calls."""
+    from torch._dynamo.utils import CleanupManager
+
+    try:
+        cleanups: Sequence[Any] = CleanupManager.instance[generated]
+    except (KeyError, AttributeError):
+        return
+    for cleanup in cleanups:
+        name, scope = getattr(cleanup, "name", ""), getattr(cleanup, "scope", None)
+        if scope is not None and name.startswith(_GRAPH_NAME) and name in scope:
+            yield Graph(name, scope, compile_id, frame)
+
+
+def keep_out(function: Callable[..., Any]) -> None:
+    """Have Dynamo run a function of the recorder as it is, and what it calls as before."""
+    from torch._dynamo.eval_frame import skip_code
+
+    skip_code(function.__code__)
+
+
+def graphs_before() -> list[Graph]:
+    """The callables of frames that were compiled until now."""
+    from torch._dynamo import convert_frame
+
+    found: list[Graph] = []
+    originals: Any = vars(convert_frame)["orig_code_map"]
+    for reference in list(getattr(convert_frame.output_codes, "seen", ())):
+        generated = reference()
+        if generated is None:
+            continue
+        try:
+            original = originals[generated]
+        except KeyError:
+            continue
+        found += graphs_of(generated, _compile_id(original, generated), _frame_of(original))
+    return found
+
+
+def _compile_id(original: CodeType, generated: CodeType) -> str:
+    from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
+
+    for entry in _debug_get_cache_entry_list(original):
+        if entry.code is generated:
+            return str(entry.compile_id)
+    return ""

@@ -1,0 +1,52 @@
+"""What the recorder writes keeps to the schema, and the committed examples do too."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "fixtures" / "trace"
+SCHEMA = json.loads((ROOT / "pygraph_rt" / "trace" / "trace.schema.json").read_text("utf-8"))
+
+
+def check(trace: dict[str, Any]) -> None:
+    jsonschema.Draft202012Validator(SCHEMA).validate(trace)
+
+
+@pytest.mark.parametrize("file", sorted(FIXTURES.glob("*.json")), ids=lambda f: f.stem)
+def test_a_committed_trace_keeps_to_the_schema(file: Path) -> None:
+    check(json.loads(file.read_text("utf-8")))
+
+
+def test_a_new_trace_keeps_to_the_schema_and_shows_what_the_committed_one_shows(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "trace.json"
+    program = FIXTURES / "small_model.py"
+    command = [sys.executable, "-m", "pygraph_rt.trace", "-o", str(out), str(program)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    new = json.loads(out.read_text("utf-8"))
+    check(new)
+    committed = json.loads((FIXTURES / "small_model.json").read_text("utf-8"))
+
+    def shown(trace: dict[str, Any]) -> list[Any]:
+        return [(e["kind"], e["line"], e["end_line"], e["count"]) for e in trace["events"]]
+
+    if new["torch"].split("+")[0] == committed["torch"].split("+")[0]:
+        assert shown(new) == shown(committed)
+    breaks = [e for e in new["events"] if e["kind"] == "graph_break"]
+    assert [(e["line"], e["frame_skipped"]) for e in breaks] == [
+        (14, False),
+        (16, False),
+        (17, False),
+        (24, True),
+    ]
+    assert all(e["file"] == str(program) for e in breaks)
+    assert new["exit"] == {"kind": "finished", "code": 0, "error": None}
