@@ -20,6 +20,7 @@ TEST_JOBS ?= 2
 	bench-fix-models-old \
 	bench-fix-models-tests \
 	bench-graph-memory \
+	bench-fix-unseen \
 	bench-fix-uses \
 	bench-lint \
 	bench-lint-packages \
@@ -140,6 +141,13 @@ bench-fix-models: .venv-truth/.ready
 bench-fix-models-old: .venv-truth-old/.ready
 	.venv-truth-old/bin/python -m benchmarks.fix_models all --graphmend --variants safe unsafe \
 		--folder .venv-truth-old/fix_models --known none --out benchmarks/results/fix_models_4_52_4.json $(ARGS)
+
+# Fixes on code that no rewrite was written against: the programs over packages of other authors, and the newest models.
+bench-fix-unseen: .venv-truth-packages/.ready .venv-truth-newer/.ready
+	.venv-truth-packages/bin/python -m benchmarks.fix_unseen all --set packages \
+		--folder .venv-truth-packages/fix_unseen $(ARGS)
+	.venv-truth-newer/bin/python -m benchmarks.fix_unseen all --set models \
+		--folder .venv-truth-newer/fix_unseen $(ARGS)
 
 # transformers' shared tests, on the copies that bench-fix-models made.
 bench-fix-models-tests: .venv-truth/.ready

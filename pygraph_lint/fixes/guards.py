@@ -48,7 +48,7 @@ def guard(site: Site, statement: ast.stmt, like: Callable[[ast.stmt], bool], rea
     first, *rest = [site.statement_node(each) for each in together]
     first = first.with_changes(leading_lines=())
     body: list[Line] = [first, *rest]
-    test = _not_compiling(site)
+    test = not_compiling(site)
     site.put_statements(together, [cst.If(test=test, body=cst.IndentedBlock(body=body))])
 
 
@@ -62,7 +62,7 @@ def guard_condition(site: Site, node: ast.If) -> None:
     old = site.expression_node(first)
     loose = isinstance(old, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr))
     right = operand(old) if loose else old
-    both = cst.BooleanOperation(left=_not_compiling(site), operator=cst.And(), right=right)
+    both = cst.BooleanOperation(left=not_compiling(site), operator=cst.And(), right=right)
     site.put(first, both, bare=True)
 
 
@@ -113,7 +113,7 @@ def _behind(parent: ast.AST | None, statement: ast.stmt) -> list[ast.stmt]:
     return []
 
 
-def _not_compiling(site: Site) -> cst.BaseExpression:
+def not_compiling(site: Site) -> cst.BaseExpression:
     """The question whether code runs outside the compiler, as the file can ask it."""
     try:
         return expression(f"not {use_torch(site)}.compiler.is_compiling()")

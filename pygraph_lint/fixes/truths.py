@@ -17,6 +17,12 @@ def is_elif(site: Site, node: ast.If) -> bool:
     return site.source.text.startswith("elif", site.source.span(node)[0])
 
 
+def is_within(site: Site, test: ast.expr) -> bool:
+    """Whether the finding is inside a condition."""
+    start, end = site.source.span(test)
+    return start <= site.source.at(site.finding.location) < end
+
+
 def tested_operands(site: Site, test: ast.expr) -> list[ast.expr]:
     """The operands of an ``and`` that need a tensor's value: where the finding is, what the
     analysis noted, what reduces a tensor.

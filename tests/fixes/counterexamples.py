@@ -446,7 +446,7 @@ CASES = [
         "tensor_raise",
         "only-raises",
         "PG303",
-        lines(f"if {_TEST}:", "    x = x + 1", "    raise ValueError('no')", "return x"),
+        lines(f"if {_TEST}:", "    x.add_(1)", "    raise ValueError('no')", "return x"),
     ),
     Case(
         "tensor_raise",

@@ -16,6 +16,7 @@ from pygraph_lint.analysis.places import Region, RegionKind
 from tests.fixes import (
     counterexamples,
     counterexamples_capture,
+    counterexamples_forms,
     counterexamples_more,
     counterexamples_numbers,
     counterexamples_placement,
@@ -30,6 +31,7 @@ CASES = [
     *counterexamples_capture.CASES,
     *counterexamples_numbers.CASES,
     *counterexamples_placement.CASES,
+    *counterexamples_forms.CASES,
 ]
 
 

@@ -21,7 +21,7 @@ from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.truths import is_elif, tested_operands
+from pygraph_lint.fixes.truths import is_elif, is_within, tested_operands
 
 BOTH_ARMS = (
     "both arms are computed: dtypes, strides and aliases may differ from those of the arm taken,"
@@ -40,7 +40,7 @@ class TensorBranch(Rewrite):
     def rewrite(self, site: Site) -> None:
         node = site.tree
         assert isinstance(node, ast.If)
-        if not _within(site, node.test):
+        if not is_within(site, node.test):
             raise Declined("not the condition of an if statement")
         site.require("not-elif", not is_elif(site, node), "the branch is an elif")
         tensors = tested_operands(site, node.test)
@@ -54,12 +54,6 @@ class TensorBranch(Rewrite):
             _returns(site, node, condition, statics)
         else:
             _assigns(site, node, condition, statics)
-
-
-def _within(site: Site, test: ast.expr) -> bool:
-    """Whether the finding is inside a condition."""
-    start, end = site.source.span(test)
-    return start <= site.source.at(site.finding.location) < end
 
 
 # -- the condition

@@ -16,17 +16,21 @@ import libcst.matchers as m
 
 from pygraph_lint.fixes.build import bare, call, conjunction, expression, inverted
 from pygraph_lint.fixes.conditions import operands
-from pygraph_lint.fixes.guards import guard_condition
+from pygraph_lint.fixes.guards import changes_something, guard_condition
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.truths import is_elif, is_truth, tested_operands
+from pygraph_lint.fixes.truths import is_elif, is_truth, is_within, tested_operands
 
 
 class TensorRaise(Rewrite):
-    """PG303: ``if tensor: raise``."""
+    """PG303: ``if tensor: raise``, and what the condition of such a branch reads."""
 
-    codes = ("PG303",)
+    codes = (
+        *("PG303", "PG201", "PG202", "PG204", "PG205", "PG206", "PG207", "PG301", "PG307"),
+        *("PG309", "PG401", "PG402", "PG403"),
+    )
     message = "Check on the device instead of branching"
     pattern = m.If()
     order = 30
@@ -34,10 +38,15 @@ class TensorRaise(Rewrite):
     def rewrite(self, site: Site) -> None:
         node = site.tree
         assert isinstance(node, ast.If)
-        raises = len(node.body) == 1 and isinstance(node.body[0], ast.Raise)
-        site.require("only-raises", raises and not node.orelse, "the branch does more than raise")
+        if not is_within(site, node.test):
+            raise Declined
+        raises = _only_raises(site, node)
+        if not raises and site.finding.code != "PG303":
+            raise Declined
+        site.require("only-raises", raises, "the branch does more than raise")
         check, message = _check(site, node), _literal(site, node.body[0])
-        if check is None or message is None or is_elif(site, node):
+        others = is_elif(site, node) or node.orelse
+        if check is None or message is None or others or site.finding.code != "PG303":
             site.message = "Check values only when not compiling"
             site.safe_only_if("compiled", False, "compiled code no longer makes this check")
             guard_condition(site, node)
@@ -57,6 +66,27 @@ class TensorRaise(Rewrite):
             site.put_statements([node], [cst.If(test=conjunction(statics), body=block)])
         else:
             site.put_statements([node], [statement])
+
+
+def _only_raises(site: Site, node: ast.If) -> bool:
+    """Whether the branch raises, and does nothing else but say why."""
+    *before, last = node.body
+    local = {
+        target.id
+        for each in before
+        if isinstance(each, ast.Assign) and not changes_something(each.value)
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
+    plain = all(
+        says(site, each, False)
+        or (
+            isinstance(each, ast.Assign)
+            and all(getattr(t, "id", "") in local for t in each.targets)
+        )
+        for each in before
+    )
+    return plain and isinstance(last, ast.Raise)
 
 
 def _check(site: Site, node: ast.If) -> cst.BaseExpression | None:

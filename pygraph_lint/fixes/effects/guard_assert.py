@@ -1,0 +1,52 @@
+"""Assert on tensors' values only outside compiled code.
+
+    assert (t[1:] > t[:-1]).all(), f"{name} must increase"
+    ->  assert torch.compiler.is_compiling() or (t[1:] > t[:-1]).all(), f"{name} must increase"
+
+Always unsafe: compiled code no longer checks. For asserts that cannot become a check on the device:
+their message is computed, or what they ask is not certainly a tensor.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+import libcst.matchers as m
+
+from pygraph_lint.fixes.build import operand
+from pygraph_lint.fixes.guards import changes_something, not_compiling
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+
+
+class GuardAssert(Rewrite):
+    """Any rule of a value that is read inside an ``assert``."""
+
+    codes = (
+        *("PG201", "PG202", "PG203", "PG204", "PG205", "PG206", "PG207", "PG209"),
+        *("PG301", "PG304", "PG307", "PG309", "PG401", "PG402", "PG403"),
+    )
+    message = "Assert only when not compiling"
+    pattern = m.Assert()
+    order = 85
+    in_strings = True
+
+    def rewrite(self, site: Site) -> None:
+        node = site.tree
+        assert isinstance(node, ast.Assert)
+        if site.function is None:
+            raise Declined("the code runs when the module is imported")
+        region = site.finding.region
+        compiled = region is None or not region.captured
+        site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+        quiet = not changes_something(node.test)
+        site.require("only-asks", quiet, "the condition has an effect")
+        site.safe_only_if("checked", False, "compiled code no longer makes this check")
+        asked = cst.ensure_type(not_compiling(site), cst.UnaryOperation).expression
+        old = site.expression_node(node.test)
+        loose = isinstance(old, (cst.IfExp, cst.Lambda, cst.NamedExpr))
+        right = operand(old) if loose else old
+        site.put(
+            node.test, cst.BooleanOperation(left=asked, operator=cst.Or(), right=right), bare=True
+        )
