@@ -21,6 +21,7 @@ TEST_JOBS ?= 2
 	bench-fix-models-tests \
 	bench-graph-memory \
 	bench-fix-unseen \
+	bench-hook \
 	bench-fix-uses \
 	bench-lint \
 	bench-lint-packages \
@@ -104,6 +105,17 @@ format: $(VENV)/.ready-dev
 
 bench-lint: .venv-bench/.ready
 	.venv-bench/bin/python benchmarks/lint_speed.py $(ARGS)
+
+# The pre-commit hook in a project of 3,000 files.
+bench-hook: .venv-bench/.ready .venv-bench/hook/.ready
+	.venv-bench/bin/python benchmarks/hook_speed.py \
+		--packages .venv-bench/hook/transformers .venv-bench/hook/diffusers $(ARGS)
+
+.venv-bench/hook/.ready: .venv-bench/.ready
+	.venv-bench/bin/python -m pip install -q $(PIP_FLAGS) "pre-commit>=4"
+	.venv-bench/bin/python -m pip install -q $(PIP_FLAGS) --no-deps --target .venv-bench/hook \
+		transformers==5.4.0 diffusers==0.37.1
+	touch $@
 
 # Packages as their authors wrote them: downloaded, unpacked, never installed.
 bench-fix-uses: .venv-bench/.ready .venv-bench/packages/.ready
