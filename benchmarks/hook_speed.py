@@ -5,7 +5,7 @@ changed and staged; `pre-commit run` then gives those to the hook. *Cold*: the l
 empty, as in a fresh clone or a CI job. *Warm*: the file has been changed once more since. The
 hook's environment is installed before the clock starts, as pre-commit does that once.
 
-CPU seconds are those of pre-commit and its children; wall time depends on who else uses the machine.
+CPU seconds are those of pre-commit and its children; wall time depends on what else runs.
 Writes ``benchmarks/results/hook_speed.json`` (or ``--out FILE``).
 """
 
@@ -90,7 +90,7 @@ def seconds(command: Sequence[str], folder: Path, environment: dict[str, str]) -
 
 
 def measure(folder: Path, staged: Sequence[Path]) -> dict[str, Any]:
-    """One row: the hook on `staged` files, cold and warm, and beside it a hook that does nothing."""
+    """One row: the hook on `staged` files, cold and warm, and beside it pre-commit alone."""
     pre_commit = [sys.executable, "-m", "pre_commit", "run", "pygraph-lint"]
     with tempfile.TemporaryDirectory() as cache:
         environment = {
