@@ -2,7 +2,7 @@
 ``rule-test``, ``completion SHELL``.
 
 Exit codes are ruff's: 0 nothing found, 1 findings, 2 wrong usage or settings, a path that does not
-exist, or a file that could not be written. 130 after Ctrl-C.
+exist, a folder that cannot be read, or a file that could not be written. 130 after Ctrl-C.
 """
 
 from __future__ import annotations

@@ -77,26 +77,29 @@ class Runner:
     # --- files ---
 
     def collect(self, paths: Iterable[str]) -> list[Path]:
-        """The files that ``paths`` mean, absolute, each once. What does not exist is kept in
-        ``missing``.
+        """The files that ``paths`` mean, absolute, each once. What does not exist, and folders that
+        cannot be read, are kept in ``missing``.
         """
         files: dict[Path, None] = {}
         for given in paths:
             # Not resolved: a file behind a link keeps the name it was given by.
             path = Path(os.path.abspath(given))
             if is_folder(path):
-                files.update(dict.fromkeys(walk.files_below(path, self.resolver)))
+                files.update(dict.fromkeys(walk.files_below(path, self.resolver, self._unreadable)))
             elif os.path.lexists(path):
                 settings = self.settings(path)
                 if not (settings.force_exclude and walk.excluded(path, settings)):
                     files[path] = None
             else:
-                text = "there is no such file or folder"
-                place = Location(1, 1)
-                self.missing.append(
-                    Finding("PG002", "unreadable-file", text, str(path), place, place)
-                )
+                self._miss(path, "there is no such file or folder")
         return list(files)
+
+    def _unreadable(self, folder: Path, error: OSError) -> None:
+        self._miss(folder, f"the folder cannot be read: {error.strerror or error}")
+
+    def _miss(self, path: Path, text: str) -> None:
+        place = Location(1, 1)
+        self.missing.append(Finding("PG002", "unreadable-file", text, str(path), place, place))
 
     def source(self, path: Path) -> Source:
         """The text of a file as this run sees it. Raises SourceError."""

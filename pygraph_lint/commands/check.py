@@ -22,6 +22,7 @@ from pygraph_lint.report import shown_path
 from pygraph_lint.runner import ALWAYS, Runner, by_file, readers
 
 STDIN = "-"
+NOTHING_CHECKED = "Nothing was checked."
 NOTHING_FIXED = "note: --unsafe-fixes has no effect without --fix or --diff"
 
 
@@ -120,12 +121,13 @@ def _report(given: Check, runner: Runner, files: Sequence[Path]) -> int:
         return _add_noqa(given, runner, found)
     if not given.output.statistics:
         found = runner.offer_fixes(found)
-    report_findings(given.output, runner, found)
+    nothing = not files and not found
+    report_findings(given.output, runner, found, NOTHING_CHECKED if nothing else None)
     return exit_code(given, runner, found)
 
 
 def exit_code(given: Check, runner: Runner, found: Sequence[Finding]) -> int:
-    """2 where a path is missing, 1 where something was found."""
+    """2 where a path is missing or a folder cannot be read, 1 where something was found."""
     if runner.missing:
         return 2
     return 1 if found and not given.output.exit_zero else 0

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pygraph_lint.commands.arguments import Check
-from pygraph_lint.commands.check import exit_code, without_known
+from pygraph_lint.commands.check import NOTHING_CHECKED, exit_code, without_known
 from pygraph_lint.commands.output import count, note, report_findings, write
 from pygraph_lint.files.sources import decode, with_source
 from pygraph_lint.findings import Finding, Fix
 from pygraph_lint.fixes import loop
 from pygraph_lint.report import shown_path
-from pygraph_lint.runner import Runner
+from pygraph_lint.runner import ALWAYS, Runner
 
 
 def fix(given: Check, runner: Runner, files: Sequence[Path], stdin: bytes | None) -> int:
     """Fix the files, or what came by ``stdin``, or show the difference; the exit code."""
     mended = loop.mend(runner, files, given.fixing.unsafe)
     if given.fixing.diff:
-        return _show_diff(given, mended)
+        return _show_diff(given, runner, mended)
     problems: list[Finding] = []
     if stdin is not None:
         # The fixed source goes to stdout, so the report goes to stderr.
@@ -35,8 +35,13 @@ def fix(given: Check, runner: Runner, files: Sequence[Path], stdin: bytes | None
     if given.fixing.show and applied:
         write(_shown_fixes(applied, "fixed"))
     left = without_known(runner, files, [*runner.missing, *mended.findings])
-    found = runner.offer_fixes([*problems, *left]) if given.fixing.report_rest else problems
-    report_findings(given.output, runner, found, _summary_of_fixes_only(given, left))
+    if given.fixing.report_rest:
+        found = runner.offer_fixes([*problems, *left])
+    else:
+        found = [*problems, *(finding for finding in left if finding.code in ALWAYS)]
+    nothing = not files and not found
+    summary = NOTHING_CHECKED if nothing else _summary_of_fixes_only(given, left)
+    report_findings(given.output, runner, found, summary)
     if applied:
         note(given.output, f"Fixed {count(len(applied), 'finding')}.")
     if problems or runner.missing:
@@ -54,13 +59,18 @@ def _summary_of_fixes_only(given: Check, left: Sequence[Finding]) -> str | None:
     return f"{count(len(left), 'finding')} {verb} left; `pygraph-lint check` shows {what}."
 
 
-def _show_diff(given: Check, mended: loop.Mended) -> int:
+def _show_diff(given: Check, runner: Runner, mended: loop.Mended) -> int:
+    """Print the difference, and on stderr what could not be read; the exit code."""
+    unread = [f for f in [*runner.missing, *mended.findings] if f.code in ALWAYS]
+    for finding in unread:
+        place = f"{shown_path(finding.filename)}:{finding.location.row}"
+        print(f"{place}: {finding.code} {finding.message}", file=sys.stderr)
     write("".join(_diff(path, mended) for path in sorted(mended.after)))
     if given.fixing.show and mended.applied:
         note(given.output, _shown_fixes(mended.applied, "would fix").rstrip("\n"))
     fixes = count(len(mended.applied), "fix")
     note(given.output, f"{fixes} in {count(len(mended.after), 'file')} would be made")
-    return 1 if mended.after and not given.output.exit_zero else 0
+    return exit_code(given, runner, [*unread, *(finding for finding, _ in mended.applied)])
 
 
 def _diff(path: Path, mended: loop.Mended) -> str:

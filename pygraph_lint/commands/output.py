@@ -37,7 +37,7 @@ def write(text: str) -> None:
 def report_findings(
     output: Output, runner: Runner, found: Sequence[Finding], summary: str | None = None
 ) -> None:
-    """Print the findings, or their statistics; ``summary`` stands for the usual last line."""
+    """Print the findings, or their statistics; ``summary`` replaces the usual last line."""
     form = runner.output_format
     text_of = readers(runner)
     found = report.in_cells(found, text_of)
@@ -54,7 +54,7 @@ def report_findings(
         except OSError as error:
             reason = error.strerror or error
             raise SettingsError(f"{output.file}: cannot be written: {reason}") from None
-    if not output.quiet and form in FOR_READING and not output.statistics:
+    if not output.quiet and form in FOR_READING and not (output.statistics and found):
         write(f"{_summary(found) if summary is None else summary}\n")
 
 

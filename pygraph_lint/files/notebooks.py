@@ -156,7 +156,14 @@ def _text(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise SourceError(f"is no notebook: byte {error.start} is not UTF-8") from None
+        raise SourceError(f"is not a notebook: byte {error.start} is not UTF-8") from None
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a notebook's JSON, from what reading it raised."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"line {error.lineno}, column {error.colno}: {error.msg}"
+    return "it has to be an object with a list `cells` of objects with `cell_type` and `source`"
 
 
 def _code_cells(text: str) -> Iterator[Cell]:
@@ -168,7 +175,7 @@ def _code_cells(text: str) -> Iterator[Cell]:
         cells = content["cells"]
         kinds = [(cell["cell_type"], cell["source"]) for cell in cells]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise SourceError(f"is no notebook that can be read: {error}") from None
+        raise SourceError(f"is not a valid notebook: {_reason(error)}") from None
     language = content.get("metadata", {}).get("language_info", {}).get("name", "python")
     if language != "python":
         return

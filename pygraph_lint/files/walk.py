@@ -5,7 +5,7 @@ in circles.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,9 +80,14 @@ def excluded(path: Path, settings: Settings) -> bool:
     return any(matches_glob(path, glob, settings.folder) for glob in globs)
 
 
-def files_below(folder: Path, resolver: Resolver) -> Iterator[Path]:
-    """Every Python file and notebook below ``folder`` (absolute), in order of names."""
-    yield from _walk(folder, resolver, _Ignores.above(folder), (".py", SUFFIX))
+Unreadable = Callable[[Path, OSError], None]
+
+
+def files_below(folder: Path, resolver: Resolver, unreadable: Unreadable) -> Iterator[Path]:
+    """Every Python file and notebook below ``folder`` (absolute), in order of names; ``unreadable``
+    is told each folder that cannot be read.
+    """
+    yield from _walk(folder, resolver, _Ignores.above(folder), (".py", SUFFIX), True, unreadable)
 
 
 def files_of_root(root: Root, resolver: Resolver) -> Iterator[Path]:
@@ -103,6 +108,7 @@ def _walk(
     ignores: _Ignores,
     endings: tuple[str, ...] = (".py",),
     recursive: bool = True,
+    unreadable: Unreadable = lambda folder, error: None,
 ) -> Iterator[Path]:
     settings = resolver.of(folder)
     # A glob without a slash is looked up by name first, which spares most names the full match.
@@ -111,7 +117,8 @@ def _walk(
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
-    except OSError:
+    except OSError as error:
+        unreadable(folder, error)
         return
     if settings.respect_gitignore:
         ignores = ignores.entering(folder)
@@ -134,4 +141,4 @@ def _walk(
         if is_file(path / "pyvenv.cfg"):
             continue
         if recursive or is_file(path / "__init__.py"):
-            yield from _walk(path, resolver, ignores, endings)
+            yield from _walk(path, resolver, ignores, endings, True, unreadable)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -174,6 +175,43 @@ def test_no_matching_file_warns_and_is_no_failure(lint: Lint) -> None:
     result = lint(".")
     assert result.code == 0
     assert "no Python files" in result.err
+    assert result.out == "Nothing was checked.\n"
+    assert lint("--fix", ".").out == "Nothing was checked.\n"
+
+
+def test_a_folder_that_cannot_be_read_is_no_pass(
+    lint: Lint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lint.write({"good.py": CLEAN, "closed/bad.py": SYNCS})
+    scan = os.scandir
+
+    def refused(folder: Any) -> Any:
+        if Path(folder).name == "closed":
+            raise PermissionError(13, "Permission denied")
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    for given in (".", "closed"):
+        result = lint(given)
+        assert result.code == 2
+        assert "closed:1:1: PG002 the folder cannot be read: Permission denied" in result.out
+        assert "passed" not in result.out
+
+
+def test_diff_and_fix_only_name_what_cannot_be_read(lint: Lint) -> None:
+    lint.write({"broken.py": "import torch\nx = = 1\n"})
+    shown = lint("--diff", "broken.py")
+    assert shown.code == 1
+    assert "broken.py:2: PG001" in shown.err
+    assert lint("--diff", "missing.py").code == 2
+    only = lint("--fix-only", "broken.py")
+    assert only.code == 1
+    assert "broken.py:2:5: PG001" in only.out
+
+
+def test_statistics_of_nothing(lint: Lint) -> None:
+    lint.write({"good.py": CLEAN})
+    assert lint("--statistics", "good.py").out == "All checks passed.\n"
 
 
 def test_rule_and_rules_print_the_catalogue(lint: Lint) -> None:

@@ -114,7 +114,7 @@ def test_a_damaged_notebook_is_reported(lint: Lint, data: bytes) -> None:
     lint.write({"book.ipynb": data})
     result = lint("book.ipynb")
     assert result.code == 1
-    assert result.lines[0].startswith("book.ipynb:1:1: PG002 is no notebook")
+    assert result.lines[0].startswith("book.ipynb:1:1: PG002 is not a ")
 
 
 def test_a_cell_that_does_not_parse(lint: Lint) -> None:
