@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pygraph_lint.files.notebooks import cell_text, placed, to_program, with_program
@@ -174,6 +174,7 @@ def test_lines_above_the_first_cell_go_into_it() -> None:
 SOURCES = st.text(st.sampled_from('ax= \n\t"\\%!?{}[],#é\u2028'), max_size=30)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(SOURCES, st.booleans()), max_size=4), st.sampled_from([None, 1, 4]))
 def test_any_cells_come_back(cells: list[tuple[str, bool]], indent: int | None) -> None:
     data = notebook(MARKDOWN, *(code(text, as_list) for text, as_list in cells), indent=indent)
