@@ -1,0 +1,1 @@
+"""Sizes that do not depend on values."""

@@ -1,0 +1,104 @@
+"""Compute for all elements and select, where a mask selects what is computed and written.
+
+    x[mask] = y[mask].sin() / y[mask]
+    ->  x.copy_(torch.where(mask, y.sin() / torch.where(mask, y, 1), x))
+
+Always unsafe: it is computed for all elements. A tensor that nothing else holds gets a new value
+instead of being written to.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+import libcst as cst
+import libcst.matchers as m
+
+from pygraph_lint.fixes.build import Line, assign, call, expression, operand
+from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.masked import everywhere, index_of, is_elementwise, masked_reads, widened
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+
+_OPERATORS: dict[type[ast.operator], Callable[[], cst.BaseBinaryOp]] = {
+    ast.Add: cst.Add,
+    ast.Sub: cst.Subtract,
+    ast.Mult: cst.Multiply,
+    ast.Div: cst.Divide,
+}
+
+
+class MaskedWrite(Rewrite):
+    """PG402, PG406: ``x[mask] = f(y[mask])``, ``x[mask] += 1``."""
+
+    codes = ("PG402", "PG406")
+    message = "Compute for all elements, and select with torch.where"
+    pattern = m.Assign() | m.AugAssign()
+    order = 40
+
+    def rewrite(self, site: Site) -> None:
+        node = site.tree
+        assert isinstance(node, (ast.Assign, ast.AugAssign))
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        single = not isinstance(node, ast.Assign) or len(node.targets) == 1
+        if not isinstance(target, ast.Subscript) or not single:
+            raise Declined
+        mask, written = index_of(target), target.value
+        added = isinstance(node, ast.AugAssign)
+        if not masked_reads(node.value, mask) and not added:
+            raise Declined
+        site.require("mask", _is_mask(site, mask), "the index is not certainly a mask")
+        pure = site.ask.is_pure(mask) and site.ask.is_pure(written)
+        site.require("pure", pure, "the mask or the tensor is computed by what may have an effect")
+        alone = is_elementwise(site, node.value, mask)
+        operator = _OPERATORS.get(type(node.op)) if isinstance(node, ast.AugAssign) else None
+        plain = alone and (operator is not None or not added)
+        site.require("elementwise", plain, "what is written is not computed element by element")
+        site.safe_only_if(
+            "everywhere",
+            False,
+            "it is computed for all elements: rounding and gradients of zero may differ",
+        )
+        lines, selected = _selection(site, mask, written)
+        value = everywhere(site, node.value, mask, selected)
+        old = site.expression_node(written)
+        if operator is not None:
+            right = value if isinstance(value, cst.UnaryOperation) else operand(value)
+            value = cst.BinaryOperation(operand(old), operator(), right)
+        chosen = call(f"{use_torch(site)}.where", selected, value, old)
+        site.put_statements([node], [*lines, _written(site, written, old, chosen)])
+
+
+def _is_mask(site: Site, mask: ast.expr) -> bool:
+    """Whether an index is a tensor of truth values: the finding itself says so of a plain one."""
+    if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
+        return _is_mask(site, mask.operand)
+    known = site.ask.known(mask)
+    if known.dtype == "bool":
+        return True
+    return not known.dtype and isinstance(mask, (ast.Name, ast.Compare))
+
+
+def _selection(
+    site: Site, mask: ast.expr, written: ast.expr
+) -> tuple[list[Line], cst.BaseExpression]:
+    """The mask in the shape of what is written to, and the statements that it needs."""
+    like = site.ask.shaped_like(mask)
+    if like is not None and like == site.ask.shaped_like(written):
+        return [], site.expression_node(mask)
+    lines: list[Line] = []
+    name = mask.id if isinstance(mask, ast.Name) else site.names.free("selected")
+    if not isinstance(mask, ast.Name):
+        lines.append(assign(name, site.expression_node(mask)))
+    return lines, widened(name, ast.unparse(written))
+
+
+def _written(
+    site: Site, written: ast.expr, old: cst.BaseExpression, chosen: cst.BaseExpression
+) -> Line:
+    """``x = chosen``, or ``x.copy_(chosen)`` where others may hold the tensor."""
+    if isinstance(written, ast.Name) and site.ask.only_holder(written):
+        return assign(written.id, chosen)
+    copied = expression("{x}.copy_({value})", x=operand(old), value=chosen)
+    return cst.SimpleStatementLine([cst.Expr(copied)])
