@@ -109,7 +109,8 @@ bench-lint: .venv-bench/.ready
 # The pre-commit hook in a project of 3,000 files.
 bench-hook: .venv-bench/.ready .venv-bench/hook/.ready
 	.venv-bench/bin/python benchmarks/hook_speed.py \
-		--packages .venv-bench/hook/transformers .venv-bench/hook/diffusers $(ARGS)
+		--packages .venv-bench/hook/transformers .venv-bench/hook/diffusers \
+		--also transformers/models/llama/modeling_llama.py $(ARGS)
 
 .venv-bench/hook/.ready: .venv-bench/.ready
 	.venv-bench/bin/python -m pip install -q $(PIP_FLAGS) "pre-commit>=4"

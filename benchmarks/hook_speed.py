@@ -1,5 +1,6 @@
 """``make bench-hook``: how long the pre-commit hook takes on staged files of a project of 3,000.
 
+Files are taken at equal distances; ``--also`` names files that many others import, the worst case.
 The project is a fresh git repository with the Python files of real packages. A few of its files are
 changed and staged; `pre-commit run` then gives those to the hook. *Cold*: the linter's cache is
 empty, as in a fresh clone or a CI job. *Warm*: the file has been changed once more since. The
@@ -113,6 +114,7 @@ def main() -> None:
     parser.add_argument("--packages", type=Path, nargs="+", required=True)
     parser.add_argument("--files", type=int, default=3000)
     parser.add_argument("--single", type=int, default=5, help="rows of one staged file")
+    parser.add_argument("--also", nargs="*", default=[], help="more files to stage, one a row")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -124,7 +126,8 @@ def main() -> None:
         subprocess.run(install, cwd=folder, env=environment, check=True, capture_output=True)
         chosen = spread_over(made, given.single)
         rows = []
-        for staged in [*([path] for path in chosen), chosen]:
+        also = [[folder / name] for name in given.also]
+        for staged in [*([path] for path in chosen), chosen, *also]:
             rows.append(measure(folder, staged))
             print(json.dumps(rows[-1]), flush=True)
         lines = sum(path.read_bytes().count(b"\n") for path in made)

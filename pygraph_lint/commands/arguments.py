@@ -11,8 +11,9 @@ from typing import Any
 from pygraph_lint import __version__
 
 COMMANDS = ("check", "rule", "rules", "rule-test", "completion")
+COLORS = ("auto", "always", "never")
 TARGETS = ("compile", "fullgraph", "cudagraph")
-SHELLS = ("bash", "zsh", "tcsh")
+SHELLS = ("bash", "zsh", "tcsh", "fish", "powershell")
 
 # Options of `check` that are settings, by field name.
 _SETTINGS = (
@@ -62,6 +63,7 @@ class Output:
     statistics: bool = False
     quiet: bool = False
     exit_zero: bool = False
+    color: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,9 @@ def _check(given: argparse.Namespace) -> Check:
             show=given.show_fixes,
             fail_if_fixed=given.exit_non_zero_on_fix,
         ),
-        output=Output(given.output_file, given.statistics, given.quiet, given.exit_zero),
+        output=Output(
+            given.output_file, given.statistics, given.quiet, given.exit_zero, given.color
+        ),
         reading=Reading(
             stdin_name=given.stdin_filename or "stdin.py",
             config=Path(given.config).absolute() if given.config else None,
@@ -319,6 +323,7 @@ def _add_output(check: argparse.ArgumentParser) -> None:
     add("--output-file", metavar="FILE", help="write the report here")
     add("--statistics", action="store_true", help="counts by rule instead of findings")
     add("-q", "--quiet", action="store_true", help="findings only, no summary")
+    add("--color", choices=COLORS, default="auto", help="colors on a terminal (auto), or as said")
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     add("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if something was fixed")
 

@@ -8,7 +8,7 @@ from pygraph_lint.commands.arguments import parser
 
 
 def completion(shell: str) -> int:
-    """Print the script for ``bash``, ``zsh`` or ``tcsh``; the exit code."""
+    """Print the script for one of ``SHELLS``; the exit code."""
     import shtab
 
     sys.stdout.write(shtab.complete(parser(), shell=shell))

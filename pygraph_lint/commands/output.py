@@ -41,11 +41,11 @@ def report_findings(
     form = runner.output_format
     text_of = readers(runner)
     found = report.in_cells(found, text_of)
-    on_terminal = output.file is None and not output.statistics and colored(sys.stdout)
+    color = output.file is None and colored(sys.stdout, output.color)
     if output.statistics:
         text = _statistics(found, form)
     else:
-        text = report.render(form, Report(found, runner.rules, text_of, on_terminal))
+        text = report.render(form, Report(found, runner.rules, text_of, color))
     if output.file is None:
         write(text)
     else:

@@ -56,8 +56,12 @@ def render(name: str, report: Report) -> str:
     return rendered
 
 
-def colored(stream: TextIO) -> bool:
-    """Whether colors are wanted: by ``NO_COLOR`` and ``FORCE_COLOR``, else on a terminal."""
+def colored(stream: TextIO, wanted: str = "auto") -> bool:
+    """Whether to color: ``wanted`` is ``always``, ``never``, or ``auto``, which asks ``NO_COLOR``
+    and ``FORCE_COLOR``, and then whether the stream is a terminal.
+    """
+    if wanted != "auto":
+        return wanted == "always"
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):

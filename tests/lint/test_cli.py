@@ -331,7 +331,7 @@ def test_a_prefix_lists_rules(lint: Lint) -> None:
     assert lint("rule", "PG9").code == 2
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh", "fish", "powershell"])
 def test_completion_scripts(lint: Lint, shell: str) -> None:
     script = lint("completion", shell)
     assert script.code == 0

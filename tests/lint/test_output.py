@@ -260,3 +260,21 @@ def test_output_file_and_quiet(lint: Lint) -> None:
     wrong = lint("--output-file", "no/such/folder.txt", "model.py")
     assert wrong.code == 2
     assert "cannot be written" in wrong.err
+
+
+def test_azure_and_pylint(lint: Lint) -> None:
+    lint.write({"a;b].py": SYNCS})
+    azure = lint("--output-format", "azure", ".").out.splitlines()[0]
+    place = "sourcepath=a%3Bb%5D.py;linenumber=6;columnnumber=16;code=PG201;"
+    assert azure.startswith(f"##vso[task.logissue type=error;{place}]`")
+    pylint = lint("--output-format", "pylint", ".").out.splitlines()[0]
+    assert pylint.startswith("a;b].py:6: [PG201] `")
+
+
+def test_color_as_the_command_line_says(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint.write({"model.py": SYNCS})
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" in lint("--color", "always", "model.py").out
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" not in lint("--color", "never", "model.py").out
