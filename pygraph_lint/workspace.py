@@ -20,7 +20,7 @@ from pygraph_lint.rules.catalogue import Rule
 
 if TYPE_CHECKING:
     from pygraph_lint.analysis.link import Project as Linked
-    from pygraph_lint.analysis.model import ModuleFacts, Sinks
+    from pygraph_lint.analysis.model import LoopBody, ModuleFacts, Sinks
     from pygraph_lint.rules.reporter import Options
 
 # Below this much source, in bytes, starting processes costs more than it saves.
@@ -104,6 +104,7 @@ class Project:
         self._known: dict[str, _Known] = {}
         self._unreadable: dict[str, str] = {}
         self._records: dict[str, tuple[bytes, Record]] = {}
+        self._loops: dict[str, tuple[bytes, Sequence[LoopBody]]] = {}
         self._scan()
 
     def relative(self, path: Path) -> str:
@@ -156,7 +157,8 @@ class Project:
             }
             if settled != index:
                 self._cache.store(name, key, settled)
-            self._cache.prune_files(file_entry(relative) for relative in self._known)
+            entries = [file_entry(relative) for relative in self._known]
+            self._cache.prune_files([*entries, *(f"{entry}-loops" for entry in entries)])
 
     def _look(
         self, relative: str, path: Path, signature: Signature | None, now: int
@@ -282,7 +284,8 @@ class Project:
                 }
                 unread = {module: name for module, name in paths.items() if name not in read}
                 asked = replace(options.asked, within=within)
-                linked = link(facts.values(), asked, UnreadFiles(unread, self._text))
+                left_out = UnreadFiles(unread, self._text)
+                linked = link(facts.values(), asked, left_out, self._loop_bodies)
                 _remember_check(facts, linked, self._rules, options)
                 found = _check_names(names)
                 missing = {paths[module] for module in linked.missing}
@@ -302,6 +305,27 @@ class Project:
         except SourceError:
             return b""
 
+    def _loop_bodies(self, module: ModuleFacts) -> Sequence[LoopBody]:
+        """What the training loops of a file do: from memory, from the cache, or worked out."""
+        from pygraph_lint.analysis.extract import loop_bodies
+
+        name = module.path
+        entry, key = f"{file_entry(name)}-loops", digest(self._known[name].digest)
+        held = self._loops.get(name)
+        if held is not None and held[0] == key:
+            return held[1]
+        bodies = None if name in self._overlay else self._cache.load(entry, key)
+        if bodies is None:
+            try:
+                text = decode(self._text(name)).text
+                bodies = loop_bodies(text, module.module, module.is_package)
+            except SourceError:
+                return ()
+            if name not in self._overlay:
+                self._cache.store(entry, key, bodies)
+        self._loops[name] = (key, bodies)
+        return bodies
+
     def _check_linked(
         self, names: Sequence[str], options: Options
     ) -> Iterable[tuple[str, tuple[Finding, ...]]]:
@@ -312,7 +336,7 @@ class Project:
             for name, (_, record) in sorted(self._records.items())
             if record.facts is not None
         }
-        linked = link(facts.values(), options.asked)
+        linked = link(facts.values(), options.asked, bodies_of=self._loop_bodies)
         parts = parallel.chunks(names, lambda name: self._known[name].signature.size, 4 * _CHUNK)
         # Only a forked process has the linked project without being sent it.
         jobs = self._jobs if parallel.CAN_FORK and len(parts) > 4 else 1

@@ -8,6 +8,7 @@ import ast
 from collections.abc import Iterator
 
 from pygraph_lint.analysis.names import FunctionNode, Names, imports_of, module_statements
+from pygraph_lint.analysis.nodes import walk
 
 _CACHES = ("functools.lru_cache", "functools.cache")
 
@@ -94,7 +95,7 @@ def last_import(tree: ast.Module) -> int:
 
 def forgotten(tree: ast.Module, names: Names) -> Iterator[str]:
     """Qualified names of the functions whose ``cache_clear`` a file mentions."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Attribute) and node.attr == "cache_clear":
             name = names.resolve(node.value)
             if name is not None:

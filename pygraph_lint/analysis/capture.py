@@ -29,6 +29,7 @@ from pygraph_lint.analysis.capture_scopes import (
 )
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.names import Names
+from pygraph_lint.analysis.nodes import walk
 
 MENTIONS = (
     "cuda.graph",
@@ -299,7 +300,7 @@ def _reentrant_checkpoints(scope: Scope) -> Iterator[Event]:
         for given in _graphed(scope, graphing):
             made = scope.made(given)
             owner = _own_class(scope, made) if made is not None else None
-            for call in ast.walk(owner) if owner is not None else ():
+            for call in walk(owner) if owner is not None else ():
                 if not isinstance(call, ast.Call) or not scope.is_call(call, *_CHECKPOINTS):
                     continue
                 if _is_true(argument(call, 99, "use_reentrant")):

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.names import FunctionNode, Names
+from pygraph_lint.analysis.nodes import children
 
 _GRAPH_CONTEXTS = ("torch.cuda.graph", "torch.cuda.graphs.graph")
 MAKERS = {
@@ -263,7 +264,7 @@ def _definitions(body: list[ast.stmt]) -> Iterator[FunctionNode | ast.ClassDef]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node
         elif isinstance(node, (ast.stmt, ast.ExceptHandler)):
-            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+            stack.extend(reversed(children(node)))
 
 
 def own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
@@ -274,7 +275,7 @@ def own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             continue
         yield node
-        stack.extend(reversed(list(ast.iter_child_nodes(node))))
+        stack.extend(reversed(children(node)))
 
 
 def key_of(node: ast.AST | None) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from pygraph_lint.analysis.flow import ENTRY, dominators, immediate_dominators, solve
+from pygraph_lint.analysis.nodes import children, walk
 from pygraph_lint.analysis.statement_graph import (
     FUNCTIONS,
     BindingKind,
@@ -120,14 +121,14 @@ class FileDefinitions:
     @cached_property
     def nodes(self) -> list[ast.AST]:
         """Every node of the file: walking the tree costs more than keeping them."""
-        return list(ast.walk(self.tree))
+        return walk(self.tree)
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """Each node's parent."""
         found: dict[ast.AST, ast.AST] = {}
         for node in self.nodes:
-            for child in ast.iter_child_nodes(node):
+            for child in children(node):
                 found[child] = node
         return found
 
@@ -216,7 +217,7 @@ class FileDefinitions:
                 return None
             if isinstance(parent, _COMPREHENSIONS) and not _is_first_iterated(parent, child):
                 for turn in parent.generators:
-                    for node in ast.walk(turn.target):
+                    for node in walk(turn.target):
                         if isinstance(node, ast.Name) and node.id == name:
                             return Definition(name, BindingKind.COMPREHENSION, node)
             in_body = isinstance(parent, ast.ClassDef) and child in parent.body
@@ -239,7 +240,7 @@ class FileDefinitions:
         """Whether a function inside a scope may bind the scope's name."""
         if scope not in self._own:
             kinds = (ast.Global,) if isinstance(scope, ast.Module) else (ast.Nonlocal,)
-            found = (node for node in ast.walk(scope) if isinstance(node, kinds))
+            found = (node for node in walk(scope) if isinstance(node, kinds))
             self._own[scope] = frozenset(each for node in found for each in node.names)
         return name in self._own[scope]
 
@@ -253,7 +254,7 @@ def _declared(scope: Scope) -> frozenset[str]:
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             found.update(node.names)
         elif not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.expr)):
-            stack += ast.iter_child_nodes(node)  # type: ignore[arg-type]
+            stack += children(node)  # type: ignore[arg-type]
     return frozenset(found)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from pygraph_lint.analysis.model import ModuleFacts
 from pygraph_lint.analysis.names import Names, module_statements
+from pygraph_lint.analysis.nodes import walk
 
 _ASSIGNED_THROUGH_A_DOT = re.compile(
     r"^[ \t]*(?!self\b|cls\b)[A-Za-z_]\w*\.[\w.]+[ \t]*=(?!=)", re.MULTILINE
@@ -21,7 +22,7 @@ def patched(text: str, tree: ast.Module, names: Names) -> tuple[str, ...]:
     if "setattr(" not in text and _ASSIGNED_THROUGH_A_DOT.search(text) is None:
         return ()
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             found.add(names.resolve(node) or "")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -53,7 +54,7 @@ def _names_all(statement: ast.stmt) -> bool:
     """Whether a plain statement has to do with ``__all__``."""
     plain = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Delete)
     return isinstance(statement, plain) and any(
-        isinstance(node, ast.Name) and node.id == "__all__" for node in ast.walk(statement)
+        isinstance(node, ast.Name) and node.id == "__all__" for node in walk(statement)
     )
 
 

@@ -8,7 +8,9 @@ import ast
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
 from pygraph_lint.analysis import capture, host_loops
 from pygraph_lint.analysis.answers import (
@@ -21,11 +23,12 @@ from pygraph_lint.analysis.answers import (
 from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.exports import exported, patched
 from pygraph_lint.analysis.interpreter import run_module
-from pygraph_lint.analysis.model import ModuleFacts, Root, Sinks
+from pygraph_lint.analysis.model import Call, LoopBody, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.errors import SourceError
 
 _DEPTH = 8000
+_PlacedT = TypeVar("_PlacedT", Event, Call)
 _REGION = re.compile(r"#\s*pygraph:\s*region\b")
 
 
@@ -35,9 +38,7 @@ def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -
     ``text`` is decoded source, ``module`` its dotted name. Raises SourceError, with a position
     where there is one, for anything that cannot be parsed.
     """
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _DEPTH))
-    try:
+    with _deep_recursion():
         tree = parse(text)
         file = Module(tree, path, module, is_package, sinks)
         facts = file.facts
@@ -51,16 +52,41 @@ def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -
         if capture.mentioned(text):
             facts.capture_events = _capture_events(file)
         if host_loops.mentioned(text):
-            facts.loops = host_loops.loop_bodies(tree, module, is_package)
+            facts.loops = host_loops.hints(text, tree)
         else:
             facts.rare_lines = host_loops.rare_lines(text, tree)
+    if not text.isascii():
+        convert = _to_characters(text)
+        for function in facts.functions.values():
+            function.events = [convert(event) for event in function.events]
+            function.calls = [convert(call) for call in function.calls]
+        facts.capture_events = [convert(event) for event in facts.capture_events]
+    return facts
+
+
+def loop_bodies(text: str, module: str, is_package: bool) -> list[LoopBody]:
+    """What the training loops of a file do, and its functions that they may call. Raises
+    SourceError like ``extract``.
+    """
+    with _deep_recursion():
+        bodies = host_loops.loop_bodies(parse(text), module, is_package)
+    if not text.isascii():
+        convert = _to_characters(text)
+        for body in bodies:
+            body.events = [convert(event) for event in body.events]
+    return bodies
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _DEPTH))
+    try:
+        yield
     except (RecursionError, MemoryError):
         raise SourceError("nested too deeply to be analysed", 1, 1) from None
     finally:
         sys.setrecursionlimit(limit)
-    if not text.isascii():
-        _to_characters(facts, text)
-    return facts
 
 
 def _marked(text: str, file: Module) -> Iterator[Root]:
@@ -107,8 +133,10 @@ def _capture_events(file: Module) -> list[Event]:
         return []
 
 
-def _to_characters(facts: ModuleFacts, text: str) -> None:
-    """Turn byte columns of events into character columns, on lines that are not plain ASCII."""
+def _to_characters(text: str) -> Callable[[_PlacedT], _PlacedT]:
+    """A function that turns byte columns into character columns, on lines that are not plain
+    ASCII.
+    """
     encoded = {
         index: line.encode("utf-8", "surrogatepass")
         for index, line in enumerate(text.split("\n"), 1)
@@ -125,12 +153,4 @@ def _to_characters(facts: ModuleFacts, text: str) -> None:
         start, end = column(span.line, span.column), column(span.end_line, span.end_column)
         return Span(span.line, start, span.end_line, end)
 
-    def convert(event: Event) -> Event:
-        return event._replace(span=place(event.span))
-
-    for function in facts.functions.values():
-        function.events = [convert(event) for event in function.events]
-        function.calls = [call._replace(span=place(call.span)) for call in function.calls]
-    facts.capture_events = [convert(event) for event in facts.capture_events]
-    for body in facts.loops:
-        body.events = [convert(event) for event in body.events]
+    return lambda placed: placed._replace(span=place(placed.span))

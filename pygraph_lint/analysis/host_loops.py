@@ -18,18 +18,34 @@ from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_calls import STEP_HOOKS, losses
 from pygraph_lint.analysis.loop_costs import Costs
 from pygraph_lint.analysis.loop_values import LoopValues, is_trainer_part
-from pygraph_lint.analysis.model import MAY_CALL_STEP, Call, LoopBody
-from pygraph_lint.analysis.nodes import dotted, span_of
+from pygraph_lint.analysis.model import MAY_CALL_STEP, Call, LoopBody, LoopHints
+from pygraph_lint.analysis.nodes import children, dotted, span_of, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.symbols import as_argument
 from pygraph_lint.analysis.values import Value
 
-_WORDS = re.compile(
-    r"\bbackward\(|\btraining_step\b|\bcompute_loss\b|torch\.compile\b|\bon_(train|step|batch)_"
-    r"|optim\w*\.step\(\w|\btrain_step\(|\.learn\(|\btrain_on_batch\(|\bdef update\("
-    r"|\bdef \w*to_(torch|device|tensor)"
-)
+# What a text with a training loop has one of: first a plain part of it, which is looked for faster.
+_WORDS = [
+    (part, re.compile(pattern))
+    for part, pattern in (
+        ("backward(", r"\bbackward\("),
+        ("training_step", r"\btraining_step\b"),
+        ("compute_loss", r"\bcompute_loss\b"),
+        ("torch.compile", r"torch\.compile\b"),
+        ("on_train_", r"\bon_train_"),
+        ("on_step_", r"\bon_step_"),
+        ("on_batch_", r"\bon_batch_"),
+        (".step(", r"optim\w*\.step\(\w"),
+        ("train_step(", r"\btrain_step\("),
+        (".learn(", r"\.learn\("),
+        ("train_on_batch(", r"\btrain_on_batch\("),
+        ("def update(", r"\bdef update\("),
+        ("to_torch", r"\bdef \w*to_torch"),
+        ("to_device", r"\bdef \w*to_device"),
+        ("to_tensor", r"\bdef \w*to_tensor"),
+    )
+]
 _HELPERS = re.compile(
     r"\.to\(|\.item\(\)|\.cpu\(\)|\.cuda\(\)|as_tensor\(|torch\.tensor\(|empty_cache|synchronize\("
 )
@@ -43,18 +59,47 @@ def mentioned(text: str) -> bool:
     """Whether a file may have a training loop, a step that a trainer calls, or, where it defines
     hardly any models, functions for steps to call.
     """
-    if _WORDS.search(text) is not None:
+    if _has_words(text):
         return True
     few_models = text.count("Module)") <= _FEW_MODELS and "torch" in text
     return few_models and _HELPERS.search(text) is not None
 
 
+def _has_words(text: str) -> bool:
+    """Whether a text may have a training loop, or a step that a trainer calls."""
+    return any(part in text and pattern.search(text) is not None for part, pattern in _WORDS)
+
+
+def hints(text: str, tree: ast.Module) -> LoopHints:
+    """What a file that mentions training loops has of them."""
+    if not _has_words(text):
+        return LoopHints(may_help=True)
+    nodes = walk(tree)
+    loops = [node for node in nodes if isinstance(node, _LOOPS)]
+    starts = (
+        any(True for _ in losses(nodes))
+        or any(getattr(node, "name", "") in STEP_HOOKS for node in nodes)
+        or (bool(loops) and any(_names_a_compiler(node) for node in nodes))
+    )
+    called = {_last_name(inner) for loop in loops for inner in walk(loop)}
+    if called:
+        called |= {node.name for node in nodes if isinstance(node, ast.alias) and node.asname}
+    return LoopHints(True, starts, frozenset(called - {""}))
+
+
+def _last_name(node: ast.AST) -> str:
+    """The last part of the name that a call calls."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return getattr(node.func, "attr", "") or getattr(node.func, "id", "")
+
+
 def rare_lines(text: str, tree: ast.Module) -> list[tuple[int, int]]:
     """First and last lines of the blocks that run every n steps only, of a file without loops."""
-    if _RARE_TEST.search(text) is None:
+    if "%" not in text or _RARE_TEST.search(text) is None:
         return []
     found = []
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.If) and _has_modulo(node.test):
             last = node.body[-1].end_lineno
             found.append((node.lineno, last if last is not None else node.lineno))
@@ -66,7 +111,7 @@ def _has_modulo(test: ast.expr) -> bool:
         isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.Mod)
         and not isinstance(node.left, (ast.Constant, ast.JoinedStr))
-        for node in ast.walk(test)
+        for node in walk(test)
     )
 
 
@@ -124,7 +169,7 @@ def _names_a_compiler(node: ast.AST) -> bool:
 
 def _calls_compiled(values: LoopValues, loop: ast.AST) -> bool:
     for node in _own_statements(loop):
-        for call in ast.walk(node):
+        for call in walk(node):
             if isinstance(call, ast.Call) and values.of(call.func).cls == "torch.compile":
                 return values.queries.qualified(call.func) not in ops.COMPILERS
     return False
@@ -225,7 +270,7 @@ def _is_rare(values: LoopValues, test: ast.expr, depth: int = 3) -> bool:
     """Whether a condition holds every n steps only, or on one step."""
     if _has_modulo(test):
         return True
-    for node in ast.walk(test):
+    for node in walk(test):
         if isinstance(node, ast.Compare) and _counts(node):
             return True
         if isinstance(node, (ast.Name, ast.Attribute, ast.Call)) and depth:
@@ -288,7 +333,7 @@ def _expressions(values: LoopValues, part: ast.expr) -> Iterator[ast.expr]:
     yield part
     if isinstance(part, ast.Lambda):
         return
-    for child in ast.iter_child_nodes(part):
+    for child in children(part):
         if isinstance(child, ast.expr):
             if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
                 before = part.values[: part.values.index(child)]
@@ -298,7 +343,7 @@ def _expressions(values: LoopValues, part: ast.expr) -> Iterator[ast.expr]:
                 continue
             yield from _expressions(values, child)
         elif isinstance(child, (ast.keyword, ast.comprehension)):
-            for inner in ast.iter_child_nodes(child):
+            for inner in children(child):
                 if isinstance(inner, ast.expr):
                     yield from _expressions(values, inner)
 

@@ -10,11 +10,12 @@ from pygraph_lint.analysis.events import Event, Need
 from pygraph_lint.analysis.exports import private_names
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_events import loop_events
+from pygraph_lint.analysis.loop_regions import BodiesOf, LoopRegions, no_bodies
 from pygraph_lint.analysis.model import Call, ModuleFacts
 from pygraph_lint.analysis.places import Region
 from pygraph_lint.analysis.program import NOTHING_UNREAD, Program, Unread
 from pygraph_lint.analysis.proof import Proof
-from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, LoopRegions, compiled_regions
+from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, compiled_regions
 
 _DEPTH = 8000
 
@@ -23,14 +24,16 @@ def link(
     modules: Iterable[ModuleFacts],
     asked: Asked = NOTHING_ASKED,
     unread: Unread = NOTHING_UNREAD,
+    bodies_of: BodiesOf = no_bodies,
 ) -> Project:
     """Join the facts of all files of a project; ``asked`` are regions that the user names,
-    ``unread`` the modules that are left out.
+    ``unread`` the modules that are left out. ``bodies_of`` gives what the training loops of a file
+    do.
     """
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _DEPTH))
     try:
-        return Project(modules, asked, unread)
+        return Project(modules, asked, unread, bodies_of)
     finally:
         sys.setrecursionlimit(limit)
 
@@ -43,7 +46,13 @@ class Project:
     compiled code.
     """
 
-    def __init__(self, modules: Iterable[ModuleFacts], asked: Asked, unread: Unread) -> None:
+    def __init__(
+        self,
+        modules: Iterable[ModuleFacts],
+        asked: Asked,
+        unread: Unread,
+        bodies_of: BodiesOf = no_bodies,
+    ) -> None:
         self.program = Program(modules, unread)
         # Whether a predicate can give a value does not depend on who calls what.
         conditions = Proof(self.program, {})
@@ -51,8 +60,8 @@ class Project:
             self.program, lambda call: _is_possible(conditions, call.needs), asked
         )
         self._proof = Proof(self.program, self._compiled.callers, self._compiled.entered)
-        self._loops = LoopRegions(self.program, self._compiled, asked)
-        self._loop_proof = Proof(self.program, self._loops.callers, None, self._loops.returns)
+        self._loops = LoopRegions(self.program, self._compiled, bodies_of, asked)
+        self._loop_proof = Proof(self.program, self._loops.callers, None, self._loops.returned)
         self.disabled_calls = self._compiled.disabled_calls
         self.private = private_names(self.program.modules.values())
         self._patched = {

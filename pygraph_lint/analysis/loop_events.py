@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.loop_regions import LoopRegions
 from pygraph_lint.analysis.model import ModuleFacts
 from pygraph_lint.analysis.places import Region
-from pygraph_lint.analysis.regions import LoopRegions
 
 # What the events of compiled code are called where nothing is traced.
 _KINDS = {
@@ -27,15 +27,16 @@ _KINDS = {
 
 def loop_events(module: ModuleFacts, loops: LoopRegions) -> Iterator[tuple[Region, Event]]:
     """Pairs of region and event; the event's needs are still to be proven."""
-    with_body = set()
-    for body in module.loops:
-        with_body.add(body.function)
+    if not loops.reaches(module):
+        return
+    bodies = loops.bodies(module)
+    for body in bodies:
         region = loops.of_start(body) if body.why else loops.of_function(body.function)
         if region is not None:
             yield from ((region, event) for event in body.events)
     for function in module.functions.values():
         region = loops.of_function(function.name)
-        if region is None or function.name in with_body or module.loops:
+        if region is None or bodies:
             continue
         for event in function.events:
             kind = _KINDS.get(event.kind)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from pygraph_lint.analysis.definitions import Scope
 from pygraph_lint.analysis.loop_calls import MODULE_MARKS, losses, moves_to_device
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import BindingKind, Definition
 
@@ -37,7 +37,7 @@ class LoopEvidence:
         front = list(found)
         while front:
             value = self._made_by(front.pop())
-            for node in ast.walk(value) if value is not None else ():
+            for node in walk(value) if value is not None else ():
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                     new = set(self._queries.definitions.reaching(node)) - found
                     found |= new
@@ -85,7 +85,7 @@ class LoopEvidence:
 
     def is_step_loop(self, loop: ast.AST) -> bool:
         """Whether gradients are computed in a loop."""
-        inside = set(ast.walk(loop)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
+        inside = set(walk(loop)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
         return any(each in inside for each in self._loss_nodes)
 
     @cached_property

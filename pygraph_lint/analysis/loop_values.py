@@ -31,7 +31,7 @@ from pygraph_lint.analysis.loop_calls import (
 )
 from pygraph_lint.analysis.loop_evidence import LoopEvidence
 from pygraph_lint.analysis.loop_results import CallResults
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, Definition
 from pygraph_lint.analysis.values import Value
@@ -356,7 +356,7 @@ class LoopValues:
         if not isinstance(target, ast.Name):
             return v.UNKNOWN_VALUE
         found = []
-        for call in ast.walk(self.queries.scope(node)):
+        for call in walk(self.queries.scope(node)):
             if isinstance(call, ast.Call) and dotted(call.func) == f"{target.id}.append":
                 found += [self.of(each) for each in call.args]
         return _joined(found) if found else v.UNKNOWN_VALUE

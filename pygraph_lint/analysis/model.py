@@ -98,6 +98,23 @@ class LoopBody:
     whole: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LoopHints:
+    """Whether the training loops of a file, or the functions that these call, are worth a look.
+
+    ``may_help``: a loop may call functions of the file. ``starts``: the file computes gradients,
+    compiles something beside a loop, or has a step that a trainer calls. ``called`` are the last
+    names of what its loops call, where one of them may call a step.
+    """
+
+    may_help: bool = False
+    starts: bool = False
+    called: frozenset[str] = frozenset()
+
+
+NO_LOOPS = LoopHints()
+
+
 @dataclass(slots=True)
 class ModuleFacts:
     """One file."""
@@ -110,7 +127,7 @@ class ModuleFacts:
     classes: dict[str, ClassFacts] = field(default_factory=dict)
     roots: list[Root] = field(default_factory=list)
     capture_events: list[Event] = field(default_factory=list)
-    loops: list[LoopBody] = field(default_factory=list)
+    loops: LoopHints = field(default_factory=lambda: NO_LOOPS)
     rare_lines: list[tuple[int, int]] = field(default_factory=list)  # run every n steps only
     groups: dict[str, tuple[str, ...]] = field(
         default_factory=dict

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from pygraph_lint.analysis.nodes import children
+
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -159,4 +161,4 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
         node = stack.pop()
         yield node
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            stack.extend(ast.iter_child_nodes(node))
+            stack.extend(children(node))

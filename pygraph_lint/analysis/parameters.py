@@ -11,7 +11,7 @@ from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.model import FunctionFacts
 from pygraph_lint.analysis.module import Module, kind_of_constant
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import source_of
+from pygraph_lint.analysis.nodes import below, children, source_of
 from pygraph_lint.analysis.symbols import symbol
 from pygraph_lint.analysis.values import Value
 
@@ -52,7 +52,7 @@ class Uses:
         """Collect what is known of ``names``."""
         made_of = {name: name for name in names}
         last = _last_lines(self.function, names)
-        nodes = [node for statement in self.function.body for node in ast.walk(statement)]
+        nodes = below(self.function.body)
         for node in nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 source = _operand(node.value, names)
@@ -168,7 +168,7 @@ def assigned_names(function: ast.AST) -> set[str]:
             stack.append(node.target)
             stack.append(node.value)
         elif isinstance(node, (ast.Tuple, ast.List, ast.Starred)) or not isinstance(node, ast.expr):
-            stack.extend(ast.iter_child_nodes(node))
+            stack.extend(children(node))
     return found
 
 

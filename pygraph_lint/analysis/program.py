@@ -67,6 +67,15 @@ class Program:
 
     # -- names
 
+    def module_of(self, function: str) -> ModuleFacts | None:
+        """The module that has a function, by its qualified name."""
+        name = function
+        while name:
+            name = name.rpartition(".")[0]
+            if name in self.modules:
+                return self.modules[name]
+        return None
+
     def module(self, name: str, word: str = "") -> ModuleFacts | None:
         """A module by its name; None for what is not in the project, or was not read. ``word`` is
         what is looked for in it.

@@ -32,8 +32,8 @@ class Proof:
     """Discharges obligations; an answer is worked out once.
 
     ``callers`` are the calls, by function, that count for what a parameter may be; ``entered`` has
-    the functions that a region begins with: their arguments come from outside. ``returns`` says
-    more of what functions give than their facts.
+    the functions that a region begins with: their arguments come from outside. ``returned``
+    says more of what functions give than their facts.
     """
 
     def __init__(
@@ -41,18 +41,18 @@ class Proof:
         program: Program,
         callers: Mapping[str, Sequence[Call]],
         entered: Mapping[str, object] | None = None,
-        returns: Mapping[str, Value] | None = None,
+        returned: Callable[[str], Value | None] | None = None,
     ) -> None:
         self.program = program
         self.callers = callers
         self.entered = entered if entered is not None else {}
-        self._returns = returns if returns is not None else {}
+        self._returned = returned
         self._known: dict[Need, bool] = {}
         self._proven: dict[Obligation, bool] = {}
 
     def returned(self, function: str) -> Value | None:
         """What a function of the project gives."""
-        known = self._returns.get(function)
+        known = self._returned(function) if self._returned is not None else None
         if known is not None:
             return known
         facts = self.program.functions.get(function)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import fnmatch
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import targets
-from pygraph_lint.analysis.model import MAY_CALL_STEP, Call, LoopBody, Root
+from pygraph_lint.analysis.model import Call, Root
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.analysis.program import Program
-from pygraph_lint.analysis.values import Value
 
 _SHOWN_STEPS = 8
-_MAX_CALLS = 8  # from a loop to what it calls
 
 
 class Reached:
@@ -193,91 +191,3 @@ def _root_targets(program: Program, root: Root) -> Iterator[str]:
         method = found
     if method is not None:
         yield method
-
-
-class LoopRegions:
-    """What runs on every step of a training loop: the loops, and the functions they call.
-
-    A function that is compiled belongs to its compiled region.
-    """
-
-    def __init__(self, program: Program, compiled: Reached, asked: Asked = NOTHING_ASKED) -> None:
-        self.callers: dict[str, list[Call]] = defaultdict(list)
-        self.returns: dict[str, Value] = {}
-        self._program = program
-        self._compiled = compiled
-        self._helpers: dict[str, LoopBody] = {}
-        self._paths: dict[str, tuple[str, ...]] = {}
-        starts = []
-        for module in program.modules.values():
-            for body in module.loops:
-                if body.why:
-                    starts += [body] if asked.counts(module.module) else []
-                    continue
-                self._helpers[body.function] = body
-                if body.returns is not None:
-                    self.returns[body.function] = body.returns
-        self._steps = {
-            body.function for body in starts if body.whole and not self._is_compiled(body.function)
-        }
-        self._starts = {_key(body) for body in starts if self._counts(body)}
-        for body in starts:
-            if _key(body) in self._starts:
-                self._follow(body)
-
-    def _counts(self, body: LoopBody) -> bool:
-        """Whether a loop or function is run on every step of a training loop."""
-        if self._is_compiled(body.function):
-            return False
-        if body.why != MAY_CALL_STEP:
-            return True
-        reached = {target for call in body.calls for target in targets(self._program, call)}
-        return not reached.isdisjoint(self._steps)
-
-    def of_start(self, body: LoopBody) -> Region | None:
-        """The region that a loop, or a function run on every step, is."""
-        if _key(body) not in self._starts:
-            return None
-        return Region(body.function, (_start(body),), RegionKind.HOST_LOOP)
-
-    def of_function(self, name: str) -> Region | None:
-        """Why a whole function runs on every step; None if it is not known to."""
-        path = self._paths.get(name)
-        return None if path is None else Region(name, path, RegionKind.HOST_LOOP)
-
-    def _is_compiled(self, function: str) -> bool:
-        region = self._compiled.region(function)
-        return region is not None and region.certain
-
-    def _follow(self, start: LoopBody) -> None:
-        queue = deque(self._called(start.calls, (_start(start),)))
-        while queue:
-            name, path = queue.popleft()
-            if name in self._paths or len(path) > _MAX_CALLS:
-                continue
-            if self._is_compiled(name) or name.endswith(".forward"):
-                continue  # a model's code: reported as such
-            self._paths[name] = path
-            helper = self._helpers.get(name)
-            facts = self._program.functions.get(name)
-            known = facts.calls if facts is not None else ()
-            queue += self._called(helper.calls if helper is not None else known, path)
-
-    def _called(
-        self, calls: Iterable[Call], path: tuple[str, ...]
-    ) -> Iterator[tuple[str, tuple[str, ...]]]:
-        for call in calls:
-            if call.how == "mention":
-                continue
-            for target in targets(self._program, call):
-                self.callers[target].append(call)
-                step = f"calls {short(target)}, line {call.span.line}"
-                yield target, (*path, step)
-
-
-def _start(body: LoopBody) -> str:
-    return f"{short(body.function)} ({body.why}, line {body.line})"
-
-
-def _key(body: LoopBody) -> tuple[str, int, str]:
-    return body.function, body.line, body.why

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from pygraph_lint.analysis.flow import ENTRY, FlowGraph
+from pygraph_lint.analysis.nodes import children, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -230,7 +231,7 @@ class StatementGraph:
         for case in node.cases:
             bound = [
                 Definition(inner.name, BindingKind.PATTERN, inner, certain=case.guard is None)
-                for inner in ast.walk(case.pattern)
+                for inner in walk(case.pattern)
                 if isinstance(inner, (ast.MatchAs, ast.MatchStar)) and inner.name
             ]
             tested = self._step(case, before, [case.pattern], bound)
@@ -325,7 +326,7 @@ def _expressions(node: ast.stmt) -> list[ast.AST]:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         defaults = [*node.args.defaults, *(item for item in node.args.kw_defaults if item)]
         return [*node.decorator_list, *defaults]
-    return list(ast.iter_child_nodes(node))
+    return children(node)
 
 
 def _evaluated_nodes(part: ast.AST) -> Iterator[ast.AST]:
@@ -335,7 +336,7 @@ def _evaluated_nodes(part: ast.AST) -> Iterator[ast.AST]:
     yield part
     if isinstance(part, FUNCTIONS):
         return
-    for child in ast.iter_child_nodes(part):
+    for child in children(part):
         yield from _evaluated_nodes(child)
 
 
@@ -343,7 +344,7 @@ def _named(part: ast.AST, certain: bool = True) -> Iterator[Definition]:
     """What ``:=`` binds in an expression, in the order of evaluation."""
     if isinstance(part, _SCOPES):
         return
-    for child in ast.iter_child_nodes(part):
+    for child in children(part):
         maybe = isinstance(part, (ast.BoolOp, ast.IfExp, ast.Compare, *_COMPREHENSIONS))
         yield from _named(child, certain and (not maybe or child is _first_evaluated(part)))
     if isinstance(part, ast.NamedExpr):

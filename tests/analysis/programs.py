@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 
 from pygraph_lint.analysis.events import Event
-from pygraph_lint.analysis.extract import extract
+from pygraph_lint.analysis.extract import extract, loop_bodies
 from pygraph_lint.analysis.link import Project, link
-from pygraph_lint.analysis.model import ModuleFacts, Sinks
+from pygraph_lint.analysis.model import LoopBody, ModuleFacts, Sinks
 from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked
 
 SINKS = Sinks(frozenset(("print", "time.time")), ("random.",), frozenset(("backward",)))
@@ -17,11 +17,16 @@ def project(
     asked: Asked = NOTHING_ASKED, /, **files: str
 ) -> tuple[Project, dict[str, ModuleFacts]]:
     """Facts of modules given as ``a__b="source"`` (module ``a.b``), linked."""
-    facts = {}
-    for name, source in files.items():
-        module = name.replace("__", ".")
-        facts[module] = extract(textwrap.dedent(source), f"{module}.py", module, False, SINKS)
-    return link(facts.values(), asked), facts
+    texts = {name.replace("__", "."): textwrap.dedent(text) for name, text in files.items()}
+    facts = {
+        module: extract(text, f"{module}.py", module, False, SINKS)
+        for module, text in texts.items()
+    }
+
+    def bodies_of(module: ModuleFacts) -> list[LoopBody]:
+        return loop_bodies(texts[module.module], module.module, False)
+
+    return link(facts.values(), asked, bodies_of=bodies_of), facts
 
 
 def confirmed(linked: Project, facts: ModuleFacts) -> list[Event]:

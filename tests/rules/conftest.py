@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from pygraph_lint.analysis.extract import extract
+from pygraph_lint.analysis.extract import extract, loop_bodies
 from pygraph_lint.analysis.link import link
 from pygraph_lint.findings import Finding
 from pygraph_lint.rules import catalogue, reporter
@@ -27,4 +27,5 @@ def lint_text(text: str) -> list[Finding]:
     rules = catalogue.load()
     facts = extract(text, "example.py", "example", False, reporter.sinks(rules))
     options = reporter.Options(target=None, target_torch=None, preview=True, regions="forward")
-    return reporter.check_module(facts, link([facts]), rules, options)
+    linked = link([facts], bodies_of=lambda module: loop_bodies(text, module.module, False))
+    return reporter.check_module(facts, linked, rules, options)
