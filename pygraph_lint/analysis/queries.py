@@ -14,9 +14,10 @@ import ast
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from pygraph_lint.analysis import known, recording
+from pygraph_lint.analysis import holders, known, recording
+from pygraph_lint.analysis.certain import certain, of_place
 from pygraph_lint.analysis.definitions import FileDefinitions, Scope
-from pygraph_lint.analysis.effects import PURE_METHODS, Effects, EffectsOf
+from pygraph_lint.analysis.effects import Effects, EffectsOf
 from pygraph_lint.analysis.known import UNKNOWN, Known, ProjectView, Type
 from pygraph_lint.analysis.names import Names, imports_of
 from pygraph_lint.analysis.nodes import dotted
@@ -39,6 +40,7 @@ class FileQueries:
         self.view = view if view is not None else ProjectView()
         self.definitions = FileDefinitions(tree)
         self._meanings: dict[ast.Name, str | None] = {}
+        self._known_nodes: dict[ast.expr, Known] = {}
 
     # -- structure
 
@@ -170,8 +172,12 @@ class FileQueries:
 
     def known(self, node: ast.expr) -> Known:
         """What is known of the value of an expression."""
-        value = self._recorded.values.get(node)
-        return UNKNOWN if value is None else self._known(value)
+        if node not in self._known_nodes:
+            value = self._recorded.values.get(node)
+            self._known_nodes[node] = UNKNOWN
+            found = UNKNOWN if value is None else self._known(value)
+            self._known_nodes[node] = certain(self, node, found)
+        return self._known_nodes[node]
 
     def known_at(self, place: str, at: ast.AST) -> Known:
         """What is known, in front of the statement around ``at``, of what a name or ``self.x``
@@ -182,7 +188,7 @@ class FileQueries:
         value = env.get(place)
         if value is None or ("." not in place and self.may_be_unbound(place, statement)):
             return UNKNOWN
-        return self._known(value)
+        return of_place(place, self.scope(at), self._known(value))
 
     def _known(self, value: Value) -> Known:
         return known.of_value(value, self.view.tensors)
@@ -339,50 +345,7 @@ class FileQueries:
         """Whether a name holds a tensor that nothing else can refer to: the result of arithmetic or
         of an operation that always makes a new one, which was not handed on before.
         """
-        for definition in self.definitions.reaching(name):
-            if definition.value is None or not self._makes_new(definition.value):
-                return False
-            for use in self.uses(definition):
-                if use is not name and self._may_precede(use, name) and self._hands_on(use):
-                    return False
-        return True
-
-    def _may_precede(self, use: ast.Name, name: ast.Name) -> bool:
-        return not self.runs_before(name, use) or self._in_loop(name)
-
-    def _in_loop(self, node: ast.AST) -> bool:
-        scope = self.scope(node)
-        loops = (ast.For, ast.AsyncFor, ast.While)
-        for each in self.path(node):
-            if each is scope:
-                return False
-            if isinstance(each, loops):
-                return True
-        return False
-
-    def _makes_new(self, value: ast.expr) -> bool:
-        if isinstance(value, (ast.BinOp, ast.Compare, ast.UnaryOp)):
-            return self.is_tensor(value)
-        if not isinstance(value, ast.Call):
-            return False
-        name = self.callee(value)
-        if name is not None:
-            last = name.rpartition(".")[2]
-            return name.startswith("torch.") and last in _NEW and self.is_tensor(value)
-        method = value.func.attr if isinstance(value.func, ast.Attribute) else ""
-        return method in _NEW and self.is_tensor(value)
-
-    def _hands_on(self, use: ast.Name) -> bool:
-        """Whether a read gives the object to something that may keep it."""
-        parent = self.parent(use)
-        if isinstance(parent, (ast.BinOp, ast.Compare, ast.UnaryOp)):
-            return False
-        if isinstance(parent, ast.Attribute):
-            return parent.attr not in _ASKED and parent.attr not in _NEW
-        if isinstance(parent, ast.Call) and use in parent.args:
-            name = self.callee(parent) or ""
-            return not name.startswith("torch.") or name.rpartition(".")[2] not in _NEW
-        return True
+        return holders.only_holder(self, name)
 
     # -- functions of the file, and the rest of the project
 
@@ -497,22 +460,4 @@ _SHAPE_KEEPING = frozenset(
 )
 _SHAPE_KEEPING_CALLS = _SHAPE_KEEPING | frozenset(
     f"{name}_like" for name in ("zeros", "ones", "empty", "full", "rand", "randn", "randint")
-)
-# What is asked of a tensor without keeping it, and operations whose result never shares memory.
-_ASKED = frozenset(("shape", "device", "dtype", "ndim", "size", "dim", "numel", "is_cuda"))
-_NEW = PURE_METHODS & frozenset(
-    (
-        *("abs", "neg", "exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "relu", "sign", "round"),
-        *("add", "sub", "mul", "div", "pow", "matmul", "bmm", "mm", "softmax", "log_softmax"),
-        *("sum", "mean", "max", "min", "amax", "amin", "prod", "std", "var", "norm", "cumsum"),
-        *("clone", "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "any", "all"),
-        *("logical_not", "logical_and", "logical_or", "argmax", "argmin", "clamp", "masked_fill"),
-        *("index_select", "gather", "where", "new_zeros", "new_ones", "new_full", "new_empty"),
-    )
-) | frozenset(
-    (
-        *("zeros", "ones", "empty", "full", "rand", "randn", "randint", "arange", "linspace"),
-        *("zeros_like", "ones_like", "empty_like", "full_like", "cat", "stack", "where"),
-        *("layer_norm", "linear", "conv1d", "conv2d", "gelu", "silu"),
-    )
 )

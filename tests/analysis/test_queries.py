@@ -54,6 +54,55 @@ def test_values_at_a_node() -> None:
     assert queries.may_be_none(result.elts[4]) and not queries.may_be_none(result.elts[0])
 
 
+def test_what_is_guessed_is_not_certain() -> None:
+    queries = ask("""
+        class M(nn.Module):
+            def forward(self, x: torch.Tensor, q, r, n: int, t: float, o: int = None):
+                a = self.w.sum() > 0
+                b = self.w.any() == 1
+                c = q.size(0)
+                d = q.size(0) + 1
+                e = q
+                f = r.size(0), r.device
+                g = self.w.any() or x
+                h = n, t, o
+                i = -self.w.max()
+                j = x.size(0) > n
+                k = n + x.size(0)
+    """)
+    values = {
+        node.targets[0].id: node.value
+        for node in queries.nodes
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    for name in "abcdegi":
+        assert queries.known(values[name]).types == Type.ANYTHING, name
+    assert queries.known(values["f"].elts[0]).must_be(Type.NUMBER)
+    n, t, o = map(queries.known, values["h"].elts)
+    assert (n.must_be(Type.NUMBER), n.dtype) == (True, "int")
+    assert (t.must_be(Type.NUMBER), t.dtype) == (True, "float")
+    assert not o.must_be(Type.NUMBER)
+    assert queries.known(values["j"]).must_be(Type.NUMBER)
+    assert queries.known(values["k"]).must_be(Type.NUMBER)
+
+
+def test_a_layer_called_like_a_method_may_give_its_input_back() -> None:
+    queries = ask("""
+        class M(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.norm = nn.LayerNorm(3)
+            def forward(self, x: torch.Tensor):
+                a = self.norm(x)
+                b = x.norm()
+                c = +x
+                d = -x
+                return a, b, c, d
+    """)
+    held = [queries.only_holder(each) for each in find(queries, "(a, b, c, d)").elts]
+    assert held == [False, True, False, True]
+
+
 def test_what_a_name_holds_at_another_place() -> None:
     queries = ask("""
         class M(nn.Module):

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 import torch._dynamo
 from torch._dynamo.utils import counters
@@ -101,32 +102,34 @@ def _share(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr() != 0
 
 
-def assert_same(before: Seen, after: Seen) -> None:
-    """Assert that two runs showed the same."""
+def assert_same(before: Seen, after: Seen, strides: bool = True) -> None:
+    """Assert that two runs showed the same; ``strides``: also how results lie in memory."""
     assert after.error is before.error, (before.error, after.error)
     if before.error is not None:
         return
-    _assert_items(before.outputs, after.outputs)
+    _assert_items(before.outputs, after.outputs, strides)
     _assert_items(before.inputs, after.inputs)
     _assert_items(before.gradients, after.gradients)
-    assert after.aliases == before.aliases
+    assert after.aliases == before.aliases, (before.aliases, after.aliases)
     assert before.random_state is not None and after.random_state is not None
     assert torch.equal(before.random_state, after.random_state)
 
 
-def _assert_items(before: list[Any], after: list[Any]) -> None:
+def _assert_items(before: list[Any], after: list[Any], strides: bool = True) -> None:
     assert len(before) == len(after)
     for old, new in zip(before, after, strict=True):
         if not isinstance(old, torch.Tensor):
-            assert type(old) is type(new) and (old == new or old != old)
+            same = np.array_equal(old, new) if isinstance(old, np.ndarray) else old == new
+            assert type(old) is type(new) and (same or old != old), (old, new)
             continue
         assert isinstance(new, torch.Tensor)
         assert (old.dtype, old.shape, old.device) == (new.dtype, new.shape, new.device)
+        assert not strides or old.stride() == new.stride(), (old.stride(), new.stride())
         assert old.requires_grad == new.requires_grad
         if old.device.type != "meta":
-            assert torch.equal(torch.isnan(old), torch.isnan(new))
-            assert torch.equal(old[~torch.isnan(old)], new[~torch.isnan(new)])
-            assert torch.equal(_signs(old), _signs(new))
+            assert torch.equal(torch.isnan(old), torch.isnan(new)), (old, new)
+            assert torch.equal(old[~torch.isnan(old)], new[~torch.isnan(new)]), (old, new)
+            assert torch.equal(_signs(old), _signs(new)), (old, new)
 
 
 def _signs(item: torch.Tensor) -> torch.Tensor:

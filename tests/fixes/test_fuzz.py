@@ -1,23 +1,29 @@
-"""A few programs of the fuzzer; ``make fuzz-fixes`` takes thousands."""
+"""A few programs of the fuzzer for each rewrite; ``make fuzz-fixes`` takes thousands."""
 
 from __future__ import annotations
 
 import ast
 
-from tests.fixes.fuzz.grammar import program
-from tests.fixes.fuzz.run import fuzz
+import pytest
+
+from tests.fixes.fuzz.programs import IDIOMS, program
+from tests.fixes.fuzz.run import MODES, Log, fuzz
 
 PROGRAMS = 100
 
 
-def test_programs_are_python_and_the_same_for_a_seed() -> None:
+@pytest.mark.parametrize("rewrite", sorted(IDIOMS))
+def test_programs_are_python_and_the_same_for_a_seed(rewrite: str) -> None:
     for seed in range(20):
-        ast.parse(program(seed))
-        assert program(seed) == program(seed)
+        ast.parse(program(rewrite, seed).source)
+        assert program(rewrite, seed) == program(rewrite, seed)
 
 
 def test_fixed_programs_do_the_same() -> None:
-    log = fuzz(range(PROGRAMS))
-    assert log.differences == []
-    assert log.changed["safe"] > PROGRAMS // 10
-    assert log.compared["safe eager"] > PROGRAMS // 3
+    log = Log()
+    each = PROGRAMS // len(IDIOMS) + 1
+    for number, rewrite in enumerate(sorted(IDIOMS)):
+        log.join(fuzz(rewrite, range(1, 1 + each), MODES[number % len(MODES)]))
+    assert log.programs >= PROGRAMS
+    assert [one for one in log.differences if one["fixes"] != "unsafe"] == []
+    assert sum(log.accepted.values()) > PROGRAMS // 4

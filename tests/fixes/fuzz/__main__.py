@@ -1,59 +1,121 @@
 """Run the fuzzer in shards, each written when it is done; a run that is started again goes on.
 
-python -m tests.fixes.fuzz --programs 20000 --folder build/fuzz_fixes --out RESULT.json
+python -m tests.fixes.fuzz --seconds 600 --folder build/fuzz_fixes --out RESULT.json
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
 import sys
 import time
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from tests.fixes.fuzz.run import Log, fuzz
+from pygraph_lint.fixes.engine import REWRITES
+from tests.fixes.fuzz.programs import IDIOMS
+from tests.fixes.fuzz.run import MODES, Log, fuzz
 
 SHARD = 100
+WANTED, WANTED_OF_USED = 300, 2000
+MOST_USED = 10
+# Where so many shards in a row are not enough, a rewrite is given up.
+LARGEST = 120
+USES = Path("benchmarks/results/fix_uses.json")
 
 
 def main() -> int:
     """Run what is missing, and write the sum of all shards."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--programs", type=int, default=5000)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--rewrites", nargs="*", default=[], help="only these")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz_fixes"))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/fuzz_fixes.json"))
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after these")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    started, total, done = time.monotonic(), Log(), []
-    for first in range(given.first, given.first + given.programs, SHARD):
-        path = given.folder / f"{first}.json"
-        if not path.exists():
-            if time.monotonic() - started > given.seconds:
-                break
-            path.write_text(json.dumps(fuzz(range(first, first + SHARD)).asdict()))
-        total.join(_read(path))
-        done.append(first)
-        print(first, dict(total.changed), len(total.differences), file=sys.stderr, flush=True)
-    last = done[-1] + SHARD - 1 if done else given.first
-    result = {"torch": torch.__version__, "seeds": [given.first, last], **total.asdict()}
+    started = time.monotonic()
+    logs = {name: _known(given.folder, name) for name in given.rewrites or sorted(IDIOMS)}
+    wanted = {name: WANTED_OF_USED if name in _most_used() else WANTED for name in logs}
+    for name, number in _missing(logs, wanted):
+        if time.monotonic() - started > given.seconds:
+            break
+        log = _shard(name, number)
+        (given.folder / f"{name}_{number}.json").write_text(json.dumps(log.asdict()))
+        logs[name].append(log)
+        made = sum(_accepted(each, name) for each in logs[name])
+        print(name, number, f"{made}/{wanted[name]}", len(log.differences), file=sys.stderr)
+    result = _result(given.folder, logs, wanted)
     given.out.write_text(json.dumps(result, indent=1) + "\n")
-    return 1 if any(one["fixes"] == "safe" for one in total.differences) else 0
+    return 1 if result["safe differences"] else 0
 
 
-def _read(path: Path) -> Log:
-    data = json.loads(path.read_text())
-    return Log(
-        data["programs"],
-        Counter(data["changed"]),
-        Counter(data["reached"]),
-        Counter(data["compared"]),
-        data["differences"],
-    )
+def _missing(logs: dict[str, list[Log]], wanted: dict[str, int]) -> Iterator[tuple[str, int]]:
+    """The next shard to run: of the rewrite that is farthest from its aim."""
+    while True:
+        open_ones = {
+            name: sum(_accepted(each, name) for each in found) / wanted[name]
+            for name, found in logs.items()
+            if len(found) < LARGEST
+        }
+        name = min(open_ones, key=lambda one: open_ones[one], default=None)
+        if name is None or open_ones[name] >= 1:
+            return
+        yield name, len(logs[name])
+
+
+def _shard(name: str, number: int) -> Log:
+    """The shards of a rewrite take turns in how fixes are asked for."""
+    first = number * SHARD
+    return fuzz(name, range(first, first + SHARD), MODES[number % len(MODES)])
+
+
+def _accepted(log: Log, name: str) -> int:
+    """Programs in which a rewrite was made, and its lines ran."""
+    return sum(count for key, count in log.accepted.items() if key.split()[0] == name)
+
+
+def _most_used() -> list[str]:
+    """The rewrites that make most fixes in packages of other authors."""
+    used = json.loads(USES.read_text())["rewrites"] if USES.exists() else {}
+    made = {name: sum(found["made"].values()) for name, found in used.items()}
+    return sorted(made, key=lambda name: -made[name])[:MOST_USED]
+
+
+def _known(folder: Path, name: str) -> list[Log]:
+    """The shards of a rewrite that are there."""
+    found = []
+    while (path := folder / f"{name}_{len(found)}.json").exists():
+        found.append(Log.of(json.loads(path.read_text())))
+    return found
+
+
+def _result(folder: Path, logs: dict[str, list[Log]], wanted: dict[str, int]) -> dict[str, Any]:
+    total = Log()
+    for found in logs.values():
+        for each in found:
+            total.join(each)
+    safe = [one for one in total.differences if one["fixes"] != "unsafe"]
+    accepted = {name: _accepted(total, name) for name in sorted({entry.name for entry in REWRITES})}
+    return {
+        "torch": torch.__version__,
+        "commit": _commit(),
+        "seeds": {name: [0, len(found) * SHARD - 1] for name, found in logs.items()},
+        "wanted": wanted,
+        "accepted programs": accepted,
+        "safe differences": safe,
+        **total.asdict(),
+    }
+
+
+def _commit() -> str:
+    asked = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return os.environ.get("PYGRAPH_COMMIT", done.stdout.strip())
 
 
 if __name__ == "__main__":

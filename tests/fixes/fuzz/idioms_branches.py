@@ -1,0 +1,170 @@
+"""Idioms of branches, checks and draws."""
+
+from __future__ import annotations
+
+from tests.fixes.fuzz.programs import Program, idiom
+
+
+@idiom("finite_guard")
+def finite(made: Program) -> None:
+    """A guard against inf and nan."""
+    if made.chance(0.8):
+        rich = () if made.scripted else ("x = self.norm(x)", "x = kept = x * 1.5", "x = +x")
+        made.add(
+            made.pick(
+                *("x = x * 2.0", "x = x + y", "x = torch.softmax(x.float(), -1)", "x = x.float()"),
+                *("x = torch.add(x, y)", "x = x.exp()", "x = x.float() / y", "x = torch.relu(x)"),
+                *rich,
+            )
+        )
+    test = made.pick(
+        *("torch.isinf(x).any()", "torch.isnan(x).any()", "not torch.isfinite(x).all()"),
+        *("(torch.isinf(x).any() or torch.isnan(x).any())", "x.isnan().any().item()"),
+        *("torch.any(torch.isinf(x))", "torch.isinf(x).any() and torch.isnan(x).any()"),
+    )
+    static = made.pick(
+        *("", "", "x.dtype == torch.float16 and ", "x.is_floating_point() and ", "k > 1 and "),
+        *("x.dtype in (torch.float16, torch.float32) and ", "self.training and "),
+        *("x.dtype == torch.float32 and ", "x.dtype == torch.float32 and "),
+    )
+    made.add(f"if {static}{test}:")
+    if made.chance(0.15) and not made.scripted:
+        made.add(made.pick("    logger.warning('inf')", "    print('inf')", "    seen.append(1)"))
+    limit = made.pick(
+        "4.0", "torch.finfo(x.dtype).max - 1000", "self.limit", "1e9", "1000", "65504"
+    )
+    if made.chance(0.5):
+        made.add(f"    limit = {limit}")
+        limit = "limit"
+    made.add(f"    x = {made.pick('torch.clamp(x, ', 'x.clamp(')}min=-{limit}, max={limit})")
+    if made.chance(0.3):
+        made.add(made.pick("x = x * 3", "x.mul_(2)", "x = x - y", "x = x * -0.0"))
+
+
+def _arm(made: Program) -> str:
+    return made.pick(
+        *("x * 2", "x + 1", "x.relu()", "torch.abs(x)", "torch.cat([x, x])", "x.unsqueeze(0)"),
+        *("x.double()", "x[0]", "torch.where(mask, x, 0 * x)", "-x", "x.clamp(-1, 1)", "x / y"),
+        *("x.view(-1)", "x.exp()", "torch.zeros_like(x)", "x - x.mean()", "x * y", "x"),
+        *(() if made.scripted else ("self.norm(x)", "x[mask]")),
+    )
+
+
+def _condition(made: Program) -> str:
+    return made.pick(
+        *("x.sum() > 0", "y.abs().max() < 9", "mask.any()", "(x > 0).all()", "y.mean() < 1"),
+        *("x.sum() > 0 and y.sum() > 0", "not mask.all()", "x.shape[0] > 1 and mask.any()"),
+        *("x.max() > y.max()", "torch.any(x > 1)", "x.sum()"),
+    )
+
+
+@idiom("tensor_branch")
+def branch(made: Program) -> None:
+    """An ``if`` whose arms select."""
+    if made.chance(0.5):
+        made.add("x = x * 1.0")
+    condition = _condition(made)
+    if made.chance(0.2):
+        made.add(f"asked = {condition}")
+        condition = "asked"
+    made.add(f"if {condition}:")
+    form = made.rng.random()
+    if form < 0.6:
+        made.add(f"    x = {_arm(made)}")
+        if made.chance(0.4):
+            made.add("else:", f"    x = {_arm(made)}")
+    else:
+        a, b = made.name(), made.name()
+        made.add(f"    {a} = {_arm(made)}", f"    {b} = {_arm(made)}", "else:")
+        made.add(f"    {a} = {_arm(made)}", f"    {b} = {_arm(made)}")
+        made.kept += [a, b]
+
+
+@idiom("random_skip", "host_random")
+def drop(made: Program) -> None:
+    """A draw compared with a probability."""
+    draws = [
+        "torch.rand([])",
+        "torch.rand(1)",
+        "torch.rand((1, 1))",
+        "torch.rand([], device=x.device)",
+    ]
+    if not made.scripted:
+        draws += ["random.uniform(0, 1)", "random.random()", "np.random.uniform(0, 1)"]
+        draws += ["np.random.rand()", "random.uniform(0, 1)", "random.random()"]
+    probability = made.pick("self.p", "p", "p", "self.limit", "0.3", "p * 0.5")
+    draw = made.rng.choice(draws)
+    if made.chance(0.7):
+        made.add(f"draw = {draw}")
+        draw = "draw"
+        if made.chance(0.1) and not made.scripted:
+            made.add("seen.append(draw)")
+    compared = made.pick(
+        f"{draw} < {probability}", f"{draw} < {probability}", f"{probability} > {draw}"
+    )
+    if made.chance(0.3):
+        made.add(f"skip = {compared}")
+        made.add(made.pick("if skip:", "if self.training and skip:", "if skip and k > 0:"))
+    else:
+        made.add(f"if {made.pick('', '', 'self.training and ', 'k > 1 and ')}{compared}:")
+    made.add("    x = x * 0")
+    if made.chance(0.3):
+        made.add("else:", "    x = x + 1")
+
+
+@idiom("tensor_raise", "tensor_assert", "guard_check")
+def checked(made: Program) -> None:
+    """A check that raises."""
+    if made.chance(0.4):
+        made.add("x = x * 1.0")
+    form = made.rng.random()
+    tested = made.pick(
+        *("x.sum() > 1e6", "(x > 1e6).any()", "not (x < 1e6).all()", "x.min() < -1e6"),
+        *("k > 99", "torch.any(x > 1e6)", "k > 0 and (x > 1e6).any()", "y.abs().sum() > 1e6"),
+    )
+    if form < 0.4:
+        text = made.pick('"large"', '"large"', 'f"large {k}"', '"a" "b"')
+        made.add(f"if {tested}:", f"    raise ValueError({text})")
+    elif form < 0.75:
+        made.add(
+            made.pick(
+                *(
+                    "assert x.max().item() < 1e6 and y.min() > -1e6",
+                    "assert (x < 1e6).all().item()",
+                ),
+                *("assert x.max().item() < 1e6 and k >= 0", "assert x.sum().item() < 1e6, 'sum'"),
+                *("assert k < 9 and x.shape[0] > -1, 'k'", "assert (x < 1e6).all()"),
+                *("assert y.max().item() < 1e6 and x.max() < 1e6", "assert x.min().item() > -1e6"),
+            )
+        )
+    else:
+        made.scripted = False
+        name = made.pick("check_values", "_assert_finite", "validate", "verify_range")
+        made.above.append(
+            f"def {name}(x, top=1e6):\n    if float(x.max()) > top:\n        raise ValueError(top)"
+        )
+        made.add(
+            made.pick(
+                *(
+                    f"{name}(x)",
+                    f"{name}(x, x.abs().max().item() + 1)",
+                    f"{name}(x, top=y.item() + 1e6)",
+                ),
+                *(f"{name}(x, float(y.abs().max()) + 1e6)", f"seen.append({name}(x))"),
+            )
+        )
+
+
+@idiom("mask_unless_full")
+def full_mask(made: Program) -> None:
+    """A full mask that is forgotten."""
+    made.scripted = False
+    asked = made.pick(
+        *("mask.all()", "k > 9 or torch.all(mask == 1)", "not mask.any()", "(mask == 1).all()"),
+        *("mask is not None and torch.all(mask == 1)", "k < 0 or mask.all()"),
+        "(k > 9 and p > 2) or (mask is not None and mask.all())",
+    )
+    made.add(f"if {asked}:", "    mask = None", "if mask is not None:")
+    made.add(
+        made.pick("    x = x.masked_fill(~mask, 0)", "    x = x * mask", "    x = x + 0 * mask")
+    )

@@ -1,0 +1,207 @@
+"""Idioms of host code in a region: messages, settings, numbers, draws, layers made late."""
+
+from __future__ import annotations
+
+from tests.fixes.fuzz.programs import Program, idiom
+
+
+@idiom("guard_logging", "log_once")
+def said(made: Program) -> None:
+    """Messages."""
+    made.scripted = False
+    text = made.pick(
+        *("print('seen', k)", "logger.warning('a %s', k)", "warnings.warn('old', stacklevel=2)"),
+        *("logger.info(f'{k}')", "print(seen.append(k))", "print(x.shape)", "logger.error('b')"),
+        *("logger.warning_once('once')", "logger.warning_once(f'once {k}')", "print(seen.pop())"),
+        *(
+            "warnings.warn('old', FutureWarning)",
+            "logger.log(20, 'c')",
+            "print(x.sum().item() > 0)",
+        ),
+    )
+    if "_once" in text:
+        made.above.append("logger.warning_once = logger.warning")
+    if made.chance(0.5):
+        test = made.pick("k > 1", "seen", "k > 1 or k < 0", "k in (1, 2)", "not seen and p < 2")
+        made.add(f"if {test}:", f"    {text}")
+        if made.chance(0.3):
+            made.add(made.pick("else:\n    seen.append(2)", "elif k < 0:\n    x = x + 1"))
+    else:
+        made.add(text, *([text] if made.chance(0.4) else []))
+
+
+@idiom("log_once")
+def said_once(made: Program) -> None:
+    """A message of a logger that says it once."""
+    made.scripted = False
+    made.above.append("logger.warning_once = logger.warning")
+    made.add(
+        made.pick(
+            *("logger.warning_once('once')", "logger.warning_once(f'once {k}')"),
+            "if k > 1:\n    logger.warning_once('k')",
+            "if seen:\n    logger.warning_once('seen')",
+        )
+    )
+
+
+@idiom("guard_effect")
+def gradient(made: Program) -> None:
+    """Gradients asked for in the middle."""
+    made.scripted = False
+    made.add(
+        made.pick(
+            "z = x.detach().clone().float()", "z = torch.ones(3)", "z = (x * 2).float().detach()"
+        )
+    )
+    made.add(
+        made.pick(
+            *("z.requires_grad = True", "z.requires_grad_()", "z.requires_grad_(True)"),
+            *("z = z.requires_grad_()", "if k > 1:\n    z.requires_grad_()"),
+        )
+    )
+    made.keep("z * 2")
+
+
+@idiom("backend_flags")
+def flags(made: Program) -> None:
+    """A backend's flags."""
+    made.scripted = False
+    call = made.pick(
+        *("cudnn.flags(enabled=False)", "cudnn.flags(enabled=k > 1, benchmark=False)"),
+        *("mkldnn.flags(enabled=False)", "cudnn.flags(deterministic=True)"),
+    )
+    other = made.pick("", "", "torch.no_grad(), ")
+    named = made.pick("", "", "", " as held")
+    made.add(f"with {other}torch.backends.{call}{named}:", "    x = x * 2")
+    if made.chance(0.3):
+        made.add("    x = x + 1")
+
+
+def _numbers(made: Program) -> str:
+    listed = made.pick("x.shape", "x.size()", "x.shape[1:]", "[k, 3]", "(x.shape[0], 2)", "y.shape")
+    name = made.pick("prod", "prod", "prod", "max", "min", "sum", "amax")
+    call = f"np.{name}({listed})"
+    return made.pick(f"int({call})", f"int({call})", f"{call}.item()", call)
+
+
+@idiom("host_number")
+def numbers(made: Program) -> None:
+    """Numbers that numpy works out of sizes."""
+    made.scripted = False
+    size = made.pick("x.shape[0]", "x.size(1)", "len(x)", "x.shape[0] + 1", "k", "x.dim()")
+    rounded = made.pick(f"np.log1p({size})", f"np.sqrt({size})", f"{size} / 2", f"{size} / k")
+    cast = made.pick("int", "np.int64", "'int'")
+    value = made.pick(
+        *(_numbers(made), _numbers(made), _numbers(made)),
+        f"np.{made.pick('ceil', 'floor')}({rounded}).astype({cast}).item()",
+        "int(np.prod([k, 2 ** 62, 8]))",
+    )
+    if made.chance(0.15):
+        made.add(made.pick("max = len", "sum = len"))
+    name = made.name()
+    made.add(f"{name} = {value}")
+    made.add(
+        made.pick(
+            *(f"seen.append({name})", f"x = x * {name}", f"seen.append({name} + 1)"),
+            *(f"x = x.reshape(-1)[:{name}]", f"seen.append(range({name} + 1))"),
+        )
+    )
+
+
+@idiom("item_arithmetic")
+def read(made: Program) -> None:
+    """A number that is read and goes back into arithmetic."""
+    made.scripted = False
+    value = made.pick(
+        *("y.sum().item()", "float(y.max())", "float(k)", "y.item()", "x.max().item()", "float(y)"),
+    )
+    form = made.rng.random()
+    if form < 0.4:
+        made.add(made.pick(f"x = x * {value}", f"x = x + {value}", f"x = {value} - x"))
+        return
+    name = made.name()
+    made.add(f"{name} = {value}")
+    made.add(
+        made.pick(f"x = x * {name}", f"x = x + {name} / 2", f"x = x ** {name}", f"x = x / {name}")
+    )
+    if made.chance(0.3):
+        made.add(
+            made.pick(f"x = x + {name}", f"seen.append({name})", f"if {name} > 1:\n    x = x + 1")
+        )
+
+
+@idiom("host_rows")
+def rows(made: Program) -> None:
+    """A loop over rows of sizes."""
+    made.scripted = False
+    target = made.pick("h, w", "h, w", "(h, w)", "[h, w]")
+    made.add(f"for {target} in {made.pick('rows', 'rows', 'rows', 'rows.clone()')}:")
+    if made.chance(0.4):
+        made.add("    area = h * w")
+        area = "area"
+    else:
+        area = made.pick("h", "w", "h * w", "h + 1")
+    for _ in range(made.rng.choice((1, 2))):
+        made.add(
+            "    "
+            + made.pick(
+                *(f"seen.append(torch.arange({area}))", f"seen.append(x[:{area}])"),
+                *(
+                    f"seen.append(torch.zeros({area}, w))",
+                    f"seen.append(torch.ones(2).repeat({area}))",
+                ),
+                *("seen.append(torch.arange(h).expand(2, -1))", f"seen.append({area})"),
+                *("seen.append(torch.ones(h, 1).expand(h, w))", "seen.append(x.sum() * h)"),
+            )
+        )
+
+
+@idiom("host_function")
+def helper(made: Program) -> None:
+    """A helper that draws from numpy."""
+    made.scripted = False
+    draw = made.pick(
+        "np.random.rand()", "np.random.randint(0, 5)", "np.random.normal()", "random.random()"
+    )
+    loop = made.pick("for index in range(count):", "while index < count:")
+    again = "        index += 1\n" if "while" in loop else ""
+    start = "    index = 0\n" if "while" in loop else ""
+    extra = made.pick(
+        "", "", "", "    warnings.warn('drawn', stacklevel=2)\n", "    where.append(count)\n"
+    )
+    dtype = made.pick("", ", dtype=np.int64", ", dtype='float32'")
+    result = made.pick("found", "found", "np.array(found)", "found + 1", "found.tolist()")
+    deco = made.pick("", "", "", "", "@functools.cache\n")
+    head = "import functools\n\n\n" if deco else ""
+    made.above.append(
+        f"{head}where = []\n\n\n{deco}def draws(count, scale=1.0):\n"
+        f"    found = np.zeros(count{dtype})\n{start}    {loop}\n"
+        f"        found[index] = {draw} * scale\n{again}{extra}    return {result}"
+    )
+    given = made.pick("3", "x.shape[-1]", "k, scale=2.0", "k")
+    made.keep(f"torch.as_tensor(draws({given}))")
+    if made.chance(0.3):
+        made.add(
+            made.pick(
+                "seen.append(draws.__name__)", "seen.append(len(where))", "seen.append(draws(2))"
+            )
+        )
+
+
+@idiom("host_setup")
+def setup(made: Program) -> None:
+    """Layers that are made when they are first needed."""
+    made.scripted = False
+    made.init.append("self.layer = None")
+    kind = made.pick(
+        "nn.Linear(3, 3)", "nn.LayerNorm(3)", "nn.Parameter(torch.ones(3))", "nn.Linear(3, size)"
+    )
+    extra = made.pick("", "", "\n    self.extra = size", "\n    print('made')", "\n    return size")
+    note = made.pick("", ": int", ": torch.Tensor")
+    made.methods.append(f"def build(self, size{note} = 3):\n    self.layer = {kind}{extra}")
+    made.add(
+        "if self.layer is None:", f"    self.build({made.pick('', '3', 'size=3', 'x.shape[-1]')})"
+    )
+    used = "self.layer(x.float())" if "nn.L" in kind else "x * self.layer"
+    made.add(f"x = {used}")
+    made.add("seen.append(sorted(self.state_dict()))")

@@ -1,0 +1,144 @@
+"""Idioms of tensors that are made somewhere else than they are used."""
+
+from __future__ import annotations
+
+from tests.fixes.fuzz.programs import Program, idiom
+
+
+def _count(made: Program) -> str:
+    rich = () if made.scripted else ("Box().size(0)", "int(x.shape[0] / 2)")
+    sizes = ("x.shape[0]", "x.size(0)", "len(x)", "k", "3", "x.shape[0] * 2", "x.dim()", "5 - k")
+    return made.pick(*sizes, *rich)
+
+
+@idiom("factory_device")
+def moved(made: Program) -> None:
+    """``torch.zeros(n).to(x.device)`` and what may stand between."""
+    n, name = _count(made), made.name()
+    factory = made.pick(
+        *(f"torch.zeros({n})", f"torch.ones({n}, 3)", f"torch.arange({n})", "torch.eye(3)"),
+        *(f"torch.arange(0, {n}, 2)", f"torch.full(({n},), 3e9)", "torch.arange(0, 1, 0.1)"),
+        *(f"torch.rand({n})", f"torch.full(({n},), 300)", f"torch.arange({n}, dtype=torch.int32)"),
+        *("torch.tensor([1.5, -2.5])", "torch.tensor(7)", f"torch.zeros({n}, 2, dtype=x.dtype)"),
+        *(f"torch.tril_indices({n}, 3)", f"torch.ones(({n}, {n}), dtype=torch.bool)"),
+        *(f"torch.full(({n}, 2), -1)", "torch.tensor([[True], [False]])", "torch.eye(2, 3)"),
+    )
+    chain = made.pick(
+        *("", "", "", ".unsqueeze(0)", ".float()", ".long()", "[None, :]", ".bool()", ".half()"),
+        *(".flatten().int()", ".repeat(2)", ".view(-1)", ".add(1)", ".tril()", ".t()", ".flip(0)"),
+        *(".unsqueeze(-1)", ".reshape(1, -1)", "[..., None]", ".transpose(0, -1)", ".neg()"),
+    )
+    plain = f"{factory}{chain}"
+    whole = made.pick(plain, plain, plain, f"({factory} * 2){chain}", f"({factory} + k){chain}")
+    to = made.pick(
+        *("x.device", "x.device", "y.device", "x.device, torch.int32", "device=x.device", "x"),
+        *("x.device, dtype=x.dtype", "device=y.device, non_blocking=True", "self.where()"),
+    )
+    if "where" in to:
+        if made.scripted:
+            to = "x.device"
+        else:
+            made.methods.append("def where(self):\n    return torch.device('cpu')")
+    if made.chance(0.3):
+        made.add(f"{name} = {whole}")
+        if made.chance(0.3):
+            made.add(made.pick("x = torch.zeros(3)", "k = k + 1", f"{name} = {name} * 1"))
+        made.add(f"{name} = {name}.to({to})")
+    else:
+        made.add(f"{name} = {whole}.to({to})")
+    made.kept.append(name)
+    if made.chance(0.3):
+        made.add(made.pick(f"{name} = {name} * 2", f"{name}.add_(1)", f"x = x + {name}.sum()"))
+
+
+@idiom("factory_meeting")
+def met(made: Program) -> None:
+    """A factory's tensor beside one of the device."""
+    name = made.name()
+    if made.chance(0.7) and not made.scripted:
+        made.init.append("self.scale = nn.Parameter(torch.ones(3))")
+        partner = made.pick("self.scale", "self.scale", "x")
+    else:
+        partner = "x"
+    n = made.pick("3", "1", "x.shape[-1]", "x.size(1)")
+    factory = made.pick(f"ones({n})", f"arange({n})", f"zeros({n})", "tensor([1.0, 2.0, 3.0])")
+    if made.chance(0.4):
+        made.add(
+            made.pick(
+                f"{partner_line(partner, f'torch.{factory}')}",
+                f"x = torch.where({partner} > 0, x, torch.{factory})",
+                f"x = torch.maximum({partner} * 1.0, torch.{factory})",
+            )
+        )
+        return
+    made.add(f"{name} = torch.{factory}")
+    made.add(
+        made.pick(
+            partner_line(partner, name),
+            partner_line(partner, f"({name} * 2)"),
+            f"x = x[..., {name}.long() * 0] * {partner}",
+        )
+    )
+    if made.chance(0.3):
+        extra = (f"x = x + {name}.to(x.dtype)", f"x = x + float({name}.sum())")
+        rich = (
+            f"seen.append(torch.zeros(3) + {name})",
+            f"seen.append({name}.tolist())",
+            f"seen.append({name})",
+        )
+        made.add(made.pick(*extra, *(() if made.scripted else rich)))
+
+
+def partner_line(partner: str, other: str) -> str:
+    """Arithmetic of two tensors."""
+    return f"x = {partner} * {other}" if partner == "x" else f"x = x * ({partner} + {other})"
+
+
+@idiom("scalar_fill")
+def filled(made: Program) -> None:
+    """A number with a device."""
+    value = made.pick(
+        *("0.0", "1.0", "-0.0", "0", "1", "True", "1e-8", "2**40", "9223372036854775808", "k"),
+        *("float('inf')", "torch.finfo(x.dtype).min", "-1", "1e39", "300", "2.5", "3", "-2.0"),
+        *("float('-inf')", "0.5", "1e-5", "(4)", "9223372036854775807", "65504.0"),
+    )
+    dtype = made.pick(
+        *("", "", "", ", dtype=torch.float16", ", dtype=torch.uint8", ", dtype=x.dtype"),
+        *(", dtype=torch.long", ", dtype=torch.float64", ", dtype=torch.bool"),
+    )
+    call = f"torch.tensor({value}{dtype}, device=x.device)"
+    if made.chance(0.5):
+        name = made.name()
+        made.add(f"{name} = {call}")
+        call = name
+        if made.chance(0.15):
+            made.kept.append(name)
+        if made.chance(0.1):
+            made.add(f"x = x[: int({name})]")
+    for _ in range(made.rng.choice((1, 1, 2))):
+        other = made.pick("x", "y", "x * 2", "torch.ones(3)", "x.sum()")
+        made.keep(
+            made.pick(
+                *(f"{other} * {call}", f"{call} + {other}", f"torch.where({other} > 0, x, {call})"),
+                *(f"torch.maximum({other}, {call})", f"{other} < {call}", f"{call} - {other}"),
+                *(f"x.masked_fill(mask, {call})", f"torch.stack([{other}.sum(), {call} * 1])"),
+                *(f"{other} ** {call}", f"{call} * 2", f"torch.add({other}, {call})"),
+            )
+        )
+
+
+@idiom("constant_buffer")
+def constant(made: Program) -> None:
+    """A list of numbers that becomes a tensor in every call."""
+    made.scripted = False
+    values = made.pick(
+        "[0.5, 1.0, 2.0]", "[1, 2, 3]", "(1.0, 2.0, 3.0)", "[[1.0], [2.0]]", "[k, 1]"
+    )
+    dtype = made.pick("", "", ", dtype=torch.float32", ", dtype=x.dtype", ", dtype=torch.long")
+    call = f"torch.tensor({values}{dtype}, device=x.device)"
+    if made.chance(0.5):
+        made.add(f"scale = {call}")
+        call = "scale"
+    made.add(made.pick(f"x = x * {call}", f"x = x[..., :1] + {call}", f"x = torch.add(x, {call})"))
+    if made.chance(0.1):
+        made.add(made.pick(f"seen.append({call})", "x = x.add_(1)"))
