@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import sys
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import MADE
 from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import State
-from pygraph_lint.analysis.subscripts import index_parts
+from pygraph_lint.analysis.subscripts import index_parts, names_one
 from pygraph_lint.analysis.symbols import extend, is_symbol
 from pygraph_lint.analysis.transfer.containers import with_entry
 from pygraph_lint.analysis.values import Value
@@ -29,7 +30,7 @@ def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None
     elif isinstance(target, (ast.Tuple, ast.List)):
         unpack(state, target, value)
     elif isinstance(target, ast.Attribute):
-        assign_attribute(state, target, value)
+        assign_attribute(state, target, value, source)
     elif isinstance(target, ast.Subscript):
         store_subscript(state, target, value)
     elif isinstance(target, ast.Starred):
@@ -54,7 +55,9 @@ def unpack(state: State, target: ast.Tuple | ast.List, value: Value) -> None:
             assign(state, element, v.iterate(value), None)
 
 
-def assign_attribute(state: State, target: ast.Attribute, value: Value) -> None:
+def assign_attribute(
+    state: State, target: ast.Attribute, value: Value, source: ast.expr | None
+) -> None:
     """``self.x = value``, ``t.requires_grad = ...``, ``t.data = ...``."""
     if (
         isinstance(target.value, ast.Name)
@@ -67,7 +70,9 @@ def assign_attribute(state: State, target: ast.Attribute, value: Value) -> None:
         elif value.is_tensor and not value.needs and not value.kinds & v.UNKNOWN:
             state.event("effect.kept-output", span_of(target), f"self.{target.attr}", value)
         state.env["self." + target.attr] = value
-        state.module.set_attribute(state.owner, target.attr, as_held(state, value))
+        overwritten = target.lineno < state.last_stores.get(target.attr, 0)
+        if not (overwritten or _moves_itself(state, target, source)):
+            state.module.set_attribute(state.owner, target.attr, as_held(state, value))
         return
     base = state.ev(target.value)
     if base.is_tensor and (
@@ -77,6 +82,47 @@ def assign_attribute(state: State, target: ast.Attribute, value: Value) -> None:
             state.event("effect.requires-grad", span_of(target), f"{source_of(target)} = ...", base)
         elif target.attr == "data":
             state.event("effect.data-assign", span_of(target), f"{source_of(target)} = ...", base)
+
+
+def _moves_itself(state: State, target: ast.Attribute, source: ast.expr | None) -> bool:
+    """``self.x = self.x.to(...)``: what the first call finds is still what others stored."""
+    function = source.func if isinstance(source, ast.Call) else None
+    if not isinstance(function, ast.Attribute) or function.attr not in ("to", "cuda"):
+        return False
+    moved = function.value
+    known = state.module.class_attribute(state.owner, target.attr)
+    return (
+        isinstance(moved, ast.Attribute)
+        and (moved.attr, state.is_self(moved.value)) == (target.attr, True)
+        and known is not None
+        and state.env[f"self.{target.attr}"].device != v.ON_HOST
+    )
+
+
+def last_stores(function: ast.AST) -> dict[str, int]:
+    """The line of the last store to each attribute that every call of a function ends with, where
+    it has no way out before.
+    """
+    body: list[ast.stmt] = getattr(function, "body", [])
+    found = {
+        target.attr: statement.lineno
+        for statement in body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Attribute)
+    }
+    if not found:
+        return found
+    first = min(
+        (
+            node.lineno
+            for statement in body
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Return)
+        ),
+        default=sys.maxsize,
+    )
+    return {name: line for name, line in found.items() if line < first}
 
 
 def as_held(state: State, value: Value) -> Value:
@@ -100,8 +146,10 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
     """``base[index] = value``."""
     base = state.ev(target.value)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
-        mask, lists, gathered, _ = index_parts(state, target.slice, base)
+        mask, lists, gathered, number = index_parts(state, target.slice, base)
         about = base
+        if _is_number(value) and number is not None and names_one(state, target.slice, base.ndim):
+            gathered = number._replace(needs=())
         if mask is not None and _is_number(value):
             return  # a fill: neither waits nor breaks
         if mask is not None:

@@ -182,6 +182,8 @@ def _register(state: State, how: str, site: CallSite) -> None:
 
 def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: CallSite) -> Value:
     """A method of a value."""
+    if method in ops.CERTAIN_METHODS and base.kinds & v.UNKNOWN:
+        base = _learned(state, base, method, holder)
     if base.is_tensor:
         if method in ops.TENSOR_METHODS or not base.flags & v.SYMBOL:
             return tensor_method(state, base, method, site)
@@ -203,6 +205,18 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
             array_item(state, holder, site.node)
         return v.NUMPY_VALUE
     return _method_on_other(state, base, method, site)
+
+
+def _learned(state: State, base: Value, method: str, holder: ast.expr) -> Value:
+    """The value whose method only a tensor has; so it is a tensor from here on."""
+    if base.kinds & ~(v.UNKNOWN | v.TENSOR | v.NONE) or not (base.needs or base.kinds == v.UNKNOWN):
+        return base
+    why = base.why if base.is_tensor and not base.needs else f"only a tensor has .{method}()"
+    known = v.tensor(why, base.dtype, base.device, base.ndim, base.flags & v.FLOW)
+    place = state.place(holder)
+    if place is not None:
+        state.env[place] = known
+    return known
 
 
 def _method_of(state: State, cls: str, method: str, site: CallSite) -> Value:

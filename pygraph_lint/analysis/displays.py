@@ -20,8 +20,12 @@ def eval_sequence(state: State, node: ast.Tuple | ast.List | ast.Set) -> Value:
             v.iterate(value) if isinstance(element, ast.Starred) else value
             for element, value in zip(node.elts, values)
         ]
-        return Value(v.SEQUENCE, item=v.join_all(held))
-    return v.sequence(values)
+        return Value(v.SEQUENCE, item=v.join_all(held), flags=_listed(node))
+    return v.sequence(values)._replace(flags=_listed(node))
+
+
+def _listed(node: ast.expr) -> int:
+    return v.LIST if isinstance(node, (ast.List, ast.ListComp)) else 0
 
 
 def eval_dict(state: State, node: ast.Dict) -> Value:
@@ -39,7 +43,7 @@ def eval_comprehension(state: State, node: ast.ListComp | ast.SetComp | ast.Gene
     saved = enter_generators(state, node.generators)
     item = state.ev(node.elt)
     state.restore(saved)
-    return Value(v.SEQUENCE, item=v.shallow(item, 2))
+    return Value(v.SEQUENCE, item=v.shallow(item, 2), flags=_listed(node))
 
 
 def eval_dict_comprehension(state: State, node: ast.DictComp) -> Value:

@@ -34,6 +34,8 @@ def returned(state: State, need: Need, why: str) -> Value:
         module.run_first(need.owner)
     facts = module.facts.functions.get(need.owner)
     known = facts.returns if facts is not None else None
+    if known is not None and known.kinds == v.NUMBER and known.flags & v.READ:
+        return v.READ_VALUE
     if known is None or not known.is_tensor or known.kinds & (v.SEQUENCE | v.MAPPING):
         return value
     flags = value.flags | (known.flags & v.FLOW)

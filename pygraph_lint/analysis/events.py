@@ -76,7 +76,7 @@ KINDS: dict[str, str] = {
     "sync.math": "math.f(t)",
     "sync.equal": "torch.equal, torch.allclose: the result is a Python bool",
     "sync.format": "a tensor turned into text: str(t), f'{t}', '%s' % t",
-    "sync.index-write": "a Python number written through a tensor index: x[index] = 1",
+    "sync.index-write": "a Python number written at tensor indices, or into one element: x[0] = 1",
     # Control flow that needs a tensor's value.
     "branch.if": "if / elif on a tensor",
     "branch.ternary": "a conditional expression, or and / or, on a tensor",

@@ -11,6 +11,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import annotated
 from pygraph_lint.analysis.answers import keeps_answer
 from pygraph_lint.analysis.attributes import eval_attribute, eval_constant, eval_name
+from pygraph_lint.analysis.binding import last_stores
 from pygraph_lint.analysis.calls import eval_call
 from pygraph_lint.analysis.devices import note_uses
 from pygraph_lint.analysis.model import FunctionFacts, Root
@@ -83,6 +84,8 @@ def run_function(
     env |= bind_parameters(module, facts, node, self_name)
     state = State(module, facts, env, handlers, "" if "classmethod" in marks else self_name)
     state.locals |= assigned_names(node)
+    if owner:
+        state.last_stores = last_stores(node)
     _run(state, node.body)
     if node.returns is not None and facts.returns is not None:
         declared = annotated(module.names, node.returns, "")

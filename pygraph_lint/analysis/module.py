@@ -104,6 +104,9 @@ class Module:
                 self.facts.instances[f"{self.name}.{name}"] = callee
             if callee.rpartition(".")[2] in _LOGGER_MAKERS:
                 self.module_values[name] = Value(v.OTHER, flags=v.LOGGER)
+            elif _makes_host_tensor(value, callee):
+                why = f"`{name}` is a tensor made on the host when the module is imported"
+                self.module_values[name] = v.tensor(why, device=v.ON_HOST)
         elif isinstance(value, ast.Constant):
             self.module_values[name] = kind_of_constant(value)
         elif isinstance(value, ast.Dict):
@@ -218,6 +221,13 @@ class Module:
         if facts is None:
             return frozenset()
         return frozenset(name for name, value in facts.attributes.items() if value.flags & v.MODULE)
+
+
+def _makes_host_tensor(node: ast.Call, callee: str) -> bool:
+    """Whether a call of a name of torch makes a tensor where none says where."""
+    head, _, tail = callee.rpartition(".")
+    made = head == "torch" and tail in ops.FACTORIES | ops.FROM_DATA
+    return made and not any(keyword.arg in ("device", None) for keyword in node.keywords)
 
 
 def _is_property(node: FunctionNode) -> bool:

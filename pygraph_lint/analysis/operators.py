@@ -47,7 +47,7 @@ def arithmetic(
             note_formatted(state, right, node)
         return v.TEXT_VALUE
     if left.kinds == v.SEQUENCE and operator is ast.Mult and (right.needs or not right.is_tensor):
-        return Value(v.SEQUENCE, item=v.element(left))
+        return Value(v.SEQUENCE, item=v.element(left), flags=left.flags & v.LIST)
     if v.NUMPY in (left.kinds, right.kinds) and (left if right.kinds == v.NUMPY else right).needs:
         return v.NUMPY_VALUE
     if kinds & v.TENSOR:
@@ -68,7 +68,7 @@ def arithmetic(
                 return v.sequence([*left.items, *right.items])
             return Value(v.SEQUENCE, item=v.join(v.element(left), v.element(right)))
         if operator is ast.Mult:
-            return Value(v.SEQUENCE, item=v.element(left))
+            return Value(v.SEQUENCE, item=v.element(left), flags=left.flags & v.LIST)
     if kinds & v.NUMPY:
         return v.NUMPY_VALUE
     if left.const is not None and right.const is not None:

@@ -285,9 +285,20 @@ TENSOR_ONLY_METHODS = frozenset(
         clamp_min clamp_max rsqrt pow_ logical_not logical_and logical_or view_as requires_grad_
         tolist_ unfold roll flip movedim repeat_interleave masked_select transpose_ squeeze_ size
         permute_ bfloat16 half float long new_empty_strided triu tril is_floating_point amax amin
-        nan_to_num logsumexp index_put index_put_ uniform_ normal_ zero_ fill_ bernoulli_
+        nan_to_num logsumexp index_put index_put_ uniform_ normal_ zero_ fill_ bernoulli_ isfinite
+        isinf isnan
     """.split()
 )
+# Of these, those that no module, distribution or container of tensors has either: who calls one
+# has a tensor, whatever else is known.
+CERTAIN_METHODS = frozenset(
+    """
+        unsqueeze permute masked_fill expand_as index_select scatter_add new_zeros new_ones
+        new_full new_empty new_tensor matmul bmm log_softmax type_as cumprod addmm baddbmm
+        clamp_min clamp_max rsqrt logical_not logical_and logical_or view_as masked_select amax
+        amin nan_to_num logsumexp index_put isfinite isinf isnan
+    """.split()
+) | {f"{name}_" for name in ("add sub mul div copy clamp masked_fill index_add zero fill".split())}
 TENSOR_ONLY_ATTRIBUTES = frozenset(("shape", "is_cuda", "ndim", "requires_grad", "grad_fn", "mT"))
 # Methods that other objects than tensors have too: modules, lists, texts, dictionaries.
 SHARED_METHODS = frozenset(

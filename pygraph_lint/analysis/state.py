@@ -105,6 +105,7 @@ class State:
         self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet a tensor of the device
         self.device_context = 0
         self.half = 0
+        self.last_stores: dict[str, int] = {}  # attributes, and the line of their last store
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
         self.settled: set[ast.Compare] = set()
 

@@ -80,7 +80,7 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
             combined = base._replace(needs=(*base.needs, *mask.needs))
         state.event("shape.mask-read", span_of(node), source_of(node, 40), combined, boolean="yes")
         flags |= v.DYNAMIC
-    if lists is not None:
+    if lists is not None and base.device != v.ON_HOST:
         state.event("host.index-list", span_of(node), source_of(node, 40), base)
     elif gathered is not None and gathered.device == v.ON_HOST and base.device == v.ON_DEVICE:
         note_mixed_devices(state, node.slice, gathered, node.value, base)
@@ -88,12 +88,25 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
             state.event("host.moved", span_of(node), source_of(node, 40), base)
     elif gathered is not None and gathered.ndim == 0 and gathered.dtype != "bool":
         state.event("shape.from-value", span_of(node), source_of(node, 40), gathered)
-    rank = -1
-    if not isinstance(node.slice, (ast.Tuple, ast.Slice)) and number is not None and base.ndim > 0:
-        rank = base.ndim - 1
-    if isinstance(node.slice, ast.Slice):
-        rank = base.ndim
+    rank = _rank_of_rest(state, node.slice, base.ndim)
     return v.tensor(base.why, base.dtype, base.device, rank, flags, base.needs)
+
+
+def _rank_of_rest(state: State, index: ast.expr, rank: int) -> int:
+    """The rank of what numbers, slices and None leave of a tensor; -1 where it is not known."""
+    if rank <= 0:
+        return -1
+    for part in index.elts if isinstance(index, ast.Tuple) else [index]:
+        value = getattr(part, "value", v) if isinstance(part, ast.Constant) else v
+        if value is None:
+            rank += 1
+        elif isinstance(part, ast.Slice) or value is Ellipsis:
+            continue
+        elif state.ev_quiet(part).kinds == v.NUMBER:
+            rank -= 1
+        else:
+            return -1
+    return max(rank, -1)
 
 
 def index_parts(
@@ -112,22 +125,34 @@ def index_parts(
                 mask = value
             elif gathered is None or gathered.needs or value.device == v.ON_HOST:
                 gathered = value
-        elif (
-            value.kinds & v.SEQUENCE
-            and v.element(value).is_tensor
-            and not isinstance(part, (ast.List, ast.ListComp))
-        ):
-            mask = v.element(value) if v.element(value).is_mask else mask
-            gathered = gathered or v.element(value)
-        elif value.kinds & v.SEQUENCE and isinstance(part, (ast.List, ast.ListComp)):
-            if not any(isinstance(element, ast.Slice) for element in getattr(part, "elts", ())):
+        elif value.kinds & v.SEQUENCE:
+            if _is_list_index(part, value, nested=isinstance(index, ast.Tuple)):
                 lists = part
-        elif value.kinds & v.SEQUENCE and v.element(value).is_tensor:
-            mask = v.element(value) if v.element(value).is_mask else mask
-            gathered = gathered or v.element(value)
+            elif v.element(value).is_tensor:
+                mask = v.element(value) if v.element(value).is_mask else mask
+                gathered = gathered or v.element(value)
         elif value.kinds & v.NUMBER:
             number = value
     return mask, lists, gathered, number
+
+
+def names_one(state: State, index: ast.expr, rank: int) -> bool:
+    """Whether an index names a single element of a tensor: as many numbers as the tensor has
+    dimensions.
+    """
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    numbers = [part for part in parts if getattr(part, "value", None) is not Ellipsis]
+    return len(numbers) == rank and all(state.ev_quiet(part).kinds == v.NUMBER for part in numbers)
+
+
+def _is_list_index(part: ast.expr, value: Value, nested: bool) -> bool:
+    """Whether part of an index is a list of numbers, of which torch makes an index tensor."""
+    if isinstance(part, (ast.List, ast.ListComp)):
+        return not any(isinstance(element, ast.Slice) for element in getattr(part, "elts", ()))
+    held = v.element(value)
+    if value.kinds != v.SEQUENCE or not held.kinds & v.NUMBER or held.must_be_tensor:
+        return False
+    return bool(value.flags & v.LIST) or (nested and held.kinds == v.NUMBER)
 
 
 def made_here(state: State, index: ast.expr) -> bool:

@@ -15,7 +15,16 @@ from pygraph_lint.analysis.values import Value
 _DYNAMIC = frozenset(("nonzero", "argwhere", "unique", "unique_consecutive", "masked_select"))
 _COMPARED_ON_HOST = ("equal", "allclose", "is_nonzero")
 _SIZE_KEYWORDS = ("size", "pad", "shape")
-_SAME_RANK = ops.BOOL_OPS | {"abs", "neg", "clamp", "clone", "detach", "float", "masked_fill"}
+_SAME_RANK = ops.BOOL_OPS | frozenset(
+    """
+        abs neg clamp clone detach float masked_fill argsort cumsum softmax sigmoid exp log sqrt
+        square round floor ceil sign flip roll contiguous nan_to_num zeros_like ones_like
+        empty_like full_like rand_like randn_like sort
+    """.split()
+)
+_RANKS = {"nonzero": 2, "argwhere": 2, "masked_select": 1, "bincount": 1}
+_FLATTENED = ("flatten", "ravel", "unique")  # of rank 1, given no more arguments
+_SHAPED = ("view", "reshape")
 _GIVE_FLOAT = frozenset(
     """
         softmax log_softmax sigmoid mean sqrt exp log linear layer_norm relu matmul bmm gelu
@@ -23,6 +32,12 @@ _GIVE_FLOAT = frozenset(
     """.split()
 )
 _NUMBERED = ("split", "split_with_sizes", "tensor_split", "chunk")
+# Arguments that are Python numbers: the value of a tensor is read.
+_NUMBERS_OF = {
+    **dict.fromkeys(("add", "sub", "rsub"), ("alpha",)),
+    **dict.fromkeys(("addmm", "addmv", "addr", "addbmm", "baddbmm"), ("alpha", "beta")),
+    **dict.fromkeys(("addcmul", "addcdiv"), ("value",)),
+}
 # Operations whose result has a shape that depends on values, or that need their input's values.
 _COSTS: dict[str, str] = {
     "nonzero": "shape.nonzero",
@@ -74,6 +89,10 @@ def torch_operation(
     )
     if len(tensors) > 1 and receiver is None:
         _note_operands(state, site)
+    for keyword in _NUMBERS_OF.get(name.rstrip("_"), ()):
+        given = site.named.get(keyword, v.NUMBER_VALUE)
+        if given.is_tensor and given.device != v.ON_HOST:
+            state.event("sync.number", span_of(site.node), f"{keyword}=", given)
     return _shaped(name, result, rest, site.named, receiver)
 
 
@@ -171,6 +190,12 @@ def _result_dtype(
 def _rank(name: str, source: Value | None, rest: list[Value], named: dict[str, Value]) -> int:
     if name in ops.REDUCTIONS:
         return 0 if not rest and not {"dim", "axis", "keepdim"} & set(named) else -1
+    if name in _RANKS:
+        return _RANKS[name]
+    if name in _FLATTENED:
+        return 1 if not rest and not {"start_dim", "end_dim", "dim"} & set(named) else -1
+    if name in _SHAPED and rest and all(value.kinds == v.NUMBER for value in rest):
+        return len(rest)
     return source.ndim if source is not None and name in _SAME_RANK else -1
 
 

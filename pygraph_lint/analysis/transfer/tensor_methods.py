@@ -64,7 +64,7 @@ def _item(state: State, base: Value, method: str, site: CallSite) -> Value:
 
 def _tolist(state: State, base: Value, method: str, site: CallSite) -> Value:
     state.event("sync.tolist", span_of(site.node), ".tolist()", base)
-    return Value(v.SEQUENCE, item=v.READ_VALUE)
+    return Value(v.SEQUENCE, item=v.READ_VALUE, flags=v.LIST)
 
 
 def _numpy(state: State, base: Value, method: str, site: CallSite) -> Value:
