@@ -101,7 +101,7 @@ def count_package(folder: Path, uses: dict[str, Uses]) -> dict[str, int]:
     for path, group in runs.by_file(found).items():
         for fixes in engine.answers(runner.source(path).text, group):
             note_answers(uses, fixes)
-    made = loop.mend(runner, files, unsafe=True).applied
+    made = loop.fix_files(runner, files, unsafe=True).applied
     for finding, fix in made:
         note_made(uses, folder.name, finding, fix)
     return {

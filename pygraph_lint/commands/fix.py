@@ -19,9 +19,9 @@ from pygraph_lint.runner import ALWAYS, Runner
 
 def fix(given: Check, runner: Runner, files: Sequence[Path], stdin: bytes | None) -> int:
     """Fix the files, or what came by ``stdin``, or show the difference; the exit code."""
-    mended = loop.mend(runner, files, given.fixing.unsafe)
+    fixed = loop.fix_files(runner, files, given.fixing.unsafe)
     if given.fixing.diff:
-        return _show_diff(given, runner, mended)
+        return _show_diff(given, runner, fixed)
     problems: list[Finding] = []
     if stdin is not None:
         # The fixed source goes to stdout, so the report goes to stderr.
@@ -29,12 +29,12 @@ def fix(given: Check, runner: Runner, files: Sequence[Path], stdin: bytes | None
         sys.stdout.flush()
         sys.stdout = sys.stderr
     else:
-        problems = loop.write(mended)
+        problems = loop.write(fixed)
     unwritten = {finding.filename for finding in problems}
-    applied = [one for one in mended.applied if one[0].filename not in unwritten]
+    applied = [one for one in fixed.applied if one[0].filename not in unwritten]
     if given.fixing.show and applied:
         write(_shown_fixes(applied, "fixed"))
-    left = without_known(runner, files, [*runner.missing, *mended.findings])
+    left = without_known(runner, files, [*runner.missing, *fixed.findings])
     if given.fixing.report_rest:
         found = runner.offer_fixes([*problems, *left])
     else:
@@ -59,24 +59,24 @@ def _summary_of_fixes_only(given: Check, left: Sequence[Finding]) -> str | None:
     return f"{count(len(left), 'finding')} {verb} left; `pygraph-lint check` shows {what}."
 
 
-def _show_diff(given: Check, runner: Runner, mended: loop.Mended) -> int:
+def _show_diff(given: Check, runner: Runner, fixed: loop.Fixed) -> int:
     """Print the difference, and on stderr what could not be read; the exit code."""
-    unread = [f for f in [*runner.missing, *mended.findings] if f.code in ALWAYS]
+    unread = [f for f in [*runner.missing, *fixed.findings] if f.code in ALWAYS]
     for finding in unread:
         place = f"{shown_path(finding.filename)}:{finding.location.row}"
         print(f"{place}: {finding.code} {finding.message}", file=sys.stderr)
-    write("".join(_diff(path, mended) for path in sorted(mended.after)))
-    if given.fixing.show and mended.applied:
-        note(given.output, _shown_fixes(mended.applied, "would fix").rstrip("\n"))
-    fixes = count(len(mended.applied), "fix")
-    note(given.output, f"{fixes} in {count(len(mended.after), 'file')} would be made")
-    return exit_code(given, runner, [*unread, *(finding for finding, _ in mended.applied)])
+    write("".join(_diff(path, fixed) for path in sorted(fixed.after)))
+    if given.fixing.show and fixed.applied:
+        note(given.output, _shown_fixes(fixed.applied, "would fix").rstrip("\n"))
+    fixes = count(len(fixed.applied), "fix")
+    note(given.output, f"{fixes} in {count(len(fixed.after), 'file')} would be made")
+    return exit_code(given, runner, [*unread, *(finding for finding, _ in fixed.applied)])
 
 
-def _diff(path: Path, mended: loop.Mended) -> str:
+def _diff(path: Path, fixed: loop.Fixed) -> str:
     name = shown_path(str(path))
-    before = decode(mended.before[path]).text.splitlines(keepends=True)
-    after = decode(mended.after[path]).text.splitlines(keepends=True)
+    before = decode(fixed.before[path]).text.splitlines(keepends=True)
+    after = decode(fixed.after[path]).text.splitlines(keepends=True)
     lines = []
     for line in difflib.unified_diff(before, after, name, name):
         lines.append(line)

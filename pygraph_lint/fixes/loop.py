@@ -1,4 +1,4 @@
-"""Mends files: rewrites are tried, looked at again, and only what helped is kept and written."""
+"""Fix files: rewrites are tried, looked at again, and only what helped is kept and written."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pygraph_lint.fixes.engine import apply
 from pygraph_lint.fixes.formatting import formatted
 from pygraph_lint.runner import ALWAYS, Runner, by_file
 
-# Rounds of mending; three are usual, more come from halving where rewrites do not help.
+# Rounds of fixing; three are usual, more come from halving where rewrites do not help.
 ROUNDS = 64
 # A fix that did not help, by what it was about: file, rule, rewrite and the line's text.
 Refused = set[tuple[Path, str, str, str]]
 
 
 @dataclass
-class Mended:
+class Fixed:
     """What became of the files: bytes before and after of each changed one, fixes made, findings
     left.
     """
@@ -34,8 +34,8 @@ class Mended:
     applied: list[tuple[Finding, Fix]] = field(default_factory=list)
 
 
-def mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
-    """Mend ``files`` in memory, round after round until nothing is left to do. Nothing is written.
+def fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fixed:
+    """Fix ``files`` in memory, round after round until nothing is left to do. Nothing is written.
 
     ``unsafe`` says whether unsafe rewrites are wanted too; None: as each file's settings say. Where
     the rewrites of a file do not all help, half as many are tried the next time, down to single
@@ -45,34 +45,34 @@ def mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
     """
     # The collector would look at the facts of all files in every round, and find nothing to free.
     with parallel.without_collecting():
-        return _mend(runner, files, unsafe)
+        return _fix_files(runner, files, unsafe)
 
 
-def _mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
-    mended = Mended(runner.check(files))
+def _fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fixed:
+    fixed = Fixed(runner.check(files))
     complete = True
     refused: Refused = set()
     at_once: dict[Path, int] = {}
     for _ in range(ROUNDS):
         plan = {
             path: wanted[: at_once.get(path, len(wanted))]
-            for path, wanted in _plan(runner, mended.findings, unsafe, refused).items()
+            for path, wanted in _plan(runner, fixed.findings, unsafe, refused).items()
         }
         if not plan and complete:
             break
         if not plan:
-            mended.findings = runner.check(files)
+            fixed.findings = runner.check(files)
             complete = True
             continue
         complete = False
         tried = {path: _rewritten(runner.source(path), wanted) for path, wanted in plan.items()}
         old = {path: runner.content(path) for path in plan}
         runner.replace_content({path: data for path, (data, made) in tried.items() if made})
-        found = _looked_at(runner, mended.findings, list(plan))
+        found = _looked_at(runner, fixed.findings, list(plan))
         failed = [
             path
             for path, (_, made) in tried.items()
-            if not made or not _helped(path, mended.findings, found, made)
+            if not made or not _helped(path, fixed.findings, found, made)
         ]
         for path, (data, made) in tried.items():
             if path in failed:
@@ -84,34 +84,34 @@ def _mend(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Mended:
             else:
                 if path in at_once:
                     at_once[path] *= 2
-                mended.before.setdefault(path, old[path])
-                mended.after[path] = data
-                mended.applied += made
+                fixed.before.setdefault(path, old[path])
+                fixed.after[path] = data
+                fixed.applied += made
         if failed:
             runner.replace_content({path: old[path] for path in failed})
             found = _looked_at(runner, found, failed)
-        mended.findings = found
+        fixed.findings = found
     if not complete:
-        mended.findings = runner.check(files)
-    laid_out = {path: new for path in mended.after if (new := _laid_out(runner, mended, path))}
+        fixed.findings = runner.check(files)
+    laid_out = {path: new for path in fixed.after if (new := _laid_out(runner, fixed, path))}
     if laid_out:
-        mended.after |= laid_out
+        fixed.after |= laid_out
         runner.replace_content(laid_out)
-        mended.findings = runner.check(files)
-    return mended
+        fixed.findings = runner.check(files)
+    return fixed
 
 
 def _looked_at(runner: Runner, known: Iterable[Finding], changed: Sequence[Path]) -> list[Finding]:
-    """The findings, with those of the changed files made anew."""
+    """The findings, with those of the changed files made again."""
     names = {str(path) for path in changed}
     kept = [finding for finding in known if finding.filename not in names]
     return sorted([*kept, *runner.check(changed)], key=lambda finding: finding.sort_key)
 
 
-def _laid_out(runner: Runner, mended: Mended, path: Path) -> bytes | None:
-    """A mended file with its changed lines formatted as its project asks; None where as it is."""
+def _laid_out(runner: Runner, fixed: Fixed, path: Path) -> bytes | None:
+    """A fixed file with its changed lines formatted as its project asks; None where as it is."""
     source = runner.source(path)
-    text = formatted(path, decode(mended.before[path]).text, source.text)
+    text = formatted(path, decode(fixed.before[path]).text, source.text)
     return source.encode(text) if text != source.text else None
 
 
@@ -191,11 +191,11 @@ def _helped(path: Path, before: Iterable[Finding], after: Iterable[Finding], mad
     return all(now[code] <= then[code] - count for code, count in wanted.items())
 
 
-def write(mended: Mended) -> list[Finding]:
+def write(fixed: Fixed) -> list[Finding]:
     """Write every changed file. What could not be written is reported, the file being as it was."""
     problems = []
-    for path, data in mended.after.items():
-        problem = _write_one(path, data, mended.before[path])
+    for path, data in fixed.after.items():
+        problem = _write_one(path, data, fixed.before[path])
         if problem is not None:
             problems.append(problem)
     return problems

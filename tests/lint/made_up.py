@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from pygraph_lint.fixes.loop import mend
+from pygraph_lint.fixes.loop import fix_files
 from pygraph_lint.rules.catalogue import load
 from pygraph_lint.runner import ALWAYS, Runner
 
@@ -180,21 +180,21 @@ def parses(data: bytes) -> bool:
     return True
 
 
-def check_and_mend(paths: list[Path]) -> Iterator[tuple[Path, bytes]]:
-    """Check and mend files with all rules and unsafe fixes; what each changed one becomes.
+def check_and_fix(paths: list[Path]) -> Iterator[tuple[Path, bytes]]:
+    """Check and fix files with all rules and unsafe fixes; what each changed one becomes.
 
     Holds the run to what must hold for any source: nothing escapes, what parsed still parses, a
-    second round of mending changes nothing.
+    second round of fixing changes nothing.
     """
     rules = load()
     overrides = {"preview": True, "unsafe_fixes": True}
     runner = Runner(rules, overrides)
-    first = mend(runner, paths, None)
+    first = fix_files(runner, paths, None)
     for path, data in first.after.items():
         assert parses(data), path
     again = Runner(rules, overrides)
     again.replace_content(first.after)
-    second = mend(again, paths, None)
+    second = fix_files(again, paths, None)
     assert {p: second.after[p] for p in second.after} == {}
     assert [f.code for f in second.findings] == [f.code for f in first.findings]
     refused = {Path(f.filename) for f in first.findings if f.code in ALWAYS}
@@ -202,9 +202,9 @@ def check_and_mend(paths: list[Path]) -> Iterator[tuple[Path, bytes]]:
     yield from first.after.items()
 
 
-def mend_text(text: str) -> int:
-    """How many of one file with this text are changed by mending: 0 or 1."""
+def fix_text(text: str) -> int:
+    """How many of one file with this text are changed by fixing: 0 or 1."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.py"
         path.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
-        return len(list(check_and_mend([path])))
+        return len(list(check_and_fix([path])))

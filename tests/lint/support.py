@@ -38,7 +38,7 @@ class Model(torch.nn.Module):
 """
 
 # One finding that has a safe fix: PG101 in row 6.
-MENDABLE = """\
+FIXABLE = """\
 import torch
 
 
@@ -48,11 +48,11 @@ class Model(torch.nn.Module):
         return x + mask
 """
 
-MENDED = MENDABLE.replace("x.shape[0]).to(x.device)", "x.shape[0], device=x.device)")
+FIXED = FIXABLE.replace("x.shape[0]).to(x.device)", "x.shape[0], device=x.device)")
 
 # Both, in one file: rows 6 and 12.
-BOTH = MENDABLE + SYNCS.partition("\n")[2].replace("Model", "Other")
-BOTH_MENDED = BOTH.replace(MENDABLE, MENDED)
+BOTH = FIXABLE + SYNCS.partition("\n")[2].replace("Model", "Other")
+BOTH_FIXED = BOTH.replace(FIXABLE, FIXED)
 
 
 @dataclass

@@ -15,7 +15,7 @@ import pytest
 
 from pygraph_lint.files import sources
 from pygraph_lint.fixes import loop
-from tests.lint.support import MENDABLE, MENDED, REPOSITORY, SYNCS, Lint, run_process
+from tests.lint.support import FIXABLE, FIXED, REPOSITORY, SYNCS, Lint, run_process
 
 HEAD = "import torch\n"
 BAD: dict[str, tuple[bytes, str, tuple[int, int] | None]] = {
@@ -142,8 +142,13 @@ def test_a_folder_that_may_not_be_looked_into(
 
     monkeypatch.setattr(os, "stat", refuse)
     monkeypatch.setattr(os, "scandir", refuse_all)
-    found = {line.partition(":")[0] for line in lint(given).lines}
-    assert found == (set() if given == "closed" else {"good.py"})
+    result = lint(given)
+    found = {line.partition(":")[0] for line in result.lines}
+    # Not checked must not look like checked: the folder is named, and the exit code is 2.
+    assert (
+        found == {".": {"closed", "good.py"}, "closed": {"closed"}, "good.py": {"good.py"}}[given]
+    )
+    assert result.code == (1 if given == "good.py" else 2)
 
 
 def test_links_to_nowhere_and_to_themselves(lint: Lint) -> None:
@@ -219,11 +224,11 @@ def test_reader_that_goes_away(lint: Lint) -> None:
     assert error == b""
 
 
-# --- while mending ---
+# --- while fixing ---
 
 
 def test_disk_full_leaves_the_file_and_says_so(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
-    lint.write({"a.py": MENDABLE, "b.py": MENDABLE})
+    lint.write({"a.py": FIXABLE, "b.py": FIXABLE})
     original = os.fsync
     calls = []
 
@@ -239,15 +244,15 @@ def test_disk_full_leaves_the_file_and_says_so(lint: Lint, monkeypatch: pytest.M
     assert result.lines == [
         "a.py:1:1: PG002 not written, the file is as it was: No space left on device"
     ]
-    assert lint.read("a.py") == MENDABLE
-    assert lint.read("b.py") == MENDED
+    assert lint.read("a.py") == FIXABLE
+    assert lint.read("b.py") == FIXED
     assert sorted(path.name for path in lint.folder.iterdir()) == ["a.py", "b.py", "pyproject.toml"]
 
 
 def test_ctrl_c_while_writing_leaves_whole_files(
     lint: Lint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lint.write({"a.py": MENDABLE, "b.py": MENDABLE})
+    lint.write({"a.py": FIXABLE, "b.py": FIXABLE})
     original = os.fsync
     calls = []
 
@@ -261,13 +266,13 @@ def test_ctrl_c_while_writing_leaves_whole_files(
     result = lint("--fix", ".")
     assert result.code == 130
     assert result.err == "interrupted; each file is unchanged or completely fixed\n"
-    assert sorted([lint.read("a.py"), lint.read("b.py")]) == sorted([MENDED, MENDABLE])
+    assert sorted([lint.read("a.py"), lint.read("b.py")]) == sorted([FIXED, FIXABLE])
     assert len(list(lint.folder.iterdir())) == 3
 
 
 def test_ctrl_c_from_a_terminal(lint: Lint, own_caches: Path) -> None:
     for number in range(400):
-        lint.write({f"m{number}.py": MENDABLE * 8})
+        lint.write({f"m{number}.py": FIXABLE * 8})
     process = subprocess.Popen(
         [sys.executable, "-m", "pygraph_lint", "--fix", "--jobs", "2", "."],
         cwd=lint.folder,
@@ -283,20 +288,20 @@ def test_ctrl_c_from_a_terminal(lint: Lint, own_caches: Path) -> None:
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert error == b"interrupted; each file is unchanged or completely fixed\n"
-    assert {lint.read(f"m{number}.py") for number in range(400)} <= {MENDABLE * 8, MENDED * 8}
+    assert {lint.read(f"m{number}.py") for number in range(400)} <= {FIXABLE * 8, FIXED * 8}
     assert not list(lint.folder.glob("*.tmp"))
 
 
 def test_file_edited_meanwhile_is_left_alone(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
-    lint.write({"a.py": MENDABLE})
-    original = loop.mend
+    lint.write({"a.py": FIXABLE})
+    original = loop.fix_files
 
-    def mend(*arguments: object) -> loop.Mended:
-        mended = original(*arguments)  # type: ignore[arg-type]
+    def fix_files(*arguments: object) -> loop.Fixed:
+        fixed = original(*arguments)  # type: ignore[arg-type]
         lint.write({"a.py": "edited = True\n"})
-        return mended
+        return fixed
 
-    monkeypatch.setattr(loop, "mend", mend)
+    monkeypatch.setattr(loop, "fix_files", fix_files)
     result = lint("--fix", "a.py")
     assert result.code == 2
     assert "changed while it was being checked" in result.lines[0]
@@ -304,27 +309,27 @@ def test_file_edited_meanwhile_is_left_alone(lint: Lint, monkeypatch: pytest.Mon
 
 
 def test_second_fix_changes_nothing(lint: Lint) -> None:
-    lint.write({"a.py": MENDABLE})
+    lint.write({"a.py": FIXABLE})
     lint("--fix", "a.py")
     status = (lint.folder / "a.py").stat()
     assert lint("--fix", "a.py").code == 0
     assert (lint.folder / "a.py").stat().st_mtime_ns == status.st_mtime_ns
-    assert lint.read("a.py") == MENDED
+    assert lint.read("a.py") == FIXED
 
 
 def test_only_given_paths_are_written(lint: Lint) -> None:
-    lint.write({"a.py": MENDABLE, "b.py": MENDABLE})
+    lint.write({"a.py": FIXABLE, "b.py": FIXABLE})
     lint("--fix", "a.py")
-    assert (lint.read("a.py"), lint.read("b.py")) == (MENDED, MENDABLE)
+    assert (lint.read("a.py"), lint.read("b.py")) == (FIXED, FIXABLE)
 
 
 def test_read_only_file_is_reported(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
-    lint.write({"a.py": MENDABLE})
+    lint.write({"a.py": FIXABLE})
     monkeypatch.setattr(sources.os, "access", lambda path, mode: False)
     result = lint("--fix", "a.py")
     assert result.code == 2
     assert "no permission to write it" in result.lines[0]
-    assert lint.read("a.py") == MENDABLE
+    assert lint.read("a.py") == FIXABLE
 
 
 def test_stdin_that_is_no_source(lint: Lint) -> None:

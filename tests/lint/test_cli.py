@@ -17,10 +17,10 @@ from pygraph_lint import __version__
 from pygraph_lint.cli import main
 from tests.lint.support import (
     BOTH,
-    BOTH_MENDED,
+    BOTH_FIXED,
     CLEAN,
-    MENDABLE,
-    MENDED,
+    FIXABLE,
+    FIXED,
     REPOSITORY,
     SYNCS,
     Lint,
@@ -46,10 +46,10 @@ def test_check_is_the_default_command(lint: Lint) -> None:
 
 
 def test_fix_works_without_a_command_word(lint: Lint) -> None:
-    lint.write({"src/model.py": MENDABLE})
+    lint.write({"src/model.py": FIXABLE})
     result = lint("--fix", "src/")
     assert result.code == 0, result
-    assert lint.read("src/model.py") == MENDED
+    assert lint.read("src/model.py") == FIXED
 
 
 def test_wrong_usage_is_one_line_and_exit_code_2(lint: Lint) -> None:
@@ -110,21 +110,21 @@ def test_stdin_has_the_name_it_is_given(lint: Lint, monkeypatch: pytest.MonkeyPa
 
 def test_fix_of_stdin_goes_to_stdout_and_the_report_to_stderr(lint: Lint) -> None:
     done = run_process("--fix", "-", cwd=lint.folder, stdin=BOTH.encode())
-    assert done.stdout.decode() == BOTH_MENDED
+    assert done.stdout.decode() == BOTH_FIXED
     assert b"stdin.py:12:16: PG201" in done.stderr
     assert done.returncode == 1
 
 
 def test_diff_shows_and_writes_nothing(lint: Lint) -> None:
-    lint.write({"model.py": MENDABLE})
+    lint.write({"model.py": FIXABLE})
     result = lint("--diff", "model.py")
     assert result.code == 1
     assert "-        mask = torch.zeros(x.shape[0]).to(x.device)  # starts empty\n" in result.out
     assert (
         "+        mask = torch.zeros(x.shape[0], device=x.device)  # starts empty\n" in result.out
     )
-    assert lint.read("model.py") == MENDABLE
-    lint.write({"model.py": MENDED})
+    assert lint.read("model.py") == FIXABLE
+    lint.write({"model.py": FIXED})
     assert lint("--diff", "model.py").code == 0
 
 
@@ -136,15 +136,15 @@ def test_show_fixes_fix_only_and_exit_non_zero_on_fix(lint: Lint) -> None:
     lint.write({"model.py": BOTH})
     result = lint("--fix-only", "model.py")
     assert (result.code, result.lines) == (0, [])
-    lint.write({"model.py": MENDABLE})
+    lint.write({"model.py": FIXABLE})
     assert lint("--fix", "--exit-non-zero-on-fix", "model.py").code == 1
     assert lint("--fix", "--exit-non-zero-on-fix", "model.py").code == 0
 
 
 def test_unfixable_findings_stay(lint: Lint) -> None:
-    lint.write({"model.py": MENDABLE})
+    lint.write({"model.py": FIXABLE})
     assert len(lint("--fix", "--unfixable", "PG1", "model.py").lines) == 1
-    assert lint.read("model.py") == MENDABLE
+    assert lint.read("model.py") == FIXABLE
 
 
 def test_unsafe_fixes_only_on_request(lint: Lint) -> None:
@@ -158,13 +158,13 @@ def test_unsafe_fixes_only_on_request(lint: Lint) -> None:
 
 
 def test_statistics(lint: Lint) -> None:
-    lint.write({"a.py": SYNCS, "b.py": SYNCS, "c.py": MENDABLE})
+    lint.write({"a.py": SYNCS, "b.py": SYNCS, "c.py": FIXABLE})
     result = lint("--statistics", ".")
     assert result.out == "2\tPG201\titem\n1\tPG101\tfactory-then-move\n"
 
 
 def test_add_noqa_silences_everything(lint: Lint) -> None:
-    lint.write({"a.py": SYNCS, "b.py": MENDABLE})
+    lint.write({"a.py": SYNCS, "b.py": FIXABLE})
     assert lint("--add-noqa", ".").code == 0
     assert lint.read("a.py").splitlines()[5].endswith(".item()  # noqa: PG201")
     assert "# starts empty  # noqa: PG101" in lint.read("b.py")

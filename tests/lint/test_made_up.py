@@ -10,9 +10,9 @@ from tests.lint.made_up import (
     PROGRAMS,
     as_models,
     broken_programs,
-    check_and_mend,
+    check_and_fix,
+    fix_text,
     library_files,
-    mend_text,
 )
 
 SOME = settings(
@@ -26,13 +26,13 @@ SOME = settings(
 @SOME
 @given(PROGRAMS)
 def test_made_up_programs(text: str) -> None:
-    assert mend_text(text) <= 1
+    assert fix_text(text) <= 1
 
 
 @SOME
 @given(broken_programs())
 def test_broken_programs(text: str) -> None:
-    assert mend_text(text) <= 1
+    assert fix_text(text) <= 1
 
 
 def test_some_of_the_standard_library(tmp_path: Path) -> None:
@@ -43,4 +43,4 @@ def test_some_of_the_standard_library(tmp_path: Path) -> None:
         copy.write_bytes(as_models(path.read_bytes()))
         copies.append(copy)
     assert len(copies) >= 40
-    assert set(dict(check_and_mend(copies))) <= set(copies)
+    assert set(dict(check_and_fix(copies))) <= set(copies)

@@ -46,7 +46,7 @@ def test_concise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert render("concise", _report(outside)).startswith("/elsewhere/m.py:2:6: ")
 
 
-def test_full_shows_line_evidence_consequences_and_mend(tmp_path: Path) -> None:
+def test_full_shows_line_evidence_consequences_and_fix(tmp_path: Path) -> None:
     path = tmp_path / "m.py"
     lines = render("full", _report(path, fix=FIX)).splitlines()
     assert lines[2] == "2 |     n = x.sum().item()  # \u00e4"
@@ -235,11 +235,11 @@ def test_no_color_in_a_file_or_a_pipe(lint: Lint, monkeypatch: pytest.MonkeyPatc
 
 def test_json_from_the_command_says_where_and_why(lint: Lint) -> None:
     lint.write({"model.py": BOTH})
-    mendable, sync = lint("--output-format", "json", "model.py").json()
-    assert mendable["filename"] == str(lint.folder / "model.py")
-    assert mendable["fix"]["applicability"] == "safe"
-    row = mendable["location"]["row"]
-    (edit,) = mendable["fix"]["edits"]
+    fixable, sync = lint("--output-format", "json", "model.py").json()
+    assert fixable["filename"] == str(lint.folder / "model.py")
+    assert fixable["fix"]["applicability"] == "safe"
+    row = fixable["location"]["row"]
+    (edit,) = fixable["fix"]["edits"]
     assert edit["location"]["row"] == row == 6
     assert "device" in edit["content"]
     assert sync["fix"] is None
@@ -247,7 +247,7 @@ def test_json_from_the_command_says_where_and_why(lint: Lint) -> None:
     assert sync["evidence"]
     assert sync["consequences"]["sync"] == "yes"
     cached = lint("--output-format", "json", "model.py").json()
-    assert cached == [mendable, sync]
+    assert cached == [fixable, sync]
 
 
 def test_output_file_and_quiet(lint: Lint) -> None:

@@ -16,7 +16,7 @@ from pygraph_lint.files.project import Roots, imported_words, module_name, relev
 from pygraph_lint.files.settings import Resolver
 from pygraph_lint.files.sources import decode, split_lines, write_atomically
 from pygraph_lint.files.walk import files_below, files_of_root
-from tests.lint.support import CLEAN, MENDABLE, MENDED, SYNCS, Lint
+from tests.lint.support import CLEAN, FIXABLE, FIXED, SYNCS, Lint
 
 # --- encodings and line ends ---
 
@@ -87,9 +87,9 @@ def test_fixing_keeps_line_ends_bom_and_encoding(lint: Lint, newline: str, bom: 
         comment = "# \u00e4\n"
         return bom + (head + comment + text).replace("\n", newline).encode(encoding)
 
-    lint.write({"model.py": file(MENDABLE)})
+    lint.write({"model.py": file(FIXABLE)})
     assert lint("--fix", "model.py").code == 0
-    assert (lint.folder / "model.py").read_bytes() == file(MENDED)
+    assert (lint.folder / "model.py").read_bytes() == file(FIXED)
 
 
 # --- writing ---

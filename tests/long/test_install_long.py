@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from pygraph_lint.rules.catalogue import load
-from tests.lint.support import BOTH, BOTH_MENDED, CLEAN, REPOSITORY
+from tests.lint.support import BOTH, BOTH_FIXED, CLEAN, REPOSITORY
 
 
 def _run(
@@ -37,11 +37,11 @@ def test_wheel_in_a_fresh_environment(tmp_path: Path) -> None:
     assert len(_run([command, "rules"], tmp_path).stdout.splitlines()) == len(load())
     (tmp_path / "model.py").write_text(BOTH)
     _run([command, "--fix", "model.py"], tmp_path, expected=1)
-    assert (tmp_path / "model.py").read_text() == BOTH_MENDED
+    assert (tmp_path / "model.py").read_text() == BOTH_FIXED
 
 
 def test_hooks_under_pre_commit(tmp_path: Path) -> None:
-    """The fix hook mends and fails once, the check hook fails until the code is right."""
+    """The fix hook fixes and fails once, the check hook fails until the code is right."""
     # pre-commit installs what is committed, so the hooks' repository is a fresh one of this tree.
     hooks = tmp_path / "hooks"
     hooks.mkdir()
@@ -67,7 +67,7 @@ def test_hooks_under_pre_commit(tmp_path: Path) -> None:
 
     first = _run(pre_commit, user, expected=1, PRE_COMMIT_HOME=home).stdout
     assert "files were modified by this hook" in first
-    assert (user / "model.py").read_text() == BOTH_MENDED
+    assert (user / "model.py").read_text() == BOTH_FIXED
     second = _run(pre_commit, user, expected=1, PRE_COMMIT_HOME=home).stdout
     assert "files were modified" not in second
     assert "model.py:12:16: PG201" in second

@@ -11,9 +11,9 @@ from tests.lint.made_up import (
     PROGRAMS,
     as_models,
     broken_programs,
-    check_and_mend,
+    check_and_fix,
+    fix_text,
     library_files,
-    mend_text,
 )
 
 MANY = settings(
@@ -26,13 +26,13 @@ MANY = settings(
 @MANY
 @given(PROGRAMS)
 def test_made_up_programs(text: str) -> None:
-    assert mend_text(text) <= 1
+    assert fix_text(text) <= 1
 
 
 @MANY
 @given(broken_programs())
 def test_broken_programs(text: str) -> None:
-    assert mend_text(text) <= 1
+    assert fix_text(text) <= 1
 
 
 @pytest.mark.parametrize("models", [False, True])
@@ -47,5 +47,5 @@ def test_every_file_of_the_standard_library(tmp_path: Path, models: bool) -> Non
         copies.append(copy)
     changed = 0
     for start in range(0, len(copies), 100):
-        changed += len(list(check_and_mend(copies[start : start + 100])))
+        changed += len(list(check_and_fix(copies[start : start + 100])))
     assert (changed > 20) is models

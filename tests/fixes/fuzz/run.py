@@ -116,7 +116,7 @@ def _fixed(texts: dict[int, Text], mode: str) -> Iterator[tuple[int, str, list[t
         settings = Path(folder) / "settings.toml"
         settings.write_text("assume-closed = true\n" if mode == "closed" else "")
         runner = Runner(rules=_rules(), overrides={}, config=settings)
-        mended = loop.mend(runner, runner.collect([folder]), mode == "unsafe")
+        mended = loop.fix_files(runner, runner.collect([folder]), mode == "unsafe")
         names: dict[Path, list[tuple[str, str]]] = {}
         for finding, fix in mended.applied:
             names.setdefault(Path(finding.filename), []).append((fix.rewrite, fix.applicability))
