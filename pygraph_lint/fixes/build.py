@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import libcst as cst
 from libcst.helpers import parse_template_expression, parse_template_statement
@@ -97,6 +97,27 @@ def bare(node: cst.BaseExpression) -> cst.BaseExpression:
     """The expression without parentheses around it that a bracket makes unnecessary."""
     keeps = isinstance(node, (cst.Tuple, cst.GeneratorExp, cst.NamedExpr, cst.Yield))
     return node if keeps or not node.lpar else node.with_changes(lpar=(), rpar=())
+
+
+#: A node, with its inner nodes changed already, to what takes its place.
+Change = Callable[[cst.CSTNode], cst.CSTNode]
+
+
+def changed(node: cst.CSTNode, changes: Mapping[cst.CSTNode, Change]) -> cst.CSTNode:
+    """The node with those inside it that are keys of ``changes`` replaced, inner ones first."""
+    found = node.visit(_Changed(changes))
+    assert isinstance(found, cst.CSTNode)
+    return found
+
+
+class _Changed(cst.CSTTransformer):
+    def __init__(self, changes: Mapping[cst.CSTNode, Change]) -> None:
+        super().__init__()
+        self._changes = changes
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:  # type: ignore[override]
+        change = self._changes.get(original_node)
+        return change(updated_node) if change else updated_node
 
 
 def inverted(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import libcst as cst
 
 from pygraph_lint.analysis.known import Type
-from pygraph_lint.fixes.build import call, expression, operand
+from pygraph_lint.fixes.build import Change, call, changed, expression, operand
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.site import Site
 
@@ -103,7 +103,7 @@ def everywhere(
     def chosen(value: cst.BaseExpression) -> cst.BaseExpression:
         return call(f"{torch}.where", selected, value, cst.Integer("1"))
 
-    changes: dict[cst.CSTNode, Callable[[cst.CSTNode], cst.CSTNode]] = {}
+    changes: dict[cst.CSTNode, Change] = {}
     for each in ast.walk(node):
         if not isinstance(each, ast.expr) or not masked_reads(each, mask):
             continue
@@ -119,7 +119,7 @@ def everywhere(
             changes[site.expression_node(each)] = lambda new, method=method: _inside(  # type: ignore[misc]
                 new, chosen, method
             )
-    result = site.expression_node(node).visit(_Changed(changes))
+    result = changed(site.expression_node(node), changes)
     assert isinstance(result, cst.BaseExpression)
     return result
 
@@ -144,18 +144,6 @@ def _inside(
         return made.with_changes(func=func.with_changes(value=chosen(func.value)))
     first = made.args[0]
     return made.with_changes(args=[first.with_changes(value=chosen(first.value)), *made.args[1:]])
-
-
-class _Changed(cst.CSTTransformer):
-    """Changes nodes, each after the nodes inside of it."""
-
-    def __init__(self, changes: dict[cst.CSTNode, Callable[[cst.CSTNode], cst.CSTNode]]) -> None:
-        super().__init__()
-        self._changes = changes
-
-    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:  # type: ignore[override]
-        change = self._changes.get(original_node)
-        return change(updated_node) if change else updated_node
 
 
 def widened(mask: str, like: str) -> cst.BaseExpression:

@@ -8,7 +8,67 @@ import torch
 
 from tests.fixes.counterexamples import Case, lines
 
+
+def _experts(*body: str, behind: str = "", count: str = "3") -> str:
+    """A loop over experts that were hit."""
+    return lines(
+        f"mask = torch.nn.functional.one_hot(index, {count}).permute(2, 1, 0)",
+        "hit = mask.sum((-1, -2)).nonzero()",
+        "out = torch.zeros_like(x)",
+        "for e in hit:",
+        "    e = e[0]",
+        *(f"    {line}" for line in body),
+        behind or "del mask",
+        "return out",
+        head="x: torch.Tensor, index: torch.Tensor",
+    )
+
+
+_PAIR = "pos, token = «torch.where(mask[e])»"
+_SUM = "out.index_add_(0, token, y)"
+
+
+def _routed() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.arange(4.0)[:, None].repeat(1, 2), torch.tensor([[0], [1], [1], [2]])
+
+
 CASES = [
+    # expert_loop
+    Case(
+        "expert_loop",
+        "inside",
+        "PG401",
+        _experts(_PAIR, "y = x[token] * 2", _SUM, behind="out = out + y.sum()"),
+        _routed,
+    ),
+    Case(
+        "expert_loop",
+        "new",
+        "PG401",
+        _experts(_PAIR, "y = x[token]", "y.mul_(2)", _SUM, behind="out = out + x"),
+        _routed,
+    ),
+    Case(
+        "expert_loop",
+        "known",
+        "PG401",
+        _experts(_PAIR, "y = x[token] * len(token)", _SUM),
+        _routed,
+    ),
+    Case(
+        "expert_loop",
+        "extra",
+        "PG401",
+        _experts("if e == 1:", "    continue", _PAIR, "y = x[token] * 2", _SUM),
+        _routed,
+    ),
+    Case(
+        "expert_loop",
+        "all-tokens",
+        "PG401",
+        _experts(_PAIR, "y = x[token] - x[token].mean(0)", _SUM),
+        _routed,
+    ),
     # guard_assert
     Case(
         "guard_assert",

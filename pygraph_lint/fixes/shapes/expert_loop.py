@@ -1,0 +1,296 @@
+"""Let each expert work on every token, and keep what the router chose.
+
+    for e in hit:                                    for e in range(self.num_experts):
+        pos, token = torch.where(mask[e])                chosen = mask[e].T
+        y = self.experts[e](x[token])            ->      y = self.experts[e](x)
+        y = y * weights[token, pos, None]                y = y * (weights * chosen).sum(-1, ...)
+        out.index_add_(0, token, y)                      out.add_(torch.where(any, y, 0))
+
+Always unsafe: the experts do the work of all tokens, and each must treat a row on its own. Looking
+for the experts that were hit, and leaving out those that were not, is gone.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+import libcst as cst
+import libcst.matchers as m
+
+from pygraph_lint.fixes.build import (
+    Change,
+    Line,
+    assign,
+    bare,
+    call,
+    changed,
+    expression,
+    operand,
+    statement,
+)
+from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.routing import added_by, classes_of, is_token, where_mask, writes
+from pygraph_lint.fixes.site import Rewrite, Site
+
+_NUMBERS = frozenset(("tolist", "cpu", "item", "numpy", "squeeze"))
+
+
+class ExpertLoop(Rewrite):
+    """PG401: ``torch.where(mask[e])`` or ``torch.where(index == e)`` in a loop over experts."""
+
+    codes = ("PG401",)
+    message = "Let each expert work on every token, and select"
+    pattern = m.For()
+    order = 30
+
+    def rewrite(self, site: Site) -> None:
+        loop = site.tree
+        assert isinstance(loop, ast.For)
+        chosen = _selection(site, loop)
+        if chosen is None:
+            raise Declined
+        chosen.dynamic = _looked_for(site, chosen, loop.iter, "nonzero")
+        body = [line for each in loop.body for line in _line(site, chosen, each)]
+        inner = [node for each in loop.body for node in ast.walk(each)]
+        bound = {
+            node.id
+            for node in inner
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+        }
+        outside = any(site.ask.used_outside(name, [loop]) for name in bound - chosen.written)
+        site.require("inside", not outside, "a value of one turn is used behind the loop")
+        if not chosen.written:
+            raise Declined("no result is added up by token")
+        site.safe_only_if(
+            "all-tokens",
+            False,
+            "each expert works on every token, row by row; sums are rounded otherwise",
+        )
+        node = cst.ensure_type(site.statement_node(loop), cst.For)
+        if chosen.dynamic:
+            node = node.with_changes(iter=_range(site, chosen))
+        for made in chosen.removed:
+            site.put_statements([made], [])
+        block = cst.ensure_type(node.body, cst.IndentedBlock)
+        site.put_statements([loop], [node.with_changes(body=block.with_changes(body=body))])
+
+
+@dataclass
+class _Chosen:
+    """How a loop finds the tokens of an expert. ``tokens`` and ``places`` are names for the two
+    results of ``torch.where``, ``expert`` the loop's number.
+    """
+
+    index: ast.Assign
+    mask: ast.expr
+    expert: str
+    tokens: set[str]
+    places: set[str]
+    turned: bool
+    name: str
+    dynamic: bool = False  # the loop is over the experts that were hit
+    removed: list[ast.stmt] = field(default_factory=list)
+    extra: ast.expr | None = None  # the number behind the last expert, which is left out
+    written: set[str] = field(default_factory=set)
+
+
+def _selection(site: Site, loop: ast.For) -> _Chosen | None:
+    """The statement ``pos, token = torch.where(mask)`` of a loop."""
+    target = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
+    for each in loop.body:
+        value = each.value if isinstance(each, ast.Assign) else None
+        names = each.targets[0] if isinstance(each, ast.Assign) else None
+        if not isinstance(names, ast.Tuple) or not isinstance(target, ast.Name):
+            continue
+        if len(names.elts) != 2 or not all(isinstance(name, ast.Name) for name in names.elts):
+            continue
+        mask = where_mask(site, value)
+        if mask is None or target.id not in {
+            n.id for n in ast.walk(mask) if isinstance(n, ast.Name)
+        }:
+            continue
+        first, second = (name.id for name in names.elts if isinstance(name, ast.Name))
+        turned = is_token(loop, second)
+        if turned == is_token(loop, first):
+            continue
+        token, place = (second, first) if turned else (first, second)
+        assert isinstance(each, ast.Assign)
+        name = site.names.free("chosen")
+        return _Chosen(each, mask, target.id, {token}, {place}, turned, name)
+    return None
+
+
+def _looked_for(site: Site, chosen: _Chosen, node: ast.expr, by: str) -> bool:
+    """Whether an expression, perhaps under a name that only stands here, finds the experts that
+    were hit; the name's statement then goes.
+    """
+    found = site.ask.only_definition(node) if isinstance(node, ast.Name) else None
+    value = found.value if found is not None else node
+    asked = value is not None and any(
+        isinstance(each, ast.Attribute) and each.attr == by for each in ast.walk(value)
+    )
+    if asked and found is not None:
+        made = site.ask.statement(found.node)
+        alone = len(getattr(site.ask.parent(made), "body", [])) < 2
+        if alone or site.ask.uses(found) != [node]:
+            raise Declined("the experts that were hit are asked for elsewhere, too")
+        chosen.removed.append(made)
+    return asked
+
+
+def _range(site: Site, chosen: _Chosen) -> cst.BaseExpression:
+    """``range(n)`` over all experts."""
+    classes = classes_of(site, chosen.mask)
+    if classes is None:
+        raise Declined("the number of experts is not found")
+    left = classes.left if isinstance(classes, ast.BinOp) else None
+    one_more = left is not None and ast.unparse(classes) == f"{ast.unparse(left)} + 1"
+    if chosen.extra is not None:
+        same = one_more and left is not None and ast.dump(left) == ast.dump(chosen.extra)
+        site.require("extra", same, "another expert than the last one is left out")
+        classes = chosen.extra
+    if site.names.taken("range"):
+        raise Declined("the name range means something else here")
+    return call("range", site.expression_node(classes))
+
+
+# -- the statements of the loop
+
+
+def _line(site: Site, chosen: _Chosen, each: ast.stmt) -> list[Line]:
+    """What becomes of one statement."""
+    if each is chosen.index:
+        return [_choice(site, chosen)]
+    if _skips(site, chosen, each) or _renames(chosen, each):
+        return []
+    node = site.statement_node(each)
+    changes: dict[cst.CSTNode, Change] = {}
+    for inner in ast.walk(each):
+        if isinstance(inner, ast.Subscript) and isinstance(inner.ctx, ast.Load):
+            template = _read(chosen, inner)
+            if template is not None:
+                changes[site.expression_node(inner)] = _filled(template, chosen)
+    made = _added(site, chosen, each, changes)
+    if made is None:
+        changed_rows = any(map(writes, ast.walk(each)))
+        site.require("new", not changed_rows, "rows are written to, which are no longer a copy")
+        made = changed(node, changes)
+    left = {n.value for n in m.findall(made, m.Name()) if isinstance(n, cst.Name)}
+    unknown = not left.isdisjoint(chosen.tokens | chosen.places)
+    site.require("known", not unknown, "the tokens are used for more than rows")
+    assert isinstance(made, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+    return [made]
+
+
+def _choice(site: Site, chosen: _Chosen) -> Line:
+    """``chosen = mask[e].T``: by token and place, what the router chose."""
+    mask = chosen.mask
+    if chosen.dynamic and isinstance(mask, ast.Call):
+        method = mask.func if isinstance(mask.func, ast.Attribute) else None
+        if method is not None and method.attr == "squeeze":
+            mask = method.value
+    value = site.expression_node(mask)
+    if chosen.turned:
+        value = expression("{value}.T", value=operand(value))
+    above = site.statement_node(chosen.index).leading_lines
+    return assign(chosen.name, bare(value)).with_changes(leading_lines=above)
+
+
+def _skips(site: Site, chosen: _Chosen, each: ast.stmt) -> bool:
+    """``if token.numel() == 0: continue``, ``if e == n: continue``, ``if counts[e] == 0: ...``."""
+    if not isinstance(each, ast.If) or each.orelse or not isinstance(each.body[0], ast.Continue):
+        return False
+    names = {node.id for node in ast.walk(each.test) if isinstance(node, ast.Name)}
+    if names & (chosen.tokens | chosen.places):
+        return True
+    test = each.test
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq):
+        return False
+    if ast.unparse(test.left) == chosen.expert and chosen.dynamic:
+        chosen.extra = test.comparators[0]
+        return True
+    counted = isinstance(test.left, ast.Subscript) and ast.unparse(test.comparators[0]) == "0"
+    if counted and isinstance(test.left, ast.Subscript) and names >= {chosen.expert}:
+        return _looked_for(site, chosen, test.left.value, "bincount")
+    return False
+
+
+def _renames(chosen: _Chosen, each: ast.stmt) -> bool:
+    """``e = e[0]``, ``rows = token.tolist()``."""
+    if not isinstance(each, ast.Assign) or not isinstance(each.targets[0], ast.Name):
+        return False
+    value: ast.expr = each.value
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if value.func.attr not in _NUMBERS:
+            return False
+        value = value.func.value
+    if chosen.dynamic and isinstance(value, ast.Subscript):
+        value = value.value
+    name, new = value.id if isinstance(value, ast.Name) else "", each.targets[0].id
+    for group in (chosen.tokens, chosen.places):
+        if name in group:
+            group.add(new)
+            return True
+    return chosen.dynamic and name == new == chosen.expert
+
+
+def _read(chosen: _Chosen, node: ast.Subscript) -> str | None:
+    """A template for ``x[token]`` and the like; None for another index."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    kinds = "".join(_kind(chosen, part) for part in parts)
+    templates = {"t": "{x}", "t:": "{x}", "nt": "{x}[None]", "nt:": "{x}[None]"}
+    weights = f"({{x}} * {chosen.name}).sum(-1"
+    templates |= {"tp": f"{weights})", "tpn": f"{weights}, keepdim=True)"}
+    own = isinstance(node.value, ast.Name) and node.value.id == chosen.expert
+    if own and chosen.dynamic and ast.unparse(node.slice) == "0":
+        return "{x}"
+    return templates.get(kinds)
+
+
+def _kind(chosen: _Chosen, node: ast.expr) -> str:
+    if isinstance(node, ast.Name):
+        return "t" if node.id in chosen.tokens else "p" if node.id in chosen.places else "?"
+    if isinstance(node, ast.Constant) and node.value is None:
+        return "n"
+    return ":" if isinstance(node, ast.Slice) and ast.unparse(node) == ":" else "?"
+
+
+def _filled(template: str, chosen: _Chosen) -> Change:
+    def made(new: cst.CSTNode) -> cst.CSTNode:
+        value = cst.ensure_type(new, cst.Subscript).value
+        return value if template == "{x}" else expression(template, x=operand(value))
+
+    return made
+
+
+def _added(
+    site: Site, chosen: _Chosen, each: ast.stmt, changes: dict[cst.CSTNode, Change]
+) -> cst.CSTNode | None:
+    """``out.index_add_(0, token, y)``, ``out[token] += y`` for all tokens; None for other code."""
+    value, target = getattr(each, "value", None), getattr(each, "target", None)
+    if isinstance(each, ast.Expr) and isinstance(value, ast.Call) and added_by(value) is not None:
+        rows, out, added = value.args[1], value.func.value, value.args[2]  # type: ignore[attr-defined]
+        template = "{out}.add_({torch}.where({rows}, {y}, 0))"
+    elif isinstance(each, ast.AugAssign) and isinstance(each.op, ast.Add):
+        if not isinstance(target, ast.Subscript) or _read(chosen, target) != "{x}":
+            return None
+        rows, out, added = target.slice, target.value, each.value
+        template = "{out} += {torch}.where({rows}, {y}, 0)"
+    else:
+        return None
+    if _kind(chosen, rows.elts[0] if isinstance(rows, ast.Tuple) else rows) != "t":
+        return None
+    if isinstance(out, ast.Name):
+        chosen.written.add(out.id)
+    y = changed(site.expression_node(added), changes)
+    assert isinstance(y, cst.BaseExpression)
+    parts = {
+        "out": site.expression_node(out),
+        "torch": cst.parse_expression(use_torch(site)),
+        "rows": expression(f"{chosen.name}.any(-1, keepdim=True)"),
+        "y": y,
+    }
+    above = site.statement_node(each).leading_lines
+    return statement(template, **parts).with_changes(leading_lines=above)
