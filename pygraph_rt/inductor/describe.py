@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
-from pygraph_rt.host_values.placement import Placement
-from pygraph_rt.inductor.cuts import Cut
+from pygraph_rt.inductor.graph_info import GraphInfo
 from pygraph_rt.plan.outputs import Scalar
 
 
@@ -42,43 +40,30 @@ _ATTENTION_BACKWARDS = (
 )
 
 
-class GraphInfo(NamedTuple):
-    """What is known of a whole graph: name and source for the report, inputs that it may write to
-    although they are no mutation (a backward reuses saved activations), gradients that come from
-    outside, seeds and offsets of attention among its inputs and outputs, what was done about CPU
-    values, operations that split it, whether a backward belongs to it or it is one, and outputs
-    that only a backward sees.
-    """
-
-    name: str
-    source: str
-    donated: frozenset[int] = frozenset()
-    tangents: frozenset[int] = frozenset()
-    placement: Placement = Placement()
-    cuts: tuple[Cut, ...] = ()
-    seeds: frozenset[int] = frozenset()
-    scalars: Mapping[int, Scalar] = MappingProxyType({})
-    forward: bool = False
-    backward: bool = False
-    saved: frozenset[int] = frozenset()
-
-
-def describe(graph: Any, kwargs: Mapping[str, Any]) -> GraphInfo:
-    """See `GraphInfo`; read before compilation, which changes the graph."""
-    name, source = identity(graph)
+def describe(graph: Any, kwargs: Mapping[str, Any], known: GraphInfo) -> GraphInfo:
+    """`known` with what the graph says; read before compilation, which changes the graph."""
     if kwargs.get("is_inference"):
-        return GraphInfo(name, source)
+        return known
     if not kwargs.get("is_backward"):
-        return GraphInfo(
-            f"{name} forward", source, scalars=_scalars(graph), forward=True, saved=_saved(graph)
-        )
+        return known._replace(scalars=_scalars(graph), forward=True, saved=_saved(graph))
     from torch._inductor.utils import get_donated_idxs
 
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
     tangents = frozenset(i for i, node in enumerate(inputs) if "tangents" in node.name)
     seeds = frozenset(i for i, node in enumerate(inputs) if _is_seed(node))
     donated = frozenset(get_donated_idxs() or ()) - seeds
-    return GraphInfo(f"{name} backward", source, donated, tangents, seeds=seeds, backward=True)
+    return known._replace(donated=donated, tangents=tangents, seeds=seeds, backward=True)
+
+
+def dynamic_inputs(example_inputs: Sequence[Any]) -> frozenset[int]:
+    """Which of a graph's inputs have sizes, or are sizes, that may differ between calls."""
+    return frozenset(i for i, value in enumerate(example_inputs) if _is_dynamic(value))
+
+
+def _is_dynamic(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride()))
+    return isinstance(value, torch.SymInt)
 
 
 def _saved(graph: Any) -> frozenset[int]:

@@ -3,8 +3,8 @@
 The form is the same for torch 2.11 to 2.15: `compile_fx(..., inner_compile=...)`. Inductor is
 told that CUDA graphs are wanted, so that it splits off what cannot be captured into partitions of
 its own, and then not given a chance to make them (`cudagraphs=BoxedBool(False)`); each partition
-is wrapped through `recursively_apply_fns` instead. The AOTAutograd cache is off meanwhile,
-because a hit in it would skip the wrapping; the FX graph cache stays in use.
+is wrapped through `recursively_apply_fns` instead. A graph that comes out of AOTAutograd's cache
+never gets there (autograd_cache.py).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
-import torch
-
 from pygraph_rt.host_values.crossings import host_only
 from pygraph_rt.host_values.lowerings import register_lowerings
 from pygraph_rt.host_values.placement import Placement, place
+from pygraph_rt.inductor import autograd_cache
 from pygraph_rt.inductor.cuts import Cut, splits
-from pygraph_rt.inductor.describe import GraphInfo, describe, identity
+from pygraph_rt.inductor.describe import describe, dynamic_inputs, identity
+from pygraph_rt.inductor.graph_info import GraphInfo, from_text, to_text
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
 from pygraph_rt.inductor.runner_inlining import Inlined, Whole, calls_it, read_runner, replace_call
 from pygraph_rt.inductor.torch_support import reinterpret
@@ -74,23 +74,33 @@ def compile_graphed(
     inference graph, or of a training graph's forward and backward; `refuse` around a graph that has
     none. `placing`: take CPU values to the GPU first.
     """
-    import torch._functorch.config
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+
+    name, source = identity(gm)
 
     def inner(graph: Any, example_inputs: Sequence[Any], **kwargs: Any) -> Any:
         kwargs["cudagraphs"] = _no_graphs()
         # What is known is read first, because placement and compilation change the graph.
-        info = describe(graph, kwargs)
+        known = GraphInfo(
+            name, source, inputs=len(example_inputs), dynamic=dynamic_inputs(example_inputs)
+        )
+        info = describe(graph, kwargs, known)
         if placing:
             info = info._replace(placement=_place(graph))
         info = info._replace(cuts=_cuts(graph.graph))
-        compiled = compile_fx_inner(graph, example_inputs, **kwargs)
-        wrap_partitions(compiled, example_inputs, info, wrap, refuse)
+        kwargs[autograd_cache.ARGUMENT] = to_text(info)
+        with autograd_cache.compiling():
+            compiled = compile_fx_inner(graph, example_inputs, **kwargs)
+        wrap_partitions(compiled, info, wrap, refuse)
         return compiled
 
+    def restore(compiled: Any, known: str) -> None:
+        wrap_partitions(compiled, from_text(known, name, source), wrap, refuse)
+
     settings = {**patches, "triton.cudagraphs": True, "graph_partition": True}
-    with torch._functorch.config.patch(enable_autograd_cache=False):
-        return compile_fx(gm, inputs, inner_compile=inner, config_patches=settings)
+    options = f"placement={placing and _compiles_cpp()}"
+    with autograd_cache.cached(restore, options) as more:
+        return compile_fx(gm, inputs, inner_compile=inner, config_patches={**settings, **more})
 
 
 def _no_graphs() -> Any:
@@ -133,11 +143,7 @@ def _compiles_cpp() -> bool:
 
 
 def wrap_partitions(
-    compiled: Any,
-    example_inputs: Sequence[Any],
-    graph: GraphInfo,
-    wrap: WrapPartition,
-    refuse: Refuse = keep,
+    compiled: Any, graph: GraphInfo, wrap: WrapPartition, refuse: Refuse = keep
 ) -> None:
     """Put `wrap` around every partition of a `CompiledFxGraph`; `refuse` around one that has none,
     or that no region can be made of.
@@ -148,11 +154,11 @@ def wrap_partitions(
         return
     maps = compiled.partition_maps
     runner: Any = getattr(compiled.recursively_apply_fns, "__self__", None)
-    inlined = _inlined(compiled, runner, len(example_inputs))
+    inlined = _inlined(compiled, runner, graph.inputs)
     infos = [
         PartitionInfo(
-            _region(compiled, graph, i, len(example_inputs)),
-            _signature(compiled, graph, i, example_inputs, inlined is not None),
+            _region(compiled, graph, i),
+            _signature(compiled, graph, i, inlined is not None),
         )
         for i in range(len(maps))
     ]
@@ -203,7 +209,7 @@ def _settings() -> str:
 
 
 def _refuse_whole(compiled: Any, graph: GraphInfo, reason: str, refuse: Refuse) -> None:
-    region = Region(graph.name, graph.source)
+    region = Region(graph.title, graph.source)
     region.cuts = [cut.to_dict() for cut in graph.cuts]
     region.note_placement(graph.placement.values, graph.placement.nbytes, graph.placement.notes)
     call = getattr(compiled, "current_callable", None)
@@ -211,28 +217,26 @@ def _refuse_whole(compiled: Any, graph: GraphInfo, reason: str, refuse: Refuse) 
         compiled.current_callable = refuse(call, region, reason)
 
 
-def _region(compiled: Any, graph: GraphInfo, number: int, inputs: int) -> Region:
+def _region(compiled: Any, graph: GraphInfo, number: int) -> Region:
     """A partition's place in reports."""
     maps = compiled.partition_maps
-    region = Region(f"{graph.name} partition {number + 1} of {len(maps)}", graph.source)
+    region = Region(f"{graph.title} partition {number + 1} of {len(maps)}", graph.source)
     region.note_placement(graph.placement.values, graph.placement.nbytes, graph.placement.notes)
     static = (getattr(compiled, "fx_kwargs", None) or {}).get("static_input_idxs") or ()
-    moving = set(range(inputs)) - set(static)
+    moving = set(range(graph.inputs)) - set(static)
     region.moving = _arguments(maps[number].input_index_mapping, moving)
     if len(maps) > 1:
         region.cuts = [cut.to_dict() for cut in graph.cuts]
     return region
 
 
-def _signature(
-    compiled: Any, graph: GraphInfo, number: int, example_inputs: Sequence[Any], inlined: bool
-) -> Signature:
+def _signature(compiled: Any, graph: GraphInfo, number: int, inlined: bool) -> Signature:
     """What is known of a partition's arguments, and of its results (of the graph's outputs where
     the runner is inlined).
     """
     maps = compiled.partition_maps
     inputs, outputs = maps[number].input_index_mapping, maps[number].output_index_mapping
-    shaped: set[int | None] = {i for i, v in enumerate(example_inputs) if _is_dynamic(v)}
+    shaped: set[int | None] = {*graph.dynamic}
     if shaped:
         shaped.add(None)
     scalars, saved = graph.scalars, graph.saved
@@ -272,12 +276,6 @@ def _inlined(compiled: Any, runner: Any, inputs: int) -> Inlined | None:
 
 def _wrapper(wrap: WrapPartition, info: PartitionInfo) -> Function:
     return lambda function: wrap(function, info)
-
-
-def _is_dynamic(value: Any) -> bool:
-    if isinstance(value, torch.Tensor):
-        return any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride()))
-    return isinstance(value, torch.SymInt)
 
 
 def _results(outputs: Sequence[Any], known: Mapping[int, T]) -> dict[int, T]:

@@ -16,7 +16,7 @@ import torch
 from pygraph_rt.cuda import global_flags
 from pygraph_rt.inductor import describe, hook, torch_support
 from pygraph_rt.inductor.cuts import Cut
-from pygraph_rt.inductor.describe import GraphInfo
+from pygraph_rt.inductor.graph_info import GraphInfo
 from pygraph_rt.inductor.hook import wrap_partitions
 from pygraph_rt.inductor.partition_info import PartitionInfo
 from pygraph_rt.inductor.runner_inlining import NAMES
@@ -68,7 +68,10 @@ def wrapped(
         seen.append((function, info))
         return ("wrapped", function)
 
-    wrap_partitions(graph, inputs or [torch.ones(1)], info or INFO, wrap)
+    given = inputs or [torch.ones(1)]
+    known = info or INFO
+    known = known._replace(inputs=len(given), dynamic=describe.dynamic_inputs(given))
+    wrap_partitions(graph, known, wrap)
     return seen
 
 
@@ -95,7 +98,7 @@ def refused(graph: Any, info: GraphInfo = INFO) -> tuple[Region, str]:
         raise AssertionError("it has no partition")
 
     graph.current_callable = "the call"
-    wrap_partitions(graph, [torch.ones(1)], info, wrap, refuse)
+    wrap_partitions(graph, info, wrap, refuse)
     assert graph.current_callable == ("counted", "the call")
     (found,) = seen
     return found
@@ -227,7 +230,9 @@ def test_cpu_values_are_left_where_they_are_when_told_so(
 
 
 def test_a_backward_may_write_to_what_it_was_given_and_its_tangents_are_compared() -> None:
-    info = GraphInfo("graph 0/0 backward", "", frozenset({1}), frozenset({3}))
+    info = GraphInfo(
+        "graph 0/0", "", donated=frozenset({1}), tangents=frozenset({3}), backward=True
+    )
     graph = compiled((2, 13), [[0, 1, 2, 3], [None, 3, 1]])
     (_, a), (_, b) = wrapped(graph, info=info)
     assert (a.signature.written, b.signature.written) == (frozenset({1, 2}), frozenset({0, 2}))
@@ -242,14 +247,14 @@ def test_forward_and_backward_of_training_are_reached_and_told_apart() -> None:
         return hook.compile_graphed(gm, inputs, {}, lambda function, info: function)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hook, "wrap_partitions", lambda g, inputs, info, *rest: seen.append(info))
+        patch.setattr(hook, "wrap_partitions", lambda g, info, *rest: seen.append(info))
         weight = torch.ones(3, 3, requires_grad=True)
         run = torch.compile(lambda x: ((x @ weight).relu() @ weight).sum(), backend=backend)
         run(torch.ones(3, 3)).backward()
         assert weight.grad is not None
     forward, backward = seen
-    assert forward.name.endswith(" forward")
-    assert backward.name.endswith(" backward")
+    assert forward.title.endswith(" forward")
+    assert backward.title.endswith(" backward")
     assert (forward.donated, forward.tangents) == (frozenset(), frozenset())
     assert len(backward.tangents) == 1
     assert backward.donated

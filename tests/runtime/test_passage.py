@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pygraph_rt.inductor import torch_support
-from pygraph_rt.inductor.describe import GraphInfo
+from pygraph_rt.inductor.graph_info import GraphInfo
 from pygraph_rt.inductor.hook import wrap_partitions
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
 from pygraph_rt.inductor.runner_inlining import (
@@ -190,8 +190,8 @@ def wrapped(graph: Any, scalars: dict[int, Any] | None = None) -> list[tuple[Any
         seen.append((function, info))
         return lambda args: ("region", function, args)
 
-    info = GraphInfo("graph 0/0", "f at m.py:1", scalars=scalars or {})
-    wrap_partitions(graph, [torch.ones(1)] * 3, info, wrap)
+    info = GraphInfo("graph 0/0", "f at m.py:1", scalars=scalars or {}, inputs=3)
+    wrap_partitions(graph, info, wrap)
     return seen
 
 

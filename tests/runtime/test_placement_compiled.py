@@ -21,7 +21,7 @@ from pygraph_rt.host_values.crossings import Note
 from pygraph_rt.host_values.ops import NUMBER, STAY, TO_GPU
 from pygraph_rt.host_values.placement import Placement, place
 from pygraph_rt.inductor import hook
-from pygraph_rt.inductor.describe import GraphInfo
+from pygraph_rt.inductor.graph_info import GraphInfo
 from pygraph_rt.inductor.partition_info import PartitionInfo
 from pygraph_rt.reports.render import details
 
@@ -157,7 +157,7 @@ def test_a_region_says_what_was_copied_and_what_was_left() -> None:
         seen.append(info)
         return function
 
-    hook.wrap_partitions(graph, [], GraphInfo("g", "", placement=placement), wrap)
+    hook.wrap_partitions(graph, GraphInfo("g", "", placement=placement), wrap)
     region = seen[0].region
     assert (region.host_values, region.host_bytes) == (2, 8)
     assert region.host_notes == [

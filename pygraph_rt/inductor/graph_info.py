@@ -1,0 +1,83 @@
+"""What is known of a whole graph, and its text, which is kept with the compiled graph in caches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from pygraph_rt.host_values.crossings import Note
+from pygraph_rt.host_values.placement import Placement
+from pygraph_rt.inductor.cuts import Cut
+from pygraph_rt.plan.outputs import Scalar
+
+_SETS = ("donated", "tangents", "seeds", "saved", "dynamic")
+
+
+class GraphInfo(NamedTuple):
+    """Sets hold positions among a graph's inputs, `scalars` and `saved` among its outputs.
+
+    name, source: for the report. placement: what was done about CPU values. cuts: operations that
+    split it. donated: may be written to although they are no mutation (a backward reuses saved
+    activations). tangents: gradients that come from outside. seeds: seeds and offsets of attention.
+    scalars: outputs that are one. forward: whether a backward belongs to it. backward: whether it
+    is one. saved: outputs that only a backward sees. inputs: how many there are. dynamic: those
+    with sizes that may differ between calls.
+    """
+
+    name: str
+    source: str
+    placement: Placement = Placement()
+    cuts: tuple[Cut, ...] = ()
+    donated: frozenset[int] = frozenset()
+    tangents: frozenset[int] = frozenset()
+    seeds: frozenset[int] = frozenset()
+    scalars: Mapping[int, Scalar] = MappingProxyType({})
+    forward: bool = False
+    backward: bool = False
+    saved: frozenset[int] = frozenset()
+    inputs: int = 0
+    dynamic: frozenset[int] = frozenset()
+
+    @property
+    def title(self) -> str:
+        """The name, and which part of a training graph it is."""
+        part = " forward" if self.forward else " backward" if self.backward else ""
+        return f"{self.name}{part}"
+
+
+def to_text(info: GraphInfo) -> str:
+    """All of it but the name and the source, which are those of the graph that is compiled now."""
+    found = {name: sorted(getattr(info, name)) for name in _SETS}
+    return json.dumps(
+        {
+            **found,
+            "scalars": sorted(info.scalars.items()),
+            "placement": asdict(info.placement),
+            "cuts": [[cut.kind, cut.why, cut.source, cut.rule] for cut in info.cuts],
+            "forward": info.forward,
+            "backward": info.backward,
+            "inputs": info.inputs,
+        },
+        sort_keys=True,
+    )
+
+
+def from_text(text: str, name: str, source: str) -> GraphInfo:
+    """What `to_text` was given, under this name and source.
+
+    Raises ValueError for a text that it has not written.
+    """
+    try:
+        found: dict[str, Any] = json.loads(text)
+        placement = found["placement"]
+        placement["notes"] = tuple(Note(**note) for note in placement["notes"])
+        found["placement"] = Placement(**placement)
+        found["cuts"] = tuple(Cut(*cut) for cut in found["cuts"])
+        found["scalars"] = {int(i): role for i, role in found["scalars"]}
+        found |= {each: frozenset(found[each]) for each in _SETS}
+        return GraphInfo(name, source, **found)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"not the text of a graph: {error}") from None
