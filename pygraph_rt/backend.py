@@ -16,7 +16,7 @@ from pygraph_rt.cuda.driver import load
 from pygraph_rt.cuda.global_flags import state_of, watch
 from pygraph_rt.cuda.native.memory import Helper
 from pygraph_rt.errors import DriverError, GraphRequired
-from pygraph_rt.inductor import cuts, hook, torch_support
+from pygraph_rt.inductor import autograd_cache, cuts, hook, torch_support
 from pygraph_rt.inductor.partition_info import PartitionInfo
 from pygraph_rt.options import Options, split_options
 from pygraph_rt.region.maker import GraphMaker
@@ -132,7 +132,7 @@ class Backend:
         own, rest = split_options(options, torch_support.option_names())
         patches = {**torch_support.mode_options(mode), **rest}
         refuse = partial(_refuse, own.graphs == "require")
-        reason = why_without_graphs()
+        reason = why_without_graphs() or autograd_cache.why_not_ours()
         if reason is not None:
             notice(f"pygraph compiles with Inductor and without CUDA graphs, because {reason}.")
             return hook.compile_plain(gm, example_inputs, patches, reason, refuse)

@@ -7,29 +7,31 @@ which a hit never makes; so it is kept with the compiled graph, as an argument o
 Caches of torch hold that argument, hash it, and pass it on in artifacts; a process without this
 package can read them all.
 
-The cache's key knows neither the backend nor its options: `cache_key_tag` adds them.
+The cache's key knows neither the backend, nor its options, nor its version: `cache_key_tag` adds
+them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 ARGUMENT = "pygraph"
 """The argument of a graph's compilation that holds what is known of it."""
 
-VERSION = 1
-"""Of what is kept; another one is another key."""
-
 _compiling: ContextVar[bool] = ContextVar("compiling", default=False)
 
 
-def user_policy() -> Any:
-    """The policy that the program has set, if any."""
-    return getattr(_inductor_config(), "cudagraph_policy", None)
+def why_not_ours() -> str | None:
+    """Why a graph that is compiled now is left to the program's own policy, a clause, if it is."""
+    if getattr(_inductor_config(), "cudagraph_policy", None) is None:
+        return None
+    return "torch._inductor.config.cudagraph_policy is set, which decides about CUDA graphs"
 
 
 def supported() -> bool:
@@ -69,9 +71,17 @@ def cached(restore: Callable[[Any, str], None], options: str) -> Iterator[dict[s
             yield {}
         return
     config: Any = torch.compiler.config
-    tag = f"{config.cache_key_tag}|pygraph {VERSION} {options}"
+    tag = f"{config.cache_key_tag}|pygraph {_code()} {options}"
     with config.patch(cache_key_tag=tag):
         yield {"cudagraph_policy": _policy()(restore)}
+
+
+@cache
+def _code() -> str:
+    """A hash of the code that changes a graph before it is compiled, and of what is kept of it."""
+    package = Path(__file__).parents[1]
+    files = sorted((*package.glob("host_values/*.py"), *package.glob("inductor/*.py")))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 @cache

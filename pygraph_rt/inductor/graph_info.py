@@ -78,6 +78,8 @@ def from_text(text: str, name: str, source: str) -> GraphInfo:
         found["cuts"] = tuple(Cut(*cut) for cut in found["cuts"])
         found["scalars"] = {int(i): role for i, role in found["scalars"]}
         found |= {each: frozenset(found[each]) for each in _SETS}
+        if [type(found[each]) for each in ("forward", "backward", "inputs")] != [bool, bool, int]:
+            raise TypeError("a value of another type")
         return GraphInfo(name, source, **found)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"not the text of a graph: {error}") from None

@@ -65,7 +65,7 @@ def option_names() -> frozenset[str]:
 def versions() -> dict[str, str]:
     """Versions of what compiles and runs the generated code."""
     found = {"torch": torch.__version__, "cuda": str(torch.version.cuda)}
-    for package in ("triton", "pygraph-lint"):
+    for package in ("triton", "pygraph-rt"):
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
     return found
