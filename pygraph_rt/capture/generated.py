@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
+from torch.multiprocessing import reductions
 
 from pygraph_rt.errors import Unprovable
 from pygraph_rt.host_values import ops
@@ -70,12 +70,12 @@ class AllocationTrace:
         self._allocate = allocate
         self.requests: list[Layout] = []
         self._owner: dict[int, int] = {}
-        self._storages: list[StorageWeakRef] = []
+        self._storages: list[reductions.StorageWeakRef] = []
 
     def __call__(self, size: Dims, stride: Dims, dtype: torch.dtype) -> torch.Tensor:
         tensor = self._allocate(size, stride, dtype)
         # Held weakly, a dead storage's identity is not given to memory of a library call.
-        self._storages.append(StorageWeakRef(tensor.untyped_storage()))  # type: ignore[no-untyped-call]
+        self._storages.append(reductions.StorageWeakRef(tensor.untyped_storage()))  # type: ignore[no-untyped-call]
         self._owner[storage_id(tensor)] = len(self.requests)
         self.requests.append((tuple(size), tuple(stride), dtype))
         return tensor

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
+from torch.multiprocessing import reductions
 
 from pygraph_rt.capture.generated import AllocationTrace, storage_id
 from pygraph_rt.errors import Unprovable
@@ -64,7 +64,7 @@ class WeakInput:
         self.offset = int(tensor.storage_offset())
         self.span = _span(tensor)
         self.storage = storage_id(tensor)
-        self._storage = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+        self._storage = reductions.StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
         self._tensor = weakref.ref(tensor)
 
     @property

@@ -71,7 +71,7 @@ _PLUMBING = {name for name, value in vars(torch).items() if isinstance(value, to
 _PLUMBING |= {"torch", "cuda", "ops", "aten", "default", "extern_kernels"}
 _PLUMBING |= {"_DeviceGuard", "set_device", "get_raw_stream", "clear", "run"}
 _PLUMBING |= {"assert_size_stride", "assert_alignment", "reinterpret_tensor"}
-_PLUMBING |= {"copy_if_misaligned"}
+_PLUMBING |= {"copy_if_misaligned", "copy_misaligned"}
 _PLUMBING |= {"empty_strided", "empty_strided_cuda"}
 _KERNEL = "triton_"
 

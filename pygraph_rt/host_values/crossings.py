@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._ops import OpOverload
 
 from pygraph_rt.host_values.from_sizes import is_held, sizes_of
 from pygraph_rt.host_values.ops import DTYPES, TO_GPU
@@ -155,7 +154,7 @@ def unsafe_mutation(graph: fx.Graph) -> Note | None:
     written: set[fx.Node] = set()
     for node in graph.nodes:
         stale = written.intersection(node.all_input_nodes) if node.op != "output" else set()
-        if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
+        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
             if node.target is aten.copy_.default and node.args[0].op == "placeholder":
                 written.add(node.args[0])
             else:
@@ -173,7 +172,7 @@ def find_crossings(graph: fx.Graph) -> tuple[list[Crossing], list[Note]]:
         for user in graph.nodes
         for device in devices_of(user)
         if device.type == "cuda"
-        and isinstance(user.target, OpOverload)
+        and isinstance(user.target, torch._ops.OpOverload)
         and user.target is not TO_GPU
         for value in user.all_input_nodes
         if is_on_cpu(value)
@@ -241,7 +240,7 @@ def _root(value: fx.Node, shared: Counter[fx.Node]) -> fx.Node:
 def _refusal(user: fx.Node, value: fx.Node, root: fx.Node) -> str | None:
     """Why a CPU value can't be given to an operator as a GPU tensor."""
     target, found = user.target, tensor_of(value)
-    assert isinstance(target, OpOverload)
+    assert isinstance(target, torch._ops.OpOverload)
     assert found is not None
     scalars = target in TAKES_SCALARS or torch.Tag.pointwise in target.tags
     if root.op == "get_attr":
@@ -289,7 +288,7 @@ def host_only(graph: fx.Graph) -> set[fx.Node]:
             found.add(node)
         elif node.op != "call_function" or not found.issuperset(node.all_input_nodes):
             continue
-        elif isinstance(node.target, OpOverload):
+        elif isinstance(node.target, torch._ops.OpOverload):
             inputs = (device for n in node.all_input_nodes for device in devices_of(n))
             plain = not node.target._schema.is_mutable and node.target is not TO_GPU
             fixed = torch.Tag.nondeterministic_seeded not in node.target.tags

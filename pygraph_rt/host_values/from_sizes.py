@@ -15,9 +15,8 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch._subclasses import fake_tensor
+from torch.fx.experimental import symbolic_shapes
 
 from pygraph_rt.host_values.ops import DTYPES, SIZE_VALUES, Program
 
@@ -37,9 +36,9 @@ def sizes_of(root: fx.Node) -> list[fx.Node] | None:
         node = waiting.pop()
         value = node.meta.get("val")
         if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
-            if free_unbacked_symbols(value):
+            if symbolic_shapes.free_unbacked_symbols(value):
                 return None
-            if node.op == "placeholder" or isinstance(node.target, OpOverload):
+            if node.op == "placeholder" or isinstance(node.target, torch._ops.OpOverload):
                 found[node] = None
                 continue
         if is_held(node):
@@ -64,7 +63,7 @@ def _held(node: fx.Node) -> torch.Tensor | None:
     found: Any = node.graph.owning_module
     for name in str(node.all_input_nodes[0].target).split("."):
         found = getattr(found, name, None)
-    if not isinstance(found, torch.Tensor) or isinstance(found, FakeTensor):
+    if not isinstance(found, torch.Tensor) or isinstance(found, fake_tensor.FakeTensor):
         return None
     small = _is_on_host(found) and found.numel() <= _MOST_HELD
     return found if small and found.dtype in DTYPES else None
@@ -81,7 +80,7 @@ def _is_on_host(value: Any) -> bool:
 def _is_arithmetic(node: fx.Node) -> bool:
     """Whether a node is a number, or a CPU tensor, and the same for the same arguments."""
     value, target = node.meta.get("val"), node.target
-    if isinstance(target, OpOverload):
+    if isinstance(target, torch._ops.OpOverload):
         seeded = torch.Tag.nondeterministic_seeded in target.tags
         return _is_on_host(value) and not target._schema.is_mutable and not seeded
     return isinstance(value, (int, float, torch.SymInt, torch.SymFloat, torch.SymBool))

@@ -22,8 +22,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._guards import detect_fake_mode
-from torch._ops import OpOverload
 from torch._subclasses import fake_tensor
 
 from pygraph_rt.host_values.crossings import (
@@ -242,7 +240,7 @@ class _Rewriter:
 def _evaluate(node: fx.Node, like: torch.Tensor | None) -> Any:
     """The metadata of a node, from that of its inputs, in the same mode as `like`."""
     args, kwargs = fx.map_arg((node.args, node.kwargs), value_of)
-    mode = detect_fake_mode((args, kwargs, like)) or fake_tensor.FakeTensorMode()
+    mode = torch._guards.detect_fake_mode((args, kwargs, like)) or fake_tensor.FakeTensorMode()
     assert callable(node.target)
     with mode:
         return node.target(*args, **kwargs)
@@ -278,7 +276,7 @@ def _return_numbers(graph: fx.Graph) -> list[fx.Node]:
 
 
 def _is_constructor(node: fx.Node) -> bool:
-    return isinstance(node.target, OpOverload) and bool(
+    return isinstance(node.target, torch._ops.OpOverload) and bool(
         fake_tensor._is_tensor_constructor(node.target)  # type: ignore[attr-defined]
     )
 

@@ -19,8 +19,11 @@ from typing import Any, Literal
 Sizes = tuple[int, ...]
 Source = Literal["result", "argument", "value"]
 
+ALIGN = ("copy_if_misaligned", "copy_misaligned")
+"""The function that generated code aligns an input with: in torch 2.13 and later, and in 2.12."""
+
 # All that such a call may name; anything else could do something.
-NAMES = frozenset({"clear", "partitions", "reinterpret_tensor", "copy_if_misaligned"})
+NAMES = frozenset({"clear", "partitions", "reinterpret_tensor", *ALIGN})
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,8 @@ class RunnerCall:
     """What a runner's call does.
 
     taken: the graph's inputs that the partition is given, in its order. returned: the graph's
-    outputs. aligned: positions among `taken` that go through `copy_if_misaligned` first (torch
-    2.13).
+    outputs. aligned: positions among `taken` that are aligned first (torch 2.12
+    and later).
     """
 
     taken: tuple[int, ...]
@@ -82,7 +85,7 @@ def read_runner(call: Any, inputs: int, results: int) -> RunnerCall | None:
         args.clear()
         return tuple(_Token("result", i) for i in range(results))
 
-    stand_ins = {"reinterpret_tensor": _reinterpret, "copy_if_misaligned": _align}
+    stand_ins = {"reinterpret_tensor": _reinterpret, **dict.fromkeys(ALIGN, _align)}
     code = types.FunctionType(function.__code__, stand_ins)
     args: list[Any] = [_Token("argument", i) for i in range(inputs)]
     try:
@@ -178,7 +181,7 @@ class Inlined:
 
 class Whole:
     """Stands in for a runner's `call`: hands a region its arguments out of the graph's inputs,
-    those at the positions `aligned` through `copy_if_misaligned`.
+    those at the positions `aligned` after a copy where they are not.
     """
 
     def __init__(
@@ -190,7 +193,7 @@ class Whole:
         self.region = region
         self._pick = picker(list(taken))
         self._aligned = list(aligned)
-        self._align = _copy_if_misaligned() if aligned else None
+        self._align = _aligner() if aligned else None
 
     def __call__(self, args: list[Any]) -> Any:
         """Run it; `args` is emptied."""
@@ -202,11 +205,11 @@ class Whole:
         return self.region(given)
 
 
-def _copy_if_misaligned() -> Callable[[Any], Any]:
-    """What generated code of torch 2.13 and later calls under that name."""
+def _aligner() -> Callable[[Any], Any]:
+    """What generated code calls for it in this torch."""
     from torch._C._dynamo import guards
 
-    found: Callable[[Any], Any] = getattr(guards, "copy_if_misaligned")  # noqa: B009
+    found: Callable[[Any], Any] = next(getattr(guards, n) for n in ALIGN if hasattr(guards, n))
     return found
 
 

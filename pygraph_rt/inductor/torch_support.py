@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import re
 from collections.abc import Callable
 from importlib import metadata
@@ -20,14 +21,36 @@ def torch_version() -> tuple[int, int]:
     return int(numbers[0]), int(numbers[1])
 
 
-# What the runtime asks of torch beside its public interface, in `torch._C` where not said.
-_NEEDED = (
-    "_construct_storage_from_data_pointer",
-    "_cuda_clearCublasWorkspaces",
-    "_cuda_getCurrentRawStream",
-    "_cuda_getDevice",
-    "_cuda_isCurrentStreamCapturing",
-)
+NEEDED = {
+    "torch._C": (
+        "_construct_storage_from_data_pointer",
+        "_cuda_clearCublasWorkspaces",
+        "_cuda_endAllocateToPool",
+        "_cuda_getCurrentRawStream",
+        "_cuda_getDevice",
+        "_cuda_isCurrentStreamCapturing",
+        "_cuda_releasePool",
+        "_is_any_autocast_enabled",
+    ),
+    "torch._C._dynamo.guards": ("_reinterpret_tensor",),
+    "torch._guards": ("CompileContext", "TracingContext", "detect_fake_mode"),
+    "torch._inductor": ("list_mode_options",),
+    "torch._inductor.compile_fx": ("compile_fx_inner",),
+    "torch._inductor.cpp_builder": ("get_cpp_compiler",),
+    "torch._inductor.exc": ("InvalidCxxCompiler",),
+    "torch._inductor.ir": ("CppTemplateBuffer",),
+    "torch._inductor.lowering": ("fallback_handler", "lowerings", "register_lowering"),
+    "torch._inductor.utils": ("BoxedBool", "get_donated_idxs"),
+    "torch._inductor.virtualized": ("V",),
+    "torch._ops": ("HigherOrderOperator", "OpOverload"),
+    "torch._subclasses.fake_tensor": ("FakeTensor", "FakeTensorMode"),
+    "torch.cuda.memory": ("_record_memory_history",),
+    "torch.fx.experimental.symbolic_shapes": ("free_unbacked_symbols",),
+    "torch.multiprocessing.reductions": ("StorageWeakRef",),
+}
+"""What the runtime uses of torch beside its public interface, by module. Compilation without graphs
+needs none of it; what is not here is used only where it is there.
+"""
 
 
 def why_plain() -> str | None:
@@ -40,11 +63,24 @@ def why_plain() -> str | None:
         )
     if torch.version.cuda is None:
         return f"this build of torch ({torch.__version__}) has no CUDA"
+    missing = _missing()
+    if missing is not None:
+        return f"torch {torch.__version__} lacks {missing}, which pygraph needs"
     if not torch.cuda.is_available():
         return "no CUDA GPU or driver was found"
-    missing = [name for name in _NEEDED if not hasattr(torch._C, name)]
-    if missing:
-        return f"torch {torch.__version__} lacks torch._C.{missing[0]}, which pygraph needs"
+    return None
+
+
+def _missing() -> str | None:
+    """The first name of NEEDED that this torch does not have."""
+    for module, names in NEEDED.items():
+        try:
+            found = importlib.import_module(module)
+        except ImportError:
+            return module
+        for name in names:
+            if not hasattr(found, name):
+                return f"{module}.{name}"
     return None
 
 

@@ -118,16 +118,6 @@ def test_the_backend_is_one_object_in_every_copy() -> None:
     assert pickle.loads(pickle.dumps(pygraph_rt.pygraph)) is pygraph_rt.pygraph
 
 
-def test_a_torch_without_something_that_is_needed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    for name in torch_support._NEEDED:
-        monkeypatch.setattr(torch._C, name, None, raising=False)
-    assert torch_support.why_plain() is None
-    monkeypatch.delattr(torch._C, "_cuda_getDevice")
-    assert "torch._C._cuda_getDevice" in str(torch_support.why_plain())
-
-
 def test_a_mistake_of_the_package_is_not_taken_for_a_torch_that_is_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -354,8 +354,8 @@ def test_an_unknown_torch_is_named(version: str) -> None:
 
 
 def test_every_name_that_a_runners_call_may_use_is_known() -> None:
-    """Torch 2.13 writes `copy_if_misaligned` into generated code; a name that is unknown switches
-    off, unseen, what is faster.
+    """Torch 2.13 writes `copy_if_misaligned` into generated code, 2.12 `copy_misaligned`; a name
+    that is unknown switches off, unseen, what is faster.
     """
     source = inspect.getsource(torch._inductor.codegen.wrapper)
     imported = set(re.findall(r"_dynamo\.guards import (\w+)", source))

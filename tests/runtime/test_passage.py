@@ -14,6 +14,7 @@ from pygraph_rt.inductor.graph_info import GraphInfo
 from pygraph_rt.inductor.hook import wrap_partitions
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
 from pygraph_rt.inductor.runner_inlining import (
+    ALIGN,
     Inlined,
     Returned,
     RunnerCall,
@@ -208,18 +209,18 @@ def test_a_graph_of_one_partition_is_one_region() -> None:
 
 ALIGNED = """x_1, w_1, b_1 = args
         args.clear()
-        x_1 = copy_if_misaligned(x_1)
+        x_1 = {align}(x_1)
         partition0_args = [b_1, x_1]
         (buf1, buf2, x_2) = self.partitions[0](partition0_args)
         return ({returned}, )"""
 
 
-def test_a_copy_of_a_misaligned_input_is_made_before_the_region() -> None:
-    """As torch 2.13 may write it."""
-    made = runner(ALIGNED.format(returned="buf1"), lambda args: args)
+@pytest.mark.parametrize("align", ALIGN)
+def test_a_copy_of_a_misaligned_input_is_made_before_the_region(align: str) -> None:
+    made = runner(ALIGNED.format(align=align, returned="buf1"), lambda args: args)
     found = read_runner(made.call, 3, 3)
     assert found == RunnerCall((2, 0), (Returned("result", 0),), aligned=(1,))
-    if not hasattr(torch._C._dynamo.guards, "copy_if_misaligned"):
+    if not hasattr(torch._C._dynamo.guards, align):
         pytest.skip("this torch has no such function")
     x = torch.zeros(8)[1:5]
     whole = Whole(lambda args: args, found.taken, found.aligned)
@@ -229,7 +230,7 @@ def test_a_copy_of_a_misaligned_input_is_made_before_the_region() -> None:
 
 
 def test_a_copy_that_is_returned_is_not_inlined() -> None:
-    made = runner(ALIGNED.format(returned="x_1"), lambda args: args)
+    made = runner(ALIGNED.format(align=ALIGN[0], returned="x_1"), lambda args: args)
     assert read_runner(made.call, 3, 3) is None
 
 
