@@ -44,7 +44,7 @@ NEEDED = {
     "torch._inductor.virtualized": ("V",),
     "torch._ops": ("HigherOrderOperator", "OpOverload"),
     "torch._subclasses.fake_tensor": ("FakeTensor", "FakeTensorMode"),
-    "torch.cuda.memory": ("_record_memory_history",),
+    "torch.cuda.memory": ("_record_memory_history", "_snapshot"),
     "torch.fx.experimental.symbolic_shapes": ("free_unbacked_symbols",),
     "torch.multiprocessing.reductions": ("StorageWeakRef",),
 }
