@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lint.support import Lint
+from tests.lint.support import REPOSITORY, Lint
 
 PAGE = """\
 +++
@@ -138,3 +138,12 @@ def test_a_folder_without_pages(lint: Lint) -> None:
     assert result.code == 2
     assert "there are no rule pages" in result.err
     assert lint("--isolated", "rule-test").code == 2
+
+
+def test_the_page_in_the_documentation_works(lint: Lint) -> None:
+    text = (REPOSITORY / "docs/how-to/own-rules.md").read_text()
+    page = text.split("~~~markdown\n")[1].split("~~~")[0]
+    lint.write({"pygraph-lint.toml": SETTINGS, "my_rules/ACME001.md": page})
+    tested = lint("rule-test")
+    assert tested.code == 0
+    assert tested.out.count(": ok") == 2
