@@ -57,7 +57,7 @@ class FunctionFacts:
     decorators: tuple[str, ...] = ()
     keeps_answer: bool = False  # cached, and without parameters
     arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called
-    takes_tensors: bool = False  # whether a parameter is a tensor, or can be nothing else
+    takes_tensors: bool = False  # a parameter is a tensor, or it computes with one made elsewhere
 
 
 @dataclass(slots=True)

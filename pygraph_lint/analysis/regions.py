@@ -15,6 +15,8 @@ from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.analysis.program import Program
 
 _SHOWN_STEPS = 8
+# How functions begin that run once, or around training: nobody compiles them.
+_SET_UP = tuple("init reset_param load save from_pretrained convert export plot show main test_".split())
 
 
 class Reached:
@@ -157,9 +159,10 @@ def compiled_regions(
 
 
 def _may_be_compiled(name: str) -> bool:
-    """Whether a function is one that others call by its name."""
+    """Whether a function is one that others call by its name, and not only to set things up."""
     last = name.rpartition(".")[2]
-    return "<locals>" not in name and (not last.startswith("__") or last == "__call__")
+    public = not last.startswith("__") or last == "__call__"
+    return public and "<locals>" not in name and not last.lstrip("_").startswith(_SET_UP)
 
 
 def _named(program: Program, patterns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
