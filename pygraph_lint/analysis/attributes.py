@@ -127,6 +127,8 @@ def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:
         index = _RESULT_FIELDS.get(name)
         if index is not None and index < len(base.items):
             return base.items[index]
+    if base.kinds & v.SEQUENCE and base.keys is not None:
+        return v.entries(base).get(name, v.UNKNOWN_VALUE)
     if base.kinds & v.CALLABLE and base.cls:
         return Value(v.CALLABLE | v.UNKNOWN, cls=f"{v.classes(base)[0]}.{name}")
     return v.UNKNOWN_VALUE

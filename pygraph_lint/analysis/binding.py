@@ -41,7 +41,7 @@ def unpack(state: State, target: ast.Tuple | ast.List, value: Value) -> None:
     """``a, b = value``."""
     count = len(target.elts)
     starred = any(isinstance(element, ast.Starred) for element in target.elts)
-    known = value.items is not None and value.keys is None
+    known = value.items is not None and not (value.kinds & v.MAPPING)
     if known and len(value.items or ()) == count and not starred:
         for element, part in zip(target.elts, value.items or ()):
             assign(state, element, part, None)

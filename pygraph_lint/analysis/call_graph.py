@@ -17,6 +17,8 @@ def targets(program: Program, call: Call) -> list[str]:
         return [found] if found is not None else []
     if call.how == "hook":
         return program.methods_by_name.get(call.name, [])
+    if call.how == "named":
+        return program.methods_called(call.name, call)
     owner = program.class_named(call.target)
     if owner is None:
         return []
@@ -91,15 +93,9 @@ def _of_held(program: Program, value: Value | None) -> list[str]:
 def _of_function(program: Program, call: Call) -> list[str]:
     named = program.functions_named(call.target)
     if named:
-        return named
-    found = program.symbol(call.target)
-    if found in program.classes:
-        if call.how == "mention":
-            return []
-        made = program.method(found, "__init__") or program.method(found, "__post_init__")
-        return [made] if made is not None else []
-    if found is not None:
-        return []
+        return named if call.how == "mention" else named + program.constructors(call.target)
+    if program.symbol(call.target) is not None:
+        return [] if call.how == "mention" else program.constructors(call.target)
     owner, _, name = call.target.rpartition(".")
     holder = program.class_named(owner)
     if holder is None:

@@ -187,6 +187,7 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
     if base.is_tensor:
         if method in ops.TENSOR_METHODS or not base.flags & v.SYMBOL:
             return tensor_method(state, base, method, site)
+        _note_named(state, method, site)
         return extend(extend(base, "." + method), "()")
     if base.kinds & v.INSTANCE and base.flags & v.MODULE:
         if method in ("forward", "__call__"):
@@ -248,7 +249,18 @@ def _method_on_other(state: State, base: Value, method: str, site: CallSite) -> 
             return tensor_method(state, believed, method, site)
         if base.cls:
             state.record_call("method", base.cls, method, site.node, site)
+        elif _note_named(state, method, site):
+            need = Need("return", "", f"|.{method}|()")
+            return symbol(need, f".{method}() of the project returns a tensor")
     return v.UNKNOWN_VALUE
+
+
+def _note_named(state: State, method: str, site: CallSite) -> bool:
+    """Record the call of a method by its name, unless other objects than the project's have it."""
+    if method.startswith("__") or method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
+        return False
+    state.record_call("named", "", method, site.node, site)
+    return True
 
 
 # -- values called

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.arguments import has_starred
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import short, span_of
 from pygraph_lint.analysis.state import CallSite, State
@@ -19,6 +20,9 @@ def call_project(state: State, name: str, site: CallSite) -> Value:
     state.record_call("function", name, "", node, site)
     if isinstance(node.func, ast.Name) and not node.args and not node.keywords:
         _note_cached_call(state, name, node)
+    fields = state.module.named_tuples.get(name)
+    if fields is not None and not has_starred(node):
+        return v.named_tuple(fields, [site.get(index, field) for index, field in enumerate(fields)])
     if name in state.module.class_nodes or (tail[:1].isupper() and not tail.isupper()):
         return Value(v.INSTANCE, cls=name)
     return returned(state, Need("return", name, ""), f"{short(name)}() returns a tensor")

@@ -18,14 +18,33 @@ class Need(NamedTuple):
     nothing but a tensor at some call), ``return`` (a project function returns a tensor), ``attr``
     (an attribute of a class holds a tensor), ``host`` (what a function returns lives on the host),
     ``module`` (a class is an nn.Module), ``true`` / ``false`` (a predicate can give that),
-    ``keeps`` (a cached function ends the graph), ``asked`` (importing a module calls it); ``owner``
-    is the qualified name of the function or class, ``name`` the parameter, the attribute or the
+    ``keeps`` (a cached function ends the graph), ``asked`` (importing a module calls it), ``any``
+    (all of one of the ``choices``); ``owner`` is the qualified name of the function or class, ``name`` the parameter, the attribute or the
     module (empty for ``return``).
     """
 
     kind: str
     owner: str
     name: str
+    choices: tuple[tuple[Need, ...], ...] = ()
+
+
+Needs = tuple[Need, ...]
+_MAX_CHOICES = 3
+
+
+def any_of(a: Needs, b: Needs) -> Needs:
+    """What holds where all of ``a`` or all of ``b`` does; of many choices the simplest ones."""
+    if not a or not b:
+        return ()
+    choices = sorted({*_choices(a), *_choices(b)}, key=lambda needs: (len(needs), needs))
+    if len(choices) == 1:
+        return choices[0]
+    return (Need("any", "", "", tuple(choices[:_MAX_CHOICES])),)
+
+
+def _choices(needs: Needs) -> tuple[Needs, ...]:
+    return needs[0].choices if len(needs) == 1 and needs[0].choices else (needs,)
 
 
 class Event(NamedTuple):

@@ -15,7 +15,8 @@ class Call(NamedTuple):
     ``how`` is ``function`` (``target`` is a qualified name), ``method`` (``target`` is a class,
     ``name`` the method, looked up along the inheritance order), ``super`` (the same, starting
     behind ``target``), ``instance`` (an object of class ``target`` is called), ``mention`` (the
-    function may be called by somebody) or ``hook`` (any method called ``name``). ``positional``
+    function may be called by somebody), ``named`` (a method called ``name``, of an object of which
+    nothing is known) or ``hook`` (any method called ``name``). ``positional``
     and ``named`` are the arguments that may be tensors, None elsewhere.
     """
 

@@ -14,6 +14,7 @@ from pygraph_lint.analysis.values import Value
 
 _LOGGER_MAKERS = ("getLogger", "get_logger", "getChild", "get_dist_logger", "setup_logger")
 _LOGGERS = frozenset(("loguru.logger", "absl.logging"))
+_NAMED_TUPLES = ("collections.namedtuple", "typing.NamedTuple")
 _CLOSED_BASES = frozenset(("object", "abc.ABC", "typing.Generic", "typing.Protocol"))
 
 Definition = tuple[str, FunctionNode, str]  # qualified name, node, class that owns it
@@ -33,6 +34,7 @@ class Module:
         self.bindings: dict[str, str | None] = self.names.bindings
         self.module_values: dict[str, Value] = {}
         self.class_nodes: dict[str, ast.ClassDef] = {}
+        self.named_tuples: dict[str, tuple[str, ...]] = {}  # by qualified name: fields
         self.facts = ModuleFacts(path, name, is_package)
         self.facts.bindings = {key: target for key, target in self.bindings.items() if target}
         self.done: set[str] = set()  # functions that were run
@@ -97,7 +99,9 @@ class Module:
         """What one module-level assignment binds."""
         if isinstance(value, ast.Call):
             callee = self.names.resolve(value.func) or ""
-            if callee in self.facts.classes or (
+            if callee in _NAMED_TUPLES:
+                self.named_tuples[f"{self.name}.{name}"] = _fields(value)
+            elif callee in self.facts.classes or (
                 callee.rpartition(".")[2][:1].isupper() and callee[:6] != "torch."
             ):
                 self.module_values[name] = Value(v.INSTANCE, cls=callee)
@@ -228,6 +232,18 @@ def _makes_host_tensor(node: ast.Call, callee: str) -> bool:
     head, _, tail = callee.rpartition(".")
     made = head == "torch" and tail in ops.FACTORIES | ops.FROM_DATA
     return made and not any(keyword.arg in ("device", None) for keyword in node.keywords)
+
+
+def _fields(call: ast.Call) -> tuple[str, ...]:
+    """The fields of ``namedtuple("name", fields)``."""
+    given = call.args[1] if len(call.args) > 1 else None
+    if isinstance(given, ast.Constant) and isinstance(given.value, str):
+        return tuple(given.value.replace(",", " ").split())
+    parts = given.elts if isinstance(given, (ast.List, ast.Tuple)) else []
+    texts = [part.value if isinstance(part, ast.Constant) else None for part in parts]
+    pairs = [part.elts[0] for part in parts if isinstance(part, ast.Tuple) and part.elts]
+    texts = [pair.value for pair in pairs if isinstance(pair, ast.Constant)] if pairs else texts
+    return tuple(text for text in texts if isinstance(text, str))
 
 
 def _is_property(node: FunctionNode) -> bool:

@@ -62,6 +62,13 @@ class ReturnsHostTensor(Obligation):
 
 
 @dataclass(frozen=True, slots=True)
+class AnyOf(Obligation):
+    """All of one of several groups of assumptions hold."""
+
+    choices: tuple[tuple[Obligation, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OfValue(Obligation):
     """Some value, or the part of it that ``path`` leads to, is a tensor."""
 

@@ -299,6 +299,16 @@ CERTAIN_METHODS = frozenset(
         amin nan_to_num logsumexp index_put isfinite isinf isnan
     """.split()
 ) | {f"{name}_" for name in ("add sub mul div copy clamp masked_fill index_add zero fill".split())}
+# Methods of Python's own objects, of modules, optimizers and loggers: their names say nothing.
+COMMON_METHODS = frozenset(
+    name for kind in (str, dict, list, set, bytes, int, float, object) for name in dir(kind)
+) | frozenset(
+    """
+        forward parameters named_parameters modules children state_dict load_state_dict train eval
+        to step zero_grad log info warn warning debug error exception close open read write flush
+        run start stop save load reset build register create apply call main
+    """.split()
+)
 TENSOR_ONLY_ATTRIBUTES = frozenset(("shape", "is_cuda", "ndim", "requires_grad", "grad_fn", "mT"))
 # Methods that other objects than tensors have too: modules, lists, texts, dictionaries.
 SHARED_METHODS = frozenset(

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from pygraph_lint.analysis import ops
-from pygraph_lint.analysis.model import ClassFacts, FunctionFacts, ModuleFacts
+from pygraph_lint.analysis.model import Call, ClassFacts, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.values import Value
 
 _MAX_PARTS = 14
+_FEW = 3  # classes with a method of one name
 
 
 class Unread:
@@ -61,6 +62,7 @@ class Program:
             for base in self.lineage(name)[1:]:
                 self.subclasses[base].append(name)
         self._modules_of_torch = {name for name in self.classes if self._derives_module(name)}
+        self._named: dict[str, list[str]] = {}
         self._tables: dict[str, list[str]] = defaultdict(list)
         for group in self.groups:
             self._tables[group.rpartition(".")[0]].append(group)
@@ -204,8 +206,8 @@ class Program:
     # -- tables
 
     def members(self, holder: str) -> list[str]:
-        """Functions kept in a module-level table, or in tables of the class of a module-level
-        object.
+        """Functions and classes kept in a module-level table, or in tables of the class of a
+        module-level object.
         """
         names = list(self.groups.get(holder, ()))
         owner = self.symbol(self.instances.get(holder, ""))
@@ -213,11 +215,45 @@ class Program:
             for group in self._tables.get(each, ()):
                 names += self.groups[group]
         found = [self.symbol(name) for name in names]
-        return [name for name in found if name in self.functions]
+        return [name for name in found if name in self.functions or name in self.classes]
 
     def functions_named(self, name: str) -> list[str]:
         """The functions a qualified name stands for: itself, or the members of a table."""
         found = self.symbol(name)
         if found in self.groups or found in self.instances:
-            return self.members(found)
+            return [name for name in self.members(found) if name in self.functions]
         return [found] if found in self.functions else []
+
+    def constructors(self, name: str) -> list[str]:
+        """What runs where a class, or any class of a table, is made an object of."""
+        found = self.symbol(name)
+        classes = self.members(found) if found in self.groups else [found]
+        made = (
+            self.method(each, "__init__") or self.method(each, "__post_init__")
+            for each in classes
+            if each in self.classes
+        )
+        return [each for each in made if each is not None]
+
+    def methods_called(self, name: str, call: Call | None = None) -> list[str]:
+        """The methods of a name that an object of an unknown class may have: those of one family
+        of classes, or of very few. ``call`` has to fit.
+        """
+        if name not in self._named:
+            self._named[name] = self._methods_of_one_family(name)
+        return [each for each in self._named[name] if call is None or self._takes(each, call)]
+
+    def _methods_of_one_family(self, name: str) -> list[str]:
+        found = self.methods_by_name.get(name, [])
+        if len(found) <= _FEW:
+            return found
+        owners = [self.functions[each].owner for each in found if each in self.functions]
+        families = {self.lineage(owner)[-1] for owner in owners}
+        return found if len(families) == 1 else []
+
+    def _takes(self, function: str, call: Call) -> bool:
+        facts = self.functions.get(function)
+        if facts is None:
+            return False
+        named = {keyword for keyword, _ in call.named}
+        return len(call.positional) <= len(facts.parameters) and named <= set(facts.parameters)

@@ -12,6 +12,7 @@ from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.model import Call
 from pygraph_lint.analysis.obligations import (
     RESULT,
+    AnyOf,
     AttributeIsTensor,
     BreaksGraph,
     CalledAtImport,
@@ -77,6 +78,8 @@ class Proof:
         if known is None:
             self._proven[obligation] = isinstance(obligation, CanReturn)
             known = _DISCHARGE[type(obligation)](self, obligation)
+            if not known and isinstance(obligation, OfValue):
+                known = _method_returns_tensor(self, obligation.path)
             self._proven[obligation] = known
         return known
 
@@ -93,6 +96,8 @@ def of_need(need: Need) -> Obligation:
         return AttributeIsTensor(path, need.owner, first)
     if need.kind in ("true", "false"):
         return CanReturn(need.owner, need.kind == "true")
+    if need.kind == "any":
+        return AnyOf(tuple(tuple(map(of_need, needs)) for needs in need.choices))
     if need.kind == "asked":
         return CalledAtImport(need.owner, need.name)
     kinds = {"module": IsModule, "host": ReturnsHostTensor, "keeps": BreaksGraph}
@@ -179,7 +184,12 @@ def _attribute_is_tensor(proof: Proof, obligation: AttributeIsTensor) -> bool:
     return _one_returns_tensor(proof, method, path)
 
 
+def _one_of(proof: Proof, obligation: AnyOf) -> bool:
+    return any(all(map(proof.discharged, choice)) for choice in obligation.choices)
+
+
 _DISCHARGE: dict[type[Obligation], Callable[[Proof, Any], bool]] = {
+    AnyOf: _one_of,
     IsModule: _is_module,
     CanReturn: _can_return,
     BreaksGraph: _breaks_graph,
@@ -192,6 +202,15 @@ _DISCHARGE: dict[type[Obligation], Callable[[Proof, Any], bool]] = {
 
 
 # -- values ----------------------------------------------------------------------------------------
+
+
+def _method_returns_tensor(proof: Proof, path: Path) -> bool:
+    """Whether the last method that a path calls returns a tensor, going by its name alone."""
+    for index in range(len(path) - 1, 0, -1):
+        if path[index] == RESULT and path[index - 1].startswith("."):
+            names = proof.program.methods_called(path[index - 1][1:])
+            return any(_one_returns_tensor(proof, name, path[index + 1 :]) for name in names)
+    return False
 
 
 def _one_returns_tensor(proof: Proof, name: str, path: Path) -> bool:
@@ -210,6 +229,9 @@ def _is_tensor(proof: Proof, value: Value, path: Path) -> bool:
     step, rest = path[0], path[1:]
     if step == RESULT:
         return _result_is_tensor(proof, value, rest)
+    if step.startswith(".") and value.keys is not None:
+        entry = v.entries(value).get(step[1:])
+        return entry is not None and _is_tensor(proof, entry, rest)
     if step.startswith("."):
         held = bool(value.kinds & v.INSTANCE and value.cls)
         return held and _attribute_is_tensor(proof, AttributeIsTensor(rest, value.cls, step[1:]))
@@ -217,7 +239,7 @@ def _is_tensor(proof: Proof, value: Value, path: Path) -> bool:
 
 
 def _element_is_tensor(proof: Proof, value: Value, step: str, rest: Path) -> bool:
-    if value.keys is not None:
+    if value.keys is not None and value.kinds & v.MAPPING:
         held = {str(key): each for key, each in v.entries(value).items()}.get(step)
         return held is not None and _is_tensor(proof, held, rest)
     if value.items is not None:

@@ -16,7 +16,9 @@ from pygraph_lint.analysis.program import Program
 
 _SHOWN_STEPS = 8
 # How functions begin that run once, or around training: nobody compiles them.
-_SET_UP = tuple("init reset_param load save from_pretrained convert export plot show main test_".split())
+_SET_UP = tuple(
+    "init reset_param load save from_pretrained convert export plot show main test_".split()
+)
 
 
 class Reached:

@@ -13,10 +13,10 @@ mentions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.events import Need, any_of
 
 # What a value may be: one bit each, joined by `|`.
 TENSOR = 1
@@ -75,7 +75,8 @@ class Value(NamedTuple):
     ``kinds`` is a set of bits. ``dtype`` is ``bool``, ``int``, ``float``, ``complex`` or empty (not
     known), ``ndim`` -1 where it is not known; ``needs`` has to be confirmed when the project is
     linked for the value to be a tensor at all. ``items`` are the elements of a tuple or list of
-    known length, or, with ``keys``, the values of a dictionary whose keys are known; otherwise
+    known length, or, with ``keys``, the values of a dictionary whose keys are known, or of a named
+    tuple, in its order; otherwise
     ``item`` stands for any element. ``cls`` has qualified names, sorted, separated by commas;
     none where the value may be both an object and a function. ``const`` is the value itself where
     it is a small constant. ``why`` is the evidence, a sentence.
@@ -153,6 +154,12 @@ def mapping(entries: dict[Key, Value]) -> Value:
 
 def _key_order(key: Key) -> tuple[str, Key]:
     return (type(key).__name__, key)
+
+
+def named_tuple(fields: Sequence[str], items: Sequence[Value]) -> Value:
+    """A tuple with names for its elements."""
+    held = tuple(shallow(item) for item in items)
+    return Value(SEQUENCE, items=held, keys=tuple(fields))
 
 
 def entries(value: Value) -> dict[Key, Value]:
@@ -250,8 +257,8 @@ def join(a: Value, b: Value) -> Value:
 
 
 def _joined_tensor(a: Value, b: Value) -> tuple[str, int, int, tuple[Need, ...], str]:
-    """Dtype, device, rank, needs and evidence. Of two values that are tensors under conditions, the
-    one with the simpler conditions counts: they are enough.
+    """Dtype, device, rank, needs and evidence. Of two values that are tensors under conditions,
+    either's conditions are enough; the one with the simpler ones gives the evidence.
     """
     if a.kinds & TENSOR and b.kinds & TENSOR:
         source = a if _needs_order(a) <= _needs_order(b) else b
@@ -259,7 +266,7 @@ def _joined_tensor(a: Value, b: Value) -> tuple[str, int, int, tuple[Need, ...],
             a.dtype if a.dtype == b.dtype else "",
             a.device if a.device == b.device else ANYWHERE,
             a.ndim if a.ndim == b.ndim else -1,
-            source.needs,
+            any_of(a.needs, b.needs),
             source.why,
         )
     for one in (a, b):
@@ -290,15 +297,16 @@ def _joined_elements(
         unsaid = one.items is None and one.item is None
         return one.items, UNKNOWN_VALUE if unsaid else one.item, one.keys
     if a.items is not None and b.items is not None:
-        if a.keys is not None and b.keys is not None:
+        if a.keys == b.keys:
+            if len(a.items) == len(b.items):
+                return tuple(join(x, y) for x, y in zip(a.items, b.items)), None, a.keys
+        elif a.keys is not None and b.keys is not None and a.kinds & b.kinds & MAPPING:
             joined = entries(a)
             for key, value in entries(b).items():
                 joined[key] = join(joined[key], value) if key in joined else value
             if len(joined) <= _MAX_ITEMS:
                 keys = tuple(sorted(joined, key=_key_order))
                 return tuple(joined[key] for key in keys), None, keys
-        elif a.keys is None and b.keys is None and len(a.items) == len(b.items):
-            return tuple(join(x, y) for x, y in zip(a.items, b.items)), None, None
     known = [*parts(a), *parts(b)]
     if any(value.items is None and value.item is None for value in held):
         known.append(UNKNOWN_VALUE)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.events import Need, any_of
 from pygraph_lint.analysis.values import Value
 
 
 def merge_needs(a: Value, b: Value) -> tuple[Need, ...]:
     """What has to be confirmed for the result of an operation on two values to be a tensor."""
-    if (a.is_tensor and not a.needs) or (b.is_tensor and not b.needs):
-        return ()
-    if a.is_tensor:
-        return a.needs
-    return b.needs
+    if a.is_tensor and b.is_tensor:
+        return any_of(a.needs, b.needs)
+    return a.needs if a.is_tensor else b.needs
 
 
 def merge_device(values: list[Value]) -> int:

@@ -83,7 +83,7 @@ def _keep(state: State, holder: ast.expr, value: Value) -> None:
 def entry(base: Value, index: Value) -> Value:
     """``base[index]`` of a container."""
     key = index.const
-    if base.keys is not None:
+    if base.keys is not None and base.kinds & v.MAPPING:
         if isinstance(key, (str, int)) and not isinstance(key, bool):
             return v.entries(base).get(key, v.UNKNOWN_VALUE)
         return v.element(base)
