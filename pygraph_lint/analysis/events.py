@@ -19,8 +19,8 @@ class Need(NamedTuple):
     (an attribute of a class holds a tensor), ``host`` (what a function returns lives on the host),
     ``module`` (a class is an nn.Module), ``true`` / ``false`` (a predicate can give that),
     ``keeps`` (a cached function ends the graph), ``asked`` (importing a module calls it), ``any``
-    (all of one of the ``choices``); ``owner`` is the qualified name of the function or class, ``name`` the parameter, the attribute or the
-    module (empty for ``return``).
+    (all of one of the ``choices`` hold); ``owner`` is the qualified name of the function or class,
+    ``name`` the parameter, the attribute or the module (empty for ``return``).
     """
 
     kind: str
