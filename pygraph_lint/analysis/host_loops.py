@@ -124,6 +124,8 @@ def loop_bodies(tree: ast.Module, module: str, is_package: bool) -> list[LoopBod
         found = [*_steps(values), *_helpers(values)]
     except RecursionError:
         return []  # nested beyond reason
+    finally:
+        values.close()
     return [body for body in found if body.events or body.calls or body.returns is not None]
 
 

@@ -42,6 +42,7 @@ def run_module(module: Module, has_roots: bool, handlers: Handlers | None = None
         facts = FunctionFacts(f"{module.name}.<module>", "", 1, ())
         body = [node for node in module.tree.body if not isinstance(node, _IMPORT_LEVEL)]
         _run(State(module, facts, {}, handlers), body)
+    module.run_first = None  # or the module and its tree stay until garbage is collected
 
 
 def _by_demand(module: Module, handlers: Handlers) -> Callable[[str], None]:

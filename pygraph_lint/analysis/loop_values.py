@@ -51,6 +51,12 @@ class LoopValues:
         self.evidence = LoopEvidence(queries)
         self._results = CallResults(queries, self.of, self.element)
 
+    def close(self) -> None:
+        """Let go of the tree, which would stay until garbage is collected. Nothing is asked any
+        more.
+        """
+        del self._results
+
     # -- expressions
 
     def of(self, node: ast.expr | None) -> Value:

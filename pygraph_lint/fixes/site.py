@@ -30,56 +30,53 @@ from pygraph_lint.fixes.source import Source
 
 
 class File:
-    """One file in both trees. libcst parses it when a rewrite first needs it."""
+    """One file in both trees. libcst parses those statements of it that rewrites ask for."""
 
     def __init__(self, source: Source, queries: FileQueries) -> None:
         self.source = source
         self.queries = queries
         self._nodes: dict[ast.AST, cst.CSTNode] = {}
-        self._known: set[ast.AST] = set()
+        self._parts: dict[ast.AST, cst.Module] = {}
 
-    @cached_property
-    def module(self) -> cst.Module:
-        """libcst's tree. Raises Declined where it does not give back the file's own text."""
-        text = self.source.text
-        try:
-            module = cst.parse_module(text.encode())
-        except (cst.ParserSyntaxError, UnicodeError, RecursionError):
-            raise Declined("libcst cannot parse the file") from None
-        try:
-            same = module.bytes == text.encode()
-        except RecursionError:
-            same = False
-        if not same:
-            raise Declined("libcst does not give back the file as it is")
-        return module
+    def part(self, tree: ast.AST) -> cst.Module:
+        """libcst's tree of the statement of the module that a node stands in, and of what shares
+        lines with it. Raises Declined where it does not give back the file's own text.
+        """
+        top = next((each for each in [tree, *self.queries.path(tree)] if each in self._tops), None)
+        if top is None:
+            raise Declined("the code is a kind of syntax that is not followed")
+        if top not in self._parts:
+            group = self._on_same_lines(self._tops[top])
+            part = _parsed(self.source.lines(_first_line(group[0]), group[-1]))
+            try:
+                for each, node in nodes.statements(group, part):
+                    self._nodes.update(nodes.pairs(each, node))
+            except Mismatch:
+                raise Declined("libcst reads the code differently") from None
+            self._parts.update(dict.fromkeys(group, part))
+        return self._parts[top]
+
+    def _on_same_lines(self, index: int) -> list[ast.stmt]:
+        """A statement of the module with those before and behind it that share its lines."""
+        body = self.source.tree.body
+        first, last = index, index
+        while first and body[first - 1].end_lineno == _first_line(body[first]):
+            first -= 1
+        while last + 1 < len(body) and _first_line(body[last + 1]) == body[last].end_lineno:
+            last += 1
+        return body[first : last + 1]
 
     def node(self, tree: ast.AST) -> cst.CSTNode:
         """The libcst node of an ``ast`` node. Raises Declined where there is none."""
         if tree not in self._nodes:
-            self._learn(tree)
+            self.part(tree)
         if tree not in self._nodes:
             raise Declined("the code is a kind of syntax that is not followed")
         return self._nodes[tree]
 
-    def _learn(self, tree: ast.AST) -> None:
-        """Map the statement of the module that a node stands in."""
-        top = next((each for each in [tree, *self.queries.path(tree)] if self._is_top(each)), None)
-        if top is None or top in self._known:
-            return
-        self._known.add(top)
-        try:
-            tops = dict(nodes.statements(self.source.tree.body, self.module))
-            self._nodes.update(nodes.pairs(top, tops[top]))
-        except Mismatch:
-            raise Declined("libcst reads the code differently") from None
-
     @cached_property
-    def _tops(self) -> frozenset[ast.AST]:
-        return frozenset(self.source.tree.body)
-
-    def _is_top(self, node: ast.AST) -> bool:
-        return node in self._tops
+    def _tops(self) -> dict[ast.AST, int]:
+        return {node: index for index, node in enumerate(self.source.tree.body)}
 
 
 @dataclass
@@ -137,7 +134,7 @@ class Site(Proposal):
     def _blocks(self, tree: ast.stmt) -> list[Sequence[cst.CSTNode]]:
         parent = self.ask.parent(tree)
         if isinstance(parent, ast.Module):
-            return [self.file.module.body]
+            return [self.file.part(tree).body]
         assert parent is not None
         owner = self.file.node(parent)
         found: list[Sequence[cst.CSTNode]] = []
@@ -166,9 +163,9 @@ class Site(Proposal):
         ):
             new = grouped(new)
         indent = self.source.indent(self.ask.statement(old))
-        present = self._text([_line(before.with_changes(lpar=(), rpar=()))], indent)
+        present = self._text(old, [_line(before.with_changes(lpar=(), rpar=()))], indent)
         self.require_text(present.strip(), self.source.segment(old))
-        text = self._text([_line(new)], indent).strip()
+        text = self._text(old, [_line(new)], indent).strip()
         around = self.ask.parent(old)
         if outside and around is not None:
             self.replace(*with_parentheses(self.source, old, around), text)
@@ -185,15 +182,15 @@ class Site(Proposal):
         present = [self.statement_node(each) for each in old]
         above = present[0].leading_lines
         present[0] = present[0].with_changes(leading_lines=())
-        before = self._text(present, indent)
-        first = min([old[0].lineno, *_decorators(old[0])])
+        before = self._text(old[0], present, indent)
+        first = _first_line(old[0])
         start = self.source.line_start(first)
         text = self.source.text[start : start + len(before)]
         self.require_text(before, text)
         lines = list(new)
         if lines and lines[0].leading_lines is above:
             lines[0] = lines[0].with_changes(leading_lines=())
-        after = self._text(lines, indent) if lines else ""
+        after = self._text(old[0], lines, indent) if lines else ""
         after = self._wrapped(after, set(before.split(self.source.newline)))
         end = start + len(before)
         if not lines and self.source.text.startswith(self.source.newline, end):
@@ -205,9 +202,11 @@ class Site(Proposal):
         if written != present:
             raise Declined("the layout of the code is not followed")
 
-    def _text(self, statements: Sequence[Line], indent: str) -> str:
-        """The text of statements at an indentation, without the last line ending."""
-        module = self.file.module
+    def _text(self, beside: ast.AST, statements: Sequence[Line], indent: str) -> str:
+        """The text of statements at an indentation, without the last line ending, as the code
+        around ``beside`` is laid out.
+        """
+        module = self.file.part(beside)
         body = statements
         head = ""
         if indent:
@@ -287,8 +286,24 @@ def _line(node: cst.BaseExpression) -> cst.SimpleStatementLine:
     return cst.SimpleStatementLine(body=[cst.Expr(value=node)])
 
 
-def _decorators(tree: ast.stmt) -> list[int]:
-    return [item.lineno for item in getattr(tree, "decorator_list", ())]
+def _first_line(tree: ast.stmt) -> int:
+    """The line on which a statement begins, decorators included."""
+    decorators: list[ast.expr] = getattr(tree, "decorator_list", [])
+    return min([tree.lineno, *(item.lineno for item in decorators)])
+
+
+def _parsed(text: str) -> cst.Module:
+    """libcst's tree of a text. Raises Declined where it does not give back the same text."""
+    try:
+        module = cst.parse_module(text.encode())
+        same = module.bytes == text.encode()
+    except (cst.ParserSyntaxError, UnicodeError):
+        raise Declined("libcst cannot parse the code") from None
+    except RecursionError:
+        same = False
+    if not same:
+        raise Declined("libcst does not give back the code as it is")
+    return module
 
 
 def files(source: Source, finding: Finding) -> File:

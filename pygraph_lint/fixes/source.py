@@ -76,6 +76,10 @@ class Source:
         """Offset of the first character of a 1-based line."""
         return self._starts[number - 1]
 
+    def lines(self, first: int, last: ast.stmt) -> str:
+        """The text from a 1-based line to the end of the lines of a statement."""
+        return self.text[self._starts[first - 1] : self._starts[last.end_lineno or last.lineno]]
+
     def offset(self, line: int, column: int) -> int:
         """Offset of a place given as ``ast`` does: 1-based line, column in UTF-8 bytes."""
         start = self._starts[line - 1]
