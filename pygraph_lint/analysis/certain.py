@@ -30,16 +30,63 @@ def certain(ask: Asking, node: ast.expr, known: Known) -> Known:
         plain = all(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops)
         return known if plain else _number_of(ask, sides, known)
     if isinstance(node, ast.BinOp):
-        return _number_of(ask, [node.left, node.right], known)
+        found = _number_of(ask, [node.left, node.right], known)
+        real = isinstance(node.op, ast.Div) and not _may_be_complex(ask, [node.left, node.right])
+        return found if real or not isinstance(node.op, ast.Div) else replace(found, dtype="")
     if isinstance(node, ast.BoolOp):
         return _number_of(ask, node.values, known)
     if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
-        return _number_of(ask, [node.operand], known)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        asked = node.func.attr in _COMMON and ask.callee(node) is None
-        tensor = ask.known(node.func.value).must_be(Type.TENSOR | Type.NONE)
-        return UNKNOWN if asked and not tensor else known
+        found = _number_of(ask, [node.operand], known)
+        same = not isinstance(node.op, ast.Invert) or ask.known(node.operand).dtype == found.dtype
+        return found if same else replace(found, dtype="")
+    if isinstance(node, ast.Attribute) and node.attr == "grad":
+        return UNKNOWN
+    return _called(ask, node, known) if isinstance(node, ast.Call) else known
+
+
+def _called(ask: Asking, call: ast.Call, known: Known) -> Known:
+    """What a call gives, without what the analysis takes for granted of all functions of torch."""
+    name = ask.callee(call)
+    last = (name or (call.func.attr if isinstance(call.func, ast.Attribute) else "")).rpartition(
+        "."
+    )[2]
+    method = isinstance(call.func, ast.Attribute) and name is None
+    operands = [call.func.value] if isinstance(call.func, ast.Attribute) and method else []
+    operands += call.args
+    if method and last in _COMMON:
+        return known if ask.known(operands[0]).must_be(Type.TENSOR | Type.NONE) else UNKNOWN
+    if last == "tolist" and operands and not ask.known(operands[0]).rank:
+        return UNKNOWN  # a number, of a tensor without dimensions
+    if known.must_be(Type.TENSOR) and (last in _NO_TENSOR or last.startswith(_ASKING)):
+        return UNKNOWN
+    if known.dtype and last in _REAL_OF_REAL | _KEEPING | _TRUTHS and operands:
+        kinds = {ask.known(each).dtype for each in operands[: 2 if last in _PAIRS else 1]}
+        wanted = {"bool", "float"} if last in _TRUTHS else {"float"}
+        wanted |= {"int", "bool"} if last in _REAL_OF_REAL else set()
+        return known if kinds <= wanted else replace(known, dtype="")
     return known
+
+
+def _may_be_complex(ask: Asking, parts: list[ast.expr]) -> bool:
+    return not all(ask.known(part).dtype in ("float", "int", "bool") for part in parts)
+
+
+# These give no tensor, though they are functions or methods of torch that are handed one.
+_NO_TENSOR = frozenset(
+    (
+        *("cudnn_is_acceptable", "geqrf", "get_device", "gradient", "pca_lowrank", "svd_lowrank"),
+        *("typename", "unbind_copy", "const_data_ptr", "dense_dim", "sparse_dim", "dim_order"),
+        *("type", "backward", "atleast_1d", "atleast_2d", "atleast_3d", "adaptive_max_pool1d"),
+        *("fbgemm_linear_quantize_weight", "prepare_multiprocessing_environment", "DType"),
+    )
+)
+_ASKING = ("is_", "sym_", "has_")
+# The result is real and floating if the operand is real, has the operand's kind, is a truth value
+# (which is a uint8 where the operand is one).
+_REAL_OF_REAL = frozenset(("exp", "log", "sqrt", "sigmoid", "mean", "normal"))
+_KEEPING = frozenset(("relu", "matmul", "mm", "bmm"))
+_PAIRS = frozenset(("matmul", "mm", "bmm"))
+_TRUTHS = frozenset(("any", "all"))
 
 
 def _number_of(ask: Asking, parts: list[ast.expr], known: Known) -> Known:

@@ -54,6 +54,12 @@ CASES = [
         lines("return «torch.zeros(3).cuda(**options)»", head="x, options"),
     ),
     Case(
+        "factory_device",
+        "no-comments",
+        "PG101",
+        lines("return «torch.zeros(3).to(", "    x.device  # there", ")»", head="x"),
+    ),
+    Case(
         "factories",
         "starred",
         "PG101",

@@ -181,6 +181,22 @@ def test_a_factory_whose_name_is_moved_later() -> None:
     expect(f"{HEAD}{before}    return rows\n", f"{HEAD}{after}    return rows\n", "PG101")
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        "    if x is None:\n        return None\n",
+        "    assert x is not None\n",
+        "    try:\n        n = x.ndim\n    except AttributeError:\n        raise KeyError from None\n",
+        "    global rows\n",
+    ],
+)
+def test_a_device_is_not_asked_for_where_it_was_not(between: str) -> None:
+    text = f"{HEAD}    rows = torch.arange(n)\n{between}"
+    text += "    rows = «rows.unsqueeze(0).to(x.device)»\n    return rows\n"
+    fix, _ = offer(text, "PG101")
+    assert fix is not None and fix.applicability == "declined"
+
+
 def test_a_size_of_something_that_is_no_tensor_may_be_a_float() -> None:
     text = (
         "import torch\ndef forward(x, box):\n    return «torch.arange(box.size(0)).to(x.device)»\n"

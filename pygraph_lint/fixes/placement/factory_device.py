@@ -29,7 +29,7 @@ from pygraph_lint.fixes.factories import (
     is_integer,
 )
 from pygraph_lint.fixes.keywords import keyword, starred, with_keyword
-from pygraph_lint.fixes.names import dotted, pure
+from pygraph_lint.fixes.names import dotted, pure, shared
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -73,6 +73,8 @@ class FactoryDevice(Rewrite):
             raise Declined("what is moved is not a factory's tensor in another shape or dtype")
         name = site.ask.callee(made) or ""
         site.message = f"Make the tensor on its device: {name}(..., device=...)"
+        written = site.source.segment(move)[len(site.source.segment(move.func.value)) :]
+        site.require("no-comments", "#" not in written, "a comment behind the tensor would be lost")
         all_written = not starred(move)
         site.require("starred", all_written, "the arguments of the move are not all written out")
         to = _cuda(site, move) if move.func.attr == "cuda" else _to(site, move)
@@ -164,8 +166,27 @@ def _only_for(site: Site, name: ast.Name) -> ast.expr | None:
     if definition is None or definition.value is None or site.ask.uses(definition) != [name]:
         return None
     made, here = site.ask.statement(definition.node), site.ask.statement(name)
-    same_block = site.ask.parent(made) is site.ask.parent(here)
-    return definition.value if same_block and isinstance(made, ast.Assign) else None
+    if not isinstance(made, ast.Assign) or len(made.targets) != 1 or site.function is None:
+        return None
+    local = not shared(site.function, name.id)
+    return definition.value if local and _straight(site, made, here) else None
+
+
+_LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Assert, ast.Try, ast.With)
+
+
+def _straight(site: Site, first: ast.stmt, last: ast.stmt) -> bool:
+    """Whether whoever runs one statement of a block runs the other one, so that the device of
+    something that may be None is not asked for where it was not.
+    """
+    parent = site.ask.parent(first)
+    blocks = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
+    for block in blocks:
+        if isinstance(block, list) and first in block and last in block:
+            between = block[block.index(first) + 1 : block.index(last)]
+            inner = [node for each in between for node in ast.walk(each)]
+            return not any(isinstance(n, (*_LEAVING, ast.Yield, ast.YieldFrom)) for n in inner)
+    return False
 
 
 def _numbers(values: Sequence[ast.expr]) -> bool:

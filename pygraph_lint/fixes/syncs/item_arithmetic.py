@@ -16,7 +16,7 @@ from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 from pygraph_lint.fixes.tensors import used_as_tensor, visibly_tensor
 
-_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 
 class ItemArithmetic(Rewrite):

@@ -44,7 +44,7 @@ def main() -> int:
     for name, number in _missing(logs, wanted):
         if time.monotonic() - started > given.seconds:
             break
-        log = _shard(name, number)
+        log = _shard(name, logs[name])
         (given.folder / f"{name}_{number}.json").write_text(json.dumps(log.asdict()))
         logs[name].append(log)
         made = sum(_accepted(each, name) for each in logs[name])
@@ -55,23 +55,33 @@ def main() -> int:
 
 
 def _missing(logs: dict[str, list[Log]], wanted: dict[str, int]) -> Iterator[tuple[str, int]]:
-    """The next shard to run: of the rewrite that is farthest from its aim."""
+    """The next shard to run: of the rewrite with the fewest programs, until each has its aim."""
     while True:
-        open_ones = {
-            name: sum(_accepted(each, name) for each in found) / wanted[name]
+        counts = {
+            name: sum(_accepted(each, name) for each in found)
             for name, found in logs.items()
             if len(found) < LARGEST
         }
-        name = min(open_ones, key=lambda one: open_ones[one], default=None)
-        if name is None or open_ones[name] >= 1:
+        open_ones = [name for name, count in counts.items() if count < wanted[name]]
+        if not open_ones:
             return
+        name = min(open_ones, key=lambda one: (counts[one], len(logs[one])))
         yield name, len(logs[name])
 
 
-def _shard(name: str, number: int) -> Log:
-    """The shards of a rewrite take turns in how fixes are asked for."""
-    first = number * SHARD
-    return fuzz(name, range(first, first + SHARD), MODES[number % len(MODES)])
+def _mode(name: str, before: list[Log]) -> str:
+    """How fixes are asked for: each way once, then in turns the ways in which some are made."""
+    if len(before) < len(MODES):
+        return MODES[len(before)]
+    served = [mode for mode, log in zip(MODES, before, strict=False) if _accepted(log, name)]
+    modes = served or list(MODES)
+    return modes[len(before) % len(modes)]
+
+
+def _shard(name: str, before: list[Log]) -> Log:
+    """The next programs of a rewrite."""
+    first = len(before) * SHARD
+    return fuzz(name, range(first, first + SHARD), _mode(name, before))
 
 
 def _accepted(log: Log, name: str) -> int:

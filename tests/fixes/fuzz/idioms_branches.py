@@ -80,6 +80,22 @@ def branch(made: Program) -> None:
         made.kept += [a, b]
 
 
+@idiom("host_random")
+def host_drop(made: Program) -> None:
+    """A draw of the host that is compared."""
+    made.scripted = False
+    draw = made.pick(
+        *("random.random()", "np.random.rand()", "random.uniform(0, 1)"),
+        *("np.random.random()", "np.random.uniform(0, 1)", "random.uniform(0, 2)"),
+    )
+    compared = made.pick("draw < 0.3", "draw < self.limit", "draw > 0.5", "0.2 < draw")
+    if made.chance(0.5):
+        made.add(f"draw = {draw}", f"if {compared}:")
+    else:
+        made.add(f"if {compared.replace('draw', draw)}:")
+    made.add("    x = x * 0")
+
+
 @idiom("random_skip", "host_random")
 def drop(made: Program) -> None:
     """A draw compared with a probability."""
@@ -92,7 +108,7 @@ def drop(made: Program) -> None:
     if not made.scripted:
         draws += ["random.uniform(0, 1)", "random.random()", "np.random.uniform(0, 1)"]
         draws += ["np.random.rand()", "random.uniform(0, 1)", "random.random()"]
-    probability = made.pick("self.p", "p", "p", "self.limit", "0.3", "p * 0.5")
+    probability = made.pick("self.p", "p", "p", "p", "p", "self.limit", "0.3", "p * 0.5")
     draw = made.rng.choice(draws)
     if made.chance(0.7):
         made.add(f"draw = {draw}")
@@ -112,47 +128,51 @@ def drop(made: Program) -> None:
         made.add("else:", "    x = x + 1")
 
 
-@idiom("tensor_raise", "tensor_assert", "guard_check")
-def checked(made: Program) -> None:
-    """A check that raises."""
-    if made.chance(0.4):
-        made.add("x = x * 1.0")
-    form = made.rng.random()
-    tested = made.pick(
-        *("x.sum() > 1e6", "(x > 1e6).any()", "not (x < 1e6).all()", "x.min() < -1e6"),
-        *("k > 99", "torch.any(x > 1e6)", "k > 0 and (x > 1e6).any()", "y.abs().sum() > 1e6"),
+_TRUTHS = (
+    *("x.sum() > 1e6", "(x > 1e6).any()", "not (x < 1e6).all()", "x.min() < -1e6", "k > 99"),
+    *("torch.any(x > 1e6)", "k > 0 and (x > 1e6).any()", "y.abs().sum() > 1e6"),
+    *("torch.isnan(x).all()", "(x.shape[0] > 9) and x.max() > 1e6", "x.mean() > 1e6"),
+)
+
+
+@idiom("tensor_raise")
+def raised(made: Program) -> None:
+    """``if tensor: raise``."""
+    text = made.pick('"large"', '"large"', 'f"large {k}"', '"a" "b"')
+    error = made.pick("ValueError", "RuntimeError", "ValueError")
+    made.add(f"if {made.pick(*_TRUTHS)}:", f"    raise {error}({text})")
+
+
+@idiom("tensor_assert", "guard_assert")
+def asserted(made: Program) -> None:
+    """An assert on tensors' values."""
+    message = made.pick("", "", ", 'text'", ", f'{k}'")
+    made.add(
+        made.pick(
+            *("assert x.max().item() < 1e6 and y.min() > -1e6", "assert (x < 1e6).all().item()"),
+            *("assert x.max().item() < 1e6 and k >= -1", "assert x.sum().item() < 1e6"),
+            *("assert k < 9 and x.shape[0] > -1", "assert (x < 1e6).all()"),
+            *("assert y.max().item() < 1e6 and x.max() < 1e6", "assert x.min().item() > -1e6"),
+            *("assert not torch.isnan(y).any()", "assert torch.all(x < 1e6) or k > 3"),
+        )
+        + message
     )
-    if form < 0.4:
-        text = made.pick('"large"', '"large"', 'f"large {k}"', '"a" "b"')
-        made.add(f"if {tested}:", f"    raise ValueError({text})")
-    elif form < 0.75:
-        made.add(
-            made.pick(
-                *(
-                    "assert x.max().item() < 1e6 and y.min() > -1e6",
-                    "assert (x < 1e6).all().item()",
-                ),
-                *("assert x.max().item() < 1e6 and k >= 0", "assert x.sum().item() < 1e6, 'sum'"),
-                *("assert k < 9 and x.shape[0] > -1, 'k'", "assert (x < 1e6).all()"),
-                *("assert y.max().item() < 1e6 and x.max() < 1e6", "assert x.min().item() > -1e6"),
-            )
+
+
+@idiom("guard_check")
+def check_called(made: Program) -> None:
+    """A function that only checks."""
+    made.scripted = False
+    name = made.pick("check_values", "_assert_finite", "validate", "verify_range")
+    body = "    if float(x.max()) > top:\n        raise ValueError(top)"
+    made.above.append(f"def {name}(x, top=1e6):\n{body}")
+    made.add(
+        made.pick(
+            *(f"{name}(x, x.abs().max().item() + 1)", f"{name}(x, top=y.item() + 1e6)"),
+            *(f"{name}(x, float(y.abs().max()) + 1e6)", f"{name}(x, y.sum().item() + 1e6)"),
+            *(f"seen.append({name}(x, y.max().item() + 1e6))", f"{name}(x)"),
         )
-    else:
-        made.scripted = False
-        name = made.pick("check_values", "_assert_finite", "validate", "verify_range")
-        made.above.append(
-            f"def {name}(x, top=1e6):\n    if float(x.max()) > top:\n        raise ValueError(top)"
-        )
-        made.add(
-            made.pick(
-                *(
-                    f"{name}(x)",
-                    f"{name}(x, x.abs().max().item() + 1)",
-                    f"{name}(x, top=y.item() + 1e6)",
-                ),
-                *(f"{name}(x, float(y.abs().max()) + 1e6)", f"seen.append({name}(x))"),
-            )
-        )
+    )
 
 
 @idiom("mask_unless_full")

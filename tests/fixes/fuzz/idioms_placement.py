@@ -142,3 +142,25 @@ def constant(made: Program) -> None:
     made.add(made.pick(f"x = x * {call}", f"x = x[..., :1] + {call}", f"x = torch.add(x, {call})"))
     if made.chance(0.1):
         made.add(made.pick(f"seen.append({call})", "x = x.add_(1)"))
+
+
+@idiom("masked_write")
+def masked(made: Program) -> None:
+    """A write through a mask."""
+    made.scripted = False
+    made.add(
+        made.pick("where = x > 0", "where = mask & (x > 0)", "where = ~mask", "where = x.isnan()")
+    )
+    name = made.pick("x", "v", "v")
+    if name == "v":
+        made.add(
+            made.pick("v = x * 2", "v = torch.zeros_like(x)", "v = x.clone()", "v = x.float() + 1")
+        )
+    value = made.pick(
+        *("x[where] * 2", "x[where].abs()", "x[where] / 2 + 1", "1.0", "x[where] + v[where]", "y"),
+        *("torch.exp(x[where])", "x[where].sum()", "x[~where]", "x[where] - x[where].mean()"),
+    )
+    if name == "x":
+        value = value.replace("v[", "x[")
+    made.add(f"{name}[where] {made.pick('=', '=', '+=', '*=')} {value}")
+    made.kept.append(name)
