@@ -186,7 +186,7 @@ def test_a_factory_whose_name_is_moved_later() -> None:
     [
         "    if x is None:\n        return None\n",
         "    assert x is not None\n",
-        "    try:\n        n = x.ndim\n    except AttributeError:\n        raise KeyError from None\n",
+        "    try:\n        n = x.ndim\n    except AttributeError:\n        return None\n",
         "    global rows\n",
     ],
 )
