@@ -127,15 +127,11 @@ def _is_used(site: Site, name: str) -> bool:
 
 def _add(site: Site, made: ast.Assign, function: Line) -> None:
     """Write the function below the statement that makes the logger, two empty lines around it."""
-    empty = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
-    function = function.with_changes(leading_lines=empty)
-    body = site.source.tree.body
-    behind = body[body.index(made) + 1 :][:1]
-    new = [site.statement_node(made), function]
-    for each in behind:
-        node = site.statement_node(each)
-        kept = list(node.leading_lines)
-        while kept and kept[0].comment is None:
-            kept.pop(0)
-        new.append(node.with_changes(leading_lines=[*empty, *kept]))
-    site.put_statements([made, *behind], new, whole=False)
+    empty = cst.EmptyLine(indent=False)
+    rows = site.source.text.split(site.source.newline)[made.end_lineno or made.lineno :]
+    kept = next((number for number, row in enumerate(rows) if row.strip()), None)
+    function = cst.ensure_type(function, cst.FunctionDef).with_changes(leading_lines=[empty] * 2)
+    if kept is not None:
+        block = cst.ensure_type(function.body, cst.IndentedBlock)
+        function = function.with_changes(body=block.with_changes(footer=[empty] * max(0, 2 - kept)))
+    site.put_statements([made], [site.statement_node(made), function], whole=False)
