@@ -145,10 +145,9 @@ def _range(site: Site, chosen: _Chosen) -> cst.BaseExpression:
     classes = classes_of(site, chosen.mask)
     if classes is None:
         raise Declined("the number of experts is not found")
-    left = classes.left if isinstance(classes, ast.BinOp) else None
-    one_more = left is not None and ast.unparse(classes) == f"{ast.unparse(left)} + 1"
     if chosen.extra is not None:
-        same = one_more and left is not None and ast.dump(left) == ast.dump(chosen.extra)
+        last = ast.unparse(chosen.extra)
+        same = ast.unparse(classes) in (last, f"{last} + 1")
         site.require("extra", same, "another expert than the last one is left out")
         classes = chosen.extra
     if site.names.taken("range"):
