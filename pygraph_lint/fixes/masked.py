@@ -19,7 +19,7 @@ _FUNCTIONS = frozenset(
         *("ceil", "sin", "cos", "tan", "tanh", "sinh", "cosh", "atan", "sigmoid", "relu", "square"),
         *("reciprocal", "nan_to_num", "clamp", "clip", "clamp_min", "clamp_max", "log2", "log10"),
         *("erf", "softplus", "logical_not", "detach", "clone", "asin", "acos", "arcsin", "arccos"),
-        *("sub", "add", "mul", "div", "maximum", "minimum", "atan2", "float"),
+        *("sub", "add", "mul", "div", "maximum", "minimum", "atan2", "float", "pow"),
     )
 )
 # Not defined, or of infinite slope, for some values.
@@ -48,6 +48,29 @@ def index_of(node: ast.Subscript) -> ast.expr:
 def _is_full(node: ast.expr) -> bool:
     full = ast.unparse(node) == ":" if isinstance(node, ast.Slice) else False
     return full or (isinstance(node, ast.Constant) and node.value is Ellipsis)
+
+
+def is_mask(site: Site, mask: ast.expr) -> bool:
+    """Whether an index is a tensor of truth values: the finding itself says so of a plain one."""
+    if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
+        return is_mask(site, mask.operand)
+    known = site.ask.known(mask)
+    if known.dtype == "bool":
+        return True
+    return not known.dtype and isinstance(mask, (ast.Name, ast.Compare))
+
+
+def as_reads(node: ast.AST) -> list[ast.Subscript]:
+    """The reads through one index that is neither a number nor a slice."""
+    found = [
+        each
+        for each in ast.walk(node)
+        if isinstance(each, ast.Subscript)
+        and isinstance(each.ctx, ast.Load)
+        and isinstance(index_of(each), (ast.Name, ast.Attribute, ast.Compare, ast.UnaryOp))
+    ]
+    first = found[:1]
+    return [each for each in found if ast.dump(index_of(each)) == ast.dump(index_of(first[0]))]
 
 
 def is_elementwise(site: Site, node: ast.expr, mask: ast.expr) -> bool:

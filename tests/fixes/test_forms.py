@@ -41,15 +41,14 @@ def test_checks_are_left_to_eager_code(name: str) -> None:
     assert breaks(old, arguments) > breaks(new, arguments) == 0
 
 
-def _same_and_whole(before: str, code: str, arguments: tuple[object, ...], rounds: int = 1) -> str:
+def _same_and_whole(before: str, code: str, arguments: tuple[object, ...]) -> None:
     """The fixed source of a ``forward``: it computes the same, and is one graph."""
-    plain, after = marked(before)[0], ""
+    plain = marked(before)[0]
     fix, after = offer(before, code)
     assert fix is not None and fix.applicability == "unsafe", fix
     old, new = (module_of(text).forward for text in (plain, after))
     assert_near(run(old, arguments), run(new, arguments))
     assert breaks(old, arguments) > breaks(new, arguments) == 0
-    return after
 
 
 def assert_near(old: Seen, new: Seen) -> None:
@@ -253,3 +252,37 @@ def test_experts_work_on_every_token(name: str) -> None:
     arguments = (torch.randn(5, 8, requires_grad=True), index, torch.rand(5, 2, requires_grad=True))
     assert_near(run(old, arguments), run(new, arguments))
     assert breaks(old, arguments) > breaks(new, arguments) == 0
+
+
+REDUCTIONS = {
+    "mean": "kept = x > 0\nreturn «x[kept]».mean()",
+    "error": "kept = x > 0\nreturn («x[kept]» - y[kept]).abs().mean()",
+    "torch": "kept = x > 0\nreturn torch.sum(«x[kept]» / y[kept])",
+    "rows": "kept = x.mean(1) > 0\nreturn «x[kept]».mean()",
+    "inverted": "missing = x < 0\nreturn «x[~missing]».pow(2).sum()",
+    "none": "kept = x > 99\nreturn «x[kept]».mean()",
+    "cross entropy": (
+        "t = y[:, 0].long()\nkeep = t != 2\nreturn F.cross_entropy(«x[keep]», t[keep])"
+    ),
+    "loss object": (
+        "t = y[:, 0].long()\nloss = torch.nn.CrossEntropyLoss()\n"
+        "return loss(«x[t >= 2]», t[t >= 2])"
+    ),
+    "sequence": (
+        "logits = x.reshape(1, 3, 2)\nt = (y[:, 0].long() // 4)[None]\n"
+        "return F.cross_entropy(«logits[t > -1]», t[t > -1])"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_and_losses_under_a_mask(name: str) -> None:
+    x = torch.tensor([[-1.0, 0.0], [0.5, -0.25], [2.0, 0.01]], requires_grad=True)
+    y = torch.arange(6.0).reshape(3, 2).requires_grad_()
+    if "entropy" in name or "loss" in name:
+        y = torch.tensor([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
+        x = torch.randn(3, 4, requires_grad=True)
+    source = _module(REDUCTIONS[name]).replace(
+        "import torch\n", "import torch\nimport torch.nn.functional as F\n"
+    )
+    _same_and_whole(source, "PG402", (x, y))

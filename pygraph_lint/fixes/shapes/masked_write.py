@@ -17,7 +17,14 @@ import libcst.matchers as m
 
 from pygraph_lint.fixes.build import Line, assign, call, expression, operand
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.masked import everywhere, index_of, is_elementwise, masked_reads, widened
+from pygraph_lint.fixes.masked import (
+    everywhere,
+    index_of,
+    is_elementwise,
+    is_mask,
+    masked_reads,
+    widened,
+)
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -48,7 +55,7 @@ class MaskedWrite(Rewrite):
         added = isinstance(node, ast.AugAssign)
         if not masked_reads(node.value, mask) and not added:
             raise Declined
-        site.require("mask", _is_mask(site, mask), "the index is not certainly a mask")
+        site.require("mask", is_mask(site, mask), "the index is not certainly a mask")
         pure = site.ask.is_pure(mask) and site.ask.is_pure(written)
         site.require("pure", pure, "the mask or the tensor is computed by what may have an effect")
         alone = is_elementwise(site, node.value, mask)
@@ -68,16 +75,6 @@ class MaskedWrite(Rewrite):
             value = cst.BinaryOperation(operand(old), operator(), right)
         chosen = call(f"{use_torch(site)}.where", selected, value, old)
         site.put_statements([node], [*lines, _written(site, written, old, chosen)])
-
-
-def _is_mask(site: Site, mask: ast.expr) -> bool:
-    """Whether an index is a tensor of truth values: the finding itself says so of a plain one."""
-    if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
-        return _is_mask(site, mask.operand)
-    known = site.ask.known(mask)
-    if known.dtype == "bool":
-        return True
-    return not known.dtype and isinstance(mask, (ast.Name, ast.Compare))
 
 
 def _selection(

@@ -1,0 +1,82 @@
+"""Sum, or average, what a mask selects without selecting it.
+
+    (x[mask] - y[mask]).abs().mean()
+    ->  torch.where(mask, (x - y).abs(), 0).sum() / mask.sum()
+
+Always unsafe: the sum has other blocks, so it rounds otherwise, and in half precision it may
+overflow where the mean does not.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+import libcst.matchers as m
+
+from pygraph_lint.fixes.build import expression, operand
+from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.masked import (
+    as_reads,
+    everywhere,
+    index_of,
+    is_elementwise,
+    is_mask,
+    widened,
+)
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+
+
+class MaskedReduction(Rewrite):
+    """PG402: ``x[mask].mean()``, ``torch.sum(x[mask] * y[mask])``."""
+
+    codes = ("PG402",)
+    message = "Reduce under the mask, without selecting"
+    pattern = m.Call()
+    order = 42
+
+    def rewrite(self, site: Site) -> None:
+        call, word, reduced = _reduction(site)
+        reads = as_reads(reduced)
+        if not reads:
+            raise Declined
+        mask = index_of(reads[0])
+        certain = is_mask(site, mask) and site.ask.is_pure(mask)
+        site.require("mask", certain, "the index is not certainly a mask")
+        alone = is_elementwise(site, reduced, mask)
+        site.require("elementwise", alone, "what is reduced is not computed element by element")
+        site.safe_only_if("rounding", False, "the sum rounds otherwise, and may overflow in half")
+        like = site.ask.shaped_like(mask)
+        same = like is not None and like == site.ask.shaped_like(reads[0].value)
+        selected = site.expression_node(mask) if same else _wide(site, mask, reads[0].value)
+        parts = {"torch": cst.parse_expression(use_torch(site)), "mask": selected}
+        parts["value"] = everywhere(site, reduced, mask, selected)
+        template = "{torch}.where({mask}, {value}, 0).sum()"
+        if word == "mean":
+            parts["count"] = operand(selected)
+            if not same:
+                parts["x"] = site.expression_node(reads[0].value)
+            template += " / {count}.sum()" if same else " / {count}.expand_as({x}).sum()"
+        site.put(call, expression(template, **parts))
+
+
+def _reduction(site: Site) -> tuple[ast.Call, str, ast.expr]:
+    """The call around the finding that reduces to one number, which one it is, and of what."""
+    for node in reversed(site.path):
+        if not isinstance(node, ast.Call) or node.keywords:
+            continue
+        name = site.ask.callee(node)
+        method = isinstance(node.func, ast.Attribute) and name is None and not node.args
+        word = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if word in ("mean", "sum") and method and isinstance(node.func, ast.Attribute):
+            return node, word, node.func.value
+        if name in ("torch.mean", "torch.sum") and len(node.args) == 1:
+            return node, word, node.args[0]
+    raise Declined
+
+
+def _wide(site: Site, mask: ast.expr, like: ast.expr) -> cst.BaseExpression:
+    if not isinstance(mask, ast.Name) or not isinstance(like, (ast.Name, ast.Attribute)):
+        raise Declined("nothing proves that the mask has the tensor's shape")
+    return widened(mask.id, ast.unparse(like))
