@@ -19,6 +19,10 @@ class ReportError(PygraphError, ValueError):
     """A text is not a saved report."""
 
 
+class TraceError(PygraphError, RuntimeError):
+    """A trace cannot begin, or what was expected of one did not hold."""
+
+
 class DriverError(PygraphError, RuntimeError):
     """A CUDA driver call failed; the message names the call and the driver's error."""
 

@@ -1,16 +1,25 @@
-"""Runs a program as Python would, and traces it."""
+"""Runs a program as Python would, and traces it: `python -m pygraph_rt.trace`."""
 
 from __future__ import annotations
 
 import argparse
+import atexit
+import importlib.util
 import os
 import runpy
+import signal
 import sys
+import threading
 import types
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, NoReturn
 
 from pygraph_rt.trace.session import Trace, first_paragraph
+
+_OWN = str(Path(__file__).parent)
+_RUNPY = ("<frozen runpy>", runpy.__file__)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -19,15 +28,37 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m pygraph_rt.trace",
         description="Run a program, and write what torch.compile did with it to a file.",
     )
-    made.add_argument("--output", "-o", type=Path, default=Path("trace.json"))
+    made.add_argument(
+        "--output",
+        "-o",
+        type=Path,
+        default=Path("trace.json"),
+        help="default: trace.json; under torchrun trace.rank0.json and so on",
+    )
+    made.add_argument(
+        "--coverage",
+        action="store_true",
+        help="note which lines ran on Python 3.11 and earlier too, which is slower",
+    )
     made.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module")
     made.add_argument("program")
     made.add_argument("arguments", nargs=argparse.REMAINDER)
     return made
 
 
+def output_of(path: Path) -> Path:
+    """The file of this process: ranks do not overwrite each other's."""
+    rank = os.environ.get("RANK", "")
+    if rank.isdigit() and "{rank}" not in path.name:
+        return path.with_name(f"{path.stem}.rank{rank}{path.suffix}")
+    return path.with_name(path.name.replace("{rank}", rank or "0"))
+
+
 def run_script(path: str) -> None:
     """Run a file as `__main__`, so that pickling and new processes find it under that name."""
+    if Path(path).is_dir():
+        runpy.run_path(path, run_name="__main__")
+        return
     file = os.path.abspath(path)
     code = compile(Path(file).read_bytes(), file, "exec")
     module = types.ModuleType("__main__")
@@ -42,24 +73,122 @@ def exit_of(error: BaseException) -> dict[str, Any]:
     if isinstance(error, SystemExit):
         given = error.code
         code = given if isinstance(given, int) else 0 if given is None else 1
-        return {"kind": "exited", "code": code, "error": None}
+        return {"kind": "exited", "code": code & 0xFF, "error": None}
     if isinstance(error, KeyboardInterrupt):
-        return {"kind": "interrupted", "code": 130, "error": None}
+        return {"kind": "interrupted", "code": 128 + signal.SIGINT, "error": None}
     return {"kind": "raised", "code": 1, "error": first_paragraph(error)}
 
 
-def main(arguments: list[str]) -> int:
-    """Run a program; its exit status."""
-    given = parser().parse_args(arguments)
-    sys.argv = [given.program, *given.arguments]
-    with Trace(given.output) as trace:
-        trace.exit = {"kind": "finished", "code": 0, "error": None}
+class Ending:
+    """Ends a trace exactly once, in the process that began it, however the program ends."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._process = os.getpid()
+        self._ended = False
+        self._exit = os._exit
+        self._hook = sys.excepthook
+
+    def watch(self) -> None:
+        """Also see `os._exit`, a signal that ends the process, and shorten tracebacks."""
+        os._exit = self._exit_at_once
+        sys.excepthook = self._show
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+                if signal.getsignal(number) is signal.SIG_DFL:
+                    signal.signal(number, self._on_signal)
+
+    def end(self, how: dict[str, Any]) -> None:
+        """Write the trace."""
+        if self._ended or os.getpid() != self._process:
+            return
+        self._ended = True
+        os._exit = self._exit
+        self._trace.exit = how
         try:
-            if given.module:
-                runpy.run_module(given.program, run_name="__main__", alter_sys=True)
-            else:
-                run_script(given.program)
-        except BaseException as error:
-            trace.exit = exit_of(error)
-            raise
+            self._trace.stop()
+        except OSError as error:
+            say(f"{self._trace.path} cannot be written: {error.strerror or error}")
+        else:
+            say(self._trace.summary())
+
+    def _exit_at_once(self, status: int) -> NoReturn:
+        self.end({"kind": "exited", "code": status & 0xFF, "error": None})
+        self._exit(status)
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        self.end({"kind": "signal", "code": 128 + number, "error": signal.strsignal(number)})
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def _show(
+        self,
+        kind: type[BaseException],
+        error: BaseException,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Show an uncaught exception without the frames that only run the program."""
+        while traceback is not None and _runs_programs(traceback):
+            traceback = traceback.tb_next
+        self._hook(kind, error.with_traceback(traceback), traceback)
+
+
+def _runs_programs(traceback: TracebackType) -> bool:
+    file = traceback.tb_frame.f_code.co_filename
+    return file.startswith(_OWN) or file in _RUNPY
+
+
+def say(text: str) -> None:
+    """One line for the user, beside what the program prints."""
+    print(f"pygraph: {text}", file=sys.stderr, flush=True)
+
+
+def _run(start: Callable[[], None], ending: Ending) -> None:
+    try:
+        start()
+    except BaseException as error:
+        _end_after_threads(ending, exit_of(error))
+        raise
+    _end_after_threads(ending, {"kind": "finished", "code": 0, "error": None})
+
+
+def _end_after_threads(ending: Ending, how: dict[str, Any]) -> None:
+    """Threads that keep Python alive belong to the program; exit handlers run after them."""
+    others = [t for t in threading.enumerate() if t is not threading.current_thread()]
+    if all(thread.daemon for thread in others):
+        ending.end(how)
+    else:
+        atexit.register(ending.end, how)
+
+
+def main(arguments: list[str]) -> int:
+    """Run a program; its exit status, 2 when there is no such program."""
+    given = parser().parse_args(arguments)
+    if not given.module and not Path(given.program).exists():
+        print(f"error: {given.program} does not exist", file=sys.stderr)
+        return 2
+    if given.module and not _is_module(given.program):
+        print(f"error: there is no module named {given.program}", file=sys.stderr)
+        return 1
+    sys.argv = [given.program, *given.arguments]
+    trace = Trace(output_of(given.output), coverage=given.coverage, command=list(sys.argv))
+    ending = Ending(trace)
+    trace.start()
+    ending.watch()
+    if given.module:
+        _run(lambda: _run_module(given.program), ending)
+    else:
+        _run(lambda: run_script(given.program), ending)
     return 0
+
+
+def _is_module(name: str) -> bool:
+    sys.path[0] = str(Path.cwd())
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _run_module(name: str) -> None:
+    runpy.run_module(name, run_name="__main__", alter_sys=True)

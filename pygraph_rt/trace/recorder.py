@@ -29,6 +29,7 @@ _NUMBER = re.compile(r"\d+")
 _PARTS = re.compile(r"\n  (Explanation|Hint|Developer debug context): ")
 KEPT_GUARDS = 20
 DYNAMO = "dynamo"
+INDUCTOR = "Inductor's CUDA graph skips"
 
 
 @functools.cache
@@ -73,8 +74,27 @@ class Recorder:
         """Dynamo has traced a line."""
         self.traced_lines[file].add(line)
 
-    def cudagraph_skipped(self, reason: str) -> None:
-        """Inductor gave up a CUDA graph."""
+    def cudagraph_skipped(self, reason: str, compiling: Place | None) -> None:
+        """Inductor gave up a CUDA graph, maybe while it compiled a frame."""
+        places = _GUARD_STACK.findall(reason)
+        stack = tuple(Frame(file, int(line), name) for file, line, name in places)
+        frame = _frame(compiling) if compiling is not None else None
+        stack = stack or ((frame,) if frame is not None else (Frame("<unknown>", 0, ""),))
+        why = reason.split("Found from", 1)[0].strip(" \n:")
+        details = {"source": "inductor"}
+        event = Event(
+            "graph_refused", INDUCTOR, users_place(stack), stack, why, frame=frame, details=details
+        )
+        self.add(event, why, at=time.perf_counter())
+
+    def keep(self, event: Event) -> None:
+        """Add an event that has been counted already."""
+        with self._lock:
+            self.events[("counted", len(self.events))] = event
+
+    def abandon(self) -> None:
+        """Nothing is recorded any more; a lock that another thread held is gone after a fork."""
+        self._lock = threading.RLock()
 
     def compiled(self, done: Compile) -> None:
         """A frame was compiled, skipped, or failed."""
@@ -85,7 +105,7 @@ class Recorder:
         elif done.recompile_reasons:
             self._add_simple(done, "recompile", _guard(done), guard=_guard(done))
         if done.skip_reason:
-            self._add_simple(done, "skipped_frame", done.skip_reason)
+            self._add_simple(done, "skipped_frame", _parts(done.skip_reason)[0])
         if done.error:
             self._add_simple(done, "compile_error", done.error)
         if not (done.skip_reason or done.error or done.limit) and not _skipped(done):
@@ -127,7 +147,7 @@ class Recorder:
             guard=guard,
             frame=frame,
             frame_skipped=None if kind in ("compiled", "recompile") else True,
-            raised=done.raised and kind in ("cache_limit", "compile_error"),
+            raised=done.raised and kind in ("cache_limit", "compile_error", "skipped_frame"),
             compile_ids=[done.compile_id] if done.compile_id else [],
         )
         took = done.ended - done.began if kind in ("compiled", "recompile") else None

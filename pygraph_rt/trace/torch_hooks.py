@@ -7,6 +7,7 @@ keep; `missing()` names what the installed version lacks.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import json
@@ -91,8 +92,15 @@ class Sink(Protocol):
     def traced(self, file: str, line: int) -> None:
         """Dynamo has traced a line."""
 
-    def cudagraph_skipped(self, reason: str) -> None:
-        """Inductor gave up a CUDA graph."""
+    def cudagraph_skipped(self, reason: str, compiling: Place | None) -> None:
+        """Inductor gave up a CUDA graph, maybe while it compiled a frame."""
+
+
+class Pause(Protocol):
+    """What has to be away while Dynamo compiles."""
+
+    def compiling(self) -> contextlib.AbstractContextManager[None]:
+        """Away until the end of this block."""
 
 
 def original_name(function: str) -> str:
@@ -165,6 +173,7 @@ class Patches:
             setattr(owner, name, original)
 
 
+_SKIPS = ("torch._inductor.cudagraph_utils", "log_cudagraph_skip_and_bump_counter")
 NAMES = {
     "graph breaks": ("torch._dynamo.symbolic_convert", "InstructionTranslatorBase.log_graph_break"),
     "frames": ("torch._dynamo.convert_frame", "_compile"),
@@ -176,11 +185,8 @@ NAMES = {
     "restarts": ("torch._dynamo.symbolic_convert", "SpeculationLog.clear"),
     "traced lines": ("torch._dynamo.symbolic_convert", "InstructionTranslatorBase.starts_line"),
     "compiled callables": ("torch._dynamo.utils", "CleanupManager.instance"),
-    "functions left out": ("torch._dynamo.eval_frame", "skip_code"),
-    "CUDA graph skips": (
-        "torch._inductor.cudagraph_utils",
-        "log_cudagraph_skip_and_bump_counter",
-    ),
+    "functions left out": ("torch._C._dynamo.eval_frame", "set_code_exec_strategy"),
+    "CUDA graph skips": _SKIPS,
 }
 
 
@@ -200,11 +206,14 @@ def _exists(module: str, path: str) -> bool:
 class DynamoHooks:
     """Reports what Dynamo compiles to a sink, from `install` to `remove`."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, pause: Pause) -> None:
         self._sink = sink
+        self._pause = pause
         self._patches = Patches()
         self._local = threading.local()
         self._lacking: frozenset[str] = frozenset()
+        self._skip: Any = None
+        self._original_skip: Any = None
 
     def install(self) -> None:
         """Put the hooks in place. What this torch lacks is left out; see `missing()`."""
@@ -228,11 +237,19 @@ class DynamoHooks:
         for what, owner, name, make in table:
             if what not in self._lacking:
                 self._patches.replace(owner, name, make)
+        if "CUDA graph skips" not in self._lacking:
+            cudagraph_utils = importlib.import_module(_SKIPS[0])
+            self._original_skip = getattr(cudagraph_utils, _SKIPS[1])
+            self._skip = self._on_skip(self._original_skip)
+            _exchange(self._original_skip, self._skip)
         self._correct_lines()
 
     def remove(self) -> None:
         """Put torch back as it was."""
         self._patches.undo()
+        if self._skip is not None:
+            _exchange(self._skip, self._original_skip)
+            self._skip = None
 
     def _stack(self) -> list[Compile]:
         found: list[Compile] | None = getattr(self._local, "stack", None)
@@ -296,7 +313,8 @@ class DynamoHooks:
                     now = time.perf_counter()
                     one = bool(getattr(converter, "_one_graph", False))
                     done = Compile(_frame_of(frame.f_code), "", now, one)
-                    _note_error(done, error, frame.f_code)
+                    done.skip_reason = _message(error)
+                    done.raised = one
                     done.ended = now
                     self._sink.compiled(done)
                 raise
@@ -304,6 +322,14 @@ class DynamoHooks:
                 self._local.entered = True
 
         return call
+
+    def _on_skip(self, original: Any) -> Any:
+        def skip(message: str) -> Any:
+            stack = self._stack()
+            self._sink.cudagraph_skipped(message, stack[-1].frame if stack else None)
+            return original(message)
+
+        return skip
 
     def _on_compile(self, original: Any) -> Any:
         @functools.wraps(original)
@@ -319,7 +345,8 @@ class DynamoHooks:
             )
             stack.append(done)
             try:
-                result = original(code, *args, **named)
+                with self._pause.compiling():
+                    result = original(code, *args, **named)
                 _note_result(done, code, result)
                 return result
             except Exception as error:
@@ -403,11 +430,26 @@ def graphs_of(generated: CodeType, compile_id: str, frame: Place) -> Iterator[Gr
             yield Graph(name, scope, compile_id, frame)
 
 
-def keep_out(function: Callable[..., Any]) -> None:
-    """Have Dynamo run a function of the recorder as it is, and what it calls as before."""
-    from torch._dynamo.eval_frame import skip_code
+def _exchange(old: Any, new: Any) -> None:
+    """Replace a function in every module of Inductor that has imported it by name."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch._inductor.") and vars(module).get(_SKIPS[1]) is old:
+            setattr(module, _SKIPS[1], new)
 
-    skip_code(function.__code__)
+
+def is_fake(tensor: Any) -> bool:
+    """Whether a tensor has no values, because it stands for one while something is compiled."""
+    return isinstance(tensor, torch._subclasses.FakeTensor)
+
+
+def keep_out(function: Callable[..., Any], *, callees: bool = False) -> None:
+    """Have Dynamo run a function of the recorder as it is; with `callees`, what it calls, too."""
+    from torch._C._dynamo.eval_frame import set_code_exec_strategy
+
+    names: Any = importlib.import_module("torch._dynamo.types")
+    action = names.FrameAction
+    below = action.SKIP if callees else action.DEFAULT
+    set_code_exec_strategy(function.__code__, names.FrameExecStrategy(action.SKIP, below))
 
 
 def graphs_before() -> list[Graph]:

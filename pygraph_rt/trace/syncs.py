@@ -1,0 +1,299 @@
+"""Where the host waits for the GPU; without a GPU, where it would.
+
+Python's entry points to a tensor's values are wrapped while a trace runs. They are put back while
+Dynamo compiles, so that it sees torch as it is. On CUDA, torch's sync debug mode reports what they
+do not cover. This module has not been run on a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pygraph_rt.trace.model import Event, Frame
+from pygraph_rt.trace.recorder import Recorder, is_users
+from pygraph_rt.trace.torch_hooks import is_fake, keep_out, original_name
+
+ENTRY = "Python entry points"
+DEBUG_MODE = "torch.cuda.set_sync_debug_mode"
+_OWN = str(Path(__file__).parent)
+_DEPTH = 30  # frames between an entry point and the user's code
+_WARNING = "called a synchronizing CUDA operation"
+
+# The result's values or its shape come from a tensor's values. C++ methods of torch.Tensor.
+VALUES = (
+    *("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__"),
+    *("is_nonzero", "equal", "allclose", "__repr__", "__format__"),
+)
+SHAPES = (
+    *("nonzero", "nonzero_static", "argwhere", "masked_select", "unique", "unique_consecutive"),
+    *("bincount", "repeat_interleave", "__getitem__", "__setitem__"),
+)
+COPIES = ("cpu", "numpy", "to", "__array__")
+SPARSE = ("coalesce", "to_sparse", "to_sparse_csr")
+# The same as functions of torch.
+FUNCTIONS = (
+    *("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount"),
+    *("repeat_interleave", "equal", "allclose", "is_nonzero"),
+)
+# What waits for the device without a tensor; distributed work is not seen by the debug mode.
+WAITS = (
+    ("torch.cuda", "synchronize"),
+    ("torch.cuda.Stream", "synchronize"),
+    ("torch.cuda.Event", "synchronize"),
+    ("torch.distributed", "barrier"),
+)
+
+
+class Syncs:
+    """Wraps entry points between `install` and `remove`; `compiling` puts them back for a time."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._gpu = torch.cuda.is_available() and torch.version.cuda is not None
+        self._local = threading.local()
+        self._on_host = weakref.WeakValueDictionary[int, torch.Tensor]()
+        self._wrappers = list(self._make())
+        self._installed = False
+        self._compiling = 0
+        self._lock = threading.RLock()
+        self._debug_mode = 0
+        self._showwarning: Any = None
+
+    def install(self) -> None:
+        """Put the wrappers in place, and turn torch's sync debug mode on where there is a GPU."""
+        self._put(True)
+        if self._gpu:
+            self._debug_mode = torch.cuda.get_sync_debug_mode()
+            torch.cuda.set_sync_debug_mode("warn")
+            warnings.filterwarnings("always", message=f".*{_WARNING}.*")
+            self._showwarning = warnings.showwarning
+            warnings.showwarning = self._on_warning
+
+    def remove(self) -> None:
+        """Put torch back as it was."""
+        self._put(False)
+        if self._gpu and self._showwarning is not None:
+            torch.cuda.set_sync_debug_mode(self._debug_mode)
+            warnings.showwarning = self._showwarning
+            self._showwarning = None
+
+    @contextlib.contextmanager
+    def compiling(self) -> Iterator[None]:
+        """While this lasts torch is as it was without a trace. May be nested."""
+        with self._lock:
+            self._compiling += 1
+            installed = self._installed
+            if self._compiling == 1 and installed:
+                self._put(False)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._compiling -= 1
+                if self._compiling == 0 and installed:
+                    self._put(True)
+
+    def detectors(self) -> list[tuple[str, str | None, str]]:
+        """For each kind of event: what sees it, and what that misses."""
+        if self._gpu:
+            return [
+                ("sync", f"{DEBUG_MODE} and {ENTRY}", "waits inside C++ of other packages"),
+                ("host_tensor", None, "not looked for"),
+            ]
+        missed = (
+            "there is no GPU, so these would wait if the tensor were on one; waits in C++, in"
+            " generated code and of functions that were imported by name are not seen"
+        )
+        return [("sync", ENTRY, missed), ("host_tensor", None, "there is no GPU")]
+
+    def _put(self, wrapped: bool) -> None:
+        with self._lock:
+            if self._installed == wrapped:
+                return
+            self._installed = wrapped
+            for owner, name, inherited, original, wrapper in self._wrappers:
+                if wrapped:
+                    setattr(owner, name, wrapper)
+                elif inherited:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, original)
+
+    def _make(self) -> Iterator[tuple[Any, str, bool, Any, Any]]:
+        tensor = torch.Tensor
+        for name in (*VALUES, *SHAPES, *COPIES, *SPARSE):
+            original = getattr(tensor, name, None)
+            if original is not None:
+                inherited = name not in vars(tensor)
+                yield tensor, name, inherited, original, self._wrap(name, original)
+        for name in FUNCTIONS:
+            original = getattr(torch, name)
+            yield torch, name, False, original, self._wrap(name, original)
+        if self._gpu:
+            for path, name in WAITS:
+                owner = _found(path)
+                original = getattr(owner, name, None)
+                if original is not None:
+                    waits = self._wrap(f"{path}.{name}", original, always=True)
+                    yield owner, name, name not in vars(owner), original, waits
+
+    def _wrap(self, name: str, original: Any, always: bool = False) -> Any:
+        """A function that calls `original`, and counts the call when it waits."""
+        local, record, waits = self._local, self._record, _waits_for(name, self._gpu)
+        clock = time.perf_counter
+        if name in ("cpu", "to"):
+            original = self._remembers(original)
+
+        def call(*args: Any, **named: Any) -> Any:
+            if getattr(local, "inside", False) or not (always or waits(args, named)):
+                return original(*args, **named)
+            if name == "numpy" and self._on_host.get(id(args[0])) is args[0]:
+                return original(*args, **named)
+            if name == "item" and _is_number(args[0], sys._getframe(1)):
+                return original(*args, **named)
+            local.inside = True
+            began = clock()
+            try:
+                return original(*args, **named)
+            finally:
+                took = clock() - began
+                local.inside = False
+                record(name, began, took)
+
+        keep_out(call, callees=True)
+        call.__name__ = name
+        call.__qualname__ = getattr(original, "__qualname__", name)
+        call.__doc__ = getattr(original, "__doc__", None)
+        return call
+
+    def _remembers(self, original: Any) -> Any:
+        """A copy that is on the host now: `.cpu().numpy()` waits once."""
+
+        def call(*args: Any, **named: Any) -> Any:
+            result = original(*args, **named)
+            if isinstance(result, torch.Tensor) and result.device.type == "cpu":
+                self._on_host[id(result)] = result
+            return result
+
+        keep_out(call, callees=True)
+        return call
+
+    def _record(self, operation: str, began: float, took: float) -> None:
+        stack = _stack(sys._getframe(2))
+        if not stack:
+            return
+        would = not self._gpu
+        event = Event(
+            "sync",
+            ENTRY,
+            stack[0],
+            stack,
+            f"`{operation}` {'would wait' if would else 'waited'} for the GPU",
+            frame=None,
+            details={"operation": operation, "would": would},
+        )
+        self._recorder.add(event, operation, at=began, took=None if would else took)
+
+    def _on_warning(self, message: Any, category: Any, *args: Any, **named: Any) -> None:
+        if _WARNING not in str(message):
+            self._showwarning(message, category, *args, **named)
+        elif not getattr(self._local, "inside", False):
+            stack = _stack(sys._getframe(1))
+            if stack:
+                details = {"operation": "unknown", "would": False}
+                why = "an operation waited for the GPU"
+                event = Event("sync", DEBUG_MODE, stack[0], stack, why, details=details)
+                self._recorder.add(event, DEBUG_MODE, at=time.perf_counter())
+
+
+def _found(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    if path in sys.modules:
+        return sys.modules[path]
+    return getattr(sys.modules[module], name, None)
+
+
+def _stack(frame: Any) -> tuple[Frame, ...]:
+    """From the user's frame, which comes first, to the entry point; empty where it is too far."""
+    found: list[Frame] = []
+    for _ in range(_DEPTH):
+        if frame is None:
+            return ()
+        code = frame.f_code
+        if not code.co_filename.startswith(_OWN):
+            found.append(Frame(code.co_filename, frame.f_lineno, original_name(code.co_name)))
+            if is_users(code.co_filename):
+                return tuple(reversed(found))
+        frame = frame.f_back
+    return ()
+
+
+def _is_mask(index: Any) -> bool:
+    if isinstance(index, torch.Tensor):
+        return index.dtype in (torch.bool, torch.uint8) and index.dim() > 0
+    if isinstance(index, tuple):
+        return any(isinstance(part, torch.Tensor) and _is_mask(part) for part in index)
+    return False
+
+
+def _to_host(args: tuple[Any, ...], named: dict[str, Any], gpu: bool) -> bool:
+    """Without a GPU only "cpu" as text: the device of another tensor would be a GPU's."""
+    target = named.get("device", args[1] if len(args) > 1 else None)
+    if gpu and isinstance(target, torch.Tensor):
+        target = target.device
+    if isinstance(target, (str, torch.device) if gpu else str):
+        return torch.device(target).type == "cpu" and not named.get("non_blocking", False)
+    return False
+
+
+def _is_number(tensor: torch.Tensor, frame: Any) -> bool:
+    """Whether this is a Python float that Dynamo hands to a graph in a tensor on the host."""
+    code = frame.f_code
+    if not code.co_filename.startswith("<eval_with_key>") or tensor.dtype != torch.float64:
+        return False
+    names = code.co_varnames[: code.co_argcount]
+    return tensor.dim() == 0 and any(frame.f_locals.get(name) is tensor for name in names)
+
+
+def _waits_for(name: str, gpu: bool) -> Callable[[tuple[Any, ...], dict[str, Any]], bool]:
+    """Whether a call with these arguments waits; for the tensor's device only with a GPU."""
+
+    def tensor(args: tuple[Any, ...]) -> bool:
+        first = args[0] if args else None
+        if not isinstance(first, torch.Tensor) or first.device.type == "meta" or is_fake(first):
+            return False
+        return first.is_cuda or not gpu
+
+    def waits(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        return tensor(args)
+
+    def by_index(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        if len(args) < 2 or not _is_mask(args[1]) or not tensor(args):
+            return False
+        return name == "__getitem__" or (isinstance(args[2], torch.Tensor) and args[2].dim() > 0)
+
+    def by_repeats(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        repeats = named.get("repeats", args[1] if len(args) > 1 else None)
+        counted = isinstance(repeats, torch.Tensor) or (repeats is None and len(args) == 1)
+        return counted and named.get("output_size") is None and tensor(args)
+
+    def by_target(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        return _to_host(args, named, gpu) and tensor(args)
+
+    if name in ("__getitem__", "__setitem__"):
+        return by_index
+    if name == "repeat_interleave":
+        return by_repeats
+    if name == "to":
+        return by_target
+    return waits
