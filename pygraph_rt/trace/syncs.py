@@ -259,6 +259,8 @@ def _to_host(args: tuple[Any, ...], named: dict[str, Any], gpu: bool) -> bool:
 def _is_number(tensor: torch.Tensor, frame: Any) -> bool:
     """Whether this is a Python float that Dynamo hands to a graph in a tensor on the host."""
     code = frame.f_code
+    if (code.co_filename, code.co_name) == ("<string>", "guard"):  # torch 2.11 checks it so
+        return True
     if not code.co_filename.startswith("<eval_with_key>") or tensor.dtype != torch.float64:
         return False
     names = code.co_varnames[: code.co_argcount]
