@@ -358,12 +358,6 @@ CASES = [
     ),
     Case(
         "tensor_branch",
-        "one-comparison",
-        "PG301",
-        lines("if «0 < x.sum() < 9»:", "    x = x * 2", "return x"),
-    ),
-    Case(
-        "tensor_branch",
         "same-names",
         "PG301",
         lines(
@@ -419,14 +413,6 @@ CASES = [
         lines("y = x * 1", f"if {_TEST}:", "    y = x[3:].view(4)", "return y"),
         lambda: (-torch.ones(3),),
     ),
-    Case(
-        "tensor_branch",
-        "single",
-        "PG301",
-        lines("y = x * 1", "if «x.unsqueeze(0) > 0»:", "    y = x * 2", "return y"),
-        lambda: (torch.ones(1),),
-    ),
-    # mask_unless_full
     Case(
         "mask_unless_full",
         "forgets",

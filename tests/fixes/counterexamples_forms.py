@@ -189,4 +189,17 @@ CASES = [
             head="x: torch.Tensor, y: torch.Tensor",
         ),
     ),
+    # tensor_choice
+    Case(
+        "tensor_choice",
+        "tensors",
+        "PG301",
+        lines("return (x * 2 if «x.sum() > 0» else y)", head="x: torch.Tensor, y"),
+    ),
+    Case(
+        "tensor_choice",
+        "both",
+        "PG301",
+        lines("return x * 2 if «x.sum() > 0» else x"),
+    ),
 ]

@@ -286,3 +286,18 @@ def test_reductions_and_losses_under_a_mask(name: str) -> None:
         "import torch\n", "import torch\nimport torch.nn.functional as F\n"
     )
     _same_and_whole(source, "PG402", (x, y))
+
+
+CHOICES = {
+    "one element": "if «y[:1, 0] <= 0»:\n    x = x * 2\nreturn x.sum()",
+    "no dimensions": "z = x.sum()\nif «y[:1, 0] <= 0»:\n    z = z * 2\nreturn z",
+    "ternary": "return x * 2 if «y.sum() > 0» else x",
+    "ternary of one element": "return x * 2 if «y[:1, :1] > 0» else -x",
+    "or": "if «y.sum() > 0 or x.sum() > 0»:\n    x = x.relu()\nreturn x",
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices_by_a_tensor_are_selections(name: str) -> None:
+    x, y = torch.randn(3, 2, requires_grad=True), torch.arange(6.0).reshape(3, 2)
+    _same_and_whole(_module(CHOICES[name]), "PG301", (x, y))

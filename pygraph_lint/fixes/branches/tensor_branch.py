@@ -62,10 +62,7 @@ class TensorBranch(Rewrite):
 def _all_of(site: Site, parts: list[ast.expr]) -> cst.BaseExpression:
     """One boolean tensor, true where all operands are."""
     found = [truth(site, part) for part in parts]
-    result = found[0]
-    for part in found[1:]:
-        result = call(f"{use_torch(site)}.logical_and", result, part)
-    return result
+    return _joined(f"{use_torch(site)}.logical_and", found)
 
 
 def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
@@ -73,24 +70,27 @@ def truth(site: Site, node: ast.expr) -> cst.BaseExpression:
     torch = use_torch(site)
     if isinstance(node, ast.BoolOp):
         word = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
-        parts = [truth(site, value) for value in node.values]
-        result = parts[0]
-        for part in parts[1:]:
-            result = call(f"{torch}.{word}", result, part)
-        return result
+        return _joined(f"{torch}.{word}", [truth(site, value) for value in node.values])
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return call(f"{torch}.logical_not", truth(site, node.operand))
     site.require("pure", site.ask.is_pure(node), "the condition calls what is not known")
-    known = site.ask.known(node)
     site.require("tensor", site.ask.is_tensor(node), "the condition is not certainly a tensor")
+    known = site.ask.known(node)
     single = known.rank == 0 or shape_of(site, node) == SINGLE
-    site.require("single", single, "the condition may have dimensions, which the result would get")
-    if isinstance(node, ast.Compare):
-        site.require("one-comparison", len(node.ops) == 1, "the comparison is chained")
-        return site.expression_node(node)
-    if known.dtype == "bool" or _is_question(node):
-        return site.expression_node(node)
-    return expression("{value} != 0", value=grouped(site.expression_node(node)))
+    if isinstance(node, ast.Compare) and len(node.ops) > 1:
+        raise Declined("the comparison is chained")
+    value = site.expression_node(node)
+    if not isinstance(node, ast.Compare) and known.dtype != "bool" and not _is_question(node):
+        value = expression("{value} != 0", value=grouped(value))
+    # Of one element, or asking for its truth raises: without its dimensions the result has none.
+    return value if single else expression("{value}.reshape(())", value=grouped(value))
+
+
+def _joined(function: str, parts: list[cst.BaseExpression]) -> cst.BaseExpression:
+    result = parts[0]
+    for part in parts[1:]:
+        result = call(function, result, part)
+    return result
 
 
 def _is_question(node: ast.expr) -> bool:
@@ -134,7 +134,7 @@ def _expect_selectable(
         tensor = site.ask.is_tensor(value) and site.ask.is_tensor(other)
         shape = shape_of(site, other)
     site.require("tensors", tensor, f"nothing proves that both values of {name} are tensors")
-    _expect_shape(site, value, shape)
+    expect_shape(site, value, shape)
 
 
 def _shape_before(site: Site, node: ast.If, name: str) -> str | None:
@@ -146,7 +146,7 @@ def _shape_before(site: Site, node: ast.If, name: str) -> str | None:
     return shape_of(site, value) or name
 
 
-def _expect_shape(site: Site, value: ast.expr, shape: str | None) -> None:
+def expect_shape(site: Site, value: ast.expr, shape: str | None) -> None:
     same = shape is not None and shape_of(site, value) == shape
     site.require("calm", same, "an arm may raise when it is not taken, or have another shape")
 
@@ -178,8 +178,8 @@ def _returns(
         raise Declined("an arm returns nothing")
     tensors = site.ask.is_tensor(then) and site.ask.is_tensor(otherwise)
     site.require("returned", tensors, "nothing proves that both returned values are tensors")
-    _expect_shape(site, then, shape_of(site, otherwise))
-    _expect_shape(site, otherwise, shape_of(site, then))
+    expect_shape(site, then, shape_of(site, otherwise))
+    expect_shape(site, otherwise, shape_of(site, then))
     nodes = [site.expression_node(value) for value in (then, otherwise)]
     value = call(f"{use_torch(site)}.where", condition, *nodes)
     line = cst.SimpleStatementLine([cst.Return(value)])
