@@ -24,6 +24,7 @@ TEST_JOBS ?= 2
 	bench-hook \
 	bench-fix-uses \
 	bench-lint \
+	bench-lint-incremental \
 	bench-lint-packages \
 	bench-lint-truth \
 	bench-lint-truth-newer \
@@ -105,6 +106,10 @@ format: $(VENV)/.ready-dev
 
 bench-lint: .venv-bench/.ready
 	.venv-bench/bin/python benchmarks/lint_speed.py $(ARGS)
+
+# What an edit costs in an editor, and whether it gives the findings of a fresh check.
+bench-lint-incremental: .venv-bench/.ready
+	.venv-bench/bin/python -m benchmarks.lint_incremental $(ARGS)
 
 # The pre-commit hook in a project of 3,000 files.
 bench-hook: .venv-bench/.ready .venv-bench/hook/.ready

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from pygraph_lint.analysis.program import Unread
 from pygraph_lint.files.project import last_name
@@ -16,6 +17,11 @@ from pygraph_lint.files.project import last_name
 _DEFINED = re.compile(rb"^(?:def|[ \t]*class)[ \t]+(\w+)", re.MULTILINE)
 
 _MEMBER = re.compile(rb"\.(\w+)")
+
+
+def members(text: bytes) -> frozenset[bytes]:
+    """The names of all attributes that a text has."""
+    return frozenset(_MEMBER.findall(text))
 
 
 class Importers:
@@ -30,6 +36,7 @@ class Importers:
         """``words`` are those of each file's imports, ``text`` gives the content of a path."""
         self._text = text
         self._words = words
+        self._found: dict[str, tuple[frozenset[bytes], frozenset[str]]] = {}
         self._by_word: dict[bytes, list[str]] = {}
         for name, found in words.items():
             for word in found:
@@ -37,26 +44,41 @@ class Importers:
 
     def of(self, names: Iterable[str]) -> set[str]:
         """``names`` and the files that may import them, directly or through others."""
-        given = set(names)
-        reached, front = set(given), list(given)
+        return set().union(*map(self._of_one, names))
+
+    def _of_one(self, given: str) -> frozenset[str]:
+        defined = frozenset(_DEFINED.findall(self._text(given)))
+        held = self._found.get(given)
+        if held is not None and held[0] == defined:
+            return held[1]
+        reached, front = {given}, [given]
         while front:
             name = front.pop()
-            if name.endswith("__init__.py") and name not in given:
+            if name.endswith("__init__.py") and name != given:
                 continue  # what it passes on is looked for by name
             new = set(self._by_word.get(last_name(name), ()))
-            if name in given:
-                new.update(self._through_packages(name))
+            if name == given:
+                new.update(self._through_packages(name, defined))
             new -= reached
             reached |= new
             front += new
-        return reached
+        self._found[given] = (defined, frozenset(reached))
+        return self._found[given][1]
 
-    def _through_packages(self, name: str) -> Iterator[str]:
+    def edited(self, before: bytes, after: bytes) -> None:
+        """Forget what depends on the attributes in a file's text, which has changed; the words of
+        its imports have not.
+        """
+        old, new = members(before), members(after)
+        for given, (defined, _) in list(self._found.items()):
+            if defined.isdisjoint(old) != defined.isdisjoint(new):
+                del self._found[given]
+
+    def _through_packages(self, name: str, defined: frozenset[bytes]) -> Iterator[str]:
         """Files that import from a package around a file, and have one of its names."""
         direct = self._by_word.get(last_name(name), ())
         if name.endswith("__init__.py") or not any(each.endswith("__init__.py") for each in direct):
             return
-        defined = frozenset(_DEFINED.findall(self._text(name)))
         packages = {part.encode(errors="surrogateescape") for part in name.split("/")[:-1]}
         any_package = b"|".join(map(re.escape, packages)) or rb"(?!)"
         whole = re.compile(rb"\bimport[^\n]*\b(?:" + any_package + rb")\b")
@@ -71,7 +93,7 @@ class Importers:
     def _has_member(self, file: str, whole: re.Pattern[bytes], names: frozenset[bytes]) -> bool:
         """Whether a file imports a package as a whole, and has an attribute of one of the names."""
         text = self._text(file)
-        return whole.search(text) is not None and not names.isdisjoint(_MEMBER.findall(text))
+        return whole.search(text) is not None and not names.isdisjoint(members(text))
 
 
 class UnreadFiles(Unread):
@@ -83,6 +105,17 @@ class UnreadFiles(Unread):
         self._text = text
         self._texts: dict[str, bytes] = {}
         self._known: dict[tuple[str, str], bool] = {}
+
+    def same_answers(self, text: Callable[[str], bytes], names: Iterable[str]) -> bool:
+        """Whether what was asked so far has the same answers with other texts of some files."""
+        files = set(names)
+        return all(
+            (word.encode(errors="surrogateescape") in text(file)) == answer
+            for (module, word), answer in self._known.items()
+            if (file := self._files.get(module)) in files
+            and word
+            and not file.endswith("__init__.py")
+        )
 
     def has(self, module: str) -> bool:
         return module in self._files
@@ -102,3 +135,15 @@ class UnreadFiles(Unread):
         if file not in self._texts:
             self._texts[file] = self._text(file)
         return word.encode(errors="surrogateescape") in self._texts[file]
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What the findings of a file rest on: the files in which a call path to it may start, the
+    content of those that were read, by digest, and the answers that the others gave.
+    """
+
+    matter: frozenset[str]
+    starts: frozenset[str]
+    read: Mapping[str, bytes]
+    unread: UnreadFiles

@@ -118,6 +118,13 @@ class Runner:
             if mine:
                 project.overlay(mine)
 
+    def forget_content(self, path: Path) -> None:
+        """Take a file's bytes from the disk again."""
+        self._content.pop(path, None)
+        for root, project in self._projects.items():
+            if self._roots.of(path) == root:
+                project.restore(path)
+
     # --- findings ---
 
     def check(self, files: Sequence[Path]) -> list[Finding]:

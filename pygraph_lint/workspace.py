@@ -9,18 +9,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pygraph_lint import records
 from pygraph_lint.errors import SourceError
 from pygraph_lint.files import parallel, project, suppressions
 from pygraph_lint.files.cache import Cache, Signature, digest, file_entry
-from pygraph_lint.files.sources import decode, read_bytes, refuse_nul
+from pygraph_lint.files.paths import is_file
+from pygraph_lint.files.sources import decode, read_bytes
 from pygraph_lint.findings import Finding, Location
 from pygraph_lint.fixes.offers import Fixes, Offers
-from pygraph_lint.project_part import Importers, UnreadFiles
+from pygraph_lint.project_part import Basis, Importers, UnreadFiles
+from pygraph_lint.records import Record, Task
 from pygraph_lint.rules.catalogue import Rule
 
 if TYPE_CHECKING:
     from pygraph_lint.analysis.link import Project as Linked
-    from pygraph_lint.analysis.model import LoopBody, ModuleFacts, Sinks
+    from pygraph_lint.analysis.model import LoopBody, ModuleFacts
     from pygraph_lint.rules.reporter import Options
 
 # Below this much source, in bytes, starting processes costs more than it saves.
@@ -32,19 +35,6 @@ _FEW, _MANY = 20, 100
 _RACY = 2_000_000_000
 
 Progress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What is known of one file's content.
-
-    ``facts`` is None where the file cannot be parsed or cannot matter; ``problem`` says what kept
-    it from being parsed: code, text, line and column (1-based, 0 where there is none).
-    """
-
-    facts: ModuleFacts | None
-    problem: tuple[str, str, int, int] | None
-    directives: tuple[suppressions.Directive, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +55,6 @@ class _Known:
     words: frozenset[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    relative: str
-    module: str
-    is_package: bool
-    facts: bool
-    data: bytes | None
-    size: int
-
-
 class Project:
     """The files of one root, and what is known of them. Paths are absolute."""
 
@@ -89,7 +69,8 @@ class Project:
         max_size: Callable[[Path], int],
     ) -> None:
         """``files`` are all files of the root; ``max_size`` says from which size on a file is
-        refused.
+        refused. ``progress`` is called between steps; what it raises ends the check, and a later
+        one works.
         """
         self._root = root
         self._cache = cache
@@ -105,6 +86,10 @@ class Project:
         self._unreadable: dict[str, str] = {}
         self._records: dict[str, tuple[bytes, Record]] = {}
         self._loops: dict[str, tuple[bytes, Sequence[LoopBody]]] = {}
+        self._matter: frozenset[str] | None = None
+        self._importers: Importers | None = None
+        self._bases: dict[str, Basis] = {}
+        self._kept: dict[tuple[str, Options], tuple[Basis, Outcome]] = {}
         self._scan()
 
     def relative(self, path: Path) -> str:
@@ -174,13 +159,32 @@ class Project:
         """From now on take these files' content from here, whatever the disk says."""
         for path, data in texts.items():
             relative = self.relative(path)
+            before = self._text(relative) if relative in self._paths else b""
             self._overlay[relative] = data
+            self._take(relative, path, _describe(data, Signature(0, 0, 0, 0)), before)
+
+    def restore(self, path: Path) -> None:
+        """From now on take a file's content from the disk again. It may be gone."""
+        relative = self.relative(path)
+        before = self._overlay.pop(relative, b"")
+        signature = Signature.of(path.stat()) if is_file(path) else None
+        known = self._look(relative, path, signature, time.time_ns()) if signature else None
+        self._take(relative, path, known, before)
+
+    def _take(self, relative: str, path: Path, new: _Known | None, before: bytes) -> None:
+        """Note what is now known of a file; None: it cannot be read."""
+        old = self._known.pop(relative, None)
+        self._records.pop(relative, None)
+        if new is not None:
+            self._known[relative] = new
+            self._unreadable.pop(relative, None)
             if relative not in self._paths:
                 self._paths[relative] = path
                 self._modules = self._module_names()
-            self._known[relative] = _describe(data, Signature(0, 0, 0, 0))
-            self._unreadable.pop(relative, None)
-            self._records.pop(relative, None)
+        if old is None or new is None or (old.torch, old.words) != (new.torch, new.words):
+            self._matter = self._importers = None
+        elif self._importers is not None:
+            self._importers.edited(before, self._text(relative))
 
     def offers(self, files: Mapping[Path, tuple[str, Sequence[Finding]]]) -> dict[Path, Fixes]:
         """What is offered for each file's findings, in their order; files are given with text."""
@@ -210,6 +214,8 @@ class Project:
             name = f"findings-{digest(repr(options).encode()).hex()}"
             stored: dict[str, Outcome] = self._cache.load(name, key) or {}
             missing = [path for path in group if wanted[path] not in stored]
+            stored |= self._still_known([wanted[path] for path in missing], options)
+            missing = [path for path in missing if wanted[path] not in stored]
             if missing:
                 stored |= self._check(missing, options)
                 if not self._overlay:
@@ -229,9 +235,38 @@ class Project:
         with parallel.without_collecting():
             return self._check_all(paths, options)
 
+    def _still_known(self, names: Iterable[str], options: Options) -> dict[str, Outcome]:
+        """The outcomes of an earlier check that no edit since can have changed."""
+        found = {}
+        for name in names:
+            basis, outcome = self._kept.get((name, options), (None, None))
+            if basis is not None and outcome is not None and self._holds(basis, name, options):
+                found[name] = outcome
+        return found
+
+    def _holds(self, basis: Basis, name: str, options: Options) -> bool:
+        matter = self._relevant()
+        return (
+            basis.matter is matter
+            and all(self._digest(each) == held for each, held in basis.read.items())
+            and basis.starts == self._starts([name], matter, options)
+            and basis.unread.same_answers(self._text, self._overlay)
+        )
+
+    def _digest(self, name: str) -> bytes:
+        known = self._known.get(name)
+        return known.digest if known is not None else b""
+
+    def _relevant(self) -> frozenset[str]:
+        """The files whose facts can matter."""
+        if self._matter is None:
+            known = self._known.items()
+            found = project.relevant((name, one.torch, one.words) for name, one in known)
+            self._matter = frozenset(found)
+        return self._matter
+
     def _check_all(self, paths: Sequence[Path], options: Options) -> dict[str, Outcome]:
-        known = self._known
-        matter = project.relevant((name, one.torch, one.words) for name, one in known.items())
+        matter = self._relevant()
         names = [self.relative(path) for path in paths]
         alone = [name for name in names if name not in matter]
         linked = [name for name in names if name in matter]
@@ -252,20 +287,26 @@ class Project:
             check = self._check_part(starts, matter) if starts else self._check_linked
             for name, findings in check(to_check, options):
                 outcomes[name] = Outcome(findings, self._records[name][1].directives)
+                if starts and len(to_check) == 1:
+                    self._kept[name, options] = (self._bases[name], outcomes[name])
         return outcomes
 
-    def _starts(self, names: Sequence[str], matter: set[str], options: Options) -> set[str]:
+    def _starts(
+        self, names: Sequence[str], matter: frozenset[str], options: Options
+    ) -> frozenset[str]:
         """The files in which a call path to one of ``names`` may start, where these are so few that
         the rest need not be read; empty where all have to be.
         """
         if not names or len(names) > _FEW or len(matter) < _MANY or options.entry_points:
-            return set()
-        words = {name: one.words for name, one in self._known.items() if name in matter}
-        found = Importers(words, self._text).of(names)
-        return found if 3 * len(found) < len(matter) else set()
+            return frozenset()
+        if self._importers is None:
+            words = {name: one.words for name, one in self._known.items() if name in matter}
+            self._importers = Importers(words, self._text)
+        found = self._importers.of(names)
+        return frozenset(found) if 3 * len(found) < len(matter) else frozenset()
 
     def _check_part(
-        self, starts: set[str], matter: set[str]
+        self, starts: frozenset[str], matter: frozenset[str]
     ) -> Callable[[Sequence[str], Options], list[tuple[str, tuple[Finding, ...]]]]:
         """A function that checks files by reading only what can change their findings."""
         from pygraph_lint.analysis.link import link
@@ -275,6 +316,8 @@ class Project:
 
         def check(names: Sequence[str], options: Options) -> list[tuple[str, tuple[Finding, ...]]]:
             read = set(starts)
+            for name in names:
+                read |= matter.intersection(self._bases[name].read if name in self._bases else ())
             while True:
                 self._read_records(sorted(read), matter)
                 facts = {
@@ -285,11 +328,16 @@ class Project:
                 unread = {module: name for module, name in paths.items() if name not in read}
                 asked = replace(options.asked, within=within)
                 left_out = UnreadFiles(unread, self._text)
+                self._progress("checking", 0, len(names))
                 linked = link(facts.values(), asked, left_out, self._loop_bodies)
+                self._progress("checking", 0, len(names))
                 _remember_check(facts, linked, self._rules, options)
                 found = _check_names(names)
                 missing = {paths[module] for module in linked.missing}
                 if not missing:
+                    digests = {name: self._known[name].digest for name in read}
+                    basis = Basis(matter, starts, digests, left_out)
+                    self._bases.update(dict.fromkeys(names, basis))
                     return found
                 read |= missing
 
@@ -336,6 +384,7 @@ class Project:
             for name, (_, record) in sorted(self._records.items())
             if record.facts is not None
         }
+        self._progress("checking", 0, len(names))
         linked = link(facts.values(), options.asked, bodies_of=self._loop_bodies)
         parts = parallel.chunks(names, lambda name: self._known[name].signature.size, 4 * _CHUNK)
         # Only a forked process has the linked project without being sent it.
@@ -347,7 +396,7 @@ class Project:
             self._progress("checking", done, len(names))
             yield from part
 
-    def _read_records(self, names: Iterable[str], matter: set[str]) -> None:
+    def _read_records(self, names: Iterable[str], matter: frozenset[str]) -> None:
         """Have a record of every file in ``names``: from memory, from the cache, or made."""
         from pygraph_lint.rules.reporter import sinks
 
@@ -373,7 +422,7 @@ class Project:
         parts = parallel.chunks(tasks, lambda task: task.size, _CHUNK)
         given = (self._root.base, self._cache, sinks(self._rules))
         done = 0
-        for part in parallel.spread(_analyse_part, parts, jobs, _remember_analysis, *given):
+        for part in parallel.spread(records.analyse_part, parts, jobs, records.remember, *given):
             for name, key, record in part:
                 self._records[name] = (key, record)
             done += len(part)
@@ -403,55 +452,7 @@ def _placed(outcome: Outcome, path: Path) -> Outcome:
 
 # --- what runs in worker processes --------------------------------------------------------------
 
-_analysis: tuple[Path, Cache, Sinks]
 _linked: tuple[dict[str, ModuleFacts], Linked, dict[str, Rule], Options]
-
-
-def _remember_analysis(base: Path, cache: Cache, sinks: Sinks) -> None:
-    global _analysis
-    _analysis = (base, cache, sinks)
-
-
-def _analyse_part(tasks: Sequence[Task]) -> list[tuple[str, bytes, Record]]:
-    """The records of some files, written to the cache on the way."""
-    base, cache, sinks = _analysis
-    found = []
-    with parallel.without_collecting():
-        for task in tasks:
-            data = task.data
-            if data is None:
-                try:
-                    data = read_bytes(base / task.relative)
-                except SourceError as error:
-                    record = Record(None, ("PG002", str(error), 0, 0), ())
-                    found.append((task.relative, b"", record))
-                    continue
-            record = analyse(data, task, sinks)
-            key = digest(digest(data), b"facts" if task.facts else b"syntax")
-            if task.data is None:
-                cache.store(file_entry(task.relative), key, record)
-            found.append((task.relative, key, record))
-    return found
-
-
-def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
-    """What one file's content says, on its own."""
-    from pygraph_lint.analysis.extract import extract, parse
-
-    try:
-        text = decode(data).text
-    except SourceError as error:
-        return Record(None, ("PG002", str(error), error.line, error.column), ())
-    facts = None
-    try:
-        refuse_nul(text)
-        if task.facts:
-            facts = extract(text, task.relative, task.module, task.is_package, sinks)
-        else:
-            parse(text)
-    except SourceError as error:
-        return Record(None, ("PG001", str(error), error.line, error.column), ())
-    return Record(facts, None, suppressions.parse(text))
 
 
 def _remember_check(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pygraph_lint import workspace
+from pygraph_lint import records, workspace
 from pygraph_lint.files.cache import Cache, digest
 from tests.lint.support import CLEAN, REPOSITORY, Lint
 
@@ -38,13 +38,13 @@ def package(lint: Lint) -> Lint:
 def analysed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that are analysed, as it happens."""
     seen: list[str] = []
-    original = workspace.analyse
+    original = records.analyse
 
-    def spy(data: bytes, task: workspace.Task, *rest: object) -> workspace.Record:
+    def spy(data: bytes, task: records.Task, *rest: object) -> records.Record:
         seen.append(task.relative)
         return original(data, task, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(workspace, "analyse", spy)
+    monkeypatch.setattr(records, "analyse", spy)
     return seen
 
 

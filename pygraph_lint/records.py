@@ -1,0 +1,89 @@
+"""What the content of one file says, on its own: worked out in any process, and cached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pygraph_lint.errors import SourceError
+from pygraph_lint.files import parallel, suppressions
+from pygraph_lint.files.cache import Cache, digest, file_entry
+from pygraph_lint.files.sources import decode, read_bytes, refuse_nul
+
+if TYPE_CHECKING:
+    from pygraph_lint.analysis.model import ModuleFacts, Sinks
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is known of one file's content.
+
+    ``facts`` is None where the file cannot be parsed or cannot matter; ``problem`` says what kept
+    it from being parsed: code, text, line and column (1-based, 0 where there is none).
+    """
+
+    facts: ModuleFacts | None
+    problem: tuple[str, str, int, int] | None
+    directives: tuple[suppressions.Directive, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    relative: str
+    module: str
+    is_package: bool
+    facts: bool
+    data: bytes | None
+    size: int
+
+
+_analysis: tuple[Path, Cache, Sinks]
+
+
+def remember(base: Path, cache: Cache, sinks: Sinks) -> None:
+    global _analysis
+    _analysis = (base, cache, sinks)
+
+
+def analyse_part(tasks: Sequence[Task]) -> list[tuple[str, bytes, Record]]:
+    """The records of some files, written to the cache on the way."""
+    base, cache, sinks = _analysis
+    found = []
+    with parallel.without_collecting():
+        for task in tasks:
+            data = task.data
+            if data is None:
+                try:
+                    data = read_bytes(base / task.relative)
+                except SourceError as error:
+                    record = Record(None, ("PG002", str(error), 0, 0), ())
+                    found.append((task.relative, b"", record))
+                    continue
+            record = analyse(data, task, sinks)
+            key = digest(digest(data), b"facts" if task.facts else b"syntax")
+            if task.data is None:
+                cache.store(file_entry(task.relative), key, record)
+            found.append((task.relative, key, record))
+    return found
+
+
+def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
+    """What one file's content says, on its own."""
+    from pygraph_lint.analysis.extract import extract, parse
+
+    try:
+        text = decode(data).text
+    except SourceError as error:
+        return Record(None, ("PG002", str(error), error.line, error.column), ())
+    facts = None
+    try:
+        refuse_nul(text)
+        if task.facts:
+            facts = extract(text, task.relative, task.module, task.is_package, sinks)
+        else:
+            parse(text)
+    except SourceError as error:
+        return Record(None, ("PG001", str(error), error.line, error.column), ())
+    return Record(facts, None, suppressions.parse(text))
