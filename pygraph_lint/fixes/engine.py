@@ -13,8 +13,9 @@ import pygraph_lint.fixes
 from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined
-from pygraph_lint.fixes.site import File, Rewrite, Site, files, propose, site_of
+from pygraph_lint.fixes.site import Rewrite, Site, files, propose, site_of
 from pygraph_lint.fixes.source import Source, line_starts
+from pygraph_lint.fixes.trees import File
 
 
 class Entry(NamedTuple):

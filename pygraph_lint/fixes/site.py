@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar
 
 import libcst as cst
@@ -19,64 +18,13 @@ import libcst.matchers as m
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.findings import Finding
-from pygraph_lint.fixes import nodes
 from pygraph_lint.fixes.build import Line, binds_loosely, grouped
 from pygraph_lint.fixes.conditions import with_parentheses
 from pygraph_lint.fixes.layout import wrap
 from pygraph_lint.fixes.names import FileNames
-from pygraph_lint.fixes.node_parts import Mismatch
 from pygraph_lint.fixes.proposal import Declined, Proposal
 from pygraph_lint.fixes.source import Source
-
-
-class File:
-    """One file in both trees. libcst parses those statements of it that rewrites ask for."""
-
-    def __init__(self, source: Source, queries: FileQueries) -> None:
-        self.source = source
-        self.queries = queries
-        self._nodes: dict[ast.AST, cst.CSTNode] = {}
-        self._parts: dict[ast.AST, cst.Module] = {}
-
-    def part(self, tree: ast.AST) -> cst.Module:
-        """libcst's tree of the statement of the module that a node stands in, and of what shares
-        lines with it. Raises Declined where it does not give back the file's own text.
-        """
-        top = next((each for each in [tree, *self.queries.path(tree)] if each in self._tops), None)
-        if top is None:
-            raise Declined("the code is a kind of syntax that is not followed")
-        if top not in self._parts:
-            group = self._on_same_lines(self._tops[top])
-            part = _parsed(self.source.lines(_first_line(group[0]), group[-1]))
-            try:
-                for each, node in nodes.statements(group, part):
-                    self._nodes.update(nodes.pairs(each, node))
-            except Mismatch:
-                raise Declined("libcst reads the code differently") from None
-            self._parts.update(dict.fromkeys(group, part))
-        return self._parts[top]
-
-    def _on_same_lines(self, index: int) -> list[ast.stmt]:
-        """A statement of the module with those before and behind it that share its lines."""
-        body = self.source.tree.body
-        first, last = index, index
-        while first and body[first - 1].end_lineno == _first_line(body[first]):
-            first -= 1
-        while last + 1 < len(body) and _first_line(body[last + 1]) == body[last].end_lineno:
-            last += 1
-        return body[first : last + 1]
-
-    def node(self, tree: ast.AST) -> cst.CSTNode:
-        """The libcst node of an ``ast`` node. Raises Declined where there is none."""
-        if tree not in self._nodes:
-            self.part(tree)
-        if tree not in self._nodes:
-            raise Declined("the code is a kind of syntax that is not followed")
-        return self._nodes[tree]
-
-    @cached_property
-    def _tops(self) -> dict[ast.AST, int]:
-        return {node: index for index, node in enumerate(self.source.tree.body)}
+from pygraph_lint.fixes.trees import File, first_line
 
 
 @dataclass
@@ -183,7 +131,7 @@ class Site(Proposal):
         above = present[0].leading_lines
         present[0] = present[0].with_changes(leading_lines=())
         before = self._text(old[0], present, indent)
-        first = _first_line(old[0])
+        first = first_line(old[0])
         start = self.source.line_start(first)
         text = self.source.text[start : start + len(before)]
         self.require_text(before, text)
@@ -284,26 +232,6 @@ def _holds_tightly(parent: ast.AST | None, child: ast.expr) -> bool:
 
 def _line(node: cst.BaseExpression) -> cst.SimpleStatementLine:
     return cst.SimpleStatementLine(body=[cst.Expr(value=node)])
-
-
-def _first_line(tree: ast.stmt) -> int:
-    """The line on which a statement begins, decorators included."""
-    decorators: list[ast.expr] = getattr(tree, "decorator_list", [])
-    return min([tree.lineno, *(item.lineno for item in decorators)])
-
-
-def _parsed(text: str) -> cst.Module:
-    """libcst's tree of a text. Raises Declined where it does not give back the same text."""
-    try:
-        module = cst.parse_module(text.encode())
-        same = module.bytes == text.encode()
-    except (cst.ParserSyntaxError, UnicodeError):
-        raise Declined("libcst cannot parse the code") from None
-    except RecursionError:
-        same = False
-    if not same:
-        raise Declined("libcst does not give back the code as it is")
-    return module
 
 
 def files(source: Source, finding: Finding) -> File:

@@ -26,17 +26,23 @@ from pygraph_lint.fixes.build import (
     inverted,
     operand,
 )
+from pygraph_lint.fixes.clamp_bounds import Bounds, fits, is_number
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
+from pygraph_lint.fixes.finite_tests import (
+    as_tensor,
+    is_finite_test,
+    is_test,
+    mentions_test,
+    only_looks,
+    tested_value,
+)
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import dotted, pure, shared
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Rewrite, Site
 from pygraph_lint.fixes.truths import is_elif
-
-_TESTS = ("isinf", "isnan", "isfinite")
-_HALF_MAX = 65504
 
 
 class _Guard(NamedTuple):
@@ -102,9 +108,9 @@ def _read(site: Site) -> _Guard:
     if not isinstance(node, ast.If) or node.orelse:
         raise Declined("not an if without else")
     parts = operands(node.test)
-    tests = [part for part in parts if _is_finite_test(site, part)]
+    tests = [part for part in parts if is_finite_test(site, part)]
     statics = [part for part in parts if part not in tests]
-    if not tests or any(_mentions_test(site, part) for part in statics):
+    if not tests or any(mentions_test(site, part) for part in statics):
         raise Declined("the condition is not a plain test for inf or nan")
     _same_order(site, parts, tests)
     said = [item for item in node.body[:-1] if says(site, item, False)]
@@ -128,76 +134,16 @@ def _same_order(site: Site, parts: list[ast.expr], tests: list[ast.expr]) -> Non
     selection makes every test, and looks at all else before.
     """
     behind = parts[parts.index(tests[0]) + 1 :]
-    if not all(part in tests or _calm(part) for part in behind):
+    if not all(part in tests or only_looks(part) for part in behind):
         raise Declined("the condition calls something behind the test for inf or nan")
     tested = [
-        _tested(site, node)
+        tested_value(site, node)
         for test in tests
         for node in ast.walk(test)
-        if isinstance(node, ast.Call) and _is_test(site, node)
+        if isinstance(node, ast.Call) and is_test(site, node)
     ]
     if (behind or len(tested) > 1) and not all(map(pure, tested)):
         raise Declined("what is tested for inf or nan is computed in the condition")
-
-
-def _calm(node: ast.expr) -> bool:
-    """Whether an operand only looks at what is there, and is unlikely to raise: an order of two
-    values is not among them.
-    """
-    if isinstance(node, ast.BoolOp):
-        return all(map(_calm, node.values))
-    if isinstance(node, ast.UnaryOp):
-        return _calm(node.operand)
-    if isinstance(node, ast.Compare):
-        plain = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
-        calm = all(isinstance(item, plain) for item in node.ops)
-        return calm and all(map(_calm, [node.left, *node.comparators]))
-    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-        return all(map(_calm, node.elts))
-    return pure(node)
-
-
-def _is_finite_test(site: Site, node: ast.expr) -> bool:
-    """A 0-d boolean tensor: ``isinf(x).any()`` and the like, joined by or, or negated."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return _is_finite_test(site, node.operand)
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-        return all(_is_finite_test(site, value) for value in node.values)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.keywords:
-        if node.func.attr == "item" and not node.args:
-            return _is_finite_test(site, node.func.value)
-        reduced = _reduced(site, node)
-        return reduced is not None and _is_test(site, reduced)
-    return False
-
-
-def _reduced(site: Site, node: ast.Call) -> ast.expr | None:
-    """What ``t.any()`` or ``torch.any(t)`` reduces to one element."""
-    if site.ask.callee(node) in ("torch.any", "torch.all"):
-        return node.args[0] if len(node.args) == 1 else None
-    assert isinstance(node.func, ast.Attribute)
-    return node.func.value if node.func.attr in ("any", "all") and not node.args else None
-
-
-def _is_test(site: Site, node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call):
-        return False
-    name = site.ask.callee(node)
-    if name is not None:
-        return name.removeprefix("torch.") in _TESTS and len(node.args) == 1 and not node.keywords
-    return isinstance(node.func, ast.Attribute) and node.func.attr in _TESTS and not node.args
-
-
-def _tested(site: Site, node: ast.Call) -> ast.expr:
-    """``x`` of ``torch.isinf(x)`` or ``x.isinf()``."""
-    if site.ask.callee(node) is not None:
-        return node.args[0]
-    assert isinstance(node.func, ast.Attribute)
-    return node.func.value
-
-
-def _mentions_test(site: Site, node: ast.expr) -> bool:
-    return any(_is_test(site, inner) for inner in ast.walk(node))
 
 
 def _condition(site: Site, guard: _Guard) -> tuple[cst.BaseExpression, bool]:
@@ -205,27 +151,13 @@ def _condition(site: Site, guard: _Guard) -> tuple[cst.BaseExpression, bool]:
     if len(guard.tests) == 1:
         test = guard.tests[0]
         if isinstance(test, ast.UnaryOp):
-            return _tensor(site, test.operand), True
-        return _tensor(site, test), False
-    parts = [operand(_tensor(site, test)) for test in guard.tests]
+            return as_tensor(site, test.operand), True
+        return as_tensor(site, test), False
+    parts = [operand(as_tensor(site, test)) for test in guard.tests]
     result = parts[0]
     for part in parts[1:]:
         result = cst.BinaryOperation(left=result, operator=cst.BitAnd(), right=part)
     return result, False
-
-
-def _tensor(site: Site, node: ast.expr) -> cst.BaseExpression:
-    """A test as one boolean tensor."""
-    if isinstance(node, ast.UnaryOp):
-        return inverted(_tensor(site, node.operand))
-    if isinstance(node, ast.BoolOp):
-        parts = [_tensor(site, value) for value in node.values]
-        result = parts[0]
-        for part in parts[1:]:
-            result = cst.BinaryOperation(left=result, operator=cst.BitOr(), right=part)
-        return result
-    assert isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    return site.expression_node(node.func.value if node.func.attr == "item" else node)
 
 
 # -- what must hold
@@ -246,13 +178,13 @@ def _conditions(site: Site, guard: _Guard) -> None:
         site.require(
             "local", local and len(item.targets) == 1, "what the branch computes is used behind it"
         )
-        number = _is_number(site, guard, item.value)
+        number = is_number(site, Bounds(guard.name, guard.bounds), item.value)
         site.require("static", number, "the branch computes more than bounds")
     free = bool(guard.statics) or not is_elif(site, guard.node)
     site.require("else-if", free, "the branch is an elif")
     torch = (site.ask.callee(guard.clamp) or "").startswith("torch.")
     given = [*guard.clamp.args[torch:], *(item.value for item in guard.clamp.keywords)]
-    numbers = all(_fits(site, guard, bound) for bound in given)
+    numbers = all(fits(site, Bounds(guard.name, guard.bounds), bound) for bound in given)
     site.require(
         "number-bounds", numbers, "the bounds may not be numbers that every floating dtype holds"
     )
@@ -331,67 +263,6 @@ def _clamped(site: Site, guard: _Guard) -> str | None:
     if isinstance(function.func, ast.Attribute) and function.func.attr in ("clamp", "clip"):
         return dotted(function.func.value)
     raise Declined("the branch does not end in a clamp")
-
-
-def _is_number(site: Site, guard: _Guard, node: ast.expr) -> bool:
-    """Whether an expression is a Python number: literals, torch.finfo, the branch's own names,
-    arithmetic.
-    """
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
-    if isinstance(node, ast.UnaryOp):
-        return _is_number(site, guard, node.operand)
-    if isinstance(node, ast.BinOp):
-        return all(_is_number(site, guard, side) for side in (node.left, node.right))
-    if isinstance(node, ast.Name):
-        return _temporary(guard, node.id) is not None
-    return _is_limit(site, guard, node)
-
-
-def _is_limit(site: Site, guard: _Guard, node: ast.expr) -> bool:
-    """``torch.finfo(x.dtype).max`` and the like, of the guarded tensor's own dtype or a written
-    one.
-    """
-    if not isinstance(node, ast.Attribute) or node.attr not in ("max", "min", "eps", "tiny"):
-        return False
-    limits = node.value
-    if not isinstance(limits, ast.Call) or site.ask.callee(limits) != "torch.finfo":
-        return False
-    dtype = limits.args[0] if len(limits.args) == 1 else None
-    if dtype is None:
-        return False
-    return dotted(dtype) == f"{guard.name}.dtype" or site.ask.qualified(dtype) in FLOATING_DTYPES
-
-
-def _temporary(guard: _Guard, name: str) -> ast.expr | None:
-    """What the branch assigns to one of its own names."""
-    return next((each.value for each in guard.bounds if dotted(each.targets[0]) == name), None)
-
-
-def _fits(site: Site, guard: _Guard, node: ast.expr) -> bool:
-    """Whether a bound is a number that x's dtype can hold: clamp raises for others, also when
-    nothing is clamped.
-    """
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return _fits(site, guard, node.operand)
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, (int, float)) and abs(node.value) <= _HALF_MAX
-    if isinstance(node, ast.BinOp):
-        small = isinstance(node.right, ast.Constant) and _fits(site, guard, node.right)
-        limit = isinstance(node.left, ast.Attribute) and node.left.attr == "max"
-        below = small and limit and isinstance(node.op, ast.Sub)
-        return below and _is_own_limit(site, guard, node.left)
-    if isinstance(node, ast.Name):
-        value = _temporary(guard, node.id)
-        return value is not None and not isinstance(value, ast.Name) and _fits(site, guard, value)
-    return _is_own_limit(site, guard, node)
-
-
-def _is_own_limit(site: Site, guard: _Guard, node: ast.expr) -> bool:
-    """A limit of the guarded tensor's own dtype."""
-    inner = (part for part in ast.walk(node) if isinstance(part, ast.expr))
-    own = any(dotted(part) == f"{guard.name}.dtype" for part in inner)
-    return own and _is_limit(site, guard, node)
 
 
 def _says_floating(site: Site, node: ast.expr, name: str) -> bool:
