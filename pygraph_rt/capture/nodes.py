@@ -42,6 +42,10 @@ def read_graph(driver: Driver, graph: int, blocks: AddressMap) -> tuple[list[Raw
     return raw, Capture(tuple(nodes), edges, blocks)
 
 
+_NCCL = "nccl"
+"""Part of the names of all kernels of NCCL."""
+
+
 def in_order(nodes: Sequence[int], edges: Iterable[tuple[int, int]]) -> list[int]:
     """Nodes so that each one comes after those that it waits for, and else as they were: the driver
     promises no order.
@@ -68,6 +72,11 @@ def _read_node(driver: Driver, handle: int) -> tuple[RawNode, Node]:
     kind = driver.node_type(handle)
     if kind == KERNEL:
         kernel = driver.kernel_node(handle)
+        if _NCCL in kernel.name and not kernel.name.startswith("triton"):
+            raise Unprovable(
+                f"kernel {kernel.name} communicates with other ranks, which capture and compare at "
+                "other calls; keep the operator that launches it out of the compiled region"
+            )
         if access_window_bytes(kernel.identity[-1] if kernel.identity else ()):
             raise Unprovable(
                 f"kernel {kernel.name} sets an L2 access window, an address that cannot be "

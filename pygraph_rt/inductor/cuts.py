@@ -7,15 +7,19 @@ where the operation alone says which one it is.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from pygraph_rt.host_values.ops import TO_GPU
+from pygraph_rt.inductor.collectives import is_collective
 
+_TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 # How Dynamo's reasons begin or what they mention, and the rule for it.
@@ -118,6 +122,8 @@ def _why_split(node: Any) -> tuple[str, str]:
     name = str(target._schema.name)
     if name.startswith(f"{TO_GPU.namespace}::"):
         return "", ""  # what the placement of CPU values has added; it has notes of its own
+    if is_collective(target):
+        return f"{name} communicates with other ranks", ""
     if name in _OPERATORS:
         why, rule = _OPERATORS[name]
         return f"{name} {why}", rule
@@ -150,5 +156,7 @@ def _devices(nodes: Iterable[Any]) -> Iterator[str]:
 
 
 def _line(node: Any) -> str:
+    """The innermost line outside of torch, as file:line; torch's own where there is no other."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    return f"{frames[-1][0]}:{frames[-1][1]}" if frames else ""
+    users = [frame for frame in frames if not frame[0].startswith(_TORCH)]
+    return "{}:{}".format(*(users or frames)[-1][:2]) if frames else ""

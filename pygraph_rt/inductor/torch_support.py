@@ -30,6 +30,7 @@ NEEDED = {
         "_cuda_getDevice",
         "_cuda_isCurrentStreamCapturing",
         "_cuda_releasePool",
+        "_dispatch_get_all_op_names",
         "_is_any_autocast_enabled",
     ),
     "torch._C._dynamo.guards": ("_reinterpret_tensor",),

@@ -77,6 +77,7 @@ def window(nbytes: int) -> tuple[tuple[int, bytes], ...]:
         (OneNode(1, copy(height=2)), "two-dimensional"),
         (OneNode(1, copy(depth=2)), "two-dimensional"),
         (OneNode(2, MemsetParams(dst=1, height=2)), "two-dimensional"),
+        (OneNode(0, KernelNode("_Z35ncclDevKernel_AllReduce", (), b"", (), 0, ())), "other ranks"),
         (OneNode(0, KernelNode("k", (window(4096),), b"", (), 0, ())), "L2 access window"),
     ],
 )
