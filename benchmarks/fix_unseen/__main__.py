@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -97,14 +98,27 @@ def _run_copy(arguments: argparse.Namespace) -> None:
     before = arguments.folder.resolve() / BEFORE
     path = where / "records.jsonl"
     done = set(_read(path)) if first else set()
-    jobs = [
-        (one.name, functools.partial(look, one, before, first))
+    wanted = [
+        one
         for one in subjects(arguments.set)
         if one.name not in done
         and arguments.half in (one.half, "both")
         and (not arguments.only or one.group.replace("-", "_") in arguments.only)
     ]
+    known, same = _read(before / "records.jsonl"), set()
+    if not first:
+        same = set(packages.package_roots())
+        same -= changed_packages(before, where, measured(arguments.set))
+    jobs = [
+        (one.name, functools.partial(look, one, before, first))
+        for one in wanted
+        if not same >= one.imports
+    ]
     with path.open("a" if first else "w") as stream:
+        for one in wanted:
+            if same >= one.imports and "count" in known.get(one.name, {}):
+                unchanged = {"unequal": {}, "same_code": True}
+                stream.write(json.dumps({**known[one.name], **unchanged}) + "\n")
         found = run_all(jobs, arguments.workers, arguments.seconds)
         for number, records in enumerate(found, start=1):
             record = records[-1]
@@ -115,6 +129,24 @@ def _run_copy(arguments: argparse.Namespace) -> None:
             half = record.get("half", "")
             name = record["name"] if half == "develop" else ""
             print(f"[{number}/{len(jobs)}] {variant} {name} {told if name else ''}", flush=True)
+
+
+def changed_packages(before: Path, after: Path, names: list[str]) -> set[str]:
+    """The packages that are not the same in two folders, and those that import one of them."""
+    found: set[str] = set()
+    imports: dict[str, set[str]] = {}
+    for name in names:
+        text = ""
+        for path in (before / name).rglob("*.py"):
+            old = path.read_text("utf-8", errors="replace")
+            text += old
+            if (after / path.relative_to(before)).read_text("utf-8", errors="replace") != old:
+                found.add(name)
+        said = re.findall(r"^\s*(?:from|import) (\w+)", text, re.MULTILINE)
+        imports[name] = set(said) & set(names)
+    while more := {name for name in imports if imports[name] & found} - found:
+        found |= more
+    return found
 
 
 def _read(path: Path) -> dict[str, Record]:
