@@ -202,4 +202,59 @@ CASES = [
         "PG301",
         lines("return x * 2 if «x.sum() > 0» else x"),
     ),
+    # loop_sum
+    Case(
+        "loop_sum",
+        "number",
+        "PG701",
+        lines(
+            "for row in x:", "    total += «row.sum().item()»", "return total", head="x, total=0.0"
+        ),
+    ),
+    Case(
+        "loop_sum",
+        "only-added",
+        "PG701",
+        lines(
+            "seen = []",
+            "total = 0.0",
+            "for row in x:",
+            "    total += «row.sum().item()»",
+            "    seen.append(total)",
+            "return total, seen",
+        ),
+        lambda: (torch.ones(3, 2),),
+    ),
+    Case(
+        "loop_sum",
+        "precision",
+        "PG701",
+        lines("total = 0.0", "for row in x:", "    total += «row.sum().item()»", "return total"),
+        lambda: (torch.tensor([[1e8], [1.0], [-1e8]]),),
+    ),
+    # say_sometimes
+    Case(
+        "say_sometimes",
+        "counted",
+        "PG702",
+        lines("for row in x:", "    print(f'{«row»}')", "return x"),
+    ),
+    Case(
+        "say_sometimes",
+        "only-says",
+        "PG702",
+        lines(
+            "seen = []",
+            "for step, row in enumerate(x):",
+            "    print(seen.append(1), «row»)",
+            "return seen",
+        ),
+        lambda: (torch.ones(3, 2),),
+    ),
+    Case(
+        "say_sometimes",
+        "less",
+        "PG702",
+        lines("for step, row in enumerate(x):", "    print(«row»)", "return x"),
+    ),
 ]

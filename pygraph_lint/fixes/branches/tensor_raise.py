@@ -28,7 +28,7 @@ class TensorRaise(Rewrite):
     """PG303: ``if tensor: raise``, and what the condition of such a branch reads."""
 
     codes = (
-        *("PG303", "PG201", "PG202", "PG204", "PG205", "PG206", "PG207", "PG301", "PG307"),
+        *("PG303", "PG201", "PG202", "PG204", "PG206", "PG207", "PG301", "PG307"),
         *("PG309", "PG401", "PG402", "PG403"),
     )
     message = "Check on the device instead of branching"

@@ -24,7 +24,7 @@ class GuardAssert(Rewrite):
     """Any rule of a value that is read inside an ``assert``."""
 
     codes = (
-        *("PG201", "PG202", "PG203", "PG204", "PG205", "PG206", "PG207", "PG209"),
+        *("PG201", "PG202", "PG203", "PG204", "PG206", "PG207", "PG209"),
         *("PG301", "PG304", "PG307", "PG309", "PG401", "PG402", "PG403"),
     )
     message = "Assert only when not compiling"
