@@ -1,4 +1,4 @@
-"""The command: ``pygraph-lint [check] PATH...``, ``rule CODE``, ``rules``,
+"""The command: ``pygraph-lint [check] PATH...``, ``trace PROGRAM``, ``rule CODE``, ``rules``,
 ``rule-test``, ``completion SHELL``.
 
 Exit codes are ruff's: 0 nothing found, 1 findings, 2 wrong usage or settings, a path that does not
@@ -48,6 +48,10 @@ def _run(given: arguments.Command) -> int:
         from pygraph_lint.commands.check import check
 
         return check(given)
+    if isinstance(given, arguments.Trace):
+        from pygraph_lint.commands.trace import trace
+
+        return trace(given)
     if isinstance(given, arguments.Complete):
         from pygraph_lint.commands.completion import completion
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from pygraph_lint import __version__
 
-COMMANDS = ("check", "rule", "rules", "rule-test", "completion")
+COMMANDS = ("check", "trace", "rule", "rules", "rule-test", "completion")
 COLORS = ("auto", "always", "never")
 TARGETS = ("compile", "fullgraph", "cudagraph")
+TRACE_FORMATS = ("text", "json", "sarif", "chrome", "html")
 SHELLS = ("bash", "zsh", "tcsh", "fish", "powershell")
 
 # Options of `check` that are settings, by field name.
@@ -123,7 +124,24 @@ class Complete:
     shell: str
 
 
-Command = Check | Explain | TestRules | Complete
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """``pygraph-lint trace``: run ``program``, or read the files of ``join`` or ``compare``."""
+
+    program: tuple[str, ...]
+    module: bool
+    python: str | None
+    file: Path
+    join: tuple[str, ...]
+    compare: tuple[str, ...]
+    form: str
+    output: Path | None
+    report_misses: Path | None
+    fix: bool
+    unsafe: bool
+
+
+Command = Check | Explain | TestRules | Complete | Trace
 
 
 def parse(argv: Sequence[str]) -> Command:
@@ -140,6 +158,8 @@ def parse(argv: Sequence[str]) -> Command:
         return Complete(given.shell)
     if given.command == "rule-test":
         return TestRules(tuple(given.folders))
+    if given.command == "trace":
+        return _trace(given)
     if given.command != "check":
         return Explain(getattr(given, "code", None), given.output_format)
     _refuse_typing_errors(built, given.paths)
@@ -178,6 +198,22 @@ def _check(given: argparse.Namespace) -> Check:
         watch=given.watch,
         add_noqa=given.add_noqa,
         write_baseline=Path(given.write_baseline) if given.write_baseline else None,
+    )
+
+
+def _trace(given: argparse.Namespace) -> Trace:
+    return Trace(
+        program=tuple(given.program),
+        module=given.module,
+        python=given.python,
+        file=Path(given.trace_file),
+        join=tuple(given.join or ()),
+        compare=tuple(given.compare or ()),
+        form=given.format,
+        output=Path(given.output) if given.output else None,
+        report_misses=Path(given.report_misses) if given.report_misses else None,
+        fix=given.fix,
+        unsafe=given.unsafe_fixes,
     )
 
 
@@ -239,6 +275,11 @@ def parser() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="check files and folders", allow_abbrev=False)
     for add in (_add_rules, _add_fixing, _add_known, _add_files, _add_output, _add_running):
         add(check)
+    _add_trace(
+        commands.add_parser(
+            "trace", help="run a program and say what broke its graphs", allow_abbrev=False
+        )
+    )
     rule = commands.add_parser("rule", help="explain a rule", allow_abbrev=False)
     rule.add_argument(
         "code", metavar="CODE", help="a code (PG201), the start of codes (PG2), or a rule's name"
@@ -257,6 +298,24 @@ def parser() -> argparse.ArgumentParser:
     )
     completion.add_argument("shell", choices=SHELLS)
     return made
+
+
+def _add_trace(trace: argparse.ArgumentParser) -> None:
+    add = trace.add_argument_group("what to read").add_argument
+    add("--join", nargs="+", metavar="TRACE", help="read these traces (one a rank); run nothing")
+    add("--compare", nargs=2, metavar="TRACE", help="show what changed from one trace to another")
+    add = trace.add_argument_group("what to run").add_argument
+    add("-m", dest="module", action="store_true", help="the program is a module")
+    add("--python", metavar="PYTHON", help="the interpreter that has torch and pygraph_rt")
+    add("--trace-file", metavar="FILE", default="trace.json", help="default: trace.json")
+    add("program", nargs=argparse.REMAINDER, metavar="PROGRAM ...", help="and its arguments")
+    add = trace.add_argument_group("output").add_argument
+    add("--format", choices=TRACE_FORMATS, default="text")
+    add("--output", metavar="FILE", help="write the report here")
+    add("--report-misses", metavar="FILE", help="write what the linter missed, without source")
+    add = trace.add_argument_group("fixing").add_argument
+    add("--fix", action="store_true", help="make the safe fixes, of what happened first")
+    add("--unsafe-fixes", action="store_true", help="with --fix: unsafe fixes too")
 
 
 def _add_rules(check: argparse.ArgumentParser) -> None:

@@ -1,0 +1,1 @@
+"""Joins what a program did, as `pygraph_rt.trace` recorded it, with what the source says."""
