@@ -9,7 +9,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import MADE
 from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import State
-from pygraph_lint.analysis.subscripts import index_parts, names_one
+from pygraph_lint.analysis.subscripts import index_parts, names_one, names_place
 from pygraph_lint.analysis.symbols import extend, is_symbol
 from pygraph_lint.analysis.transfer.containers import with_entry
 from pygraph_lint.analysis.values import Value
@@ -167,6 +167,8 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
         elif gathered is not None and _is_number(value) and base.device != v.ON_HOST:
             about = about._replace(needs=about.needs + gathered.needs)
             state.event("sync.index-write", span_of(target), source_of(target, 40), about)
+        elif gathered is not None and names_place(gathered):
+            state.event("shape.from-value", span_of(target), source_of(target, 40), gathered)
         elif lists is not None and base.device != v.ON_HOST:
             state.event("host.index-list", span_of(target), source_of(target, 40), base)
         return

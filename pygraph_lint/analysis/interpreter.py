@@ -32,10 +32,11 @@ def run_module(module: Module, has_roots: bool, handlers: Handlers | None = None
     run too.
     """
     handlers = handlers or HANDLERS
+    module.run_first = _by_demand(module, handlers, methods=False)
     for name, node, owner in module.functions:
         if owner and node.name == "__init__":
             run_function(module, name, node, owner, handlers)
-    module.run_first = _by_demand(module, handlers)
+    module.run_first = _by_demand(module, handlers, methods=True)
     for name, node, owner in module.functions:
         run_function(module, name, node, owner, handlers)
     if has_roots:
@@ -45,9 +46,13 @@ def run_module(module: Module, has_roots: bool, handlers: Handlers | None = None
     module.run_first = None  # or the module and its tree stay until garbage is collected
 
 
-def _by_demand(module: Module, handlers: Handlers) -> Callable[[str], None]:
-    """Run a function of the module before its turn: a caller wants to know what it returns."""
-    definitions = {name: (node, owner) for name, node, owner in module.functions}
+def _by_demand(module: Module, handlers: Handlers, methods: bool) -> Callable[[str], None]:
+    """Run a function of the module before its turn: a caller wants to know what it returns.
+    ``methods`` are told apart, which need what constructors say.
+    """
+    definitions = {
+        name: (node, owner) for name, node, owner in module.functions if methods or not owner
+    }
     depth = 0
 
     def run(name: str) -> None:

@@ -296,7 +296,8 @@ CERTAIN_METHODS = frozenset(
         unsqueeze permute masked_fill expand_as index_select scatter_add new_zeros new_ones
         new_full new_empty new_tensor matmul bmm log_softmax type_as cumprod addmm baddbmm
         clamp_min clamp_max rsqrt logical_not logical_and logical_or view_as masked_select amax
-        amin nan_to_num logsumexp index_put isfinite isinf isnan
+        amin nan_to_num logsumexp index_put isfinite isinf isnan mul div sqrt reciprocal square
+        addcmul addcdiv lerp cummax cummin cumsum
     """.split()
 ) | {f"{name}_" for name in ("add sub mul div copy clamp masked_fill index_add zero fill".split())}
 # Methods of Python's own objects, of modules, optimizers and loggers: their names say nothing.

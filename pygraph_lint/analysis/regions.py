@@ -154,7 +154,8 @@ def compiled_regions(
                 reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
     for module in modules if asked.every else ():
         for name, function in module.functions.items():
-            if function.takes_tensors and _may_be_compiled(name):
+            made_once = name.endswith(".__init__") and program.is_module(function.owner)
+            if function.takes_tensors and _may_be_compiled(name) and not made_once:
                 reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
     reached.pass_to_wrappers()
     return reached
@@ -163,8 +164,9 @@ def compiled_regions(
 def _may_be_compiled(name: str) -> bool:
     """Whether a function is one that others call by its name, and not only to set things up."""
     last = name.rpartition(".")[2]
-    public = not last.startswith("__") or last == "__call__"
-    return public and "<locals>" not in name and not last.lstrip("_").startswith(_SET_UP)
+    if "<locals>" in name or last.startswith("__"):
+        return "<locals>" not in name and last in ("__call__", "__init__")
+    return not last.lstrip("_").startswith(_SET_UP)
 
 
 def _named(program: Program, patterns: tuple[str, ...]) -> Iterator[tuple[str, str]]:

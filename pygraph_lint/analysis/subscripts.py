@@ -86,7 +86,7 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
         note_mixed_devices(state, node.slice, gathered, node.value, base)
         if not gathered.flags & v.PLAIN and not made_here(state, node.slice):
             state.event("host.moved", span_of(node), source_of(node, 40), base)
-    elif gathered is not None and gathered.ndim == 0 and gathered.dtype != "bool":
+    elif gathered is not None and names_place(gathered):
         state.event("shape.from-value", span_of(node), source_of(node, 40), gathered)
     rank = _rank_of_rest(state, node.slice, base.ndim)
     return v.tensor(base.why, base.dtype, base.device, rank, flags, base.needs)
@@ -134,6 +134,11 @@ def index_parts(
         elif value.kinds & v.NUMBER:
             number = value
     return mask, lists, gathered, number
+
+
+def names_place(index: Value) -> bool:
+    """Whether a tensor is an index that the host reads: a single number of the device."""
+    return index.ndim == 0 and index.dtype != "bool" and index.device != v.ON_HOST
 
 
 def names_one(state: State, index: ast.expr, rank: int) -> bool:

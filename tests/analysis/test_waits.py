@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.programs import forward, kinds
+from pygraph_lint.analysis.regions import Asked
+from tests.analysis.programs import confirmed, forward, kinds, project
 
 HEAD = "import torch\nfrom torch import nn\n"
 X = "x: torch.Tensor, n: int"
@@ -30,6 +31,8 @@ WAITS = [
     ("y = self.kept[n]\nif not y.isfinite():\n    return x", "branch.finite-guard"),
     ("y = other(x)\ny.add_(1)\nif y > 0:\n    return x", "branch.if"),
     ("for i in x.masked_select(x > 0):\n    y = x[i]\nreturn y", "shape.from-value"),
+    ("for i in x.masked_select(x > 0):\n    x[i] = x[0]\nreturn x", "shape.from-value"),
+    ("i = (x == n).nonzero(as_tuple=True)[0][0]\nreturn x[i]", "shape.from-value"),
 ]
 SILENT = [
     "rows = (n, 0)\nreturn x[rows]",
@@ -108,3 +111,28 @@ def test_a_number_that_a_helper_reads() -> None:
         "        rows = [self.place(t) for t in x]\n        return x[rows]\n"
     )
     assert kinds(source) == ["sync.item", "host.index-list"]
+
+
+def test_a_helper_of_the_constructor_makes_it_on_the_host() -> None:
+    helper = "def table(n):\n    return torch.tensor([1.0] * n)\n"
+    body = "class M(nn.Module):\n    def __init__(self, n):\n        self.kept = 1 - table(n)\n"
+    read = "    def forward(self, x: torch.Tensor):\n        return x + self.kept.to(x.device)\n"
+    found = kinds(HEAD + body + read + helper)
+    assert "host.moved" in found
+    on_device = helper.replace("* n)", "* n, device='cuda')")
+    assert "host.moved" not in kinds(HEAD + body + read + on_device)
+
+
+def test_constructors_of_objects_that_are_no_modules() -> None:
+    source = (
+        "class Solver{base}:\n    def __init__(self, x: torch.Tensor):\n"
+        "        self.first = x[0].item()\n"
+    )
+    assert reported(source.format(base="")) == ["sync.item"]
+    assert reported(source.format(base="(nn.Module)")) == []
+
+
+def reported(source: str) -> list[str]:
+    """The events of a library's file: every function that gets tensors may be compiled."""
+    linked, facts = project(Asked(every=True), m=HEAD + source)
+    return [event.kind for event in confirmed(linked, facts["m"])]

@@ -215,7 +215,8 @@ def _shaped(
         return v.sequence([result] * count)
     alone = name == "where" and len(rest) == 0 and receiver is None
     if alone or (name == "nonzero" and "as_tuple" in named):
-        return Value(v.SEQUENCE, item=result._replace(dtype="int", flags=result.flags | v.DYNAMIC))
+        places = result._replace(dtype="int", ndim=1, flags=result.flags | v.DYNAMIC)
+        return Value(v.SEQUENCE, item=places)
     counted = "return_inverse" in named or "return_counts" in named
     if name in ("unique", "unique_consecutive") and counted:
         return Value(v.SEQUENCE, item=result)
