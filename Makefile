@@ -25,6 +25,7 @@ TEST_JOBS ?= 2
 	bench-fix-uses \
 	bench-lint \
 	bench-lint-incremental \
+	bench-lint-one-file \
 	bench-lint-packages \
 	bench-lint-truth \
 	bench-lint-truth-newer \
@@ -106,6 +107,10 @@ format: $(VENV)/.ready-dev
 
 bench-lint: .venv-bench/.ready
 	.venv-bench/bin/python benchmarks/lint_speed.py $(ARGS)
+
+# One file of a large project with nothing cached, beside its slice of the whole run.
+bench-lint-one-file: .venv-bench/.ready
+	.venv-bench/bin/python -m benchmarks.lint_one_file $(ARGS)
 
 # What an edit costs in an editor, and whether it gives the findings of a fresh check.
 bench-lint-incremental: .venv-bench/.ready

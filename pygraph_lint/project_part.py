@@ -99,10 +99,18 @@ class Importers:
 class UnreadFiles(Unread):
     """The modules that were not analysed; the text of a file says which names it cannot bind."""
 
-    def __init__(self, files: Mapping[str, str], text: Callable[[str], bytes]) -> None:
-        """``files`` are paths by module name, ``text`` gives the content of a path."""
+    def __init__(
+        self,
+        files: Mapping[str, str],
+        text: Callable[[str], bytes],
+        said: dict[tuple[str, str], bool] | None = None,
+    ) -> None:
+        """``files`` are paths by module name, ``text`` gives the content of a path. ``said`` is
+        what is known of paths and words already, and grows.
+        """
         self._files = files
         self._text = text
+        self._said = said if said is not None else {}
         self._texts: dict[str, bytes] = {}
         self._known: dict[tuple[str, str], bool] = {}
 
@@ -132,9 +140,13 @@ class UnreadFiles(Unread):
             return False
         if not word or file.endswith("__init__.py"):
             return True  # a package passes on names that its text does not have
-        if file not in self._texts:
-            self._texts[file] = self._text(file)
-        return word.encode(errors="surrogateescape") in self._texts[file]
+        said = self._said.get((file, word))
+        if said is None:
+            if file not in self._texts:
+                self._texts[file] = self._text(file)
+            said = word.encode(errors="surrogateescape") in self._texts[file]
+            self._said[file, word] = said
+        return said
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,7 @@ class Project:
         self._loops: dict[str, tuple[bytes, Sequence[LoopBody]]] = {}
         self._matter: frozenset[str] | None = None
         self._importers: Importers | None = None
+        self._said: dict[tuple[str, str], bool] = {}  # which unread files have which words
         self._bases: dict[str, Basis] = {}
         self._kept: dict[tuple[str, Options], tuple[Basis, Outcome]] = {}
         self._scan()
@@ -175,6 +176,7 @@ class Project:
         """Note what is now known of a file; None: it cannot be read."""
         old = self._known.pop(relative, None)
         self._records.pop(relative, None)
+        self._said = {asked: said for asked, said in self._said.items() if asked[0] != relative}
         if new is not None:
             self._known[relative] = new
             self._unreadable.pop(relative, None)
@@ -327,7 +329,7 @@ class Project:
                 }
                 unread = {module: name for module, name in paths.items() if name not in read}
                 asked = replace(options.asked, within=within)
-                left_out = UnreadFiles(unread, self._text)
+                left_out = UnreadFiles(unread, self._text, self._said)
                 self._progress("checking", 0, len(names))
                 linked = link(facts.values(), asked, left_out, self._loop_bodies)
                 self._progress("checking", 0, len(names))
