@@ -106,13 +106,26 @@ def _is_elementwise_call(site: Site, node: ast.Call, mask: ast.expr) -> bool:
 
 
 def _is_number(site: Site, node: ast.expr) -> bool:
-    """Whether an expression is one number for certain, or the None of a bound left out."""
+    """Whether an expression is one number for certain, the None of a bound left out, or a
+    parameter, whose shape cannot be that of what a mask selects.
+    """
     if isinstance(node, ast.Constant):
         return node.value is None or isinstance(node.value, (int, float))
+    if _is_parameter(node):
+        return True
     known = site.ask.known(node)
     single = known.must_be(Type.NUMBER) or (known.must_be(Type.TENSOR) and known.rank == 0)
     named = (site.ask.qualified(node) or "").startswith(("math.", "numpy.", "torch."))
     return single or named
+
+
+def _is_parameter(node: ast.expr) -> bool:
+    """``self.embedding.weight``, ``self.embeddings[0].weight``."""
+    last = isinstance(node, ast.Attribute) and node.attr in ("weight", "bias")
+    root: ast.expr = node
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        root = root.value
+    return last and isinstance(root, ast.Name) and root.id == "self"
 
 
 def everywhere(

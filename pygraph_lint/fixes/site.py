@@ -209,14 +209,19 @@ def propose(rewrite: Rewrite, site: Site) -> None:
     if rewrite.pattern is None:
         rewrite.rewrite(site)
         return
+    unknown: Declined | None = None
     for tree in reversed(site.path):
         if isinstance(tree, (ast.expr, ast.stmt)):
-            node = site.file.node(tree)
+            try:
+                node = site.file.node(tree)
+            except Declined as declined:  # a part of an f-string, say: what is around it may do
+                unknown = declined
+                continue
             if m.matches(node, rewrite.pattern):
                 site.tree, site.node = tree, node
                 rewrite.rewrite(site)
                 return
-    raise Declined
+    raise unknown or Declined
 
 
 def _holds_tightly(parent: ast.AST | None, child: ast.expr) -> bool:

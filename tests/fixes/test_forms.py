@@ -334,3 +334,37 @@ def test_what_a_step_says_is_said_every_fifty(capsys: pytest.CaptureFixture[str]
     assert fix is not None and fix.applicability == "unsafe", fix
     module_of(after).forward(torch.ones(120, 2), None)
     assert capsys.readouterr().out.count("2.0") == 3
+
+
+SEGMENT_ANYTHING = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.points = nn.ModuleList(nn.Embedding(1, 4) for _ in range(2))
+
+    def forward(self, embedding: torch.Tensor, labels: torch.Tensor):
+        embedding = embedding * 2
+        «embedding[labels == 1] += self.points[1].weight»
+        return embedding
+"""
+
+
+def test_a_parameter_added_under_a_mask() -> None:
+    fix, after = offer(SEGMENT_ANYTHING, "PG402")
+    assert fix is not None and fix.applicability == "unsafe", fix
+    torch.manual_seed(0)
+    old, new = (module_of(text).Model() for text in (marked(SEGMENT_ANYTHING)[0], after))
+    new.load_state_dict(old.state_dict())
+    arguments = (torch.randn(2, 3, 4, requires_grad=True), torch.tensor([[0, 1, 1], [-1, 1, 0]]))
+    assert_near(run(old, arguments), run(new, arguments))
+    assert breaks(old, arguments) > breaks(new, arguments) == 0
+
+
+def test_an_assert_whose_message_reads_a_tensor() -> None:
+    source = _module("assert x.shape[0] < 9, f'{«x.sum().item()»}'\nreturn x * 2")
+    fix, after = offer(source, "PG201")
+    assert fix is not None and fix.applicability == "unsafe", fix
+    assert "assert torch.compiler.is_compiling() or x.shape[0] < 9" in after
