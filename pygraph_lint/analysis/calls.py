@@ -182,7 +182,8 @@ def _register(state: State, how: str, site: CallSite) -> None:
 
 def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: CallSite) -> Value:
     """A method of a value."""
-    if method in ops.CERTAIN_METHODS and base.kinds & v.UNKNOWN:
+    certain = ops.ARRAY_METHODS if _is_result(base) else ops.CERTAIN_METHODS
+    if method in certain and base.kinds & v.UNKNOWN:
         base = _learned(state, base, method, holder)
     if base.is_tensor:
         if method in ops.TENSOR_METHODS or not base.flags & v.SYMBOL:
@@ -206,6 +207,12 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
             array_item(state, holder, site.node)
         return v.NUMPY_VALUE
     return _method_on_other(state, base, method, site)
+
+
+def _is_result(value: Value) -> bool:
+    """Whether a value is what calling a parameter gives, as functions to integrate are."""
+    need = value.needs[0] if value.needs and value.flags & v.SYMBOL else None
+    return need is not None and need.kind == "param" and need.name.partition("|")[2] == "()"
 
 
 def _learned(state: State, base: Value, method: str, holder: ast.expr) -> Value:

@@ -108,15 +108,10 @@ def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
             kind = "branch.random-skip"
         elif value.flags & v.FINITE:
             kind = "branch.half-guard" if state.half else "branch.finite-guard"
-    if value.flags & v.DECIDED:
-        return
     place = node
     if kind in ("branch.finite-guard", "branch.half-guard") and state.whole is not None:
         place = state.whole  # a guard is one thing, however many tests it has
     state.event(kind, span_of(place), source_of(place), value)
-    key = state.place(node)
-    if key is not None:  # later tests of the same name have the same cause
-        state.env[key] = value._replace(flags=value.flags | v.DECIDED)
 
 
 def tests_half(state: State, node: ast.expr) -> bool:

@@ -254,10 +254,15 @@ def _numbers_or_tensors(function: str, parameter: str, count: int) -> Value:
     """A parameter annotated ``tuple[int, int]``: annotations do not keep a caller from passing 0-d
     tensors.
     """
-    why = f"a caller passes a tensor in `{parameter}`"
-    needs = (Need("param", function, f"{parameter}|{place}") for place in range(count))
-    items = (symbol(need, why)._replace(kinds=v.TENSOR | v.NUMBER) for need in needs)
+    items = (_maybe_tensor(function, parameter, f"|{place}") for place in range(count))
     return Value(v.SEQUENCE, items=tuple(items))
+
+
+def _maybe_tensor(function: str, parameter: str, place: str = "") -> Value:
+    """A number, unless a caller passes a tensor."""
+    why = f"a caller passes a tensor {'in' if place else 'as'} `{parameter}`"
+    need = Need("param", function, f"{parameter}{place}")
+    return symbol(need, why)._replace(kinds=v.TENSOR | v.NUMBER)
 
 
 def _number_or_tensor(function: str, parameter: str) -> Value:
@@ -277,6 +282,8 @@ def _guessed(
     if why:  # a caller may still pass None
         return Value(v.TENSOR | v.NONE, device=v.ON_DEVICE, why=why)
     if isinstance(default, ast.Constant) and default.value is not None:
+        if type(default.value) in (int, float):
+            return _maybe_tensor(function, parameter)
         return Value(v.TEXT if isinstance(default.value, str) else v.NUMBER)
     why = uses.suggests.get(parameter, f"a caller passes a tensor as `{parameter}`")
     return symbol(Need("param", function, parameter), why, optional)

@@ -103,6 +103,9 @@ class Reached:
         if not found or (call.needs and not self._possible(call)):
             return
         verb = "names" if call.how == "mention" else "calls"
+        if call.target.endswith(".apply") and found[0].endswith(".forward"):
+            # Of an autograd Function: its context comes first.
+            call = call._replace(positional=(None, *call.positional))
         for target in found:
             if call.how != "mention" and self._program.functions[target].disabled:
                 self.disabled_calls[name].append((call, target))
@@ -154,8 +157,10 @@ def compiled_regions(
                 reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
     for module in modules if asked.every else ():
         for name, function in module.functions.items():
+            outer = name.rpartition(".<locals>.")[0]
+            inside = outer and reached.region(outer) is not None
             made_once = name.endswith(".__init__") and program.is_module(function.owner)
-            if function.takes_tensors and _may_be_compiled(name) and not made_once:
+            if function.takes_tensors and (inside or _may_be_compiled(name)) and not made_once:
                 reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
     reached.pass_to_wrappers()
     return reached

@@ -56,9 +56,22 @@ def form_of(code: str, event: Event, torch: str | None) -> Form | None:
     for key in keys(code, event):
         recorded = table.forms.get(key)
         if recorded is not None:
-            outcome = _at(recorded, table.versions, torch)
-            return Form(outcome[0], outcome[2], outcome[1], table.gb_types.get(outcome[1], ""))
-    return None
+            return _form(table, _at(recorded, table.versions, torch))
+    return _of_all_forms(table, code, torch)
+
+
+def _form(table: _Table, outcome: list[str]) -> Form:
+    return Form(outcome[0], outcome[2], outcome[1], table.gb_types.get(outcome[1], ""))
+
+
+def _of_all_forms(table: _Table, code: str, torch: str | None) -> Form | None:
+    """What all recorded forms of a rule do, where they do the same."""
+    seen = {
+        tuple(_at(recorded, table.versions, torch))
+        for key, recorded in table.forms.items()
+        if key.startswith(f"{code} ")
+    }
+    return _form(table, list(seen.pop())) if len(seen) == 1 else None
 
 
 def rules_of(gb_id: str) -> dict[str, list[str]]:

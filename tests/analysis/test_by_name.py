@@ -85,3 +85,47 @@ def test_one_tensor_of_several_operands_is_enough() -> None:
     )
     assert found(source) == ["branch.if"]
     assert found(source.replace("1.0, x", "1.0, 2.0")) == []
+
+
+def test_a_number_by_default_may_be_a_tensor_that_a_caller_passes() -> None:
+    source = (
+        "def step(x: torch.Tensor, t=0.0):\n    if t > 0:\n        x = x + 1\n    return x\n"
+        "def use(x: torch.Tensor):\n    return step(x, t=x.sum())\n"
+    )
+    assert found(source) == ["branch.if"]
+    assert found(source.replace("x.sum()", "2.0")) == []
+
+
+def test_what_a_function_that_was_passed_gives_is_used_as_a_tensor() -> None:
+    source = (
+        "def first(x: torch.Tensor, norm):\n    size = norm(x / 2).abs()\n"
+        "    if size < 1:\n        return x\n"
+    )
+    assert found(source) == ["branch.if"]
+    assert found(source.replace(".abs()", ".to_dict()")) == []
+
+
+def test_functions_inside_of_a_region() -> None:
+    source = (
+        "def make(x: torch.Tensor):\n    def grid(t):\n"
+        "        return torch.ceil(t[0] / 2).item()\n    return grid\n"
+    )
+    assert found(source) == ["sync.item"]
+
+
+def test_each_branch_on_a_tensor_ends_the_graph() -> None:
+    source = (
+        "def f(x: torch.Tensor):\n    big = x.sum() > 0\n    if big:\n        x = x + 1\n"
+        "    if big:\n        x = x + 2\n    return x\n"
+    )
+    assert found(source) == ["branch.if", "branch.if"]
+
+
+def test_what_an_autograd_function_is_applied_to_comes_behind_its_context() -> None:
+    source = (
+        "class F(torch.autograd.Function):\n    @staticmethod\n"
+        "    def forward(ctx, x, count, y):\n        if count > 1:\n            x = x + 1\n"
+        "        if y > 1:\n            x = x + 1\n        return x\n"
+        "def f(x: torch.Tensor):\n    return F.apply(x, 3, x.sum())\n"
+    )
+    assert found(source) == ["branch.if"]

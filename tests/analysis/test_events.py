@@ -128,10 +128,10 @@ def test_a_name_is_what_it_is_bound_to() -> None:
     assert kinds(source) == ["host.factory"]
 
 
-def test_the_same_decision_is_reported_once() -> None:
+def test_each_branch_on_one_draw_is_reported() -> None:
     body = "skip = torch.rand([], device=x.device) < 0.1\nif skip:\n    x = x + 1\n"
     body += "if skip:\n    x = x + 2\nreturn x"
-    assert forward(body) == ["branch.random-skip"]
+    assert forward(body) == ["branch.random-skip", "branch.random-skip"]
 
 
 def test_use_and_annotation_of_parameters() -> None:
