@@ -65,8 +65,8 @@ def torch_operation(
         part for value in operands for part in ((value,) if value.is_tensor else v.parts(value))
     ]
     tensors = [value for value in flat if value.is_tensor]
-    given = receiver is None and name not in ops.OF_NUMBERS
-    if any(value.device != v.ON_HOST and (given or not value.needs) for value in tensors):
+    only = receiver is None and name not in ops.OF_NUMBERS
+    if any(value.device != v.ON_HOST and (only or not value.needs) for value in tensors):
         state.function.takes_tensors = True
     source = receiver if receiver is not None else (tensors[0] if tensors else None)
     _note_costs(state, name, spelled, site, receiver, source)
