@@ -257,10 +257,10 @@ def join(a: Value, b: Value) -> Value:
 
 def _joined_tensor(a: Value, b: Value) -> tuple[str, int, int, tuple[Need, ...], str]:
     """Dtype, device, rank, needs and evidence. Of two values that are tensors under conditions,
-    either's conditions are enough; the one with the simpler ones gives the evidence.
+    either's conditions are enough; one without any gives the evidence.
     """
     if a.kinds & TENSOR and b.kinds & TENSOR:
-        source = a if _needs_order(a) <= _needs_order(b) else b
+        source = a if _evidence_order(a) <= _evidence_order(b) else b
         return (
             a.dtype if a.dtype == b.dtype else "",
             a.device if a.device == b.device else ANYWHERE,
@@ -280,10 +280,8 @@ def _joined_tensor(a: Value, b: Value) -> tuple[str, int, int, tuple[Need, ...],
     return dtype, ANYWHERE, -1, needs, min(whys) if whys else ""
 
 
-def _needs_order(value: Value) -> tuple[int, bool, tuple[Need, ...], bool, str]:
-    # What an attribute holds is known less often than what functions take and return.
-    held = any(need.kind == "attr" for need in value.needs)
-    return (len(value.needs), held, value.needs, not value.why, value.why)
+def _evidence_order(value: Value) -> tuple[bool, bool, str]:
+    return bool(value.needs), not value.why, value.why
 
 
 def _joined_elements(
