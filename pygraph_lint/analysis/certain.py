@@ -102,9 +102,9 @@ def _held(ask: Asking, name: ast.Name, known: Known) -> Known:
     """A parameter annotated as a number is one; ``q.size()`` alone does not make q a tensor."""
     if f"`{name.id}` is used as a tensor: {name.id}." in known.evidence:
         return known if shown(name.id, ask.scope(name)) else UNKNOWN
-    if known.types != Type.ANYTHING:
-        return known
     found = ask.definitions.reaching(name)
+    if known.types != Type.ANYTHING:
+        return _as_defined(ask, [each.value for each in found], known)
     kinds = {_annotated(ask, each.node) for each in found}
     kind = kinds.pop() if len(kinds) == 1 else ""
     return replace(known, types=Type.NUMBER, dtype=kind) if kind else known
@@ -124,10 +124,18 @@ def _annotated(ask: Asking, node: ast.AST) -> str:
     return kind if not is_none and ask.qualified(note) == f"builtins.{kind}" else ""
 
 
-def of_place(place: str, scope: ast.AST, known: Known) -> Known:
-    """What is certain of what a name holds somewhere in a function."""
+def of_place(ask: Asking, place: str, at: ast.AST, known: Known) -> Known:
+    """What is certain of what a name holds at a place."""
     guessed = f"`{place}` is used as a tensor: {place}." in known.evidence
-    return UNKNOWN if guessed and not shown(place, scope) else known
+    if guessed and not shown(place, ask.scope(at)):
+        return UNKNOWN
+    return _as_defined(ask, [each.value for each in ask.definitions.reaching_at(place, at)], known)
+
+
+def _as_defined(ask: Asking, values: list[ast.expr | None], known: Known) -> Known:
+    """What a name holds, whose dtype is certain of the values that it is given."""
+    kinds = {ask.known(value).dtype for value in values if value is not None}
+    return replace(known, dtype="") if known.dtype and not kinds <= {known.dtype} else known
 
 
 def shown(name: str, scope: ast.AST) -> bool:

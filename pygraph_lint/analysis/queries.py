@@ -188,7 +188,7 @@ class FileQueries:
         value = env.get(place)
         if value is None or ("." not in place and self.may_be_unbound(place, statement)):
             return UNKNOWN
-        return of_place(place, self.scope(at), self._known(value))
+        return of_place(self, place, statement, self._known(value))
 
     def _known(self, value: Value) -> Known:
         return known.of_value(value, self.view.tensors)

@@ -104,6 +104,12 @@ CASES = [
     ),
     Case(
         "scalar_fill",
+        "held",
+        "PG104",
+        lines("return x * «torch.tensor(300, dtype=torch.uint8, device=x.device)»"),
+    ),
+    Case(
+        "scalar_fill",
         "meets-input",
         "PG104",
         lines("return «torch.tensor(4, device=x.device)»"),

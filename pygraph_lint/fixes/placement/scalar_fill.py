@@ -13,12 +13,13 @@ copy.
 from __future__ import annotations
 
 import ast
+import struct
 
 import libcst as cst
 import libcst.matchers as m
 
 from pygraph_lint.fixes.build import expression
-from pygraph_lint.fixes.factories import literal_number
+from pygraph_lint.fixes.factories import FLOATING_DTYPES, literal_number
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.meeting import meets_input
 from pygraph_lint.fixes.proposal import Declined
@@ -29,6 +30,11 @@ _READERS = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "co
 _LIMITS = frozenset(("max", "min", "eps", "tiny"))
 #: float32, the default dtype, holds every smaller number, and int64 every smaller whole one.
 _LARGEST, _LARGEST_WHOLE = 3.4e38, 2**63 - 1
+#: Every dtype of numbers holds them.
+_SMALL = 127
+_NARROW = frozenset(
+    f"torch.{name}" for name in ("float16", "half", "bfloat16", "float32", "float", "complex64")
+)
 
 
 class ScalarFill(Rewrite):
@@ -76,6 +82,11 @@ class ScalarFill(Rewrite):
             not (_is_negative(value) and _is_unsigned(site, dtype)),
             "a negative number wraps in an unsigned dtype instead of being refused",
         )
+        site.safe_only_if(
+            "held",
+            not written or site.finding.view.closed or _is_held(site, value, dtype),
+            "scripted code fills a number that the dtype may not hold in another way",
+        )
         site.require(
             "stays-tensor",
             not _is_read(site, call),
@@ -121,6 +132,20 @@ def _is_written(site: Site, node: ast.expr, dtype: ast.expr | None) -> bool:
         word = text.value if isinstance(text, ast.Constant) else None
         return site.ask.callee(node) == "builtins.float" and word in _WORDS
     return isinstance(node, ast.Attribute) and _is_limit(site, node, dtype)
+
+
+def _is_held(site: Site, node: ast.expr, dtype: ast.expr | None) -> bool:
+    """Whether scripted code makes the same of a number, written as a float32 on its way: it is
+    small and exact, or the dtype asked for holds it.
+    """
+    name = site.ask.qualified(dtype) if dtype is not None else ""
+    if isinstance(node, ast.Attribute) or name in _NARROW:
+        return True
+    number = literal_number(node)
+    exact = number is None or struct.unpack("f", struct.pack("f", number))[0] == number
+    if number is not None and exact and abs(number) <= _SMALL:
+        return True
+    return dtype is None or exact and name in FLOATING_DTYPES
 
 
 def _is_negative(node: ast.expr) -> bool:

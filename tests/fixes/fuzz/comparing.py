@@ -168,7 +168,7 @@ def compare(
         ways.append((name, partial(_eager, old, new, one, name, promise, lines)))
     if promise in (Promise.SAFE, Promise.CLOSED):
         more = {"other device": _elsewhere, "pretended device": _pretended, "traced": _traced}
-        more |= {"scripted": _scripted} if scripted else {}
+        more |= {"scripted": _scripted} if scripted and promise is Promise.SAFE else {}
         more |= {"dynamo": _dynamo} if rarely else {}
         ways += [(name, partial(way, old, new, seed)) for name, way in more.items()]
     for name, way in ways:
