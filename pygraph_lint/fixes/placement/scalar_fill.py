@@ -145,7 +145,7 @@ def _is_held(site: Site, node: ast.expr, dtype: ast.expr | None) -> bool:
     exact = number is None or struct.unpack("f", struct.pack("f", number))[0] == number
     if number is not None and exact and abs(number) <= _SMALL:
         return True
-    return dtype is None or exact and name in FLOATING_DTYPES
+    return dtype is None or (exact and name in FLOATING_DTYPES)
 
 
 def _is_negative(node: ast.expr) -> bool:
