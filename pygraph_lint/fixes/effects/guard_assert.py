@@ -25,7 +25,7 @@ class GuardAssert(Rewrite):
 
     codes = (
         *("PG201", "PG202", "PG203", "PG204", "PG206", "PG207", "PG209"),
-        *("PG301", "PG304", "PG307", "PG309", "PG401", "PG402", "PG403"),
+        *("PG301", "PG307", "PG309", "PG401", "PG402", "PG403"),
     )
     message = "Assert only when not compiling"
     pattern = m.Assert()
