@@ -53,7 +53,9 @@ make_known()
 
 
 def __getattr__(name: str) -> Any:
-    """`pygraph_rt.trace`, which is imported when it is first asked for."""
+    """`pygraph_rt.trace` and `pygraph_rt.expect`, imported when they are first asked for."""
     if name == "trace":
         return importlib.import_module("pygraph_rt.trace")
+    if name == "expect":
+        return importlib.import_module("pygraph_rt.trace.expect").expect
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

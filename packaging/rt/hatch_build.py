@@ -18,6 +18,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PACKAGE = "pygraph_rt"
+PLUGIN = "pytest_pygraph.py"  # a module of its own, so that pytest can load it without torch
 NATIVE = f"{PACKAGE}/cuda/native"
 
 
@@ -31,6 +32,7 @@ class PackageFromRepository(BuildHookInterface):  # type: ignore[misc]
         here = Path(self.root)
         source = here if (here / PACKAGE).is_dir() else here.parents[1]
         included = build_data["force_include"]
+        included[str(source / PLUGIN)] = PLUGIN
         for path in sorted((source / PACKAGE).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts and not _built(path):
                 included[str(path)] = path.relative_to(source).as_posix()

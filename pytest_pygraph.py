@@ -1,0 +1,42 @@
+"""A pytest plugin: `@pytest.mark.pygraph(graph_breaks=0, syncs=0, max_recompiles=1)`.
+
+It is a module of its own, because `import pygraph_rt` imports torch, and tests without the mark
+must not pay for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+MARK = "pygraph"
+_HELP = (
+    "pygraph(graph_breaks=0, syncs=None, max_recompiles=None, allow_nothing=False, fresh=True): "
+    "fail unless torch.compile does with the test what is expected"
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the mark known."""
+    config.addinivalue_line("markers", _HELP)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Check a test that has the mark."""
+    mark = item.get_closest_marker(MARK)
+    if mark is None:
+        return (yield)
+    from pygraph_rt.trace.expect import ExpectationFailed, expect
+
+    try:
+        checked = expect(*mark.args, **mark.kwargs)
+    except TypeError as error:
+        raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.{MARK}: {error}") from None
+    try:
+        with checked:
+            result = yield
+    except ExpectationFailed as failed:
+        pytest.fail(str(failed), pytrace=False)
+    return result

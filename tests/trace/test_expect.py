@@ -1,0 +1,153 @@
+"""`pygraph_rt.expect` and the pytest mark: what fails, and what is shown."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+import pygraph_rt
+from pygraph_rt.trace.expect import ExpectationFailed, expect
+
+ROOT = Path(__file__).parents[2]
+
+
+def breaks(x: torch.Tensor) -> torch.Tensor:
+    y = x + 1
+    print("here")
+    return y * 2
+
+
+def clean(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+def compiled(function):
+    return torch.compile(function, backend="eager")
+
+
+def test_a_break_fails_with_its_line_and_reason() -> None:
+    with pytest.raises(ExpectationFailed) as failed, pygraph_rt.expect(graph_breaks=0):
+        compiled(breaks)(torch.ones(2))
+    line = breaks.__code__.co_firstlineno + 2
+    assert f"{__file__}:{line}: in breaks" in str(failed.value)
+    assert "1 graph breaks, 0 expected" in str(failed.value)
+    assert "print" in str(failed.value) or "builtin" in str(failed.value)
+
+
+def test_a_second_block_of_one_model_is_judged_the_same() -> None:
+    for function, good in ((compiled(breaks), False), (compiled(clean), True)):
+        for _ in range(2):
+            if good:
+                with expect(graph_breaks=0):
+                    function(torch.ones(2))
+            else:
+                with pytest.raises(ExpectationFailed), expect(graph_breaks=0):
+                    function(torch.ones(2))
+
+
+def test_without_a_fresh_start_earlier_code_is_named() -> None:
+    function = compiled(breaks)
+    function(torch.ones(2))
+    with pytest.raises(ExpectationFailed, match="compiled before the block"):
+        with expect(graph_breaks=0, fresh=False):
+            function(torch.ones(2))
+    with expect(graph_breaks=None, fresh=False):
+        function(torch.ones(2))
+
+
+def test_nothing_compiled_fails_unless_it_is_allowed() -> None:
+    with pytest.raises(ExpectationFailed, match="nothing was compiled"), expect():
+        clean(torch.ones(2))
+    with expect(allow_nothing=True):
+        clean(torch.ones(2))
+
+
+def test_syncs_and_recompilations() -> None:
+    with pytest.raises(ExpectationFailed, match="2 host-device syncs, 0 expected"):
+        with expect(syncs=0):
+            value = compiled(clean)(torch.ones(2))
+            value.sum().item()
+            value.tolist()
+    function = compiled(clean)
+    with expect(max_recompiles=1):
+        function(torch.ones(2))
+        function(torch.ones(3))
+    with pytest.raises(ExpectationFailed, match="1 recompilations, at most 0"):
+        with expect(max_recompiles=0):
+            function(torch.ones(2))
+            function(torch.ones(3))
+
+
+def test_an_error_of_the_block_goes_through() -> None:
+    with pytest.raises(ZeroDivisionError), expect():
+        1 / 0
+
+
+def test_torch_is_as_it_was_after_a_failure() -> None:
+    before = torch.Tensor.item
+    with pytest.raises(ExpectationFailed), expect():
+        pass
+    assert torch.Tensor.item is before
+
+
+def run_pytest(folder: Path, source: str, *options: str) -> str:
+    (folder / "test_it.py").write_text(textwrap.dedent(source))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, "test_it.py"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+PLUGIN = () if "pytest_pygraph" in sys.modules else ("-p", "pytest_pygraph")
+MARKED = """
+import pytest, torch
+
+def breaks(x):
+    y = x + 1
+    print("here")
+    return y * 2
+
+@pytest.mark.pygraph(graph_breaks=0)
+def test_first(): torch.compile(breaks, backend="eager")(torch.ones(2))
+
+@pytest.mark.pygraph(graph_breaks=0)
+def test_second(): torch.compile(breaks, backend="eager")(torch.ones(2))
+
+@pytest.mark.pygraph(graph_breaks=1)
+def test_third(): torch.compile(breaks, backend="eager")(torch.ones(2))
+
+@pytest.mark.pygraph
+def test_nothing(): pass
+
+@pytest.mark.pygraph(breaks=1)
+def test_misspelt(): pass
+
+def test_unmarked(): pass
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_the_mark(tmp_path: Path, options: tuple[str, ...]) -> None:
+    said = run_pytest(tmp_path, MARKED, "--strict-markers", *PLUGIN, *options)
+    assert "4 failed, 2 passed" in said, said
+    assert said.count("test_it.py:6: in breaks") >= 2
+    assert "nothing was compiled" in said
+    assert "unexpected keyword argument 'breaks'" in said
+
+
+def test_torch_is_imported_for_a_mark_alone(tmp_path: Path) -> None:
+    source = "import sys\ndef test_it(): assert 'torch' not in sys.modules\n"
+    said = run_pytest(tmp_path, source, *PLUGIN)
+    assert "1 passed" in said, said
