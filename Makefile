@@ -35,6 +35,8 @@ TEST_JOBS ?= 2
 	bench-rule-consequences \
 	bench-same-kernels \
 	bench-selection \
+	bench-trace-overhead \
+	bench-trace-truth \
 	bench-training \
 	bench-training-loops \
 	bench-workloads \
@@ -141,6 +143,14 @@ bench-fix-uses: .venv-bench/.ready .venv-bench/packages/.ready
 
 bench-lint-truth: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.lint_truth $(ARGS)
+
+# The recorder of `python -m pygraph_rt.trace` beside torch's own log of processes that are not traced.
+bench-trace-truth: .venv-truth/.ready
+	OMP_NUM_THREADS=1 .venv-truth/bin/python -m benchmarks.trace_truth $(ARGS)
+
+# What a trace costs on the CPU.
+bench-trace-overhead: $(VENV)/.ready-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.trace_overhead
 
 # The same on the newest transformers and diffusers, which no rule was written against.
 bench-lint-truth-newer: .venv-truth-newer/.ready

@@ -70,6 +70,11 @@ class Recorder:
             found.compile_ids += [c for c in event.compile_ids if c not in found.compile_ids]
         return found
 
+    def again(self, event: Event, *, at: float, took: float | None = None) -> None:
+        """Count an event that `add` has returned."""
+        with self._lock:
+            event.happened(at - self.began, took)
+
     def traced(self, file: str, line: int) -> None:
         """Dynamo has traced a line."""
         self.traced_lines[file].add(line)

@@ -62,12 +62,14 @@ class Syncs:
         self._gpu = torch.cuda.is_available() and torch.version.cuda is not None
         self._local = threading.local()
         self._on_host = weakref.WeakValueDictionary[int, torch.Tensor]()
+        self._known: dict[tuple[Any, int, str], Event] = {}
         self._wrappers = list(self._make())
         self._installed = False
         self._compiling = 0
         self._lock = threading.RLock()
         self._debug_mode = 0
         self._showwarning: Any = None
+        self._filters: Any = None
 
     def install(self) -> None:
         """Put the wrappers in place, and turn torch's sync debug mode on where there is a GPU."""
@@ -75,6 +77,8 @@ class Syncs:
         if self._gpu:
             self._debug_mode = torch.cuda.get_sync_debug_mode()
             torch.cuda.set_sync_debug_mode("warn")
+            self._filters = warnings.catch_warnings()
+            self._filters.__enter__()
             warnings.filterwarnings("always", message=f".*{_WARNING}.*")
             self._showwarning = warnings.showwarning
             warnings.showwarning = self._on_warning
@@ -84,7 +88,7 @@ class Syncs:
         self._put(False)
         if self._gpu and self._showwarning is not None:
             torch.cuda.set_sync_debug_mode(self._debug_mode)
-            warnings.showwarning = self._showwarning
+            self._filters.__exit__(None, None, None)
             self._showwarning = None
 
     @contextlib.contextmanager
@@ -171,6 +175,8 @@ class Syncs:
                 record(name, began, took)
 
         keep_out(call, callees=True)
+        if name == "__getitem__":
+            call = _for_masks(call, original)
         call.__name__ = name
         call.__qualname__ = getattr(original, "__qualname__", name)
         call.__doc__ = getattr(original, "__doc__", None)
@@ -189,10 +195,18 @@ class Syncs:
         return call
 
     def _record(self, operation: str, began: float, took: float) -> None:
-        stack = _stack(sys._getframe(2))
+        caller = sys._getframe(2)
+        if caller.f_code.co_filename == __file__ and caller.f_back is not None:
+            caller = caller.f_back
+        place = (caller.f_code, caller.f_lasti, operation)
+        known = self._known.get(place)
+        would = not self._gpu
+        if known is not None:
+            self._recorder.again(known, at=began, took=None if would else took)
+            return
+        stack = _stack(caller)
         if not stack:
             return
-        would = not self._gpu
         event = Event(
             "sync",
             ENTRY,
@@ -202,7 +216,9 @@ class Syncs:
             frame=None,
             details={"operation": operation, "would": would},
         )
-        self._recorder.add(event, operation, at=began, took=None if would else took)
+        event = self._recorder.add(event, operation, at=began, took=None if would else took)
+        if len(stack) == 1:  # no frame between this one and the user's
+            self._known[place] = event
 
     def _on_warning(self, message: Any, category: Any, *args: Any, **named: Any) -> None:
         if _WARNING not in str(message):
@@ -244,6 +260,19 @@ def _is_mask(index: Any) -> bool:
     if isinstance(index, tuple):
         return any(isinstance(part, torch.Tensor) and _is_mask(part) for part in index)
     return False
+
+
+def _for_masks(counted: Any, original: Any) -> Any:
+    """Indexing by a number or a slice never waits, and happens often."""
+    never = (int, slice, type(None), type(Ellipsis), str)
+
+    def getitem(tensor: Any, index: Any) -> Any:
+        if type(index) in never:
+            return original(tensor, index)
+        return counted(tensor, index)
+
+    keep_out(getitem, callees=True)
+    return getitem
 
 
 def _to_host(args: tuple[Any, ...], named: dict[str, Any], gpu: bool) -> bool:
