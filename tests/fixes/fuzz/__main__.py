@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,14 +39,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after these")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    started = time.monotonic()
+    started, commit = time.monotonic(), _commit()
     logs = {name: _known(given.folder, name) for name in given.rewrites or sorted(IDIOMS)}
     wanted = {name: WANTED_OF_USED if name in _most_used() else WANTED for name in logs}
     for name, number in _missing(logs, wanted):
         if time.monotonic() - started > given.seconds:
             break
         log = _shard(name, logs[name])
-        (given.folder / f"{name}_{number}.json").write_text(json.dumps(log.asdict()))
+        (given.folder / f"{name}_{number}.json").write_text(
+            json.dumps({"commit": commit, **log.asdict()})
+        )
         logs[name].append(log)
         made = sum(_accepted(each, name) for each in logs[name])
         print(name, number, f"{made}/{wanted[name]}", len(log.differences), file=sys.stderr)
@@ -113,13 +116,18 @@ def _result(folder: Path, logs: dict[str, list[Log]], wanted: dict[str, int]) ->
     accepted = {name: _accepted(total, name) for name in sorted({entry.name for entry in REWRITES})}
     return {
         "torch": torch.__version__,
-        "commit": _commit(),
+        "commits": _commits(folder),
         "seeds": {name: [0, len(found) * SHARD - 1] for name, found in logs.items()},
         "wanted": wanted,
         "accepted programs": accepted,
         "safe differences": safe,
         **total.asdict(),
     }
+
+
+def _commits(folder: Path) -> dict[str, int]:
+    """How many shards were run at which commit."""
+    return dict(Counter(json.loads(path.read_text())["commit"] for path in folder.glob("*.json")))
 
 
 def _commit() -> str:
