@@ -104,6 +104,14 @@ CASES = [
     ),
     Case(
         "scalar_fill",
+        "range",
+        "PG104",
+        lines("return x * «torch.tensor(1e39, dtype=x.dtype, device=x.device)»", head="x"),
+        lambda: (torch.ones(2),),
+        notes={"number": "yes"},
+    ),
+    Case(
+        "scalar_fill",
         "held",
         "PG104",
         lines("return x * «torch.tensor(300, dtype=torch.uint8, device=x.device)»"),

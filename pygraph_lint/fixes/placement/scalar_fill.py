@@ -58,6 +58,8 @@ class ScalarFill(Rewrite):
         site.require("device", "device" in given, "no device is asked for")
         value, dtype = call.args[0], given.get("dtype")
         written = _is_written(site, value, dtype)
+        large = literal_number(value) is not None and not written
+        site.require("range", not large, "the number is larger than what the dtype holds")
         site.require(
             "number",
             written or site.note("number") is not None,
