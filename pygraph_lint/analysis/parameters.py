@@ -11,7 +11,7 @@ from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.model import FunctionFacts
 from pygraph_lint.analysis.module import Module, kind_of_constant
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import below, children, source_of
+from pygraph_lint.analysis.nodes import children, source_of, walk
 from pygraph_lint.analysis.symbols import symbol
 from pygraph_lint.analysis.values import Value
 
@@ -52,7 +52,7 @@ class Uses:
         """Collect what is known of ``names``."""
         made_of = {name: name for name in names}
         last = _last_lines(self.function, names)
-        nodes = below(self.function.body)
+        nodes = [node for statement in self.function.body for node in walk(statement)]
         for node in nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 source = _operand(node.value, names)
