@@ -38,6 +38,7 @@ TEST_JOBS ?= 2
 	bench-trace-overhead \
 	bench-trace-truth \
 	bench-training \
+	bench-trace-page \
 	bench-training-loops \
 	bench-workloads \
 	clean \
@@ -54,6 +55,7 @@ TEST_JOBS ?= 2
 	test-long \
 	test-nodes \
 	test-packaging \
+	trace-programs \
 	training-loops-on-cpu \
 	training-loops-on-gpu
 
@@ -129,6 +131,15 @@ bench-hook: .venv-bench/.ready .venv-bench/hook/.ready
 	.venv-bench/bin/python -m pip install -q $(PIP_FLAGS) --no-deps --target .venv-bench/hook \
 		transformers==5.4.0 diffusers==0.37.1
 	touch $@
+
+# A page of 5,000 events in a browser: CHROMIUM=... names one, else playwright's own is used.
+bench-trace-page: .venv-bench/.ready
+	.venv-bench/bin/python -m pip install -q $(PIP_FLAGS) playwright
+	.venv-bench/bin/python benchmarks/trace_page.py $(ARGS)
+
+# Needs torch, tqdm and transformers in PYTHON.
+trace-programs:
+	$(PYTHON) benchmarks/trace_programs.py $(ARGS)
 
 # Packages as their authors wrote them: downloaded, unpacked, never installed.
 bench-fix-uses: .venv-bench/.ready .venv-bench/packages/.ready

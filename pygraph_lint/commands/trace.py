@@ -14,7 +14,7 @@ from pygraph_lint.errors import SettingsError
 from pygraph_lint.files.cache import default_folder
 from pygraph_lint.report import shown_path
 from pygraph_lint.trace import as_json, chrome, compare, fixing, html, sarif, text
-from pygraph_lint.trace.document import read_all
+from pygraph_lint.trace.document import TraceError, read_all
 from pygraph_lint.trace.join import Joined, join, own_files
 from pygraph_lint.trace.record import record
 from pygraph_lint.trace.sources import find
@@ -38,7 +38,11 @@ def trace(given: Trace) -> int:
     if not recorded:
         print(f"error: the program left no trace in {given.file}", file=sys.stderr)
         return code or 2
-    _join([given.file], given)
+    try:
+        _join([given.file], given)
+    except TraceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return code or 2
     return code
 
 

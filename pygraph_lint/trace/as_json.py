@@ -1,4 +1,4 @@
-"""The join as JSON. The format is described in docs/trace.md; ``version`` rises when a key goes."""
+"""The join as JSON, described in docs/how-to/trace.md; ``version`` rises when a key goes."""
 
 from __future__ import annotations
 

@@ -189,6 +189,17 @@ def test_a_program_that_leaves_no_trace(lint: Lint, monkeypatch: pytest.MonkeyPa
     assert result.err == "error: the program left no trace in trace.json\n"
 
 
+def test_a_failing_program_without_events_keeps_its_exit_code(
+    lint: Lint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(lint.folder / "empty.json", document(lint.folder, [], []))
+    body = "import sys, shutil; shutil.copy('empty.json', 'trace.json'); sys.exit(5)\n"
+    _recorder(lint, monkeypatch, body)
+    result = lint("trace", "train.py")
+    assert result.code == 5
+    assert "nothing was recorded" in result.err and result.err.count("\n") == 1
+
+
 def test_an_interpreter_without_the_recorder(lint: Lint, tmp_path: Path) -> None:
     result = lint("trace", "--python", str(tmp_path / "python9"), "train.py")
     assert result.code == 2 and "cannot be run" in result.err
