@@ -131,6 +131,7 @@ class Trace:
     program: tuple[str, ...]
     module: bool
     python: str | None
+    coverage: bool
     file: Path
     join: tuple[str, ...]
     compare: tuple[str, ...]
@@ -206,6 +207,7 @@ def _trace(given: argparse.Namespace) -> Trace:
         program=tuple(given.program),
         module=given.module,
         python=given.python,
+        coverage=given.coverage,
         file=Path(given.trace_file),
         join=tuple(given.join or ()),
         compare=tuple(given.compare or ()),
@@ -307,6 +309,7 @@ def _add_trace(trace: argparse.ArgumentParser) -> None:
     add = trace.add_argument_group("what to run").add_argument
     add("-m", dest="module", action="store_true", help="the program is a module")
     add("--python", metavar="PYTHON", help="the interpreter that has torch and pygraph_rt")
+    add("--coverage", action="store_true", help="record which lines ran (slow before Python 3.12)")
     add("--trace-file", metavar="FILE", default="trace.json", help="default: trace.json")
     add("program", nargs=argparse.REMAINDER, metavar="PROGRAM ...", help="and its arguments")
     add = trace.add_argument_group("output").add_argument

@@ -34,7 +34,8 @@ def trace(given: Trace) -> int:
         return 1 if _join([Path(path) for path in given.join], given).places else 0
     if not given.program:
         raise SettingsError("name a program to run, or traces with --join; see `trace --help`")
-    code, recorded = record(given.python or sys.executable, given.program, given.module, given.file)
+    options = [*(["--coverage"] if given.coverage else []), *(["-m"] if given.module else [])]
+    code, recorded = record(given.python or sys.executable, [*options, *given.program], given.file)
     if not recorded:
         print(f"error: the program left no trace in {given.file}", file=sys.stderr)
         return code or 2

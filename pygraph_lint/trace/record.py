@@ -11,8 +11,10 @@ from pygraph_lint.trace.document import TraceError
 _INSTALLED = "import importlib.util as u, sys; sys.exit(u.find_spec('pygraph_rt') is None)"
 
 
-def record(python: str, program: Sequence[str], module: bool, output: Path) -> tuple[int, bool]:
+def record(python: str, program: Sequence[str], output: Path) -> tuple[int, bool]:
     """Run and trace a program: its exit code, and whether it left a trace.
+
+    ``program`` may begin with options of the recorder.
 
     Raises TraceError where the interpreter or the recorder is not there.
     """
@@ -26,8 +28,8 @@ def record(python: str, program: Sequence[str], module: bool, output: Path) -> t
             "(`pip install pygraph-rt`) or name another interpreter with --python"
         )
     before = _state(output)
-    options = ["--output", str(output), *(["-m"] if module else [])]
-    process = subprocess.Popen([python, "-m", "pygraph_rt.trace", *options, *program])
+    command = [python, "-m", "pygraph_rt.trace", "--output", str(output), *program]
+    process = subprocess.Popen(command)
     while True:
         try:
             code = process.wait()

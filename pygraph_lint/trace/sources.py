@@ -92,7 +92,9 @@ def _own(trace: Trace) -> Iterator[str]:
     """The files that are neither installed nor Python's, below the program's project."""
     project = str(Roots().of(Path(trace.directory) / "x.py").base)
     python = sysconfig.get_paths()["stdlib"] + os.sep
-    below = tuple(f"{folder}{os.sep}" for folder in (trace.directory, project, Path.cwd()))
+    below = tuple(
+        f"{str(folder).rstrip(os.sep)}{os.sep}" for folder in (trace.directory, project, Path.cwd())
+    )
     for file in trace.files:
         installed = not _INSTALLED.isdisjoint(Path(file).parts) or file.startswith(python)
         if file.startswith(below) and not installed:

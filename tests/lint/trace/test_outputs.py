@@ -171,12 +171,23 @@ def test_a_program_is_run_joined_and_its_exit_code_kept(
 ) -> None:
     body = (
         "import sys, shutil\n"
-        "assert sys.argv[1:] == ['--output', 'out.json', '-m', 'train', '--fix', '--lr', '1']\n"
+        "assert sys.argv[1:3] == ['--output', 'out.json']\n"
+        "assert sys.argv[3:] == ['--coverage', '-m', 'train', '--fix', '--lr', '1']\n"
         "shutil.copy('t.json', 'out.json')\n"
         "sys.exit(7)\n"
     )
     _recorder(lint, monkeypatch, body)
-    command = ("trace", "--trace-file", "out.json", "-m", "train", "--fix", "--lr", "1")
+    command = (
+        "trace",
+        "--trace-file",
+        "out.json",
+        "--coverage",
+        "-m",
+        "train",
+        "--fix",
+        "--lr",
+        "1",
+    )
     result = lint(*command)
     assert result.code == 7
     assert "model.py:6" in result.out
