@@ -15,7 +15,7 @@ from pygraph_lint.trace.sources import Code, Sources
 PROBLEMS = {
     "graph_break": "graph break",
     "skipped_frame": "graph break",
-    "compile_error": "graph break",
+    "compile_error": "error while compiling",
     "sync": "sync",
     "host_tensor": "host tensor",
     "recompile": "recompilation",
