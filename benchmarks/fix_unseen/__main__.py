@@ -135,6 +135,7 @@ def changed_packages(before: Path, after: Path, names: list[str]) -> set[str]:
     """The packages that are not the same in two folders, and those that import one of them."""
     found: set[str] = set()
     imports: dict[str, set[str]] = {}
+    names = [name for name in names if (after / name).exists()]
     for name in names:
         text = ""
         for path in (before / name).rglob("*.py"):
