@@ -205,6 +205,7 @@ def _totals(first: dict[str, Record], rows: dict[str, Record]) -> Record:
     open_half = any(row["half"] == "develop" for row in both.values())
     return {
         "subjects": len(both),
+        "not_run": len(first) - len(both),
         "before": before,
         "after": after,
         "removed": round(1 - after / before, 3) if before else None,

@@ -257,4 +257,18 @@ CASES = [
         "PG702",
         lines("for step, row in enumerate(x):", "    print(«row»)", "return x"),
     ),
+    # tensor_raise
+    Case(
+        "tensor_raise",
+        "uncaught",
+        "PG303",
+        lines(
+            "try:",
+            "    if «x.sum() > 0»:",
+            "        raise ValueError(f'{x}')",
+            "except ValueError:",
+            "    x = x * 2",
+            "return x",
+        ),
+    ),
 ]

@@ -44,6 +44,8 @@ class TensorRaise(Rewrite):
         if not raises and site.finding.code != "PG303":
             raise Declined
         site.require("only-raises", raises, "the branch does more than raise")
+        steers = _may_be_caught(site, node.body[-1])
+        site.require("uncaught", not steers, "the exception may be caught, and decide what is done")
         check, message = _check(site, node), _literal(site, node.body[0])
         others = is_elif(site, node) or node.orelse
         if check is None or message is None or others or site.finding.code != "PG303":
@@ -87,6 +89,21 @@ def _only_raises(site: Site, node: ast.If) -> bool:
         for each in before
     )
     return plain and isinstance(last, ast.Raise)
+
+
+def _may_be_caught(site: Site, statement: ast.stmt) -> bool:
+    """Whether an exception is of the project's own, or of a kind that the file catches."""
+    raised = statement.exc if isinstance(statement, ast.Raise) else None
+    kind = raised.func if isinstance(raised, ast.Call) else raised
+    name = "" if kind is None else site.ask.qualified(kind) or ""
+    if not name.startswith("builtins."):
+        return isinstance(statement, ast.Raise)
+    caught = [
+        ast.unparse(node.type) if node.type is not None else name
+        for node in site.ask.nodes
+        if isinstance(node, ast.ExceptHandler)
+    ]
+    return any(name.removeprefix("builtins.") in each for each in caught)
 
 
 def _check(site: Site, node: ast.If) -> cst.BaseExpression | None:
