@@ -100,7 +100,8 @@ def records(log: Path) -> list[tuple[dict[str, Any], str]]:
 def kind_in(text: str) -> str:
     """The kind of a graph break in torch's message: a line of it is the kind's name."""
     text = text.rpartition("*** While handling this graph break")[2] or text
-    return next((line.strip() for line in text.splitlines() if line.strip() in gb_ids()), "other")
+    lines = (line.strip().removeprefix("Graph Break Reason: ") for line in text.splitlines())
+    return next((line for line in lines if line in gb_ids()), "other")
 
 
 def logged(log: Path) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Trace:
                 "A trace is already running in this process; end it before another one begins."
             )
         running[:] = [weakref.ref(self)]
-        os.register_at_fork(after_in_child=_forget_in_child)
+        _AT_FORK()
         self._served_before = graphs.served_now()
         for graph in graphs_before():
             self.recorder.follow(graph, compile_s=None)
@@ -228,6 +228,13 @@ _DETECTORS = (
     ("graph_refused", "pygraph_rt.report and Inductor's counter", ("CUDA graph skips",), ""),
     ("graph_served", "pygraph_rt.report", (), "CUDA graphs of other backends"),
 )
+
+
+def _register() -> None:
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+
+_AT_FORK: Shared[None] = Shared(_register)
 
 
 def _forget_in_child() -> None:

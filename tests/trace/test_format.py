@@ -50,3 +50,14 @@ def test_a_new_trace_keeps_to_the_schema_and_shows_what_the_committed_one_shows(
     ]
     assert all(e["file"] == str(program) for e in breaks)
     assert new["exit"] == {"kind": "finished", "code": 0, "error": None}
+
+
+def test_the_module_can_be_called_and_is_not_imported_before() -> None:
+    source = (
+        "import sys, pygraph_rt\n"
+        "assert not any(name.startswith('pygraph_rt.trace') for name in sys.modules)\n"
+        "with pygraph_rt.trace() as t: pass\n"
+        "assert 'nothing was compiled' in t.summary()\n"
+        "with pygraph_rt.expect(allow_nothing=True): pass\n"
+    )
+    subprocess.run([sys.executable, "-c", source], cwd=ROOT, check=True)
