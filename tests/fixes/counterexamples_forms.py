@@ -271,4 +271,18 @@ CASES = [
             "return x",
         ),
     ),
+    # masked_write
+    Case(
+        "masked_write",
+        "unsaved",
+        "PG406",
+        lines(
+            "z = x * 1",
+            "seen = [z]",
+            "at = x > 0",
+            "«z[at] = z[at].sin()»",
+            "return z, seen",
+        ),
+        lambda: (torch.ones(3, requires_grad=True),),
+    ),
 ]

@@ -62,6 +62,8 @@ class MaskedWrite(Rewrite):
         operator = _OPERATORS.get(type(node.op)) if isinstance(node, ast.AugAssign) else None
         plain = alone and (operator is not None or not added)
         site.require("elementwise", plain, "what is written is not computed element by element")
+        kept = _is_kept(site, node, written, mask)
+        site.require("unsaved", not kept, "gradients need the tensor as it was before the write")
         site.safe_only_if(
             "everywhere",
             False,
@@ -75,6 +77,26 @@ class MaskedWrite(Rewrite):
             value = cst.BinaryOperation(operand(old), operator(), right)
         chosen = call(f"{use_torch(site)}.where", selected, value, old)
         site.put_statements([node], [*lines, _written(site, written, old, chosen)])
+
+
+def _is_kept(
+    site: Site, node: ast.Assign | ast.AugAssign, written: ast.expr, mask: ast.expr
+) -> bool:
+    """Whether a tensor that is written in place is itself worked on by what is not linear: autograd
+    then keeps it, and refuses it when it has changed.
+    """
+    if isinstance(written, ast.Name) and site.ask.only_holder(written):
+        return False
+    reads = masked_reads(node.value, mask)
+    own = any(ast.dump(each.value) == ast.dump(written).replace("Store", "Load") for each in reads)
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Mult, ast.Div)) and reads:
+        return True
+    linear = (ast.Add, ast.Sub)
+    return own and any(
+        isinstance(each, ast.Call)
+        or (isinstance(each, ast.BinOp) and not isinstance(each.op, linear))
+        for each in ast.walk(node.value)
+    )
 
 
 def _selection(
