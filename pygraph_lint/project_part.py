@@ -10,12 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from pygraph_lint.analysis.program import Unread
 from pygraph_lint.files.project import last_name
 
 _DEFINED = re.compile(rb"^(?:def|[ \t]*class)[ \t]+(\w+)", re.MULTILINE)
 
+_FROM = re.compile(rb"\bfrom[ \t]*([.\w]+)[ \t]*import\b[ \t]*(\([^)]*\)|(?:[^\r\n#\\]|\\\r?\n)*)")
+_WORD = re.compile(rb"\w+")
 _MEMBER = re.compile(rb"\.(\w+)")
 
 
@@ -70,8 +73,9 @@ class Importers:
         its imports have not.
         """
         old, new = members(before), members(after)
+        moved = _FROM.findall(before) != _FROM.findall(after)
         for given, (defined, _) in list(self._found.items()):
-            if defined.isdisjoint(old) != defined.isdisjoint(new):
+            if moved or defined.isdisjoint(old) != defined.isdisjoint(new):
                 del self._found[given]
 
     def _through_packages(self, name: str, defined: frozenset[bytes]) -> Iterator[str]:
@@ -87,8 +91,23 @@ class Importers:
             if other.endswith("__init__.py"):
                 continue
             named = not defined.isdisjoint(self._words[other])
-            if named or self._has_member(other, whole, defined):
+            passed_on = named and self._from_a_package(other, defined)
+            if passed_on or self._has_member(other, whole, defined):
                 yield other
+
+    @cached_property
+    def _packages(self) -> frozenset[bytes]:
+        """The last names of all packages; none for those that are named by dots alone."""
+        packages = (name for name in self._words if name.endswith("__init__.py"))
+        return frozenset((b"", *map(last_name, packages)))
+
+    def _from_a_package(self, file: str, names: frozenset[bytes]) -> bool:
+        """Whether a file imports one of the names from a package: from a module it is another."""
+        return any(
+            match[1].rpartition(b".")[2] in self._packages
+            and not names.isdisjoint(_WORD.findall(match[2]))
+            for match in _FROM.finditer(self._text(file))
+        )
 
     def _has_member(self, file: str, whole: re.Pattern[bytes], names: frozenset[bytes]) -> bool:
         """Whether a file imports a package as a whole, and has an attribute of one of the names."""
