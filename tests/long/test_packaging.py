@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -151,3 +152,36 @@ def test_the_backend_is_known_by_name_once_installed(dist: Path, tmp_path: Path)
         f"from pygraph_rt.cuda.native import {'_launch' if _helpers(runtime) else 'load'}\n"
     )
     _run(bin_folder / "python", "-c", program, cwd=tmp_path)
+
+
+def _recipes(heading: str) -> list[str]:
+    text = (REPOSITORY / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
+    section = re.split(r"^## ", text, flags=re.MULTILINE)
+    (found,) = (part for part in section if part.startswith(f"{heading}\n"))
+    return re.findall(r"^```yaml\n(.*?)^```", found, flags=re.MULTILINE | re.DOTALL)
+
+
+def _validate(schema: str, path: Path, expected: int = 0) -> None:
+    command = (sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}")
+    _run(*command, path, cwd=path.parent, expected=expected)
+
+
+def test_the_action_and_the_workflow_fit_githubs_schemas(tmp_path: Path) -> None:
+    _validate("github-actions", REPOSITORY / "action.yml")
+    for path in sorted((REPOSITORY / ".github" / "workflows").glob("*.yml")):
+        _validate("github-workflows", path)
+    damaged = tmp_path / "action.yml"
+    text = (REPOSITORY / "action.yml").read_text(encoding="utf-8")
+    damaged.write_text(text.replace("using: composite", "using: compost"), encoding="utf-8")
+    _validate("github-actions", damaged, expected=1)
+
+
+def test_the_recipes_fit_the_services_schemas(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yml"
+    for heading, schema, before in (
+        ("GitHub", "github-workflows", "on: push\n"),
+        ("GitLab", "gitlab-ci", ""),
+    ):
+        (recipe,) = _recipes(heading)
+        path.write_text(before + recipe, encoding="utf-8")
+        _validate(schema, path)
