@@ -40,11 +40,7 @@ SHAPES = (
 )
 COPIES = ("cpu", "numpy", "to", "__array__")
 SPARSE = ("coalesce", "to_sparse", "to_sparse_csr")
-# The same as functions of torch.
-FUNCTIONS = (
-    *("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount"),
-    *("repeat_interleave", "equal", "allclose", "is_nonzero"),
-)
+# torch.nonzero and other functions of torch stay as they are: compiled code has guards on them.
 # What waits for the device without a tensor; distributed work is not seen by the debug mode.
 WAITS = (
     ("torch.cuda", "synchronize"),
@@ -116,7 +112,7 @@ class Syncs:
             ]
         missed = (
             "there is no GPU, so these would wait if the tensor were on one; waits in C++, in"
-            " generated code and of functions that were imported by name are not seen"
+            " generated code and of torch's functions (torch.nonzero) are not seen"
         )
         return [("sync", ENTRY, missed), ("host_tensor", None, "there is no GPU")]
 
@@ -140,9 +136,6 @@ class Syncs:
             if original is not None:
                 inherited = name not in vars(tensor)
                 yield tensor, name, inherited, original, self._wrap(name, original)
-        for name in FUNCTIONS:
-            original = getattr(torch, name)
-            yield torch, name, False, original, self._wrap(name, original)
         if self._gpu:
             for path, name in WAITS:
                 owner = _found(path)

@@ -16,7 +16,7 @@ def main():
     int(x[0])  # sync
     bool(x[0])  # sync
     x.cpu().numpy()  # sync
-    torch.nonzero(x)  # sync
+    torch.nonzero(x)
     x.nonzero()  # sync
     x[x > 0]  # sync
     x[0]
@@ -24,7 +24,7 @@ def main():
     x[x > 0] = x[x > 0].clone()  # sync*2
     str(x)  # sync
     f"{x[0]:.2f}"  # sync
-    torch.equal(x, x)  # sync
+    x.equal(x)  # sync
     x.unique()  # sync
     x.to("cpu")  # sync
     x.to(torch.float64)
