@@ -284,7 +284,10 @@ def parser() -> argparse.ArgumentParser:
     )
     rule = commands.add_parser("rule", help="explain a rule", allow_abbrev=False)
     rule.add_argument(
-        "code", metavar="CODE", help="a code (PG201), the start of codes (PG2), or a rule's name"
+        "code",
+        metavar="CODE",
+        help="a code (PG201), the start of codes (PG2), a rule's name (item), or torch's number of "
+        "a graph break (GB0170)",
     )
     rules = commands.add_parser("rules", help="list all rules", allow_abbrev=False)
     for one in (rule, rules):
@@ -296,9 +299,13 @@ def parser() -> argparse.ArgumentParser:
         "folders", nargs="*", metavar="FOLDER", help="rule pages (default: those of the settings)"
     )
     completion = commands.add_parser(
-        "completion", help="print a completion script for a shell", allow_abbrev=False
+        "completion",
+        help="print a completion script for a shell",
+        description='For this session of bash: eval "$(pygraph-lint completion bash)". To keep it, '
+        "write the script to the folder where the shell looks for completions.",
+        allow_abbrev=False,
     )
-    completion.add_argument("shell", choices=SHELLS)
+    completion.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
     return made
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pygraph_lint.commands.arguments import Check
@@ -106,8 +107,19 @@ def _show(given: Check, runner: Runner, files: Sequence[Path]) -> int:
         settings = runner.resolver.of(Path.cwd())
         write(f"# settings of {settings.folder}\n")
         for key, declared in DECLARED.items():
-            write(f"{key} = {getattr(settings, declared.name)!r}\n")
+            value = getattr(settings, declared.name)
+            write(f"# {key}: not set\n" if value is None else f"{key} = {_toml(value)}\n")
     return 2 if runner.missing else 0
+
+
+def _toml(value: object) -> str:
+    """A setting as it can be written in a settings file."""
+    if isinstance(value, Mapping):
+        pairs = (f"{_toml(key)} = {_toml(inner)}" for key, inner in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(str(value) if isinstance(value, Path) else value)
 
 
 def _report(given: Check, runner: Runner, files: Sequence[Path]) -> int:

@@ -100,7 +100,7 @@ def load() -> dict[str, Rule]:
     pages = sorted(rules_folder().glob("PG*.md"))
     if not pages:
         raise CatalogueError(f"no rule pages in {rules_folder()}; reinstall pygraph-lint")
-    rules = [parse(page.read_text(encoding="utf-8"), page.name) for page in pages]
+    rules = [parse(page.read_text(encoding="utf-8"), str(page)) for page in pages]
     return {rule.code: rule for rule in rules}
 
 
@@ -116,7 +116,7 @@ def load_with(folders: Iterable[Path]) -> dict[str, Rule]:
             raise CatalogueError(f"{folder}: there are no rule pages (CODE.md) in this folder")
         for page in pages:
             try:
-                rule = parse(page.read_text(encoding="utf-8"), page.name)
+                rule = parse(page.read_text(encoding="utf-8"), str(page))
             except (OSError, UnicodeDecodeError) as error:
                 raise CatalogueError(f"{page}: cannot be read: {error}") from None
             _check_own(rule, page)
@@ -180,7 +180,9 @@ def parse(text: str, where: str) -> Rule:
             prose=match[2].strip(),
         )
     except KeyError as error:
-        raise CatalogueError(f"{where}: no {error} in the page's data") from error
+        raise CatalogueError(
+            f"{where}: `{error.args[0]}` is missing between the lines `+++`"
+        ) from error
     _check(rule, where)
     return rule
 
@@ -193,5 +195,5 @@ def _check(rule: Rule, where: str) -> None:
         raise CatalogueError(f"{where}: status must be default or preview")
     if rule.fix not in ("none", "safe", "unsafe", "sometimes"):
         raise CatalogueError(f"{where}: fix must be none, safe, unsafe or sometimes")
-    if where != f"{rule.code}.md":
+    if Path(where).name != f"{rule.code}.md":
         raise CatalogueError(f"{where}: the page of {rule.code} must be called {rule.code}.md")

@@ -25,7 +25,8 @@ def record(python: str, program: Sequence[str], output: Path) -> tuple[int, bool
     if there.returncode:
         raise TraceError(
             f"{python} has no pygraph_rt, which records traces: install it there "
-            "(`pip install pygraph-rt`) or name another interpreter with --python"
+            "(`pip install ./packaging/rt` in a clone of pygraph) or name another "
+            "interpreter with --python"
         )
     before = _state(output)
     command = [python, "-m", "pygraph_rt.trace", "--output", str(output), *program]

@@ -338,6 +338,13 @@ def test_completion_scripts(lint: Lint, shell: str) -> None:
     assert "unsafe-fixes" in script.out
 
 
+def test_help_says_what_the_arguments_may_be(lint: Lint) -> None:
+    assert "GB0170" in lint("rule", "--help").out
+    helped = lint("completion", "--help").out
+    assert "powershell" in helped
+    assert "eval" in helped
+
+
 def test_watch_reports_again_after_a_change(lint: Lint) -> None:
     lint.write({"model.py": CLEAN})
     command = [sys.executable, "-u", "-m", "pygraph_lint", "--watch", "--no-cache", "model.py"]

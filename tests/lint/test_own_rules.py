@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.lint.support import REPOSITORY, Lint
@@ -119,6 +121,8 @@ def test_rule_test(lint: Lint) -> None:
         (('calls = ["acme.sync.wait_for_all"]\nmethods = ["to_host_now"]', ""), "names no `calls`"),
         (('sync = "yes"', 'sync = "perhaps"'), "consequences.sync must be one of"),
         (("+++\ncode", "code"), "a page starts with data"),
+        (('name = "acme-sync"\n', ""), "ACME001.md: `name` is missing between"),
+        (('sync = "yes"\n', ""), "ACME001.md: `sync` is missing between"),
     ],
 )
 def test_a_page_that_does_not_fit_is_one_line(
@@ -129,6 +133,7 @@ def test_a_page_that_does_not_fit_is_one_line(
     result = lint("src")
     assert result.code == 2
     assert complaint in result.err
+    assert str(Path("my_rules") / "ACME001.md") in result.err
     assert result.err.count("\n") == 1
 
 

@@ -219,6 +219,7 @@ def test_an_interpreter_without_the_recorder(lint: Lint, tmp_path: Path) -> None
     bare.chmod(0o755)
     result = lint("trace", "--python", str(bare), "train.py")
     assert result.code == 2
+    assert "pip install ./packaging/rt" in result.err
     assert "has no pygraph_rt" in result.err and result.err.count("\n") == 1
 
 
