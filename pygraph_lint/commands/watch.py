@@ -7,12 +7,14 @@ import time
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import NoReturn
 
 from pygraph_lint.commands.arguments import Check
 from pygraph_lint.commands.check import STDIN, check_once, make_runner
 from pygraph_lint.commands.progress import Progress
 from pygraph_lint.errors import SettingsError
 
+INTERRUPTED = 130
 INTERVAL = 0.5  # seconds between two looks at the files
 _CLEAR = "\x1b[2J\x1b[H"
 
@@ -20,12 +22,19 @@ State = dict[Path, tuple[int, int]]
 
 
 def watch(given: Check) -> int:
-    """Check until interrupted. Raises SettingsError where watching makes no sense."""
+    """Check until interrupted; the exit code. Raises SettingsError where this makes no sense."""
     if STDIN in given.paths:
         raise SettingsError("--watch needs files to watch; it cannot be used with stdin")
     if given.fixing.apply:
         raise SettingsError("--watch only reports; it cannot be used with --fix")
-    once = replace(given, watch=False)
+    try:
+        _loop(replace(given, watch=False))
+    except KeyboardInterrupt:
+        # The announced way to end; nothing was being fixed.
+        return INTERRUPTED
+
+
+def _loop(once: Check) -> NoReturn:
     seen: State | None = None
     while True:
         now = _state(once)

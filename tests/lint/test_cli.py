@@ -350,18 +350,27 @@ def test_watch_reports_again_after_a_change(lint: Lint) -> None:
     command = [sys.executable, "-u", "-m", "pygraph_lint", "--watch", "--no-cache", "model.py"]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     watching = subprocess.Popen(
-        command, cwd=lint.folder, env=environment, stdout=subprocess.PIPE, text=True
+        command,
+        cwd=lint.folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert watching.stdout is not None
+    assert watching.stderr is not None
     try:
         assert watching.stdout.readline() == "All checks passed.\n"
         lint.write({"model.py": SYNCS})
         assert watching.stdout.readline().startswith("model.py:6:16: PG201")
         watching.send_signal(signal.SIGINT)
         assert watching.wait(timeout=30) == 130
+        # Nothing was being fixed, so there is nothing to say about files.
+        assert "interrupted" not in watching.stderr.read()
     finally:
         watching.kill()
         watching.stdout.close()
+        watching.stderr.close()
 
 
 def test_watch_needs_something_to_watch(lint: Lint) -> None:
