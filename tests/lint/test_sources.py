@@ -128,7 +128,11 @@ def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
 
 
 def _walked(folder: Path) -> list[str]:
-    return [path.relative_to(folder).as_posix() for path in files_below(folder, Resolver())]
+    unreadable: list[object] = []
+    found = files_below(folder, Resolver(), lambda *given: unreadable.append(given))
+    names = [path.relative_to(folder).as_posix() for path in found]
+    assert not unreadable
+    return names
 
 
 def _tree(folder: Path, *names: str, **contents: str) -> None:
