@@ -108,6 +108,12 @@ def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
             kind = "branch.random-skip"
         elif value.flags & v.FINITE:
             kind = "branch.half-guard" if state.half else "branch.finite-guard"
+    if state.stops is not None:  # a break in a loop leaves the rest of the function untraced
+        if value.flags & v.DECIDED:
+            return
+        key = state.place(node)
+        if key is not None:
+            state.env[key] = value._replace(flags=value.flags | v.DECIDED)
     place = node
     if kind in ("branch.finite-guard", "branch.half-guard") and state.whole is not None:
         place = state.whole  # a guard is one thing, however many tests it has

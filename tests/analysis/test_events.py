@@ -134,6 +134,12 @@ def test_each_branch_on_one_draw_is_reported() -> None:
     assert forward(body) == ["branch.random-skip", "branch.random-skip"]
 
 
+def test_in_a_loop_later_branches_on_one_draw_follow_the_first() -> None:
+    body = "for layer in self.layers:\n    skip = torch.rand([], device=x.device) < 0.1\n"
+    body += "    if not skip:\n        x = layer(x)\n    if skip:\n        x = x + 2\nreturn x"
+    assert forward(body) == ["branch.random-skip"]
+
+
 def test_use_and_annotation_of_parameters() -> None:
     assert forward("if x.unsqueeze(0).sum() > 0:\n    return y", "x, y") == ["branch.if"]
     assert forward("if x > 0:\n    return x", "x: int") == []
