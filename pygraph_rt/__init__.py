@@ -32,6 +32,7 @@ from pygraph_rt.errors import (
 )
 from pygraph_rt.options import Options
 from pygraph_rt.registration import make_known
+from pygraph_rt.repeated import compile_repeated_blocks
 from pygraph_rt.reports.report import Report, report
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Unprovable",
     "__version__",
     "compile",
+    "compile_repeated_blocks",
     "pygraph",
     "report",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -12,6 +13,7 @@ from pygraph_rt.cuda import driver
 from pygraph_rt.errors import DriverError, ReportError
 from pygraph_rt.inductor import torch_support
 from pygraph_rt.reports import plot
+from pygraph_rt.reports.ranks import render_ranks
 from pygraph_rt.reports.report import Report
 from pygraph_rt.select import remembered
 
@@ -49,13 +51,24 @@ def read(path: Path) -> Report:
         raise ReportError(f"{path}: {error}") from None
 
 
+def shown(paths: Sequence[Path]) -> str:
+    """Saved reports as text: one as it is, several as the ranks of one job."""
+    if len(paths) == 1:
+        return str(read(paths[0]))
+    stems = [path.stem for path in paths]
+    names = stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
+    return render_ranks({name: read(p).regions for name, p in zip(names, paths, strict=True)})
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(prog="python -m pygraph_rt", description=__doc__)
     commands = made.add_subparsers(dest="command", required=True)
     commands.add_parser("doctor", help="say what this machine and torch support")
-    shown = commands.add_parser("report", help="print a report that to_json() made")
-    shown.add_argument("file", type=Path)
+    shown = commands.add_parser(
+        "report", help="print a report that to_json() made; of several ranks, what differs, too"
+    )
+    shown.add_argument("files", type=Path, nargs="+", metavar="FILE")
     drawn = commands.add_parser("plot", help="draw a report that to_json() made, as SVG")
     drawn.add_argument("file", type=Path)
     drawn.add_argument("--out", type=Path, help="default: the file's name with .svg")
@@ -72,10 +85,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(text)
         return 0 if usable else 1
     try:
-        found = read(given.file)
         if given.command == "report":
-            print(found)
+            print(shown(given.files))
         else:
+            found = read(given.file)
             out = given.out or given.file.with_suffix(".svg")
             out.write_text(plot.svg(found.regions), "utf-8")
             print(out)

@@ -26,7 +26,7 @@ from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.platform import Flags, Native, Platform, same_addresses
 from pygraph_rt.reports.candidates import GRAPH
 from pygraph_rt.reports.report import REGIONS, Region, notice
-from pygraph_rt.select import remembered
+from pygraph_rt.select import ballot, remembered
 from pygraph_rt.select.groups import CompiledGraph, Selector
 from pygraph_rt.select.trial import Instruments
 
@@ -136,7 +136,9 @@ class Backend:
         if reason is not None:
             notice(f"pygraph compiles with Inductor and without CUDA graphs, because {reason}.")
             return hook.compile_plain(gm, example_inputs, patches, reason, refuse)
-        remember = own.remember and remembered.wanted_by_environment()
+        # Ranks share their choices with each other, not with later jobs of another size.
+        alone = ballot.of_this_process() is None
+        remember = alone and own.remember and remembered.wanted_by_environment()
         decisions = remembered.Decisions(remembered.folder() if remember else None)
         compiled = CompiledGraph(_selector(), decisions)
         ended = cuts.graph_break(gm)

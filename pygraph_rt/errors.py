@@ -34,6 +34,12 @@ class Unprovable(PygraphError):
     """
 
 
+class Disagreement(Unprovable):
+    """Two captures hold different words in one place, and one of them looks like an address. What
+    padding holds does so by chance: another two captures may agree.
+    """
+
+
 class GraphRequired(PygraphError, RuntimeError):
     """A call is not served by a graph although `options={"graphs": "require"}` asks for one.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from pygraph_rt.capture.record import Job, Recording, record
 from pygraph_rt.capture.unknown_words import UnknownWords
 from pygraph_rt.cuda import global_flags
 from pygraph_rt.cuda.driver import Driver
-from pygraph_rt.errors import Unprovable
+from pygraph_rt.errors import Disagreement, Unprovable
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.memory import layout, library_outputs, pool, split
 from pygraph_rt.memory.slabs import slab_plan
@@ -30,6 +31,9 @@ from pygraph_rt.plan.replay_plan import (
 )
 from pygraph_rt.plan.slabs import Slab
 from pygraph_rt.rng import philox, probe
+
+# When what padding holds looks like an address; see Disagreement.
+_MORE_TRIES = 2
 
 
 class Captured(NamedTuple):
@@ -60,13 +64,20 @@ def capture(
     inputs = checks.check_inputs(args, signature.device, signature.numbers)
     retainable = library_outputs.candidates(observed.plan, signature.saved)
     job = Job(driver, function, args, inputs, signature, observed, retainable)
+    for _ in range(_MORE_TRIES):
+        with contextlib.suppress(Disagreement):
+            return _capture(job, stream)
+    return _capture(job, stream)
+
+
+def _capture(job: Job, stream: int) -> Captured:
     recordings: list[Recording] = []
     try:
         job = _record_twice(job, recordings)
         first, second = recordings
         if not first.graph.nodes:
             raise Unprovable("it launches no GPU work")
-        unknown = UnknownWords(pool.snapshot(), driver.memory_kind)
+        unknown = UnknownWords(pool.snapshot(), job.driver.memory_kind)
         patches = _patches(job, first, second, unknown)
         only_stream = stream if unknown.library else None
         plan = _plan(job, patches, first, only_stream)

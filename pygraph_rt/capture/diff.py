@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pygraph_rt.errors import Unprovable
+from pygraph_rt.errors import Disagreement, Unprovable
 from pygraph_rt.plan.blocks import AddressMap, Block
 from pygraph_rt.plan.graph import STEP, WORD, Capture, Node, Patch, PatchPlan
 
@@ -53,8 +53,10 @@ def _same_topology(first: Capture, second: Capture) -> None:
         )
 
 
-def _unexplained(node: Node, address: int, where: str) -> Unprovable:
-    return Unprovable(
+def _unexplained(
+    node: Node, address: int, where: str, kind: type[Unprovable] = Unprovable
+) -> Unprovable:
+    return kind(
         f"{node.kind} {node.name} uses {where} at {address:#x} that is neither an input, an "
         "output, a constant "
         "nor memory it allocated itself; an operator that keeps state of its own looks like this: "
@@ -129,10 +131,10 @@ def _check_not_memory(
     for word in (a, b):
         if not padding and any(blocks.find(word) is not None for blocks in maps):
             where = f"memory that the two captures ({a:#x}, {b:#x}) do not agree on"
-            raise _unexplained(node, word, where)
+            raise _unexplained(node, word, where, Disagreement)
         foreign = owner(word)
         if foreign is not None:
-            raise _unexplained(node, word, foreign)
+            raise _unexplained(node, word, foreign, Disagreement)
 
 
 def _is_padding(a: int, b: int, maps: tuple[AddressMap, AddressMap]) -> bool:
@@ -154,7 +156,7 @@ def patch_plan(first: Capture, second: Capture, statics: AddressMap, owner: Owne
     `statics` are addresses that never move while the plan is in use (constants of the generated
     module). `owner(word)` describes the memory that a word may be an address of ("device
     memory"), or is None for a number. Raises Unprovable when the captures differ in more than
-    addresses, or when an address cannot be explained.
+    addresses, or when an address cannot be explained; Disagreement when it is not the same in both.
     """
     _same_topology(first, second)
     maps = (first.blocks, second.blocks)

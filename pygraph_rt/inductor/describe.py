@@ -51,8 +51,11 @@ def describe(graph: Any, kwargs: Mapping[str, Any], known: GraphInfo) -> GraphIn
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
     tangents = frozenset(i for i, node in enumerate(inputs) if "tangents" in node.name)
     seeds = frozenset(i for i, node in enumerate(inputs) if _is_seed(node))
+    unread = frozenset(i for i in seeds if not any(map(_drops, inputs[i].users)))
     donated = frozenset(get_donated_idxs() or ()) - seeds
-    return known._replace(donated=donated, tangents=tangents, seeds=seeds, backward=True)
+    return known._replace(
+        donated=donated, tangents=tangents, seeds=seeds, unread=unread, backward=True
+    )
 
 
 def dynamic_inputs(example_inputs: Sequence[Any]) -> frozenset[int]:
@@ -102,6 +105,14 @@ def _is_seed(node: Any) -> bool:
     users = [user.target for user in node.users]
     scalar = getattr(node.meta.get("val"), "shape", None) == ()
     return scalar and bool(users) and all(str(u) in _ATTENTION_BACKWARDS for u in users)
+
+
+def _drops(attention: Any) -> bool:
+    """Whether a memory-efficient attention's backward has a dropout rate that may not be 0."""
+    names = [argument.name for argument in attention.target._schema.arguments]
+    place = names.index("dropout_p")
+    given = attention.args[place] if len(attention.args) > place else None
+    return bool(attention.kwargs.get("dropout_p", given) != 0)
 
 
 def identity(graph: Any) -> tuple[str, str]:

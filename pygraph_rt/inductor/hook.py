@@ -256,6 +256,7 @@ def _signature(compiled: Any, graph: GraphInfo, number: int, inlined: bool) -> S
         released=_arguments(inputs, {None, *graph.donated}),
         checked=_arguments(inputs, graph.tangents | shaped),
         numbers=_arguments(inputs, graph.seeds),
+        unread=_arguments(inputs, graph.unread),
         scalars=scalars,
         saved=saved,
     )

@@ -19,7 +19,8 @@ class Signature:
     (they are among `written`), and nobody reads them after the call. released: nobody else is known
     to hold these, so that they may be freed in the call. checked: nobody has compared their shape
     before the call, or it may differ between calls. numbers: may be CPU scalars, with the seed or
-    offset that a forward drew with. scalars: the same for results, by position. saved: results that
+    offset that a forward drew with. unread: those of `numbers` that nothing reads, wherever they
+    are. scalars: the same for results, by position. saved: results that
     only a backward sees.
     """
 
@@ -32,6 +33,7 @@ class Signature:
     released: frozenset[int] = frozenset()
     checked: frozenset[int] = frozenset()
     numbers: frozenset[int] = frozenset()
+    unread: frozenset[int] = frozenset()
     scalars: Mapping[int, Scalar] = field(default_factory=dict)
     saved: frozenset[int] = frozenset()
 

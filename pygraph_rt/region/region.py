@@ -145,7 +145,7 @@ class Partition:
     def _prepare(self, args: list[Any]) -> Any:
         """Look what kind of call it is: serve it, observe it, or make a graph of it."""
         signature = self._signature
-        if any(getattr(args[i], "is_cuda", False) for i in signature.numbers):
+        if any(getattr(args[i], "is_cuda", False) for i in signature.numbers - signature.unread):
             return self._fallback(args, reasons.SEEDS)
         refused = ""
         try:

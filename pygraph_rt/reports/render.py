@@ -79,7 +79,7 @@ def details(region: Mapping[str, Any]) -> list[str]:
     if chosen:
         said.append(f"{chosen}, because {region['choice_why']}")
     elif region["reason"]:
-        said.append(_own_words(region))
+        said.append(own_words(region))
     elif region["state"] in _OPEN:
         said.append(_OPEN[region["state"]])
     if region["graphs"]:
@@ -97,12 +97,13 @@ def details(region: Mapping[str, Any]) -> list[str]:
     ]
     said += [f"{note}." for note in region["host_notes"]]
     said += [_cut(cut) for cut in region["cuts"]]
+    said += region.get("differs", [])
     if region["reason"] and not chosen and (path := _path(region["source"])):
         said.append(f"pygraph-lint check {path} --target cudagraph lists what stands in the way")
     return said
 
 
-def _own_words(region: Mapping[str, Any]) -> str:
+def own_words(region: Mapping[str, Any]) -> str:
     """The reason without the name and the source, which stand above it."""
     text: str = region["reason"].removeprefix(f"{region['name']} ")
     return text.replace(f" (compiled from {region['source']})", "")

@@ -18,6 +18,8 @@ from typing import Any, Protocol
 
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.reports.report import Region, log
+from pygraph_rt.select.agreed_trial import AgreedTrial
+from pygraph_rt.select.ballot import Ballot, Ballots
 from pygraph_rt.select.decision import Choice
 from pygraph_rt.select.remembered import Decision, Decisions
 from pygraph_rt.select.trial import Baseline, Instruments, Trial
@@ -81,7 +83,9 @@ class Phase(enum.Enum):
 
 
 class CompiledGraph:
-    """One compiled Dynamo graph: the watcher of its partitions, forward and backward."""
+    """One compiled Dynamo graph: the watcher of its partitions, forward and backward. calls: how
+    often it was called while it was watched or waited.
+    """
 
     deciding = True
 
@@ -93,6 +97,7 @@ class CompiledGraph:
         self._members: list[weakref.ref[Member]] = []
         self._first: weakref.ref[Member] | None = None
         self._leader_call, self._calls_alone = 0, 0
+        self.calls = 0
 
     def add(self, member: Member) -> None:
         """Watch a partition that has just been compiled."""
@@ -153,7 +158,7 @@ class Group:
         self._capturing_since = 0
         self._repeats = 0
         self._baseline = self._new_baseline()
-        self._trial: Trial | None = None
+        self._trial: Trial | AgreedTrial | None = None
 
     @property
     def period_ms(self) -> float:
@@ -253,13 +258,28 @@ class Group:
         waited = now - self._capturing_since
         if None in found and (self._cycles < most or waited < _CAPTURING_NS):
             return
-        first = self._baseline.last
+        first, shared = self._baseline.last, self._ballot()
         if GRAPH not in found or first is None:
+            if shared is not None:
+                shared[0].announce(NO_GRAPH)
             self._finish(None)
             return
         self.phase = Phase.COMPARING
-        self._trial = Trial(first, self._selector.instruments, self._device())
+        instruments, device = self._selector.instruments, self._device()
+        if shared is None:
+            self._trial = Trial(first, instruments, device)
+        else:
+            self._trial = AgreedTrial(*shared, instruments, device, self.leader.calls)
+            self._selector.release(self)  # other ranks may have let another group begin
         self._use(self._trial.candidate == GRAPH)
+
+    def _ballot(self) -> tuple[Ballot, bool] | None:
+        """Where ranks vote on this group, and whether this rank votes for it; None: no ranks."""
+        first = self.leader.first()
+        if first is None:
+            return None
+        region = first.region
+        return self._selector.ballots.of(first.key or f"{region.name} {region.source}")
 
     def _compare(self, now: int) -> None:
         trial = self._trial
@@ -332,8 +352,9 @@ class Selector:
     time.
     """
 
-    def __init__(self, instruments: Instruments) -> None:
+    def __init__(self, instruments: Instruments, ballots: Ballots | None = None) -> None:
         self.instruments = instruments
+        self.ballots = ballots or Ballots()
         self._lock = threading.RLock()
         self._calls = threading.local()
         self._holder: weakref.ref[Group] | None = None
@@ -347,6 +368,7 @@ class Selector:
         """A graph is about to be called."""
         thread = threading.get_ident()
         with self._lock:
+            graph.calls += 1
             if graph.group is None:
                 graph.group = Group(graph, self, thread)
             if graph.group.phase is Phase.WATCHING:
@@ -364,6 +386,7 @@ class Selector:
             if group is None or group.phase is not Phase.WAITING:
                 return
             if group.leader is graph:
+                graph.calls += _ASK_AGAIN
                 group.begin(self.instruments.clock())
             elif graph.count_alone(group.last_call, _LEFT_BEHIND) > _LEFT_BEHIND:
                 self._leave_behind(group, graph)

@@ -26,6 +26,9 @@ FORMAT = 1
 _OLDEST_S = 30 * 86400.0
 FOLDER_VARIABLE, SWITCH_VARIABLE = "PYGRAPH_CACHE_DIR", "PYGRAPH_REMEMBER"
 _MOST_FILES = 4096
+# What names a GPU in generated code, and the process group of a collective.
+_DEVICE = re.compile(r"(stream|\bget_raw_stream\(|Guard\(|set_device\(|cuda:|'cuda', index=)\d+")
+_GROUP = re.compile(r", '[^']*'\)")
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,11 @@ def code_key(source: str, name: str, facts: Mapping[str, Any]) -> str:
     """A key for the function `name` of a generated module: the same wherever and whenever the same
     code is compiled.
 
-    Comments are left out, because they name files and the order of compilation.
+    Comments are left out, because they name files and the order of compilation. So is the number of
+    the GPU, and the name of a process group, which are other ones on each rank.
     """
-    lines = (re.sub(r"#.*", "", line).strip() for line in source.splitlines())
+    lines = (_DEVICE.sub(r"\1", re.sub(r"#.*", "", line)).strip() for line in source.splitlines())
+    lines = (_GROUP.sub(")", line) if "c10d_functional" in line else line for line in lines)
     text = "\n".join(line for line in lines if line)
     known = json.dumps({"format": FORMAT, "name": name, **facts}, sort_keys=True)
     return hashlib.sha256(f"{known}\n{text}".encode()).hexdigest()

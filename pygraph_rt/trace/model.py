@@ -1,4 +1,4 @@
-"""What a trace consists of, as plain data. The format is described in docs/trace-format.md."""
+"""What a trace consists of, as plain data. docs/reference/trace-format.md describes the format."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class Trace:
         return f"{text}; written to {self.path}" if self.path is not None else text
 
     def to_dict(self) -> dict[str, Any]:
-        """The trace as docs/trace-format.md describes it."""
+        """The trace as docs/reference/trace-format.md describes it."""
         regions = [r for r in self.recorder.regions.values() if r.calls or not r.before_trace]
         run = {
             "directory": self._directory,

@@ -29,6 +29,7 @@ import pygraph_rt
 from benchmarks import slices
 from pygraph_rt.backend import _graph_maker
 from pygraph_rt.cuda.native import memory
+from pygraph_rt.replay.platform import Native
 
 # Some kernels give other last bits with other block sizes, and torch tunes kernels again when
 # compiled code comes out of its cache: two compilations of one model may differ. Nothing is tuned.
@@ -114,7 +115,9 @@ def ready_helper(request: pytest.FixtureRequest) -> Iterator[None]:
         if torch.cuda.is_available() and memory.cxx():
             module = request.getfixturevalue("memory_module")
             ready = SimpleNamespace(open=False, ask=lambda work: module)
-            patch.setattr(_graph_maker().platform, "memory", ready)
+            platform = _graph_maker().platform
+            built = Native(platform.native.launch, ready)  # type: ignore[arg-type]
+            patch.setitem(vars(platform), "native", built)
         yield
 
 

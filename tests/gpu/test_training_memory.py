@@ -153,7 +153,8 @@ def test_small_results_share_memory_that_serves_again(
     for _ in range(6):
         plain_step(model, optimizer, tokens())
     forward, backward = sorted(
-        (p for p in pygraph_rt.pygraph.partitions() if p.replay), key=lambda p: not p.forward
+        (p for p in pygraph_rt.pygraph.partitions() if p.replay),
+        key=lambda p: not p._signature.forward,
     )
     places = places_that_serve_again(forward.replay)
     assert places
@@ -189,7 +190,7 @@ def test_neighbours_share_memory_until_the_backward_has_done_with_them(
     batches = [case.batch() for _ in range(4)]
     for _ in range(4):
         model(*batches[0]).square().mean().backward()
-    (forward,) = (p for p in pygraph_rt.pygraph.partitions() if p.forward and p.replay)
+    (forward,) = (p for p in pygraph_rt.pygraph.partitions() if p._signature.forward and p.replay)
     shared = [m.slab for m in shared_memory(forward.replay) if m.slab.saved and not m.slab.reuse]
     assert sum(len(slab.storages) for slab in shared) > 20
     losses = [model(*batch).square().mean() for batch in batches]  # all of them wait
@@ -216,7 +217,7 @@ def test_of_six_shapes_in_turn_one_keeps_memory(monkeypatch: pytest.MonkeyPatch)
                     r for r in replays if any(m._storage is not None for m in shared_memory(r))
                 ]
                 assert keeping in ([], [partition._serving.latest])
-    forwards = [p for p in pygraph_rt.pygraph.partitions() if p.forward]
+    forwards = [p for p in pygraph_rt.pygraph.partitions() if p._signature.forward]
     assert any(len([v for v in p._variants if v.replay is not None]) > 4 for p in forwards)
     latest = [p._serving.latest for p in forwards if p._serving.latest is not None]
     assert any(m._storage is not None for replay in latest for m in shared_memory(replay))

@@ -1,11 +1,16 @@
-"""Both ways of taking memory for the tests that ask for them."""
+"""What tests of the runtime ask for: both ways of taking memory, partitions on the CPU."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
+from pygraph_rt.inductor import hook
 from tests.runtime import software_gpu
 
 
@@ -16,3 +21,26 @@ def way_of_taking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         module = request.getfixturevalue("memory_module")
         ready = SimpleNamespace(open=False, ask=lambda work: module)
         monkeypatch.setattr(software_gpu, "MEMORY_HELPER", ready)
+
+
+@pytest.fixture
+def partitions_on_the_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Empty caches, and an Inductor that makes partitions of code for the CPU, too."""
+    from torch._inductor.scheduler import Scheduler
+
+    signature = hook._signature
+
+    def on_gpu_0(compiled: Any, *rest: Any) -> Any:
+        known = SimpleNamespace(
+            partition_maps=compiled.partition_maps,
+            mutated_input_idxs=compiled.mutated_input_idxs,
+            device_idxs={0},
+        )
+        return signature(known, *rest)
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(Scheduler, "should_partition", lambda *args, **kwargs: None)
+    monkeypatch.setattr(hook, "why_no_region", lambda compiled, graph: None)
+    monkeypatch.setattr(hook, "_signature", on_gpu_0)
+    yield
+    torch._dynamo.reset()

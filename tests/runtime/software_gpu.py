@@ -337,7 +337,9 @@ class Pool:
 
     def take(self, size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
         """Memory that counts as in use from now on."""
-        nbytes = self._gpu.block_bytes
+        needed = extent(size, stride, dtype.itemsize)
+        block = self._gpu.block_bytes
+        nbytes = block if needed <= block else needed + -needed % 512
         if self._used + nbytes > self._gpu.segment_bytes:
             self._open()
         address = self._base + self._used
@@ -346,7 +348,7 @@ class Pool:
         free = self._gpu.segment_bytes - self._used
         last = {"size": free, "state": "inactive"}
         self._blocks[-1:] = [{"size": nbytes, "state": "active_allocated"}, last]
-        return tensor_at(address, BYTES, size, stride, dtype, 0)
+        return tensor_at(address, max(BYTES, needed), size, stride, dtype, 0)
 
 
 def tensor_at(

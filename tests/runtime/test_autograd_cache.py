@@ -5,9 +5,7 @@ is ever hit.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -30,7 +28,8 @@ INFO = GraphInfo(
     (Cut("split", "why", "m.py:9", "PG401"),),
     donated=frozenset({2, 1}),
     tangents=frozenset({3}),
-    seeds=frozenset({4}),
+    seeds=frozenset({4, 7}),
+    unread=frozenset({7}),
     scalars={2: "seed", 5: "nothing"},
     forward=True,
     saved=frozenset({6}),
@@ -69,29 +68,6 @@ def test_a_damaged_text_is_refused(change: str) -> None:
 def test_what_is_no_text_of_a_graph_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         from_text(text, "", "")
-
-
-@pytest.fixture
-def partitions_on_the_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Empty caches, and an Inductor that makes partitions of code for the CPU, too."""
-    from torch._inductor.scheduler import Scheduler
-
-    signature = hook._signature
-
-    def on_gpu_0(compiled: Any, *rest: Any) -> Any:
-        known = SimpleNamespace(
-            partition_maps=compiled.partition_maps,
-            mutated_input_idxs=compiled.mutated_input_idxs,
-            device_idxs={0},
-        )
-        return signature(known, *rest)
-
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(Scheduler, "should_partition", lambda *args, **kwargs: None)
-    monkeypatch.setattr(hook, "why_no_region", lambda compiled, graph: None)
-    monkeypatch.setattr(hook, "_signature", on_gpu_0)
-    yield
-    torch._dynamo.reset()
 
 
 def hits() -> int:

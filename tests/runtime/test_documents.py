@@ -9,11 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pygraph_rt"
+GUIDE = ROOT / "docs" / "reference" / "runtime.md"
 PAGES = sorted((ROOT / "docs" / "internals").glob("*.md"))
 RUNTIME = [p for p in PAGES if p.name in ("how-it-works.md", "invariants.md", "glossary.md")]
 
 
-@pytest.mark.parametrize("page", [*RUNTIME, ROOT / "docs" / "runtime.md"], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [*RUNTIME, GUIDE], ids=lambda p: p.name)
 def test_files_that_a_page_names_exist(page: Path) -> None:
     text = page.read_text("utf-8")
     for name in re.findall(r"`([\w/]+\.(?:py|c|cpp))[`:]", text):

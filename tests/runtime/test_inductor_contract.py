@@ -326,6 +326,31 @@ def test_a_backwards_seed_and_offset_are_known_as_such() -> None:
     assert seeds == [1, 2, 3, 4, 5, 6, 7]
 
 
+@pytest.mark.parametrize(
+    "name", ["_scaled_dot_product_efficient_attention_backward", "_efficient_attention_backward"]
+)
+@pytest.mark.parametrize("by_name", [False, True])
+def test_an_attention_that_drops_nothing_reads_no_seed(name: str, by_name: bool) -> None:
+    operator_ = getattr(torch.ops.aten, name).default
+    places = [argument.name for argument in operator_._schema.arguments]
+    rate = places.index("dropout_p")
+    for value, unread in ((0.0, {0, 1}), (0.1, set())):
+        graph = torch.fx.Graph()
+        seed, offset = graph.placeholder("p0"), graph.placeholder("p1")
+        given = [None] * len(places)
+        given[places.index("philox_seed")], given[places.index("philox_offset")] = seed, offset
+        given[rate] = value
+        named = dict(zip(places[rate:], given[rate:], strict=True))
+        arguments = (given[:rate], named) if by_name else (given, {})
+        graph.output(graph.call_function(operator_, tuple(arguments[0]), arguments[1]))
+        for node in (seed, offset):
+            node.meta["val"] = torch.zeros(())
+        known = describe.describe(
+            SimpleNamespace(graph=graph), {"is_backward": True}, GraphInfo("graph 0/0", "")
+        )
+        assert (known.seeds, known.unread) == ({0, 1}, unread)
+
+
 def test_a_size_known_only_at_run_time_makes_a_graph_dynamic() -> None:
     from torch._dynamo.source import ConstantSource
     from torch._subclasses import FakeTensorMode

@@ -27,6 +27,7 @@ LAYERS = (
     "select",
     "region",
     "backend",
+    "repeated",
     "registration",
     "__init__",
     "trace",

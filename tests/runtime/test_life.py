@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import torch
 
+from pygraph_rt.capture import diff
 from pygraph_rt.capture.checks import reason_of
-from pygraph_rt.errors import Unprovable
+from pygraph_rt.errors import Disagreement, Unprovable
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.region.life import CLOSED, TRANSITIONS, Claim, Event, Life, State, Token
 from pygraph_rt.replay import build
@@ -310,3 +311,25 @@ def test_a_freed_region_takes_its_graphs_with_it_at_once(monkeypatch: pytest.Mon
         assert machine.gpu.executables == {}
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(("times", "state"), [(2, "serving"), (3, "refused")])
+def test_padding_that_looks_like_an_address_is_captured_again(
+    monkeypatch: pytest.MonkeyPatch, times: int, state: str
+) -> None:
+    machine = Machine(monkeypatch)
+    patch_plan, seen = diff.patch_plan, 0
+
+    def disagreeing(*given: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        if seen <= times:
+            raise Disagreement("it uses what the two captures do not agree on")
+        return patch_plan(*given)
+
+    monkeypatch.setattr(diff, "patch_plan", disagreeing)
+    for _ in range(6):
+        machine.call()
+    machine.partition.refresh()
+    assert machine.region.state == state
+    assert seen == 3

@@ -270,3 +270,47 @@ def test_splits_are_explained_once_each() -> None:
 
 def test_to_json_is_json() -> None:
     assert json.loads(Report((chosen(),)).to_json())["regions"][0]["choice"] == "graph"
+
+
+def saved(folder: Path, **ranks: list[dict[str, Any]]) -> list[str]:
+    files = []
+    for name, regions in ranks.items():
+        files.append(str(folder / f"{name}.json"))
+        Path(files[-1]).write_text(Report(tuple(regions)).to_json())
+    return files
+
+
+def test_reports_of_ranks_are_merged_and_what_differs_is_marked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = {**chosen(), "state": "refused", "choice": "", "reason": "It is too large."}
+    files = saved(
+        tmp_path, rank0=[chosen(), left()], rank1=[refused, left(), left()], rank2=[chosen()]
+    )
+    assert main(["report", *files]) == 0
+    text = capsys.readouterr().out
+    words = " ".join(text.split())
+    assert text.startswith("3 ranks (rank0, rank1, rank2): 3 of 3 regions differ")
+    assert "differs: state is serving on rank0, rank2; refused on rank1" in words
+    assert "differs: only rank0, rank1 compiled it" in words
+    assert "differs: only rank1 compiled it" in words
+    assert all(len(line) <= WIDTH for line in text.splitlines())
+
+
+def test_ranks_that_did_the_same_do_not_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Each captures when it has seen enough calls: how many were served is its own affair.
+    files = saved(tmp_path, a=[chosen()], b=[{**chosen(), "served": 1016, "unserved": 8}])
+    assert main(["report", *files]) == 0
+    text = capsys.readouterr().out
+    assert "no region differs" in text
+    assert "differs:" not in text
+
+
+def test_one_unreadable_rank_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = saved(tmp_path, a=[chosen()])
+    assert main(["report", *files, str(tmp_path / "none.json")]) == 2
+    assert "none.json cannot be read" in capsys.readouterr().err

@@ -174,6 +174,29 @@ def test_seeds_on_the_gpu_take_the_ordinary_path(machine: Machine) -> None:
     assert machine.regions[1].misses == {"its seeds came from a graph of the program's own": 1}
 
 
+def test_seeds_that_nothing_reads_may_be_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch 2.15 returns them there when an attention drops nothing."""
+    gpu = SoftwareGpu()
+    environment = install(monkeypatch, gpu)
+    body = BACKWARD.replace("attention_backward(g, seed, offset, mask, buf0)", "add(g, g, buf0)")
+
+    def add(*given: torch.Tensor) -> None:
+        gpu.launch_kernel("add", *given)
+
+    signature = Signature(0, numbers=frozenset({1, 2}), unread=frozenset({1, 2}))
+    function, region = gpu.generated(body, add=add), Region("partition 1 of 1")
+    backward = Partition(function, region, Options(graphs="always"), environment, signature)
+
+    class OnGpu(torch.Tensor):
+        is_cuda = True
+
+    for n in range(6):
+        g = gpu.allocate((COUNT,), (1,), torch.float32).fill_(n)
+        backward([g, *(torch.tensor(n).as_subclass(OnGpu) for n in (n, 9))])
+    backward.refresh()
+    assert (region.state, region.served) == ("serving", 4), (region.reason, region.misses)
+
+
 def test_an_offset_that_no_kernel_draws_from_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,0 +1,39 @@
+"""One rank of a row of benchmarks.distributed, with graphs on the GPU made of CPU memory.
+
+Takes what `benchmarks.distributed.worker` takes; several rows are separated by commas.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as distributed
+
+from benchmarks.distributed import right, speed, worker
+from tests.runtime import inductor_on_software_gpu
+from tests.runtime.inductor_on_software_gpu import FALLBACK, OPTIONS
+
+MODES = right.Modes({"options": FALLBACK}, {"backend": "pygraph", "options": OPTIONS})
+
+
+def main(rows: list[str], folder: Path) -> None:
+    """Each row's results go to a folder of its number."""
+    torch._inductor.config.force_disable_caches = True
+    inductor_on_software_gpu.install(pytest.MonkeyPatch())
+    worker.TIMEOUT_S = 600  # a rank may compile while the machine is busy
+    speed.MODES["default"], speed.MODES["pygraph"] = map(dict, MODES)
+    # A checkpoint of this operator of the CPU is one of higher order, which is no kernel here.
+    torch.backends.cuda.enable_flash_sdp(False)
+    for number, row in enumerate(rows):
+        arguments = ["--tiny", "--row", row, "--out", str(folder / str(number))]
+        if worker.main(arguments, MODES):
+            os._exit(1)
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1].split(";"), Path(sys.argv[2]))

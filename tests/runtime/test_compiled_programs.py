@@ -1,0 +1,76 @@
+"""Programs that torch.compile compiles are served, on a GPU made of CPU memory, and compute what
+they compute in default mode, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import pygraph_rt
+from pygraph_rt.registry import forget_everything
+from tests.runtime import inductor_on_software_gpu
+from tests.runtime.inductor_on_software_gpu import FALLBACK, OPTIONS
+
+
+@pytest.fixture(autouse=True)
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    forget_everything()
+    with torch._inductor.config.patch(force_disable_caches=True):
+        yield inductor_on_software_gpu.install(monkeypatch)
+    torch._dynamo.reset()
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.norm = torch.nn.RMSNorm(width)
+        self.up = torch.nn.Linear(width, 2 * width, bias=False)
+        self.down = torch.nn.Linear(2 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(torch.nn.functional.silu(self.up(self.norm(x))))
+
+
+def train(compile: Callable[[Any], Any], steps: int = 8) -> list[torch.Tensor]:
+    """Losses of all steps, and the parameters after them."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(Block(), Block(), Block())
+    for block in model:
+        compile(block)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+    losses = []
+    for step in range(steps):
+        x = torch.randn(4, 16, generator=torch.Generator().manual_seed(step))
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    return [*losses, *(p.detach() for p in model.parameters())]
+
+
+def ours(block: Any) -> None:
+    block.compile(backend="pygraph", options=OPTIONS)
+
+
+def test_training_is_served_and_equal_to_default_mode() -> None:
+    expected = train(lambda block: block.compile(options=FALLBACK))
+    found = train(ours)
+    assert all(map(torch.equal, expected, found))
+    regions = pygraph_rt.report().regions
+    assert {region["state"] for region in regions} == {"serving"}
+    assert sum(region["served"] for region in regions) > len(regions)
+
+
+def test_a_kernel_at_a_stale_address_would_be_seen(gpu: Any, monkeypatch: Any) -> None:
+    expected = train(lambda block: block.compile(options=FALLBACK))
+    monkeypatch.setattr(gpu, "exec_set_kernel", lambda executable, node, where: 0)
+    found = train(ours)
+    # Nothing is patched: the comparison of the first call refuses each graph, and results stay.
+    assert all(map(torch.equal, expected, found))
+    assert {region["state"] for region in pygraph_rt.report().regions} == {"refused"}

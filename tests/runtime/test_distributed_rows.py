@@ -1,0 +1,83 @@
+"""The rows of several ranks: what is judged, and what follows from measurements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.distributed import __main__ as command
+from benchmarks.distributed.cases import SPREADS
+from benchmarks.distributed.right import first_difference
+from benchmarks.distributed.rows import ROWS, Row
+from benchmarks.distributed.speed import by_place
+
+
+def test_rows_have_names_of_their_own_and_known_spreads() -> None:
+    assert len({row.name for row in ROWS}) == len(ROWS)
+    assert {row.case.spread for row in ROWS} == set(SPREADS)
+    assert all(row.tiny().case.shape.hidden == 16 for row in ROWS)
+    assert all(row.case.shape.kind == row.tiny().case.shape.kind for row in ROWS)
+
+
+def test_meshes_of_two_dimensions_are_left_out_on_two_ranks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command.main(["--ranks", "2", "--list"])
+    two = capsys.readouterr().out
+    command.main(["--ranks", "4", "--list"])
+    assert "right: fsdp x tp" not in two
+    assert "right: fsdp x tp" in capsys.readouterr().out
+
+
+def fault(codes: list[int], seconds: float, done: bool = True) -> dict[str, Any]:
+    return {"exit_codes": codes, "ended_after_s": [seconds, 0.5], "fault": done}
+
+
+@pytest.mark.parametrize(
+    ("ours", "good"),
+    [
+        (fault([1, -9], 4.0), True),
+        (fault([1, -9], 9.0), False),
+        (fault([0, -9], 1.0), False),
+        (fault([1, -9], 9.0, done=False), True),
+    ],
+)
+def test_a_fault_ends_as_in_default_mode(ours: dict[str, Any], good: bool) -> None:
+    found = command.verdict_of_fault({"default": fault([1, -9], 2.0), "pygraph": ours})
+    assert found["good"] is good
+
+
+def row(kind: str) -> Row:
+    return next(r for r in ROWS if r.kind == kind)
+
+
+def test_verdicts_are_of_all_ranks() -> None:
+    equal, apart = {"first_difference": None}, {"first_difference": "step 3"}
+    assert command.verdict(row("right"), [equal, equal]) == {"equal": True}
+    assert command.verdict(row("right"), [equal, apart]) == {"equal": False}
+    assert command.verdict(row("right"), [equal, {"error": "no"}]) is None
+    grown = [{"grown": {"graphs": 0}}, {"grown": {"graphs": 2}}]
+    assert command.verdict(row("soak"), grown) == {"grown": {"graphs": 2}}
+    modes = {"default": {"ms": 3.0}, "pygraph": {"ms": 2.0}, "reduce-overhead": {}}
+    found = command.verdict(row("speed"), [{"modes": modes, "idle_share": 0.3}])
+    assert found == {"times_as_fast_as": {"default": 1.5}, "default_idle": 0.3}
+
+
+def test_the_first_difference_is_named() -> None:
+    one = [[torch.ones(2)], [torch.tensor([1.0, float("nan")])]]
+    assert first_difference(one, [[torch.ones(2)], [torch.tensor([1.0, float("nan")])]]) is None
+    other = [[torch.tensor([1.0, 2.0])], one[1]]
+    assert first_difference(one, other) == "step 0, result 0: 1.0 apart"
+    assert first_difference(one, [one[0], []]) == "the state: 1 results and 0"
+
+
+def test_the_hosts_time_is_summed_by_package() -> None:
+    stats = {
+        ("/x/torch/distributed/tensor/a.py", 1, "f"): (1, 1, 2e-3, 5e-3, {}),
+        ("/x/torch/distributed/b.py", 1, "g"): (1, 1, 1e-3, 1e-3, {}),
+        ("~", 0, "<built-in>"): (1, 1, 3e-3, 3e-3, {}),
+    }
+    found = by_place(stats, 10)
+    assert found == {"DTensor": 200.0, "c10d": 100.0, "torch or built in": 300.0}
