@@ -1,5 +1,5 @@
 """The command: ``pygraph-lint [check] PATH...``, ``trace PROGRAM``, ``rule CODE``, ``rules``,
-``rule-test``, ``completion SHELL``.
+``rule-test``, ``config``, ``clean``, ``server``, ``completion SHELL``.
 
 Exit codes are ruff's: 0 nothing found, 1 findings, 2 wrong usage or settings, a path that does not
 exist, a folder that cannot be read, or a file that could not be written. 130 after Ctrl-C.
@@ -52,6 +52,18 @@ def _run(given: arguments.Command) -> int:
         from pygraph_lint.commands.trace import trace
 
         return trace(given)
+    if isinstance(given, arguments.Serve):
+        from pygraph_lint.commands.server import server
+
+        return server()
+    if isinstance(given, arguments.Configuration):
+        from pygraph_lint.commands.settings import explain
+
+        return explain(given.key)
+    if isinstance(given, arguments.Clean):
+        from pygraph_lint.commands.settings import clean
+
+        return clean(given.folder)
     if isinstance(given, arguments.Complete):
         from pygraph_lint.commands.completion import completion
 

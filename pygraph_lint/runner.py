@@ -23,6 +23,8 @@ from pygraph_lint.rules.catalogue import Rule, own_rules
 from pygraph_lint.workspace import Outcome, Progress, Project
 
 if TYPE_CHECKING:
+    from pygraph_lint.analysis.link import Project as Linked
+    from pygraph_lint.analysis.model import ModuleFacts
     from pygraph_lint.rules.reporter import Options
 
 # Reported whatever is selected: a file that was not checked must not look like a clean one.
@@ -139,6 +141,27 @@ class Runner:
                 found += self._judge(path, outcomes[path])
         return sorted(found, key=lambda finding: finding.sort_key)
 
+    def linked(
+        self, path: Path
+    ) -> tuple[ModuleFacts, Linked, Callable[[Path], list[Finding]]] | None:
+        """The facts of a file, the part of the project that its findings rest on, and the findings
+        of another file of that part; None where the file cannot be checked.
+        """
+        found = self._project(self._roots.of(path), [path]).linked(path, self._options(path))
+        if found is None:
+            return None
+        facts, linked, outcome_of = found
+
+        def findings(other: Path) -> list[Finding]:
+            outcome = outcome_of(other)
+            return self._judge(other, outcome) if outcome is not None else []
+
+        return facts, linked, findings
+
+    def root(self, path: Path) -> Path:
+        """The folder that the paths of facts are relative to."""
+        return self._roots.of(path).base
+
     def _project(self, root: Root, given: Sequence[Path]) -> Project:
         project = self._projects.get(root)
         if project is None:
@@ -198,6 +221,8 @@ class Runner:
             or (finding.code not in ignored and selection.enabled(finding.code, finding.preview))
         ]
         if any(finding.code in ALWAYS for finding in kept):
+            return kept
+        if settings.ignore_noqa:
             return kept
         narrowed = settings.target_torch is not None or settings.regions == "compiled"
         return suppressions.apply(

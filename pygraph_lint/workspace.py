@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pygraph_lint import records
 from pygraph_lint.errors import SourceError
@@ -91,6 +91,7 @@ class Project:
         self._said: dict[tuple[str, str], bool] = {}  # which unread files have which words
         self._bases: dict[str, Basis] = {}
         self._kept: dict[tuple[str, Options], tuple[Basis, Outcome]] = {}
+        self._last: _Given | None = None  # what the last check rested on, until something changes
         self._scan()
 
     def relative(self, path: Path) -> str:
@@ -175,6 +176,7 @@ class Project:
     def _take(self, relative: str, path: Path, new: _Known | None, before: bytes) -> None:
         """Note what is now known of a file; None: it cannot be read."""
         old = self._known.pop(relative, None)
+        self._last = None
         self._records.pop(relative, None)
         self._said = {asked: said for asked, said in self._said.items() if asked[0] != relative}
         if new is not None:
@@ -225,6 +227,31 @@ class Project:
             for path in group:
                 outcomes[path] = _placed(stored[wanted[path]], path)
         return outcomes
+
+    def linked(
+        self, path: Path, options: Options
+    ) -> tuple[ModuleFacts, Linked, Callable[[Path], Outcome | None]] | None:
+        """The facts of a file, the part of the project that its findings rest on, and what there is
+        to say about another file of that part; None where a file cannot be checked.
+        """
+        name = self.relative(path)
+        if name not in self._known:
+            return None
+        if self._last is None or name not in self._last[0] or self._last[3] != options:
+            self._check([path], options)
+        last = self._last
+        if last is None or name not in last[0]:
+            return None
+
+        def outcome(other: Path) -> Outcome | None:
+            relative = self.relative(other)
+            if relative not in last[0] or relative not in self._records:
+                return None
+            _remember_check(*last)
+            [(_, findings)] = _check_names([relative])
+            return _placed(Outcome(findings, self._records[relative][1].directives), other)
+
+        return last[0][name], last[1], outcome
 
     def _state(self) -> bytes:
         """Stands for the content of every file."""
@@ -337,6 +364,7 @@ class Project:
                 found = _check_names(names)
                 missing = {paths[module] for module in linked.missing}
                 if not missing:
+                    self._last = (facts, linked, self._rules, options)
                     digests = {name: self._known[name].digest for name in read}
                     basis = Basis(matter, starts, digests, left_out)
                     self._bases.update(dict.fromkeys(names, basis))
@@ -391,7 +419,7 @@ class Project:
         parts = parallel.chunks(names, lambda name: self._known[name].signature.size, 4 * _CHUNK)
         # Only a forked process has the linked project without being sent it.
         jobs = self._jobs if parallel.CAN_FORK and len(parts) > 4 else 1
-        given = (facts, linked, self._rules, options)
+        given = self._last = (facts, linked, self._rules, options)
         done = 0
         for part in parallel.spread(_check_names, parts, jobs, _remember_check, *given):
             done += len(part)
@@ -454,7 +482,8 @@ def _placed(outcome: Outcome, path: Path) -> Outcome:
 
 # --- what runs in worker processes --------------------------------------------------------------
 
-_linked: tuple[dict[str, ModuleFacts], Linked, dict[str, Rule], Options]
+_Given: TypeAlias = "tuple[dict[str, ModuleFacts], Linked, dict[str, Rule], Options]"
+_linked: _Given
 
 
 def _remember_check(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import sys
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.names import Names
 from pygraph_lint.analysis.values import Value
 
@@ -67,6 +69,8 @@ def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
         return v.join(annotated(names, node.left, what), annotated(names, node.right, what))
     if isinstance(node, ast.Subscript):
         return _generic(names, node, what)
+    if isinstance(node, ast.Call):
+        return _type_variable(names, node, what)
     if isinstance(node, ast.Name) and node.id in names.aliases:
         alias = names.aliases.pop(node.id)  # an alias may name itself
         try:
@@ -93,7 +97,45 @@ def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
         or not tail[:1].isupper()
     ):
         return v.UNKNOWN_VALUE
+    if _may_be_alias(names, name):
+        return _by_name(name, f"{what} is annotated {ast.unparse(node)}" if what else "")
     return Value(v.INSTANCE, cls=name)
+
+
+def _may_be_alias(names: Names, name: str) -> bool:
+    """Whether another file may write out what the name of a type means: it is called a tensor, or
+    comes from a module of types.
+    """
+    holder, _, tail = name.rpartition(".")
+    if holder == names.module or name.partition(".")[0] in sys.stdlib_module_names:
+        return False
+    return "Tensor" in tail or "typ" in holder.rpartition(".")[2]
+
+
+def _by_name(name: str, why: str) -> Value:
+    """A value of a type of another file: of a class, or what an alias stands for."""
+    needs = (Need("type", name, ""),)
+    kinds = v.TENSOR | v.INSTANCE | v.UNKNOWN
+    return Value(kinds, device=v.ON_DEVICE, flags=v.SYMBOL, needs=needs, cls=name, why=why)
+
+
+def alias_values(names: Names) -> dict[str, Value]:
+    """What the module's names for types mean, by qualified name: of those that hold tensors."""
+    found: dict[str, Value] = {}
+    for name, target in names.bindings.items():
+        if target in ops.TENSOR_TYPES or name in names.aliases:
+            value = annotated(names, ast.Name(name, ast.Load()), "")
+            if value.is_tensor or any(part.is_tensor for part in v.parts(value)):
+                found[f"{names.module}.{name}"] = value
+    return found
+
+
+def _type_variable(names: Names, node: ast.Call, what: str) -> Value:
+    """``TypeVar("T", A, B)``, ``TypeVar("T", bound=A)`` and ``NewType("T", A)``."""
+    if _qualified(names, node.func) not in ("typing.TypeVar", "typing.NewType"):
+        return v.UNKNOWN_VALUE
+    bounds = [item.value for item in node.keywords if item.arg == "bound"]
+    return v.join_all([annotated(names, part, what) for part in (*node.args[1:], *bounds)])
 
 
 def _qualified(names: Names, node: ast.expr) -> str | None:

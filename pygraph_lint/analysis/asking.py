@@ -16,6 +16,7 @@ class Asking(Protocol):
 
     view: ProjectView
     definitions: FileDefinitions
+    believes: bool
 
     def known(self, node: ast.expr) -> Known: ...
 

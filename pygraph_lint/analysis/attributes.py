@@ -118,7 +118,9 @@ def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:
             if name in ("weight", "bias", "running_mean", "running_var"):
                 return v.tensor(f"`.{name}` of a layer", "float", v.ON_DEVICE, flags=v.BUFFER)
             return v.UNKNOWN_VALUE
-        return v.join_all([_object_attribute(state, cls, node) for cls in v.classes(base)])
+        held = v.join_all([_object_attribute(state, cls, node) for cls in v.classes(base)])
+        bound = held.kinds & v.CALLABLE or held.flags & v.SYMBOL
+        return held._replace(flags=held.flags | (base.flags & v.MADE)) if bound else held
     if name in _DESCRIBED:
         return _DESCRIBED[name]
     if base.kinds == v.OTHER:

@@ -25,7 +25,11 @@ def targets(program: Program, call: Call) -> list[str]:
     if call.how == "instance":
         return _of_instance(program, owner)
     if call.how == "attribute":
-        return _of_held(program, program.attribute(owner, call.name.partition("|")[0]))
+        name, _, rest = call.name.partition("|")
+        held = program.attribute(owner, name)
+        if held is None and not rest:  # a bound method
+            return _of_method(program, owner, name)
+        return _of_held(program, held)
     return _of_method(program, owner, call.name)
 
 

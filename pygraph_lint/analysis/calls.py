@@ -183,18 +183,24 @@ def _register(state: State, how: str, site: CallSite) -> None:
 def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: CallSite) -> Value:
     """A method of a value."""
     certain = ops.ARRAY_METHODS if _is_result(base) else ops.CERTAIN_METHODS
-    if method in certain and base.kinds & v.UNKNOWN:
+    fits = not (site.node.args and method in ops.WITHOUT_ARGUMENTS)
+    if fits and method in certain and base.kinds & v.UNKNOWN:
         base = _learned(state, base, method, holder)
     if base.is_tensor:
         if method in ops.TENSOR_METHODS or not base.flags & v.SYMBOL:
             return tensor_method(state, base, method, site)
-        _note_named(state, method, site)
+        if base.cls and base.kinds & v.INSTANCE:
+            state.record_call("method", base.cls, method, site.node, site)
+        else:
+            _note_named(state, method, site)
         return extend(extend(base, "." + method), "()")
     if base.kinds & v.INSTANCE and base.flags & v.MODULE:
         if method in ("forward", "__call__"):
             return _call_value(state, base, site)
         return base if method in _MODULE_STAYS else v.UNKNOWN_VALUE
     if base.kinds & v.INSTANCE and base.cls:
+        if base.flags & v.MADE:
+            _note_bound(state, base.cls, method, site)
         return v.join_all([_method_of(state, cls, method, site) for cls in v.classes(base)])
     if base.kinds & v.SEQUENCE:
         return sequence_method(state, base, method, holder, site)
@@ -234,6 +240,16 @@ def _method_of(state: State, cls: str, method: str, site: CallSite) -> Value:
     return returned(state, need, f"{short(cls)}.{method}() returns a tensor")
 
 
+def _note_bound(state: State, classes: str, method: str, site: CallSite) -> None:
+    """Record a method call on an object that the function itself makes: where the graph ends in the
+    method, the bound method cannot be handed on to the code behind.
+    """
+    why = f"the graph ends in {short(classes.partition(',')[0])}.{method}()"
+    about = Value(v.OTHER, needs=(Need("ends", classes, method),), why=why)
+    subject = source_of(site.node.func, 40)
+    state.event("effect.made-object", span_of(site.node), subject, about)
+
+
 def _text_method(state: State, method: str, site: CallSite) -> Value:
     if method == "format":
         for value in site.everything:
@@ -251,7 +267,8 @@ def _method_on_other(state: State, base: Value, method: str, site: CallSite) -> 
         return symbol(Need("return", name, ""), f"{short(name)}() returns a tensor")
     if base.kinds & v.UNKNOWN:
         reads = method in ops.READING_METHODS and not site.node.args
-        if reads or method in ops.TENSOR_ONLY_METHODS:
+        other = site.node.args and method in ops.WITHOUT_ARGUMENTS
+        if reads or (method in ops.TENSOR_ONLY_METHODS and not other):
             believed = v.tensor(f"only a tensor has .{method}()", device=v.ANYWHERE)
             return tensor_method(state, believed, method, site)
         if base.cls:
@@ -275,6 +292,11 @@ def _note_named(state: State, method: str, site: CallSite) -> bool:
 
 def _call_value(state: State, value: Value, site: CallSite) -> Value:
     """Something held in a variable is called."""
+    if value.flags & v.MADE and not value.kinds & v.INSTANCE:
+        owner, _, method = value.cls.rpartition(".")
+        if value.needs and value.needs[0].kind == "attr":
+            owner, method = value.needs[0].owner, value.needs[0].name
+        _note_bound(state, owner, method, site)
     if value.flags & v.MODULE:
         return apply_layer(state, value, site)
     if value.kinds == v.CALLABLE and value.item is not None:  # a tensor's method, bound before

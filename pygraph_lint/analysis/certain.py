@@ -101,7 +101,7 @@ def _number_of(ask: Asking, parts: list[ast.expr], known: Known) -> Known:
 def _held(ask: Asking, name: ast.Name, known: Known) -> Known:
     """A parameter annotated as a number is one; ``q.size()`` alone does not make q a tensor."""
     if f"`{name.id}` is used as a tensor: {name.id}." in known.evidence:
-        return known if shown(name.id, ask.scope(name)) else UNKNOWN
+        return known if shown(name.id, ask.scope(name)) else _guessed(ask, name.id, known)
     found = ask.definitions.reaching(name)
     if known.types != Type.ANYTHING:
         return _as_defined(ask, [each.value for each in found], known)
@@ -128,8 +128,13 @@ def of_place(ask: Asking, place: str, at: ast.AST, known: Known) -> Known:
     """What is certain of what a name holds at a place."""
     guessed = f"`{place}` is used as a tensor: {place}." in known.evidence
     if guessed and not shown(place, ask.scope(at)):
-        return UNKNOWN
+        return _guessed(ask, place, known)
     return _as_defined(ask, [each.value for each in ask.definitions.reaching_at(place, at)], known)
+
+
+def _guessed(ask: Asking, place: str, known: Known) -> Known:
+    """What is taken for a tensor because of how it is used: said only to who believes that."""
+    return replace(known if ask.believes else UNKNOWN, believed=known.believed | {place})
 
 
 def _as_defined(ask: Asking, values: list[ast.expr | None], known: Known) -> Known:

@@ -7,7 +7,7 @@ import ast
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import has_starred
 from pygraph_lint.analysis.events import Need
-from pygraph_lint.analysis.nodes import short, span_of
+from pygraph_lint.analysis.nodes import are_classes, short, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.symbols import symbol
 from pygraph_lint.analysis.values import Value
@@ -16,15 +16,14 @@ from pygraph_lint.analysis.values import Value
 def call_project(state: State, name: str, site: CallSite) -> Value:
     """A call of a function or class that the project may define."""
     node = site.node
-    tail = name.rpartition(".")[2]
     state.record_call("function", name, "", node, site)
     if isinstance(node.func, ast.Name) and not node.args and not node.keywords:
         _note_cached_call(state, name, node)
     fields = state.module.named_tuples.get(name)
     if fields is not None and not has_starred(node):
         return v.named_tuple(fields, [site.get(index, field) for index, field in enumerate(fields)])
-    if name in state.module.class_nodes or (tail[:1].isupper() and not tail.isupper()):
-        return Value(v.INSTANCE, cls=name)
+    if name in state.module.class_nodes or are_classes((name,)):
+        return Value(v.INSTANCE, cls=name, flags=v.MADE)
     return returned(state, Need("return", name, ""), f"{short(name)}() returns a tensor")
 
 
@@ -69,6 +68,8 @@ def pass_on(state: State, function: Value, site: CallSite) -> Value:
                 state.record_call("method", owner, method, node, site)
             else:
                 state.record_call("function", target, "", node, site)
+        if are_classes(v.classes(function)):
+            return Value(v.INSTANCE, cls=function.cls, flags=v.MADE)
         return returned(
             state, Need("return", function.cls, ""), f"{short(function.cls)}() returns a tensor"
         )

@@ -16,11 +16,12 @@ class Need(NamedTuple):
 
     ``kind`` is ``param`` (a parameter is a tensor at some call in a region), ``given`` (it is
     nothing but a tensor at some call), ``return`` (a project function returns a tensor), ``attr``
-    (an attribute of a class holds a tensor), ``host`` (what a function returns lives on the host),
-    ``module`` (a class is an nn.Module), ``true`` / ``false`` (a predicate can give that),
-    ``keeps`` (a cached function ends the graph), ``asked`` (importing a module calls it), ``any``
-    (all of one of the ``choices`` hold); ``owner`` is the qualified name of the function or class,
-    ``name`` the parameter, the attribute or the module (empty for ``return``).
+    (an attribute of a class holds a tensor), ``type`` (what the name of a type means is a tensor),
+    ``host`` (what a function returns lives on the host), ``module`` (a class is an nn.Module),
+    ``true`` / ``false`` (a predicate can give that), ``keeps`` (a cached function ends the graph),
+    ``ends`` (the graph ends in a method), ``asked`` (importing a module calls it), ``any`` (all of
+    one of the ``choices`` hold); ``owner`` is the qualified name of the function or class, ``name``
+    the parameter, the attribute or the module (empty for ``return``).
     """
 
     kind: str
@@ -137,6 +138,7 @@ KINDS: dict[str, str] = {
     "effect.rnn": "an nn.RNN, nn.LSTM or nn.GRU called in a region",
     "effect.numpy-random": "numpy's random generator used in a region",
     "effect.buffer-rebound": "self.<buffer> = ... in a region",
+    "effect.made-object": "a method called on an object made here, in which the graph ends",
     "effect.kept-output": "a tensor stored in a place that outlives the call",
     # Manual capture and replay (capture.py); these are not tied to a region.
     "capture.kept-output": "a graph's output kept across calls without clone()",

@@ -272,6 +272,8 @@ def _is_rare(values: LoopValues, test: ast.expr, depth: int = 3) -> bool:
     """Whether a condition holds every n steps only, or on one step."""
     if _has_modulo(test):
         return True
+    if _is_switch(test):
+        return False
     for node in walk(test):
         if isinstance(node, ast.Compare) and _counts(node):
             return True
@@ -283,6 +285,17 @@ def _is_rare(values: LoopValues, test: ast.expr, depth: int = 3) -> bool:
             if value is not None and _is_rare(values, value, depth - 1):
                 return True
     return False
+
+
+def _is_switch(test: ast.expr) -> bool:
+    """``interval > 0``, ``every is not None``: a setting that is on or off for all steps."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, (ast.Name, ast.Attribute))
+        and isinstance(test.ops[0], (ast.Gt, ast.NotEq, ast.IsNot))
+        and isinstance(test.comparators[0], ast.Constant)
+        and test.comparators[0].value in (0, None)
+    )
 
 
 # Parts of the names of conditions that hold on some steps only.

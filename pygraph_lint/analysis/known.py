@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
 
@@ -54,7 +55,8 @@ class Device(Enum):
 class Known:
     """What is known of an expression's value. ``rank`` is None and ``dtype`` (``bool``, ``int``,
     ``float``, ``complex``) empty where it is not known; ``elements`` are those of a tuple or list
-    of known length.
+    of known length. ``believed`` names what is only believed to be a tensor: because of how it is
+    used, or because some call path passes one.
     """
 
     types: Type = Type.ANYTHING
@@ -63,6 +65,7 @@ class Known:
     device: Device = Device.UNKNOWN
     elements: tuple[Known, ...] | None = None
     evidence: str = ""
+    believed: frozenset[str] = frozenset()
 
     def may_be(self, types: Type) -> bool:
         """Whether it is one of ``types`` on some run."""
@@ -83,9 +86,9 @@ class ProjectView:
     ``private`` are the functions and classes of the file that no other file can mean (by their
     names in the file), ``patched`` the qualified names that some file assigns to from outside,
     ``subclassed`` the qualified classes with a subclass anywhere, ``tensors`` the assumptions about
-    parameters, attributes and results that linking confirmed. ``closed`` says that nothing outside
-    the checked files subclasses, replaces, inspects or scripts what is in them, ``starred`` that
-    another file imports everything from this one.
+    parameters, attributes and results that some call path confirms. ``closed`` says that nothing
+    outside the checked files subclasses, replaces, inspects or scripts what is in them, ``starred``
+    that another file imports everything from this one.
     """
 
     module: str = "module"
@@ -128,14 +131,14 @@ _TYPES = {
 
 
 def of_value(value: Value, confirmed: frozenset[Need]) -> Known:
-    """What an abstract value says. One that rests on assumptions which are not ``confirmed`` says
-    nothing.
+    """What an abstract value says. One that rests on assumptions says nothing where one of them is
+    not ``confirmed``, and else names them as believed.
     """
     kinds = value.kinds
-    if value.needs and all(need in confirmed for need in value.needs):
-        kinds &= ~v.UNKNOWN
-    elif value.needs:
+    if not all(_holds(need, confirmed) for need in value.needs):
         return UNKNOWN
+    if value.needs:
+        kinds &= ~v.UNKNOWN
     types = Type.NOTHING
     for bit, kind in _TYPES.items():
         if kinds & bit:
@@ -149,4 +152,26 @@ def of_value(value: Value, confirmed: frozenset[Need]) -> Known:
     if not dtype and kinds == v.NUMBER:
         dtype = _NUMBER_TYPES.get(type(value.const), "")
     rank = value.ndim if value.ndim >= 0 else None
-    return Known(types, rank, dtype, _DEVICES[value.device], elements, value.why)
+    believed = frozenset(text for need in value.needs for text in _named(need))
+    return Known(types, rank, dtype, _DEVICES[value.device], elements, value.why, believed)
+
+
+def _holds(need: Need, confirmed: frozenset[Need]) -> bool:
+    if need.kind == "any":
+        return any(all(_holds(each, confirmed) for each in needs) for needs in need.choices)
+    # A number that is one as long as no call path passes a tensor is a number by its annotation.
+    return need in confirmed and need.kind != "given"
+
+
+def _named(need: Need) -> Iterator[str]:
+    """What an assumption is about, in the words of the code."""
+    name = need.name.partition("|")[0]
+    if need.kind == "any":
+        for needs in need.choices:
+            for each in needs:
+                yield from _named(each)
+    elif need.kind == "return":
+        called = (need.owner or need.name.replace("|", "")).rpartition(".")[2]
+        yield f"{called.removesuffix('()')}()"
+    else:
+        yield name if need.kind == "param" else f"self.{name}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from pygraph_lint.analysis.call_graph import targets
 from pygraph_lint.analysis.events import Event, Need
@@ -11,7 +12,7 @@ from pygraph_lint.analysis.exports import private_names
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_events import loop_events
 from pygraph_lint.analysis.loop_regions import BodiesOf, LoopRegions, no_bodies
-from pygraph_lint.analysis.model import Call, ModuleFacts
+from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.places import Region
 from pygraph_lint.analysis.program import NOTHING_UNREAD, Program, Unread
 from pygraph_lint.analysis.proof import Proof
@@ -30,10 +31,17 @@ def link(
     ``unread`` the modules that are left out. ``bodies_of`` gives what the training loops of a file
     do.
     """
+    with _deep_recursion():
+        return Project(modules, asked, unread, bodies_of)
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Let proofs follow long chains of calls."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _DEPTH))
     try:
-        return Project(modules, asked, unread, bodies_of)
+        yield
     finally:
         sys.setrecursionlimit(limit)
 
@@ -86,6 +94,14 @@ class Project:
         """Why ``function`` runs in a compiled or captured region; None if it is not known to."""
         return self._compiled.region(function)
 
+    def reached_through(self, module: ModuleFacts) -> dict[str, list[str]]:
+        """For each function in a region that one of the file's functions leads to, itself included:
+        the functions through which it is reached, from itself outwards.
+        """
+        mine = module.functions.keys()
+        chains = {name: self._compiled.chain(name) for name in self._compiled.functions}
+        return {name: chain for name, chain in chains.items() if not mine.isdisjoint(chain)}
+
     def confirmed(self, need: Need) -> bool:
         """Whether what a file assumed about another place holds."""
         return self._proof.holds(need)
@@ -111,10 +127,34 @@ class Project:
                 self.private.get(module.module, frozenset()),
                 frozenset(name for name in self._patched if name.startswith(prefix)),
                 frozenset(name for name in module.classes if self.program.subclasses.get(name)),
+                self._believed(module),
                 starred=module.module in self._starred,
             )
             self._views[module.module] = known
         return known
+
+    def _believed(self, module: ModuleFacts) -> frozenset[Need]:
+        """What values in the regions of a file rest on, where some call path confirms it."""
+        found: set[Need] = set()
+        for function in module.functions.values():
+            if self.region(function.name) is not None:
+                found |= _assumptions(function)
+        with _deep_recursion():
+            return frozenset(filter(self.confirmed, found))
+
+
+def _assumptions(function: FunctionFacts) -> set[Need]:
+    """What values in a function rest on: parameters, attributes, the results of calls."""
+    found = {Need("param", function.name, name) for name in function.parameters}
+    found |= {need for event in function.events for need in event.needs}
+    for call in function.calls:
+        called = f"{call.target}.{call.name}" if call.how == "method" else call.target
+        if call.how in ("method", "function"):
+            found.add(Need("return", called, ""))
+        given = (*call.positional, *(value for _, value in call.named))
+        found |= {need for value in given if value is not None for need in value.needs}
+    found |= {each for need in found for choice in need.choices for each in choice}
+    return {need for need in found if need.kind in ("param", "return", "attr")}
 
 
 def _is_possible(proof: Proof, needs: tuple[Need, ...]) -> bool:

@@ -59,7 +59,7 @@ def losses(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         if _is_wrapped_step(node):
-            yield _plain(node.args[0])
+            yield from _plain(node.args[0])
             continue
         if node.func.attr not in ("backward", "manual_backward", "_backward"):
             continue
@@ -72,7 +72,7 @@ def losses(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
             scaled = isinstance(inner, ast.Attribute) and inner.attr in ("scale", "scale_loss")
             receiver = receiver.args[0] if scaled else receiver
         if not isinstance(receiver, (ast.Constant, ast.List, ast.Tuple)):
-            yield _plain(receiver)
+            yield from _plain(receiver)
 
 
 def _is_wrapped_step(call: ast.Call) -> bool:
@@ -85,17 +85,19 @@ def _is_wrapped_step(call: ast.Call) -> bool:
     return named and "optim" in (dotted(function.value) or "").lower()
 
 
-def _plain(node: ast.expr) -> ast.expr:
-    """``loss`` for ``(loss / n)``, ``loss.mean()``: what the gradients flow into first."""
-    while True:
-        if isinstance(node, ast.BinOp):
-            node = node.left
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr not in ("mean", "sum", "float", "to", "squeeze"):
-                return node
-            node = node.func.value
-        else:
-            return node
+def _plain(node: ast.expr) -> Iterator[ast.expr]:
+    """``loss`` for ``(loss / n)``, ``loss.mean()``, and both of ``a + b``: what the gradients flow
+    into first.
+    """
+    if isinstance(node, ast.BinOp):
+        yield from _plain(node.left)
+        if isinstance(node.op, (ast.Add, ast.Sub)) or isinstance(node.left, ast.Constant):
+            yield from _plain(node.right)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        wrapped = node.func.attr in ("mean", "sum", "float", "to", "squeeze")
+        yield from _plain(node.func.value) if wrapped else iter((node,))
+    elif not isinstance(node, ast.Constant):
+        yield node
 
 
 def moves_to_host(call: ast.Call) -> bool:

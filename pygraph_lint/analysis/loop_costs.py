@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.loop_calls import (
@@ -15,9 +16,10 @@ from pygraph_lint.analysis.loop_calls import (
     waits_for_copy,
 )
 from pygraph_lint.analysis.loop_values import LoopValues
-from pygraph_lint.analysis.nodes import dotted, source_of, span_of
+from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
 from pygraph_lint.analysis.values import Value
 
+_OF_TENSORS = ops.TENSOR_METHODS | ops.TENSOR_ATTRIBUTES | {"device", "dtype", "shape"}
 # Calls that turn what they get into text, by the last part of their name.
 _PRINTING = frozenset(("print", "info", "debug", "warning", "write", "set_description"))
 _SHOWING = frozenset(("set_postfix", "set_description", "set_postfix_str"))
@@ -177,7 +179,8 @@ class Costs:
             if method == "cpu" and open_:  # nobody copies to the host what may be there
                 yield _event("loop.read", node, f".{method}()")
             elif on_device(value):
-                yield _event("loop.read", node, f".{method}()", value)
+                given = self.in_step and method == "item" and _is_given(value)
+                yield _event("loop.read", node, f".{method}()", None if given else value)
             elif self.in_step and method == "item" and value.kinds == v.UNKNOWN:
                 yield _event("loop.read", node, f".{method}()")
         elif method in ("to", "cuda") and moves_to_device(node):
@@ -212,8 +215,27 @@ class Costs:
         if value.kinds & v.INSTANCE and value.cls and not is_batch(value):
             return
         host = is_batch(value) or value.device == v.ON_HOST or value.kinds & v.NUMPY
-        if host or self._is_data(receiver):
+        if host or (self._is_data(receiver) and not self._joins(node)):
             yield _event("loop.copy", node, source_of(node, 40), value if host else None)
+
+    def _joins(self, call: ast.Call) -> bool:
+        """``x.to(y.device)``: where another tensor is, which mostly is where ``x`` is, too."""
+        target = call.args[0] if call.args else None
+        if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Name):
+            return False
+        beside = target.value
+        if self.values.queries.qualified(target) is not None:
+            return False  # a module's
+        if on_device(self.values.of(beside)) and not self.values.of(beside).needs:
+            return True
+        others = {
+            node.attr
+            for node in walk(self.values.queries.scope(call))
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == beside.id
+        }
+        return beside.id != "self" and others <= _OF_TENSORS
 
     def _is_data(self, receiver: ast.expr) -> bool:
         """Whether nothing is known of what is moved, but that it is no module."""
@@ -222,6 +244,11 @@ class Costs:
         return bool(value.kinds & v.UNKNOWN) and not any(
             word in written for word in ("model", "net", "module", "criterion", "loss")
         )
+
+
+def _is_given(value: Value) -> bool:
+    """Whether a value is what a function of the project gives: with ``.item()`` it is a tensor."""
+    return bool(value.needs) and value.needs[0].kind == "return"
 
 
 def _is_logger(receiver: ast.expr) -> bool:

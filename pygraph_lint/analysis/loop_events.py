@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.loop_regions import LoopRegions
 from pygraph_lint.analysis.model import ModuleFacts
+from pygraph_lint.analysis.parameters import holds_of_arrays
 from pygraph_lint.analysis.places import Region
 
 # What the events of compiled code are called where nothing is traced.
@@ -42,5 +43,6 @@ def loop_events(module: ModuleFacts, loops: LoopRegions) -> Iterator[tuple[Regio
             kind = _KINDS.get(event.kind)
             line = event.span.line
             rare = any(first < line <= last for first, last in module.rare_lines)
-            if kind is not None and not rare:
+            doubtful = any(map(holds_of_arrays, event.evidence))
+            if kind is not None and not rare and not doubtful:
                 yield region, event._replace(kind=kind, notes=())

@@ -94,7 +94,7 @@ class LoopValues:
         if known is None:
             self._of_definition[definition] = v.UNKNOWN_VALUE
             known = self._defined(definition)
-            if definition in self.evidence.loss_places and known.kinds & v.UNKNOWN:
+            if definition in self.evidence.loss_places and _is_open(known):
                 known = LOSS
             unexplained = known.kinds & v.UNKNOWN and not is_batch(known)
             if unexplained and known.cls != "prepared" and self.evidence.is_computed(definition):
@@ -387,6 +387,11 @@ class LoopValues:
         return v.element(self.of(node.value))
 
 
+def _is_open(value: Value) -> bool:
+    """Whether a value may still be a tensor of the device."""
+    return bool(value.kinds & v.UNKNOWN or value.needs) or value == HOST
+
+
 def _joined(values: list[Value]) -> Value:
     """What a name may be that gets one of several values: a tensor of the device counts."""
     certain = [each for each in values if on_device(each) and not each.needs]
@@ -437,12 +442,9 @@ def _path_to(root: ast.AST, target: ast.AST) -> tuple[int, ...] | None:
 
 def _is_prepared(value: ast.expr) -> bool:
     """Whether a value comes from accelerate's ``prepare`` or Fabric's ``setup_dataloaders``."""
+    called = value.func if isinstance(value, ast.Call) else None
     prepared = ("prepare", "setup_dataloaders", "prepare_data_loader")
-    return (
-        isinstance(value, ast.Call)
-        and isinstance(value.func, ast.Attribute)
-        and value.func.attr in prepared
-    )
+    return isinstance(called, ast.Attribute) and called.attr in prepared
 
 
 def is_trainer_part(queries: FileQueries, owner: ast.ClassDef) -> bool:
@@ -459,20 +461,8 @@ _DESCRIBING = ops.NUMBER_ATTRIBUTES | {"shape", "dtype", "device", "size", "layo
 # Calls that give the elements of their first argument.
 _WRAPPERS = frozenset(
     (
-        "tqdm",
-        "trange",
-        "track",
-        "islice",
-        "iter",
-        "list",
-        "tuple",
-        "reversed",
-        "prefetch",
-        "chain",
-        "cycle",
-        "progress_bar",
-        "ProgressBar",
-        "MpDeviceLoader",
+        *("tqdm", "trange", "track", "islice", "iter", "list", "tuple", "reversed", "prefetch"),
+        *("chain", "cycle", "progress_bar", "ProgressBar", "MpDeviceLoader"),
     )
 )
 

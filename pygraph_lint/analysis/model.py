@@ -59,6 +59,7 @@ class FunctionFacts:
     keeps_answer: bool = False  # cached, and without parameters
     arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called
     takes_tensors: bool = False  # a parameter is a tensor, or it computes with one made elsewhere
+    typed: tuple[str, ...] = ()  # types of other files that parameters are annotated with
 
 
 @dataclass(slots=True)
@@ -136,6 +137,7 @@ class ModuleFacts:
     instances: dict[str, str] = field(
         default_factory=dict
     )  # module-level objects: qualified name to class
+    types: dict[str, Value] = field(default_factory=dict)  # names of types that hold tensors
     asked: tuple[str, ...] = ()  # what each run of the file calls without arguments
     asked_above: tuple[str, ...] = ()  # the same, of the imports it begins with
     loads: tuple[str, ...] = ()  # what these import

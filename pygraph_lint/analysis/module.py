@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterator
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.annotations import annotated
+from pygraph_lint.analysis.annotations import alias_values, annotated
 from pygraph_lint.analysis.model import ClassFacts, ModuleFacts, Sinks
 from pygraph_lint.analysis.names import FunctionNode, Names, imports_of, module_statements
+from pygraph_lint.analysis.nodes import are_classes
 from pygraph_lint.analysis.values import Value
 
 _LOGGER_MAKERS = ("getLogger", "get_logger", "getChild", "get_dist_logger", "setup_logger")
 _LOGGERS = frozenset(("loguru.logger", "absl.logging"))
 _NAMED_TUPLES = ("collections.namedtuple", "typing.NamedTuple")
 _CLOSED_BASES = frozenset(("object", "abc.ABC", "typing.Generic", "typing.Protocol"))
+
+_FEW_CLASSES = 12
 
 Definition = tuple[str, FunctionNode, str]  # qualified name, node, class that owns it
 
@@ -37,6 +40,7 @@ class Module:
         self.named_tuples: dict[str, tuple[str, ...]] = {}  # by qualified name: fields
         self.facts = ModuleFacts(path, name, is_package)
         self.facts.bindings = {key: target for key, target in self.bindings.items() if target}
+        self.facts.types = alias_values(self.names)
         self.done: set[str] = set()  # functions that were run
         self._collect_values()
         # Runs a function that is not run yet, for what it returns; set by the interpreter.
@@ -117,7 +121,9 @@ class Module:
             found = self._functions_in(value)
             if found:
                 self.facts.groups[f"{self.name}.{name}"] = found
-                self.module_values[name] = Value(v.MAPPING, item=Value(v.CALLABLE | v.UNKNOWN))
+                classes = ",".join(sorted({*found})[:_FEW_CLASSES]) if are_classes(found) else ""
+                held = Value(v.CALLABLE | v.UNKNOWN, cls=classes)
+                self.module_values[name] = Value(v.MAPPING, item=held)
             else:
                 self.module_values[name] = v.MAPPING_VALUE
         elif isinstance(value, (ast.List, ast.Tuple, ast.Set)):
@@ -189,8 +195,7 @@ class Module:
         facts = self.facts.classes.get(owner)
         if facts is None:
             return
-        if value.const is not None:
-            value = value._replace(const=None)
+        value = v.kept(value)._replace(const=None)
         old = facts.attributes.get(name)
         facts.attributes[name] = value if old is None else v.shallow(v.join(old, value), 2)
 

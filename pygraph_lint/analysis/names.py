@@ -113,6 +113,9 @@ class Names:
         generic = isinstance(node.value, ast.Subscript) or (
             isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.BitOr)
         )
+        if isinstance(node.value, ast.Call):
+            maker = self.resolve(node.value.func) or ""
+            generic = maker.rpartition(".")[2] in ("TypeVar", "NewType")
         if isinstance(target, ast.Name) and node.value is not None and generic:
             self.aliases[target.id] = node.value
 

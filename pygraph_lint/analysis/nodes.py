@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from pygraph_lint.analysis.events import Span
 
@@ -91,3 +92,9 @@ def source_of(node: ast.AST, limit: int = 60) -> str:
     """The expression as short source text."""
     text = ast.unparse(node)
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def are_classes(names: Iterable[str]) -> bool:
+    """Whether names are spelled as classes are: ``Heun`` and ``RK4``, but not ``RK4`` alone."""
+    tails = [name.rpartition(".")[2] for name in names]
+    return all(tail[:1].isupper() for tail in tails) and not all(map(str.isupper, tails))

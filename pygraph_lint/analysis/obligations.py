@@ -47,6 +47,14 @@ class BreaksGraph(Obligation):
 
 
 @dataclass(frozen=True, slots=True)
+class EndsGraph(Obligation):
+    """The graph ends in a method of one of some classes, with commas between them."""
+
+    classes: str
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
 class CalledAtImport(Obligation):
     """Importing ``module`` has called a memoised function."""
 
@@ -76,7 +84,7 @@ class OfValue(Obligation):
 
     def along(self: ObligationT, path: Path) -> ObligationT | None:
         """The same of a part of the value; None for a part that lies too deep."""
-        if len(self.path) > _MAX_PATH:
+        if len(self.path) > _MAX_PATH or len(path) > _MAX_PATH:
             return None
         return replace(self, path=(*self.path, *path))
 
@@ -105,3 +113,10 @@ class AttributeIsTensor(OfValue):
 
     cls: str
     attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeIsTensor(OfValue):
+    """What a type is called in another file is an alias for a tensor."""
+
+    name: str

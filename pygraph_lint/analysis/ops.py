@@ -300,6 +300,13 @@ CERTAIN_METHODS = frozenset(
         addcmul addcdiv lerp cummax cummin cumsum
     """.split()
 ) | {f"{name}_" for name in ("add sub mul div copy clamp masked_fill index_add zero fill".split())}
+# Of tensors these take no argument: whose method does is something else, as a flow or a transform.
+WITHOUT_ARGUMENTS = frozenset(
+    """
+        inverse detach numel dim exp log sqrt rsqrt abs sin cos tan tanh sigmoid neg square
+        reciprocal isnan isinf isfinite t sign floor ceil trunc erf lgamma digamma
+    """.split()
+)
 # Methods of Python's own objects, of modules, optimizers and loggers: their names say nothing.
 COMMON_METHODS = frozenset(
     name for kind in (str, dict, list, set, bytes, int, float, object) for name in dir(kind)
@@ -311,6 +318,13 @@ COMMON_METHODS = frozenset(
     """.split()
 )
 TENSOR_ONLY_ATTRIBUTES = frozenset(("shape", "is_cuda", "ndim", "requires_grad", "grad_fn", "mT"))
+# What NumPy's arrays have, too.
+OF_NUMPY_ARRAYS = frozenset(
+    """
+        shape ndim size dtype T item tolist view dot sum mean std max min argmax argmin reshape
+        transpose flatten squeeze copy round cumsum cumprod repeat nonzero any all swapaxes diagonal
+    """.split()
+)
 # Methods that other objects than tensors have too: modules, lists, texts, dictionaries.
 SHARED_METHODS = frozenset(
     """

@@ -27,6 +27,7 @@ _KNOWN = (
 _ONLY_TENSORS_HAVE = ops.TENSOR_ONLY_ATTRIBUTES | ops.TENSOR_ONLY_METHODS
 # torch.<name> that takes a tensor first, and nothing else.
 _ONLY_OF_TENSORS = ops.TENSOR_METHODS - ops.OF_NUMBERS - ops.FACTORIES - set(ops.NOT_TENSORS)
+BY_AXES = "is indexed by several axes"
 
 
 class Uses:
@@ -46,7 +47,7 @@ class Uses:
         self.against: set[str] = set()
         self.tested: set[str] = set()
         self.function = function
-        self._called: set[ast.expr] = set()
+        self._called: dict[ast.expr, ast.Call] = {}
 
     def read(self, names: set[str]) -> None:
         """Collect what is known of ``names``."""
@@ -59,7 +60,7 @@ class Uses:
                 if source:
                     made_of.setdefault(node.targets[0].id, source)
             elif isinstance(node, ast.Call):
-                self._called.add(node.func)
+                self._called[node.func] = node
         for node in nodes:
             line = getattr(node, "lineno", 0)
             if isinstance(node, ast.Attribute):
@@ -69,7 +70,7 @@ class Uses:
             elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
                 name = node.value.id
                 if name in names and line <= last.get(name, line) and _by_axes(node.slice):
-                    self.shows.setdefault(name, f"`{name}` is indexed by several axes")
+                    self.shows.setdefault(name, f"`{name}` {BY_AXES}")
             elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name):
                 name = node.args[0].id
                 if name in names and line <= last.get(name, line):
@@ -81,11 +82,13 @@ class Uses:
     def _read_attribute(self, name: str, node: ast.Attribute) -> None:
         attribute = node.attr
         itself = isinstance(node.value, ast.Name) and node.value.id == name
-        if itself and attribute not in _KNOWN:
+        call = self._called.get(node)
+        other = call is not None and call.args and attribute in ops.WITHOUT_ARGUMENTS
+        if itself and (attribute not in _KNOWN or other):
             self.against.add(name)
         elif itself and attribute in _ONLY_TENSORS_HAVE:
             self.shows.setdefault(name, f"`{name}` is used as a tensor: {name}.{attribute}")
-        elif attribute in ops.ARRAY_METHODS and node in self._called:
+        elif attribute in ops.ARRAY_METHODS and call is not None and not other:
             text = source_of(node.value, 40)
             self.suggests.setdefault(name, f"`{name}` is used as a tensor: {text}.{attribute}()")
 
@@ -98,6 +101,13 @@ class Uses:
         taker = _takes_a_tensor(self.module, callee, self.self_name, self.layers)
         if taker:
             self.shows.setdefault(name, f"`{name}` is passed to {taker}")
+
+
+def holds_of_arrays(evidence: str) -> bool:
+    """Whether what shows that a value is a tensor is as true of NumPy's arrays."""
+    used = " is used as a tensor: " in evidence or evidence.startswith("only a tensor has .")
+    last = evidence.rpartition(".")[2].removesuffix("()")
+    return evidence.endswith(BY_AXES) or (used and last in ops.OF_NUMPY_ARRAYS)
 
 
 def _last_lines(function: FunctionNode, names: set[str]) -> dict[str, int]:
@@ -191,11 +201,14 @@ def bind_parameters(
     ordered = positional[1:] if self_name else positional
     defaults = _defaults(arguments, ordered)
     unknown: list[str] = []
+    either: list[str] = []  # annotated as a number or a tensor
     for argument in (*ordered, *arguments.kwonlyargs):
         default = defaults.get(argument.arg)
         value = _declared(module, facts.name, argument, default)
-        if value.kinds & v.UNKNOWN and not value.is_tensor:
+        if value.kinds & v.UNKNOWN and (not value.is_tensor or _typed(value)):
             unknown.append(argument.arg)
+        if value.kinds & ~v.NONE == v.TENSOR | v.NUMBER:
+            either.append(argument.arg)
         env[argument.arg] = value
     if unknown:
         uses = Uses(module, node, self_name, facts.owner)
@@ -208,6 +221,8 @@ def bind_parameters(
         )
         for name in unknown:
             env[name] = _guessed(facts.name, name, uses, defaults.get(name), env[name])
+    facts.arrays += tuple(either)
+    facts.typed = tuple(name for value in env.values() if (name := _typed(value)))
     plain = (value.is_tensor and not value.needs for value in env.values())
     facts.takes_tensors = bool(facts.arrays) or any(plain)
     if arguments.vararg is not None:
@@ -216,6 +231,11 @@ def bind_parameters(
     if arguments.kwarg is not None:
         env[arguments.kwarg.arg] = v.MAPPING_VALUE
     return env
+
+
+def _typed(value: Value) -> str:
+    """The name of the type, in another file, that a value is annotated with; empty for others."""
+    return value.needs[0].owner if value.needs and value.needs[0].kind == "type" else ""
 
 
 def _is_none(default: ast.expr | None) -> bool:
@@ -277,10 +297,12 @@ def _guessed(
     """The value of a parameter that no annotation explains."""
     optional = declared.kinds & v.NONE
     if parameter in uses.against:
-        return declared
+        return Value(v.INSTANCE | optional, cls=declared.cls) if _typed(declared) else declared
     why = uses.shows.get(parameter)
     if why:  # a caller may still pass None
         return Value(v.TENSOR | v.NONE, device=v.ON_DEVICE, why=why)
+    if _typed(declared):
+        return declared
     if isinstance(default, ast.Constant) and default.value is not None:
         if type(default.value) in (int, float):
             return _maybe_tensor(function, parameter)

@@ -46,11 +46,13 @@ class Program:
         self.classes: dict[str, ClassFacts] = {}
         self.groups: dict[str, tuple[str, ...]] = {}
         self.instances: dict[str, str] = {}
+        self.types: dict[str, Value] = {}
         for module in self.modules.values():
             self.functions.update(module.functions)
             self.classes.update(module.classes)
             self.groups.update(module.groups)
             self.instances.update(module.instances)
+            self.types.update(module.types)
         self._stars = {
             name: [star for key, star in module.bindings.items() if key[0] == "*"]
             for name, module in self.modules.items()
@@ -88,14 +90,15 @@ class Program:
         return found
 
     def symbol(self, name: str) -> str | None:
-        """The defining name of a function, class, table or object, through re-exports; None for
-        what the project lacks.
+        """The defining name of a function, class, table, object or type, through re-exports; None
+        for what the project lacks.
         """
         if (
             name in self.functions
             or name in self.classes
             or name in self.groups
             or name in self.instances
+            or name in self.types
         ):
             return name
         if name in self._symbols:
@@ -202,6 +205,15 @@ class Program:
             for name, method in facts.methods.items():
                 found[name].append(method)
         return found
+
+    def takes_tensors(self, function: FunctionFacts) -> bool:
+        """Whether a function has a parameter that is a tensor, or computes with a tensor that is
+        made elsewhere.
+        """
+        if function.takes_tensors:
+            return True
+        values = (self.types.get(self.symbol(name) or "") for name in function.typed)
+        return any(value is not None and value.is_tensor for value in values)
 
     # -- tables
 

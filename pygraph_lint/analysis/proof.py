@@ -9,6 +9,7 @@ from pygraph_lint.analysis import memoised
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import returning
 from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.graph_ends import GraphEnds
 from pygraph_lint.analysis.model import Call
 from pygraph_lint.analysis.obligations import (
     RESULT,
@@ -17,6 +18,7 @@ from pygraph_lint.analysis.obligations import (
     BreaksGraph,
     CalledAtImport,
     CanReturn,
+    EndsGraph,
     IsModule,
     Obligation,
     OfValue,
@@ -24,6 +26,7 @@ from pygraph_lint.analysis.obligations import (
     Path,
     ReturnsHostTensor,
     ReturnsTensor,
+    TypeIsTensor,
 )
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
@@ -47,7 +50,9 @@ class Proof:
         self.program = program
         self.callers = callers
         self.entered = entered if entered is not None else {}
+        self.graph_ends = GraphEnds(program)
         self._returned = returned
+        self.asked: set[AttributeIsTensor] = set()
         self._known: dict[Need, bool] = {}
         self._proven: dict[Obligation, bool] = {}
 
@@ -94,12 +99,16 @@ def of_need(need: Need) -> Obligation:
         return ReturnsTensor(tuple(step for step in (first, *steps) if step), need.owner)
     if need.kind == "attr":
         return AttributeIsTensor(path, need.owner, first)
+    if need.kind == "type":
+        return TypeIsTensor(tuple(step for step in (first, *steps) if step), need.owner)
     if need.kind in ("true", "false"):
         return CanReturn(need.owner, need.kind == "true")
     if need.kind == "any":
         return AnyOf(tuple(tuple(map(of_need, needs)) for needs in need.choices))
     if need.kind == "asked":
         return CalledAtImport(need.owner, need.name)
+    if need.kind == "ends":
+        return EndsGraph(need.owner, need.name)
     kinds = {"module": IsModule, "host": ReturnsHostTensor, "keeps": BreaksGraph}
     return kinds[need.kind](need.owner)
 
@@ -121,6 +130,10 @@ def _can_return(proof: Proof, obligation: CanReturn) -> bool:
 
 def _breaks_graph(proof: Proof, obligation: BreaksGraph) -> bool:
     return memoised.breaks_graph(proof.program, obligation.function, proof.all_hold)
+
+
+def _ends_graph(proof: Proof, obligation: EndsGraph) -> bool:
+    return proof.graph_ends.in_method(obligation.classes, obligation.method)
 
 
 def _called_at_import(proof: Proof, obligation: CalledAtImport) -> bool:
@@ -184,6 +197,16 @@ def _attribute_is_tensor(proof: Proof, obligation: AttributeIsTensor) -> bool:
     return _one_returns_tensor(proof, method, path)
 
 
+def _type_is_tensor(proof: Proof, obligation: TypeIsTensor) -> bool:
+    value = proof.program.types.get(proof.program.symbol(obligation.name) or "")
+    if value is not None:  # a number or a tensor: only callers know
+        return not value.kinds & v.NUMBER and _is_tensor(proof, value, obligation.path)
+    step, rest = "".join(obligation.path[:1]), obligation.path[1:]
+    if not step.startswith("."):
+        return False
+    return proof.discharged(AttributeIsTensor(rest, obligation.name, step[1:]))
+
+
 def _one_of(proof: Proof, obligation: AnyOf) -> bool:
     return any(all(map(proof.discharged, choice)) for choice in obligation.choices)
 
@@ -193,11 +216,13 @@ _DISCHARGE: dict[type[Obligation], Callable[[Proof, Any], bool]] = {
     IsModule: _is_module,
     CanReturn: _can_return,
     BreaksGraph: _breaks_graph,
+    EndsGraph: _ends_graph,
     CalledAtImport: _called_at_import,
     ReturnsHostTensor: _returns_host_tensor,
     ParameterIsTensor: _parameter_is_tensor,
     ReturnsTensor: _returns_tensor,
     AttributeIsTensor: _attribute_is_tensor,
+    TypeIsTensor: _type_is_tensor,
 }
 
 
@@ -234,8 +259,18 @@ def _is_tensor(proof: Proof, value: Value, path: Path) -> bool:
         return entry is not None and _is_tensor(proof, entry, rest)
     if step.startswith("."):
         held = bool(value.kinds & v.INSTANCE and value.cls)
-        return held and _attribute_is_tensor(proof, AttributeIsTensor(rest, value.cls, step[1:]))
+        return held and _held_is_tensor(proof, AttributeIsTensor(rest, value.cls, step[1:]))
     return _element_is_tensor(proof, value, step, rest)
+
+
+def _held_is_tensor(proof: Proof, obligation: AttributeIsTensor) -> bool:
+    """The same of what an object holds; while that is being asked, it is not."""
+    if obligation in proof.asked:
+        return False
+    proof.asked.add(obligation)
+    known = _attribute_is_tensor(proof, obligation)
+    proof.asked.discard(obligation)
+    return known
 
 
 def _element_is_tensor(proof: Proof, value: Value, step: str, rest: Path) -> bool:

@@ -5,20 +5,23 @@ may have, what surely ran before, what a piece of code may change, who else may 
 the other files of the project may do comes in as a ``ProjectView``; the default knows nothing of
 them, and then nothing is private and every parameter may be anything.
 
-Every "surely" and "only" is proven or answered with no. Positions are nodes of ``tree``.
+Every "surely" and "only" is proven or answered with no. ``believing()`` answers from what the
+analysis only believes, too: enough for a change that says what it rests on. Positions are nodes of
+``tree``.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from functools import cached_property
 
-from pygraph_lint.analysis import holders, known, recording
+from pygraph_lint.analysis import holders, recording
 from pygraph_lint.analysis.certain import certain, of_place
 from pygraph_lint.analysis.definitions import FileDefinitions, Scope
 from pygraph_lint.analysis.effects import Effects, EffectsOf
-from pygraph_lint.analysis.known import UNKNOWN, Known, ProjectView, Type
+from pygraph_lint.analysis.known import UNKNOWN, Known, ProjectView, Type, of_value
 from pygraph_lint.analysis.names import Names, imports_of
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.statement_graph import (
@@ -33,14 +36,27 @@ from pygraph_lint.analysis.values import Value
 
 
 class FileQueries:
-    """Answers questions about one file. Everything is worked out on the first question for it."""
+    """Answers questions about one file. Everything is worked out on the first question for it.
+
+    ``believed``: what answers rested on without proof, or could have, since it was last cleared.
+    """
 
     def __init__(self, tree: ast.Module, view: ProjectView | None = None) -> None:
         self.tree = tree
         self.view = view if view is not None else ProjectView()
         self.definitions = FileDefinitions(tree)
         self._meanings: dict[ast.Name, str | None] = {}
-        self._known_nodes: dict[ast.expr, Known] = {}
+        self._known_nodes: dict[ast.expr, tuple[Known, frozenset[str]]] = {}
+        self.believes = False
+        self.believed: set[str] = set()
+
+    def believing(self) -> FileQueries:
+        """The same, where a value is taken for a tensor as soon as a finding would do so."""
+        assert self._recorded is not None  # made once, for both
+        other = copy(self)
+        other._known_nodes = {}
+        other.believes, other.believed = True, set()
+        return other
 
     # -- structure
 
@@ -156,13 +172,23 @@ class FileQueries:
         return name in _BUILTINS and not bound and not assigned and not patched
 
     def spelling(self, qualified: str, at: ast.AST) -> str | None:
-        """How ``qualified`` (a module, or something imported) can be written at a place."""
-        for name, target in self._names.bindings.items():
-            if target == qualified and not name.startswith("*"):
-                here = self.definitions.reaching_at(name, at)
-                if all(each.kind is BindingKind.IMPORT for each in here):
-                    return name
+        """How what is imported as ``qualified``, perhaps on a condition, can be written here."""
+        for name in self._imported.get(qualified, ()):
+            read = ast.Name(name)
+            found = {self._import_of(read, each) for each in self.definitions.reaching_at(name, at)}
+            if found - {""} == {qualified}:
+                return name
         return None
+
+    @cached_property
+    def _imported(self) -> dict[str, list[str]]:
+        """The names that imports anywhere in the file give to what is imported."""
+        found: dict[str, list[str]] = {}
+        for node in self.nodes:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                for name, target in imports_of(node, self.view.module, self.view.is_package):
+                    found.setdefault(target, []).append(name)
+        return found
 
     # -- values
 
@@ -174,10 +200,11 @@ class FileQueries:
         """What is known of the value of an expression."""
         if node not in self._known_nodes:
             value = self._recorded.values.get(node)
-            self._known_nodes[node] = UNKNOWN
-            found = UNKNOWN if value is None else self._known(value)
-            self._known_nodes[node] = certain(self, node, found)
-        return self._known_nodes[node]
+            self._known_nodes[node] = UNKNOWN, frozenset()
+            self._known_nodes[node] = self._admitted(value, lambda it: certain(self, node, it))
+        known, believed = self._known_nodes[node]
+        self.believed |= believed
+        return known
 
     def known_at(self, place: str, at: ast.AST) -> Known:
         """What is known, in front of the statement around ``at``, of what a name or ``self.x``
@@ -188,10 +215,20 @@ class FileQueries:
         value = env.get(place)
         if value is None or ("." not in place and self.may_be_unbound(place, statement)):
             return UNKNOWN
-        return of_place(self, place, statement, self._known(value))
+        known, believed = self._admitted(value, lambda it: of_place(self, place, statement, it))
+        self.believed |= believed
+        return known
 
-    def _known(self, value: Value) -> Known:
-        return known.of_value(value, self.view.tensors)
+    def _admitted(
+        self, value: Value | None, certain_of: Callable[[Known], Known]
+    ) -> tuple[Known, frozenset[str]]:
+        """What is answered of a value, and what that rests on without proof, or would rest on."""
+        found = UNKNOWN if value is None else of_value(value, self.view.tensors)
+        before, self.believed = self.believed, set(found.believed)
+        known = certain_of(found if self.believes or not found.believed else UNKNOWN)
+        believed = frozenset(self.believed | known.believed)
+        self.believed = before
+        return known, believed
 
     def is_tensor(self, node: ast.expr) -> bool:
         """Whether an expression is a tensor on every run."""

@@ -61,6 +61,21 @@ class Reached:
             path = [*path[: _SHOWN_STEPS // 2], "...", *path[-_SHOWN_STEPS // 2 :]]
         return Region(function, tuple(path), kind)
 
+    def chain(self, function: str) -> list[str]:
+        """The function and those through which it is reached, outermost last; empty where it is in
+        no region.
+        """
+        found = []
+        while function in self._steps:
+            found.append(function)
+            function = self._steps[function][0]
+        return found
+
+    @property
+    def functions(self) -> list[str]:
+        """All functions in regions."""
+        return list(self._steps)
+
     def add(self, start: str, why: str, kind: RegionKind) -> None:
         """Everything reachable from ``start`` is in a region, unless it already is in one."""
         if start not in self._steps:
@@ -160,7 +175,11 @@ def compiled_regions(
             outer = name.rpartition(".<locals>.")[0]
             inside = outer and reached.region(outer) is not None
             made_once = name.endswith(".__init__") and program.is_module(function.owner)
-            if function.takes_tensors and (inside or _may_be_compiled(name)) and not made_once:
+            if (
+                program.takes_tensors(function)
+                and (inside or _may_be_compiled(name))
+                and not made_once
+            ):
                 reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
     reached.pass_to_wrappers()
     return reached

@@ -52,12 +52,13 @@ RESULT = 2048  # a tuple of a torch operator: named fields
 SYMBOL = 4096  # the value is exactly what its need names, not derived from it
 DECIDED = 8192  # a branch in this loop was already taken on it
 LIST = 16384  # a list, not a tuple
+MADE = 32768  # an object that the function itself makes
 FLOW = RANDOM | FINITE | DYNAMIC  # what results of operations inherit
 
 _MAY = FLOW | READ  # true of the value on some path; every other flag must hold on all paths
 _OWNERS = (  # flags that must hold, and the kinds they describe
     (PLAIN | BUFFER | FRESH | DECIDED, TENSOR),
-    (MODULE, INSTANCE),
+    (MODULE | MADE, INSTANCE),
     (LIST, SEQUENCE),
     (LITERAL | LOGGER | DEVICE_CPU | RESULT | SYMBOL, ~NONE),
 )
@@ -187,6 +188,15 @@ def shallow(value: Value, depth: int = _MAX_DEPTH) -> Value:
     if item is not None:
         item = shallow(item, depth - 1)
     return value._replace(items=items, item=item)
+
+
+def kept(value: Value) -> Value:
+    """The value as an attribute holds it: objects in it are no longer just made."""
+    if value.flags & MADE:
+        value = value._replace(flags=value.flags & ~MADE)
+    if value.items is not None:
+        return value._replace(items=tuple(map(kept, value.items)))
+    return value if value.item is None else value._replace(item=kept(value.item))
 
 
 def parts(value: Value) -> tuple[Value, ...]:

@@ -10,7 +10,17 @@ from typing import Any
 
 from pygraph_lint import __version__
 
-COMMANDS = ("check", "trace", "rule", "rules", "rule-test", "completion")
+COMMANDS = (
+    "check",
+    "trace",
+    "rule",
+    "rules",
+    "rule-test",
+    "config",
+    "clean",
+    "server",
+    "completion",
+)
 COLORS = ("auto", "always", "never")
 TARGETS = ("compile", "fullgraph", "cudagraph")
 TRACE_FORMATS = ("text", "json", "sarif", "chrome", "html")
@@ -23,6 +33,8 @@ _SETTINGS = (
     "extend_select",
     "fixable",
     "unfixable",
+    "per_file_ignores",
+    "ignore_noqa",
     "exclude",
     "extend_exclude",
     "force_exclude",
@@ -142,7 +154,26 @@ class Trace:
     unsafe: bool
 
 
-Command = Check | Explain | TestRules | Complete | Trace
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """``pygraph-lint config [KEY]``."""
+
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Clean:
+    """``pygraph-lint clean``. ``folder`` None: where the cache is by default."""
+
+    folder: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """``pygraph-lint server``."""
+
+
+Command = Check | Explain | TestRules | Complete | Trace | Configuration | Clean | Serve
 
 
 def parse(argv: Sequence[str]) -> Command:
@@ -157,6 +188,12 @@ def parse(argv: Sequence[str]) -> Command:
     given = built.parse_args(argv)
     if given.command == "completion":
         return Complete(given.shell)
+    if given.command == "server":
+        return Serve()
+    if given.command == "config":
+        return Configuration(given.key)
+    if given.command == "clean":
+        return Clean(Path(given.cache_dir) if given.cache_dir else None)
     if given.command == "rule-test":
         return TestRules(tuple(given.folders))
     if given.command == "trace":
@@ -211,8 +248,8 @@ def _trace(given: argparse.Namespace) -> Trace:
         file=Path(given.trace_file),
         join=tuple(given.join or ()),
         compare=tuple(given.compare or ()),
-        form=given.format,
-        output=Path(given.output) if given.output else None,
+        form=given.output_format,
+        output=Path(given.output_file) if given.output_file else None,
         report_misses=Path(given.report_misses) if given.report_misses else None,
         fix=given.fix,
         unsafe=given.unsafe_fixes,
@@ -239,6 +276,21 @@ def _codes(text: str) -> list[str]:
 
 def _globs(text: str) -> list[str]:
     return [glob.strip() for glob in text.split(",") if glob.strip()]
+
+
+def _codes_by_glob(text: str) -> dict[str, tuple[str, ...]]:
+    """``tests/*:PG2,PG3``: each glob with its codes. A part without a glob is one more code."""
+    found: dict[str, tuple[str, ...]] = {}
+    glob = ""
+    for part in _globs(text):
+        before, colon, code = part.rpartition(":")
+        glob = before if colon else glob
+        if not glob:
+            raise argparse.ArgumentTypeError(
+                f"must be a glob and codes, as `tests/*:PG2`, not {part!r}"
+            )
+        found[glob] = (*found.get(glob, ()), code.strip())
+    return found
 
 
 def _version(text: str) -> str:
@@ -274,39 +326,51 @@ def parser() -> argparse.ArgumentParser:
     version = f"pygraph-lint {__version__}"
     made.add_argument("-V", "--version", action="version", version=version)
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    check = commands.add_parser("check", help="check files and folders", allow_abbrev=False)
+    check = _add(commands, "check", "check files and folders")
     for add in (_add_rules, _add_fixing, _add_known, _add_files, _add_output, _add_running):
         add(check)
-    _add_trace(
-        commands.add_parser(
-            "trace", help="run a program and say what broke its graphs", allow_abbrev=False
-        )
+    _add_trace(_add(commands, "trace", "run a program and say what broke its graphs"))
+    _add_explaining(commands)
+    clean = _add(commands, "clean", "remove the cache")
+    clean.add_argument("--cache-dir", metavar="FOLDER", help="where the cache is")
+    served = _add(
+        commands, "server", "serve an editor over stdin and stdout (Language Server Protocol)"
     )
-    rule = commands.add_parser("rule", help="explain a rule", allow_abbrev=False)
+    served.add_argument("--stdio", action="store_true", help="has no effect: it is always so")
+    completion = _add(
+        commands,
+        "completion",
+        "print a completion script for a shell",
+        'For this session of bash: eval "$(pygraph-lint completion bash)". To keep it, write the '
+        "script to the folder where the shell looks for completions.",
+    )
+    completion.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
+    return made
+
+
+def _add(commands: Any, name: str, about: str, text: str | None = None) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = commands.add_parser(
+        name, help=about, description=text, allow_abbrev=False
+    )
+    return made
+
+
+def _add_explaining(commands: Any) -> None:
+    rule = _add(commands, "rule", "explain a rule")
     rule.add_argument(
         "code",
         metavar="CODE",
         help="a code (PG201), the start of codes (PG2), a rule's name (item), or torch's number of "
         "a graph break (GB0170)",
     )
-    rules = commands.add_parser("rules", help="list all rules", allow_abbrev=False)
-    for one in (rule, rules):
+    for one in (rule, _add(commands, "rules", "list all rules")):
         one.add_argument("--output-format", choices=("text", "json"), default="text")
-    tested = commands.add_parser(
-        "rule-test", help="check the examples of your own rules", allow_abbrev=False
-    )
+    tested = _add(commands, "rule-test", "check the examples of your own rules")
     tested.add_argument(
         "folders", nargs="*", metavar="FOLDER", help="rule pages (default: those of the settings)"
     )
-    completion = commands.add_parser(
-        "completion",
-        help="print a completion script for a shell",
-        description='For this session of bash: eval "$(pygraph-lint completion bash)". To keep it, '
-        "write the script to the folder where the shell looks for completions.",
-        allow_abbrev=False,
-    )
-    completion.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
-    return made
+    config = _add(commands, "config", "explain a setting")
+    config.add_argument("key", nargs="?", metavar="KEY", help="default: all of them")
 
 
 def _add_trace(trace: argparse.ArgumentParser) -> None:
@@ -320,8 +384,8 @@ def _add_trace(trace: argparse.ArgumentParser) -> None:
     add("--trace-file", metavar="FILE", default="trace.json", help="default: trace.json")
     add("program", nargs=argparse.REMAINDER, metavar="PROGRAM ...", help="and its arguments")
     add = trace.add_argument_group("output").add_argument
-    add("--format", choices=TRACE_FORMATS, default="text")
-    add("--output", metavar="FILE", help="write the report here")
+    add("--output-format", choices=TRACE_FORMATS, default="text")
+    add("--output-file", metavar="FILE", help="write the report here")
     add("--report-misses", metavar="FILE", help="write what the linter missed, without source")
     add = trace.add_argument_group("fixing").add_argument
     add("--fix", action="store_true", help="make the safe fixes, of what happened first")
@@ -360,6 +424,18 @@ def _add_fixing(check: argparse.ArgumentParser) -> None:
 
 def _add_known(check: argparse.ArgumentParser) -> None:
     add = check.add_argument_group("known findings").add_argument
+    add(
+        "--per-file-ignores",
+        type=_codes_by_glob,
+        metavar="GLOB:CODES",
+        help="these are off in some files: tests/*:PG2,PG3 instead of the settings'",
+    )
+    add(
+        "--ignore-noqa",
+        action="store_true",
+        default=None,
+        help="also report what a comment silences",
+    )
     add("--add-noqa", action="store_true", help="put a `# noqa` on every line with a finding")
     add("--baseline", metavar="FILE", help="leave out the findings in this file")
     add("--write-baseline", metavar="FILE", help="write the findings to this file")

@@ -24,7 +24,7 @@ _VERSION = re.compile(r"\d+\.\d+")
 
 def trace(given: Trace) -> int:
     """Run the command. The exit code is the program's where one is run, else 1 where something
-    happened that is to be repaired. Raises TraceError for a trace that cannot be used.
+    happened that is to be fixed. Raises TraceError for a trace that cannot be used.
     """
     if given.compare:
         before, after = (read_all([Path(path)])[0] for path in given.compare)

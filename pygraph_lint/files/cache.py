@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import re
 import shutil
 import sys
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ from pygraph_lint.rules.catalogue import Rule, rules_folder
 
 ENVIRONMENT = "PYGRAPH_LINT_CACHE_DIR"
 _KEPT_VERSIONS = 3
+_VERSION = re.compile(r"[0-9a-f]{32}")
 
 
 def digest(*parts: bytes) -> bytes:
@@ -143,9 +145,20 @@ def file_entry(relative: str) -> str:
     return f"files/{digest(relative.encode(errors='surrogateescape')).hex()}"
 
 
+def remove(top: Path) -> bool:
+    """Remove every version's entries below ``top``, and nothing else; whether there were any."""
+    folders = _versions(top) if top.is_dir() else []
+    for path in folders:
+        shutil.rmtree(path)
+    return bool(folders)
+
+
+def _versions(top: Path) -> list[Path]:
+    return [path for path in top.iterdir() if _VERSION.fullmatch(path.name) and path.is_dir()]
+
+
 def _drop_old_versions(top: Path) -> None:
     """Keep the caches of the last few versions of the tool only."""
-    folders = [path for path in top.iterdir() if path.is_dir() and len(path.name) == 32]
-    folders.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    folders = sorted(_versions(top), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in folders[_KEPT_VERSIONS:]:
         shutil.rmtree(path, ignore_errors=True)

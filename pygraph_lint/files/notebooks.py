@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -49,11 +49,25 @@ def to_program(data: bytes) -> bytes:
     """The code cells of a notebook as one program in UTF-8. Raises SourceError for what is no
     notebook.
     """
+    return program_of((cell.number, cell.text) for cell in _code_cells(_text(data))).encode()
+
+
+def program_of(cells: Iterable[tuple[int, str]]) -> str:
+    """Code cells, each a number and a text, as one program."""
     lines: list[str] = []
-    for cell in _code_cells(_text(data)):
-        lines.append(_header(cell.number))
-        lines += _without_magics(cell.text).split("\n")
-    return ("\n".join(lines) + "\n").encode() if lines else b""
+    for number, text in cells:
+        lines.append(_header(number))
+        lines += _without_magics(text).split("\n")
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def cells_of(program: str, cells: Sequence[tuple[int, str]]) -> list[str]:
+    """The texts of the cells of a changed program; ``cells`` are numbers and texts before it.
+
+    Raises SourceError where a cell can no longer be told from the next one.
+    """
+    changed = _split(program, [number for number, _ in cells])
+    return [_with_magics(new, old) for new, (_, old) in zip(changed, cells, strict=True)]
 
 
 def with_program(data: bytes, program: bytes) -> bytes:
@@ -63,9 +77,8 @@ def with_program(data: bytes, program: bytes) -> bytes:
     """
     text = _text(data)
     cells = list(_code_cells(text))
-    changed = _split(program.decode("utf-8"), [cell.number for cell in cells])
-    for cell, new in reversed(list(zip(cells, changed, strict=True))):
-        restored = _with_magics(new, cell.text)
+    changed = cells_of(program.decode("utf-8"), [(cell.number, cell.text) for cell in cells])
+    for cell, restored in reversed(list(zip(cells, changed, strict=True))):
         if restored != cell.text:
             written = _as_json(restored, text[cell.start : cell.end], text)
             text = text[: cell.start] + written + text[cell.end :]

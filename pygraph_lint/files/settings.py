@@ -120,7 +120,8 @@ def _setting(default: Any, read: Reader, meaning: str) -> Any:
 class Settings:
     """Everything that can be set. ``folder`` is where the file lies that globs are relative to.
 
-    The meanings are those of the reference in ``docs/settings.md``, which is written from them.
+    The meanings are those of the reference in ``docs/reference/settings.md``, which is written from
+    them.
     """
 
     folder: Path
@@ -139,6 +140,9 @@ class Settings:
     unfixable: tuple[str, ...] = _setting((), _strings, "rules that `--fix` never fixes")
     per_file_ignores: Mapping[str, tuple[str, ...]] = _setting(
         {}, _codes_by_glob, "rules that are off in some files, by glob"
+    )
+    ignore_noqa: bool = _setting(
+        False, _boolean, "also report what a comment such as `# noqa` silences"
     )
     exclude: tuple[str, ...] = _setting(
         DEFAULT_EXCLUDE, _strings, "files and folders that are not looked into, by glob"
@@ -210,14 +214,19 @@ def reference() -> str:
     """The table of settings for the documentation."""
     rows = ["| key | default | meaning |", "| --- | --- | --- |"]
     for key, declared in DECLARED.items():
-        default = "version control, caches, build folders" if key == "exclude" else ""
-        default = default or _in_toml(declared.default)
-        rows.append(f"| `{key}` | {default} | {declared.metadata['meaning']} |")
+        rows.append(f"| `{key}` | {default_of(key)} | {declared.metadata['meaning']} |")
     rows.append(
         f"| `{EXTEND}` | none | another settings file, relative to this one; its values hold where "
         "this one says nothing |"
     )
     return "\n".join(rows) + "\n"
+
+
+def default_of(key: str) -> str:
+    """A setting's default, as the reference shows it."""
+    if key == "exclude":
+        return "version control, caches, build folders"
+    return _in_toml(DECLARED[key].default)
 
 
 def _in_toml(value: object) -> str:

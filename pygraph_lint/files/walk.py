@@ -80,6 +80,28 @@ def excluded(path: Path, settings: Settings) -> bool:
     return any(matches_glob(path, glob, settings.folder) for glob in globs)
 
 
+def passed_over(path: Path, top: Path | None, settings: Settings) -> bool:
+    """Whether a walk of the folder ``top`` (None: the root of all) passes over a file because of
+    ``exclude`` or ``extend-exclude``.
+    """
+    plain, patterns = _names_and_patterns(settings)
+    for part in (path, *path.parents):
+        if part == top:
+            return False
+        if part.name in plain or any(matches_glob(part, g, settings.folder) for g in patterns):
+            return True
+    return False
+
+
+def _names_and_patterns(settings: Settings) -> tuple[set[str], list[str]]:
+    """The globs of what is excluded: those that are names only, which spare most names the full
+    match, and the others.
+    """
+    globs = settings.exclude + settings.extend_exclude
+    plain = {glob for glob in globs if not set(glob) & set("*?[/")}
+    return plain, [glob for glob in globs if glob not in plain]
+
+
 Unreadable = Callable[[Path, OSError], None]
 
 
@@ -111,9 +133,7 @@ def _walk(
     unreadable: Unreadable = lambda folder, error: None,
 ) -> Iterator[Path]:
     settings = resolver.of(folder)
-    # A glob without a slash is looked up by name first, which spares most names the full match.
-    plain = {g for g in settings.exclude + settings.extend_exclude if not set(g) & set("*?[/")}
-    patterns = [g for g in settings.exclude + settings.extend_exclude if g not in plain]
+    plain, patterns = _names_and_patterns(settings)
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)

@@ -7,6 +7,7 @@ import ast
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.fixes.factories import literal_number
 from pygraph_lint.fixes.site import Site
+from pygraph_lint.fixes.truths import single_elements
 
 # One result for each element, whatever the shape; or a result of one element.
 _ELEMENTWISE = frozenset(
@@ -27,11 +28,13 @@ _LIMITED = frozenset(("clamp", "clip", "clamp_min", "clamp_max", "masked_fill", 
 _HALF_MAX = 65504
 #: The shape of a number, or of a tensor without dimensions.
 SINGLE = ""
+#: That of a tensor of one element, whatever its dimensions.
+ONE = "1"
 
 
 def shape_of(site: Site, node: ast.expr) -> str | None:
-    """A name whose shape an expression surely has, SINGLE for one element without dimensions, None
-    where nothing is known, or where computing it may raise or change something.
+    """A name whose shape an expression surely has, SINGLE or ONE for one element, None where
+    nothing is known, or where computing it may raise or change something.
     """
     if isinstance(node, ast.Constant):
         return SINGLE if isinstance(node.value, (int, float)) else None
@@ -63,13 +66,35 @@ def _joint(site: Site, parts: list[ast.expr]) -> str | None:
     return SINGLE if not found else found.pop() if len(found) == 1 else None
 
 
+def alike(one: str | None, other: str | None) -> bool:
+    """Whether one value can be selected from two of these shapes without raising."""
+    return one is not None and (one == other or {one, other} == {SINGLE, ONE})
+
+
 def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
     known = site.ask.known(node)
     if known.must_be(Type.NUMBER) or known.rank == 0:
         return SINGLE
     if isinstance(node, ast.Attribute):
         return ast.unparse(node) if known.must_be(Type.TENSOR) else None
-    return node.id
+    value = site.ask.only_value(node)
+    if value is not None and not isinstance(value, ast.Name) and site.ask.same_value(value, node):
+        found = shape_of(site, value)
+        if found is not None:
+            return found
+    return ONE if _is_asked(site, node) else node.id
+
+
+def _is_asked(site: Site, name: ast.Name) -> bool:
+    """Whether the condition of the branch asks for the truth of what a name holds."""
+    test = getattr(site.tree, "test", None)
+    if not isinstance(test, ast.expr) or name.id not in single_elements(test):
+        return False
+    here, there = (
+        site.ask.definitions.reaching(name),
+        site.ask.definitions.reaching_at(name.id, test),
+    )
+    return set(here) == set(there)
 
 
 def _called(site: Site, node: ast.Call) -> str | None:
@@ -83,9 +108,14 @@ def _called(site: Site, node: ast.Call) -> str | None:
         parts, last = list(node.args), name.rpartition(".")[2]
     else:
         return None
+    number = node.args and isinstance(node.args[0], ast.Constant)
+    if name in ("torch.tensor", "torch.as_tensor", "torch.scalar_tensor") and number:
+        return SINGLE
     values = [item.value for item in node.keywords if item.arg in ("min", "max", "other", "alpha")]
     if len(values) != len(node.keywords) or not parts:
         return None
+    if last in ("max", "min") and len(parts) == 2 and all(map(site.ask.is_tensor, parts)):
+        return _joint(site, parts)
     if last in _REDUCING and len(parts) == 1 and not values:
         return SINGLE if shape_of(site, parts[0]) is not None else None
     if last in _LIMITED and not all(map(_is_small, [*parts[1:], *values])):

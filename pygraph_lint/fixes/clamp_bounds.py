@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
+from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
-from pygraph_lint.fixes.names import dotted
 from pygraph_lint.fixes.site import Site
 
 _HALF_MAX = 65504

@@ -6,14 +6,15 @@ import ast
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from types import ModuleType
 from typing import NamedTuple
 
 import pygraph_lint.fixes
+from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.findings import Edit, Finding, Fix
-from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined
-from pygraph_lint.fixes.site import Rewrite, Site, files, propose, site_of
+from pygraph_lint.fixes.site import Rewrite, Site, propose
 from pygraph_lint.fixes.source import Source, line_starts
 from pygraph_lint.fixes.trees import File
 
@@ -86,9 +87,7 @@ def answers(text: str, findings: Sequence[Finding]) -> tuple[tuple[Fix, ...], ..
     """
     places = _Places(Source(text), findings, frozenset())
     return tuple(
-        tuple(
-            _propose(entry, places.of(finding)) for entry in REWRITES if finding.code in entry.codes
-        )
+        tuple(_propose(entry, places, finding) for entry in REWRITES if finding.code in entry.codes)
         for finding in findings
     )
 
@@ -99,15 +98,20 @@ class _Places:
     def __init__(
         self, source: Source, findings: Sequence[Finding], without: frozenset[str]
     ) -> None:
-        self._file: File = files(source, findings[0])
-        self._names = FileNames(source)
+        self._file = File(source, FileQueries(source.tree, findings[0].view))
         self._without = without
 
-    def of(self, finding: Finding) -> Site:
-        """A new site, in which nothing is changed yet."""
-        source = self._file.source
+    @cached_property
+    def _believing(self) -> File:
+        return self._file.believing()
+
+    def of(self, finding: Finding, believing: bool = False) -> Site:
+        """A new site, in which nothing is changed yet, and of which nothing was asked."""
+        file = self._believing if believing else self._file
+        file.queries.believed.clear()
+        source = file.source
         path = source.path(source.at(finding.location), source.at(finding.end_location))
-        return site_of(self._file, self._names, finding, path, self._without)
+        return Site(source, finding, path, self._without, file=file)
 
 
 def _offer(places: _Places, finding: Finding) -> Fix | None:
@@ -117,7 +121,7 @@ def _offer(places: _Places, finding: Finding) -> Fix | None:
         return None
     offers: list[Fix] = []
     for entry in entries:
-        offer = _propose(entry, places.of(finding))
+        offer = _propose(entry, places, finding)
         if offer.applicability == "safe":
             return offer
         offers.append(offer)
@@ -126,7 +130,25 @@ def _offer(places: _Places, finding: Finding) -> Fix | None:
     return (usable or concerned or offers)[0]
 
 
-def _propose(entry: Entry, site: Site) -> Fix:
+def _propose(entry: Entry, places: _Places, finding: Finding) -> Fix:
+    """What a rewrite offers. Where proof is missing of what the finding rests on, too: the same on
+    trust, as an unsafe one.
+    """
+    site = places.of(finding)
+    offer = _asked(entry, site)
+    if offer.applicability != "declined" or not site.ask.believed:
+        return offer
+    site = places.of(finding, believing=True)
+    second = _asked(entry, site)
+    if second.applicability == "declined":
+        return offer
+    names = ", ".join(f"`{name}`" for name in sorted(site.ask.believed))
+    if names:
+        site.doubts.append(f"{names} must be a tensor, as the finding takes it to be")
+    return site.fix(entry.name)
+
+
+def _asked(entry: Entry, site: Site) -> Fix:
     try:
         if not entry.in_strings and any(isinstance(node, ast.JoinedStr) for node in site.path):
             raise Declined("the code is inside an f-string")

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.statement_graph import Definition
 from pygraph_lint.fixes.keywords import keyword, starred
-from pygraph_lint.fixes.names import dotted
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Site
 

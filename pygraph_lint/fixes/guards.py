@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import libcst as cst
 
+from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.fixes.build import Line, expression, operand
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Site
-from pygraph_lint.fixes.source import FUNCTIONS
 
 # Names that projects give their own question, for files that can be used without torch.
 _QUESTIONS = ("is_torchdynamo_compiling", "is_torch_compiling", "is_compiling")

@@ -6,55 +6,56 @@ import ast
 import itertools
 import sys
 
+from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.fixes.names import loads, own_nodes
-from pygraph_lint.fixes.proposal import Declined, Proposal
-from pygraph_lint.fixes.source import FUNCTIONS
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Site
 
 
-def use_torch(proposal: Proposal) -> str:
+def use_torch(site: Site) -> str:
     """How ``torch`` is written at the finding; adds ``import torch`` where only parts are
     imported.
 
     Raises Declined where the name means something else, or where the file can be used without
     torch: it does not import it, or only under a condition.
     """
-    spelled = proposal.names.spelling("torch")
+    spelled = site.ask.spelling("torch", site.path[-1])
     if spelled is not None:
-        if not _surely_imported(proposal, spelled) and not _used(proposal, spelled):
+        if not _surely_imported(site, spelled) and not _used(site, spelled):
             raise Declined("torch is imported under a condition, and not used here")
         return spelled
-    if proposal.names.taken("torch"):
+    if site.taken("torch"):
         raise Declined("the name torch means something else here")
-    _add_import(proposal)
+    _add_import(site)
     return "torch"
 
 
-def use_module(proposal: Proposal, module: str) -> str:
+def use_module(site: Site, module: str) -> str:
     """How a module of the standard library is written at the finding; imported where it is not.
 
     Raises Declined where its name means something else, or is imported under a condition.
     """
-    spelled = proposal.names.spelling(module)
+    spelled = site.ask.spelling(module, site.path[-1])
     if spelled is not None:
-        if not _surely_imported(proposal, spelled):
+        if not _surely_imported(site, spelled):
             raise Declined(f"{module} is imported under a condition")
         return spelled
-    if proposal.names.taken(module):
+    if site.taken(module):
         raise Declined(f"the name {module} means something else here")
-    if any(_imports_all(node) for node in proposal.source.tree.body):
+    if any(_imports_all(node) for node in site.source.tree.body):
         raise Declined(f"an `import *` may bind the name {module}")
-    start, text = _place_of(proposal, module)
-    proposal.replace(start, start, text)
-    _unseen(proposal, module)
+    start, text = _place_of(site, module)
+    site.replace(start, start, text)
+    _unseen(site, module)
     return module
 
 
-def _unseen(proposal: Proposal, name: str) -> None:
+def _unseen(site: Site, name: str) -> None:
     """Doubt where a new import may reach another file, through ``import *`` of this one."""
-    view = proposal.finding.view
-    proposal.safe_if(
+    view = site.finding.view
+    site.safe_only_if(
         "unseen",
-        _has_exports(proposal.source.tree) or (view.closed and not view.starred),
+        _has_exports(site.source.tree) or (view.closed and not view.starred),
         f"`import *` of this file gives the name {name}, too",
     )
 
@@ -69,13 +70,13 @@ def _has_exports(tree: ast.Module) -> bool:
     )
 
 
-def _place_of(proposal: Proposal, module: str) -> tuple[int, str]:
+def _place_of(site: Site, module: str) -> tuple[int, str]:
     """Where to import a module of the standard library, and the text: in the order of the file's
     other ones, or before everything else that it imports, with a line between.
 
     Raises Declined where the file imports nothing.
     """
-    source = proposal.source
+    source = site.source
     found = [n for n in source.tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
     found = [n for n in found if not isinstance(n, ast.ImportFrom) or n.module != "__future__"]
     if not found:
@@ -102,16 +103,16 @@ def _standard(node: ast.Import | ast.ImportFrom) -> bool:
     return not level and name.split(".")[0] in sys.stdlib_module_names
 
 
-def _surely_imported(proposal: Proposal, name: str) -> bool:
+def _surely_imported(site: Site, name: str) -> bool:
     """Whether an import binds a name at the finding without a condition: in front of it in a
     function around it, or in the module.
     """
-    for node in proposal.path[::-1]:
+    for node in site.path[::-1]:
         if isinstance(node, FUNCTIONS) and any(_binds(inner, name) for inner in own_nodes(node)):
             body = [] if isinstance(node, ast.Lambda) else node.body
-            line = proposal.statement.lineno
+            line = site.statement.lineno
             return any(_binds(item, name) and item.lineno < line for item in body)
-    return any(_binds(node, name) for node in proposal.source.tree.body)
+    return any(_binds(node, name) for node in site.source.tree.body)
 
 
 def _binds(node: ast.AST, name: str) -> bool:
@@ -129,22 +130,22 @@ def _imports_all(node: ast.AST) -> bool:
     )
 
 
-def _used(proposal: Proposal, name: str) -> bool:
+def _used(site: Site, name: str) -> bool:
     """Whether the code around the finding uses a name already."""
-    scope = proposal.around(ast.ClassDef) or proposal.function
+    scope = site.around(ast.ClassDef) or site.function
     return scope is not None and bool(loads(scope, name))
 
 
-def _add_import(proposal: Proposal) -> None:
+def _add_import(site: Site) -> None:
     """Add ``import torch`` in front of the file's first import from torch."""
-    source = proposal.source
+    source = site.source
     for node in source.tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)) and "torch" in _tops(node):
             if node.col_offset:
                 raise Declined("the import of torch shares its line with another statement")
             start = source.line_start(node.lineno)
-            proposal.replace(start, start, f"import torch{source.newline}")
-            _unseen(proposal, "torch")
+            site.replace(start, start, f"import torch{source.newline}")
+            _unseen(site, "torch")
             return
     raise Declined("the file does not import torch")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.fixes.names import dotted
+from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.site import Site
 from pygraph_lint.fixes.tensors import TOGETHER
 

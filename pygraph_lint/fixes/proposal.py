@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function
 from pygraph_lint.findings import Edit, Finding, Fix
 from pygraph_lint.fixes.layout import wrap
-from pygraph_lint.fixes.names import FileNames, Names
-from pygraph_lint.fixes.source import FUNCTIONS, Function, Source
+from pygraph_lint.fixes.source import Source
 
 NodeT = TypeVar("NodeT", bound=ast.AST)
 
@@ -48,7 +47,6 @@ class Proposal:
     """A rewrite of the code around one finding, while its preconditions are looked at."""
 
     source: Source
-    file_names: FileNames
     finding: Finding
     path: list[ast.AST]
     without: frozenset[str] = frozenset()
@@ -58,13 +56,13 @@ class Proposal:
     doubts: list[str] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
 
-    def need(self, name: str, holds: bool, reason: str) -> None:
+    def require(self, name: str, holds: bool, reason: str) -> None:
         """Decline the rewrite with ``reason`` unless ``holds``."""
         if not holds and name not in self.without:
             raise Declined(reason, name)
 
-    def safe_if(self, name: str, holds: bool, reason: str) -> None:
-        """The rewrite is unsafe, because of ``reason``, unless ``holds``."""
+    def safe_only_if(self, name: str, holds: bool, reason: str) -> None:
+        """Offer the rewrite as unsafe, because of ``reason``, unless ``holds``."""
         if not holds and name not in self.without and reason not in self.doubts:
             self.doubts.append(reason)
 
@@ -79,11 +77,6 @@ class Proposal:
     def note(self, name: str) -> str | None:
         """What the analysis noted about the finding under ``name``."""
         return self.finding.event.note(name) if self.finding.event is not None else None
-
-    @cached_property
-    def names(self) -> Names:
-        """What names mean at the finding."""
-        return Names(self.file_names, self.path)
 
     @property
     def function(self) -> Function | None:

@@ -60,6 +60,23 @@ def classes_of(site: Site, mask: ast.expr) -> ast.expr | None:
     return None
 
 
+_MIXING = frozenset(
+    (
+        *("sum", "mean", "max", "min", "amax", "amin", "prod", "std", "var", "norm", "cumsum"),
+        *("softmax", "log_softmax", "sort", "argsort", "topk", "any", "all", "flip", "roll"),
+    )
+)
+
+
+def mixes_rows(node: ast.AST) -> bool:
+    """Whether a node visibly computes over the rows of a tensor: ``y.mean(0)``, ``y.sum()``."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    given = [*node.args, *(item.value for item in node.keywords)]
+    last = any(ast.unparse(each) in ("-1", "(-1,)", "1") for each in given)
+    return node.func.attr in _MIXING and not last
+
+
 def writes(node: ast.AST) -> bool:
     """Whether a node writes to a tensor: ``y.mul_(2)``, ``y[0] = 1``."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

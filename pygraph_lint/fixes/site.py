@@ -17,13 +17,10 @@ import libcst.matchers as m
 
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.queries import FileQueries
-from pygraph_lint.findings import Finding
 from pygraph_lint.fixes.build import Line, binds_loosely, grouped
 from pygraph_lint.fixes.conditions import with_parentheses
 from pygraph_lint.fixes.layout import wrap
-from pygraph_lint.fixes.names import FileNames
 from pygraph_lint.fixes.proposal import Declined, Proposal
-from pygraph_lint.fixes.source import Source
 from pygraph_lint.fixes.trees import File, first_line
 
 
@@ -40,13 +37,14 @@ class Site(Proposal):
         """The analysis."""
         return self.file.queries
 
-    def require(self, name: str, holds: bool, reason: str) -> None:
-        """Decline the rewrite with ``reason`` unless ``holds``."""
-        self.need(name, holds, reason)
+    def taken(self, name: str) -> bool:
+        """Whether a name already means something at the finding."""
+        return not self.ask.means_nothing(name, self.path[-1])
 
-    def safe_only_if(self, name: str, holds: bool, reason: str) -> None:
-        """Offer the rewrite as unsafe, because of ``reason``, unless ``holds``."""
-        self.safe_if(name, holds, reason)
+    def free(self, name: str) -> str:
+        """The name, or with a number behind it, as something that means nothing here yet."""
+        names = (name, *(f"{name}_{number}" for number in range(2, 99)))
+        return next(each for each in names if not self.taken(each))
 
     def proven_tensor(self, node: ast.expr) -> bool:
         """Whether an expression is a tensor on every run, by more than a method's name."""
@@ -237,15 +235,3 @@ def _holds_tightly(parent: ast.AST | None, child: ast.expr) -> bool:
 
 def _line(node: cst.BaseExpression) -> cst.SimpleStatementLine:
     return cst.SimpleStatementLine(body=[cst.Expr(value=node)])
-
-
-def files(source: Source, finding: Finding) -> File:
-    """The file of a text, as the analysis knows it from a finding in it."""
-    return File(source, FileQueries(source.tree, finding.view))
-
-
-def site_of(
-    file: File, names: FileNames, finding: Finding, path: list[ast.AST], without: frozenset[str]
-) -> Site:
-    """The place of a finding."""
-    return Site(file.source, names, finding, path, without, file=file)

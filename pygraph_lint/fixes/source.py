@@ -17,8 +17,6 @@ from pygraph_lint.findings import Location
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _WIDTHS = (88, 100, 119)
-Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def line_starts(text: str) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from copy import copy
 from functools import cached_property
 
 import libcst as cst
@@ -22,6 +23,12 @@ class File:
         self.queries = queries
         self._nodes: dict[ast.AST, cst.CSTNode] = {}
         self._parts: dict[ast.AST, cst.Module] = {}
+
+    def believing(self) -> File:
+        """The same file, asked what is only believed, too."""
+        other = copy(self)
+        other.queries = self.queries.believing()
+        return other
 
     def part(self, tree: ast.AST) -> cst.Module:
         """libcst's tree of the statement of the module that a node stands in, and of what shares

@@ -25,7 +25,7 @@ def is_within(site: Site, test: ast.expr) -> bool:
 
 def tested_operands(site: Site, test: ast.expr) -> list[ast.expr]:
     """The operands of an ``and`` that need a tensor's value: where the finding is, what the
-    analysis noted, what reduces a tensor.
+    analysis noted, what is a tensor or reduces one.
     """
     noted = (site.note("tensor") or "").split("\n")
     place = site.source.at(site.finding.location)
@@ -33,7 +33,7 @@ def tested_operands(site: Site, test: ast.expr) -> list[ast.expr]:
     for part in operands(test):
         start, end = with_parentheses(site.source, part, site.ask.parent(test) or test)
         here = start <= place < end or site.source.segment(part) in noted
-        if here or _reads(part):
+        if here or _reads(part) or site.ask.is_tensor(part):
             found.append(part)
     return found
 
@@ -46,6 +46,27 @@ def _reads(node: ast.expr) -> bool:
         and inner.func.attr in _REDUCING
         for inner in ast.walk(node)
     )
+
+
+def single_elements(test: ast.expr) -> set[str]:
+    """The names that have one element each where a condition holds or not: asking for the truth of
+    what is computed of them element by element raises otherwise.
+    """
+    found: set[str] = set()
+    stack: list[ast.expr] = [test]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.BoolOp):
+            stack += node.values
+        elif isinstance(node, ast.UnaryOp):
+            stack.append(node.operand)
+        elif isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
+            stack += [node.left, node.right]
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], _PLAIN):
+            stack += [node.left, *node.comparators]
+    return found
 
 
 def is_truth(site: Site, node: ast.expr) -> bool:

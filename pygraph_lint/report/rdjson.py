@@ -1,26 +1,32 @@
-"""Reviewdog's diagnostic format, with safe fixes as suggestions.
+"""Reviewdog's diagnostic format, with safe fixes as suggestions. Its columns count bytes of UTF-8.
 
-Source: reviewdog, ``proto/rdf/jsonschema/DiagnosticResult.json``.
+Source: reviewdog, ``proto/rdf/reviewdog.proto`` and ``jsonschema/DiagnosticResult.json``.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from pygraph_lint.files.sources import split_lines
 from pygraph_lint.findings import Finding, Location
 from pygraph_lint.report import Report, is_error, message, shown_path, url
 
 
-def _position(location: Location) -> dict[str, int]:
-    return {"line": location.row, "column": location.column}
+def _position(location: Location, lines: Sequence[str]) -> dict[str, int]:
+    text = lines[location.row - 1] if location.row <= len(lines) else ""
+    column = len(text[: location.column - 1].encode(errors="replace")) + 1
+    return {"line": location.row, "column": column if text else location.column}
 
 
-def _range(start: Location, end: Location) -> dict[str, dict[str, int]]:
-    return {"start": _position(start), "end": _position(end)}
+def _range(start: Location, end: Location, lines: Sequence[str]) -> dict[str, dict[str, int]]:
+    return {"start": _position(start, lines), "end": _position(end, lines)}
 
 
-def _diagnostic(finding: Finding, report: Report) -> dict[str, Any]:
+def _diagnostic(finding: Finding, report: Report, lines: Sequence[str]) -> dict[str, Any]:
     code: dict[str, str] = {"value": finding.code}
     page = url(finding, report.rules)
     if page is not None:
@@ -29,7 +35,7 @@ def _diagnostic(finding: Finding, report: Report) -> dict[str, Any]:
         "message": message(finding),
         "location": {
             "path": shown_path(finding.filename),
-            "range": _range(finding.location, finding.end_location),
+            "range": _range(finding.location, finding.end_location, lines),
         },
         "severity": "ERROR" if is_error(finding) else "WARNING",
         "code": code,
@@ -37,7 +43,7 @@ def _diagnostic(finding: Finding, report: Report) -> dict[str, Any]:
     fix = finding.fix
     if fix is not None and fix.applicability == "safe" and finding.location.cell is None:
         diagnostic["suggestions"] = [
-            {"range": _range(edit.location, edit.end_location), "text": edit.content}
+            {"range": _range(edit.location, edit.end_location, lines), "text": edit.content}
             for edit in fix.edits
         ]
     return diagnostic
@@ -45,9 +51,14 @@ def _diagnostic(finding: Finding, report: Report) -> dict[str, Any]:
 
 def render(report: Report) -> str:
     """The whole report."""
+    lines = cache(lambda name: split_lines(report.text(Path(name))))
     document = {
         "source": {"name": "pygraph-lint"},
         "severity": "WARNING",
-        "diagnostics": [_diagnostic(finding, report) for finding in report.findings],
+        "diagnostics": [
+            # A notebook's places are in cells.
+            _diagnostic(found, report, () if found.location.cell else lines(found.filename))
+            for found in report.findings
+        ],
     }
     return json.dumps(document, indent=2) + "\n"

@@ -10,7 +10,7 @@ from pygraph_lint import __version__
 from pygraph_lint.report import Report
 from pygraph_lint.report.json import as_dict
 from pygraph_lint.rules.catalogue import Rule
-from pygraph_lint.trace import repair
+from pygraph_lint.trace import fix_order
 from pygraph_lint.trace.advice import advice, diff
 from pygraph_lint.trace.join import MISSED, PREDICTED, Joined, Place
 from pygraph_lint.trace.text import in_order
@@ -40,7 +40,7 @@ def document(joined: Joined, rules: Mapping[str, Rule]) -> dict[str, Any]:
             }
             for one in joined.judged
         ],
-        "repair": [
+        "fix_order": [
             {
                 "file": _path(step.place.file, joined),
                 "line": step.place.lines[0],
@@ -49,7 +49,7 @@ def document(joined: Joined, rules: Mapping[str, Rule]) -> dict[str, Any]:
                 "uncovers": list(step.uncovers),
                 "text": str(step),
             }
-            for step in repair.order(joined)
+            for step in fix_order.order(joined)
         ],
         "totals": {"all": joined.totals(), **{kind: joined.totals(kind) for kind in PREDICTED}},
         "changed": joined.sources.changed,

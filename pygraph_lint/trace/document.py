@@ -1,4 +1,4 @@
-"""Reads trace.json, the file that `pygraph_rt.trace` writes (docs/trace-format.md)."""
+"""Reads trace.json, the file that `pygraph_rt.trace` writes (docs/reference/trace-format.md)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pygraph_lint.report import shown_path
 from pygraph_lint.rules.catalogue import Rule
-from pygraph_lint.trace import repair
+from pygraph_lint.trace import fix_order
 from pygraph_lint.trace.advice import advice
 from pygraph_lint.trace.join import (
     CONFIRMED,
@@ -52,8 +52,8 @@ def said(number: int, what: str) -> str:
 
 
 def in_order(joined: Joined) -> list[Place]:
-    """The places: breaks in the order of repair, then the others by how long they took."""
-    breaks = [step.place for step in repair.order(joined)]
+    """The places: breaks in the order to fix them, then the others by how long they took."""
+    breaks = [step.place for step in fix_order.order(joined)]
     others = [place for place in joined.places if place.kind != "graph break"]
     others.sort(key=lambda p: (p.kind, -(p.seconds or 0.0), -p.count, p.file, p.lines))
     return breaks + others
@@ -78,7 +78,7 @@ def _heading(joined: Joined, rules: Mapping[str, Rule]) -> Iterator[str]:
 def _happened(joined: Joined, rules: Mapping[str, Rule]) -> Iterator[str]:
     places = in_order(joined)
     if not places:
-        yield "Nothing to repair happened in your code."
+        yield "Nothing to fix happened in your code."
         return
     rows = [("WHERE", "WHAT", "TIMES", "COST", "LINTER")]
     rows += [
@@ -123,7 +123,7 @@ def _details(place: Place, joined: Joined, rules: Mapping[str, Rule]) -> Iterato
         yield "the whole function runs without torch.compile because of it"
     if place.hides:
         lines = said(len(place.hides), "statement")
-        yield f"hides {lines} behind it ({_ranges(place.hides)}); repair it first"
+        yield f"hides {lines} behind it ({_ranges(place.hides)}); fix it first"
     if place.differs:
         yield f"differs: {place.differs}"
     text = advice(place, rules)
@@ -141,11 +141,11 @@ def _ranges(lines: tuple[int, ...]) -> str:
 
 
 def _repair(joined: Joined, rules: Mapping[str, Rule]) -> Iterator[str]:
-    steps = repair.order(joined)
+    steps = fix_order.order(joined)
     if not steps:
         return
-    now = repair.number_of_graphs(joined.traces)
-    yield f"Repair in this order; now there are {said(now, 'graph')}:"
+    now = fix_order.number_of_graphs(joined.traces)
+    yield f"Fix in this order; now there are {said(now, 'graph')}:"
     for number, step in enumerate(steps, 1):
         where = shown(joined, step.place.file, step.place.lines[0])
         yield f"  {number}. {where}  graphs afterwards: {step}"
@@ -180,7 +180,7 @@ def _elsewhere(joined: Joined, rules: Mapping[str, Rule]) -> Iterator[str]:
         times = said(place.count, "time")
         yield f"  {place.file}:{place.lines[0]}  {place.kind}, {times}: {_short(why, 100)}"
     if len(places) > _SHOWN_ELSEWHERE:
-        yield f"  ... and {len(places) - _SHOWN_ELSEWHERE} more (`--format json` has all)"
+        yield f"  ... and {len(places) - _SHOWN_ELSEWHERE} more (`--output-format json` has all)"
 
 
 def _accuracy(joined: Joined, rules: Mapping[str, Rule]) -> Iterator[str]:

@@ -198,3 +198,73 @@ def test_calls_say_how_the_step_leads_to_a_line() -> None:
         "m.train (computes gradients on every step, line 9)",
         "calls m.note, line 12",
     )
+
+
+def test_all_parts_of_a_sum_of_losses_are_on_the_device() -> None:
+    source = """
+    def update(self, memory, scaler):
+        for states, returns in memory.sample():
+            policy_loss, entropy = self.policy.act(states)
+            value_loss = 0.5 * F.mse_loss(returns, self.value.act(states))
+            scaler.scale(policy_loss + entropy.mean() - 2 * value_loss).backward()
+            total = entropy.item() + value_loss.item()
+    """
+    assert kinds(source) == ["loop.read", "loop.read"]
+
+
+@pytest.mark.parametrize("test", ["interval > 0", "self.log_every is not None", "debug != 0"])
+def test_a_setting_that_is_on_for_all_steps(test: str) -> None:
+    assert in_loop(f"if {test}:\n    print(loss)") == ["loop.print"]
+
+
+def test_the_item_of_what_a_function_of_another_file_gives_is_a_read() -> None:
+    other = "def adapt(learner, batch):\n    return learner(batch), learner.accuracy(batch)\n"
+    source = """
+    from other import adapt
+    def train(learner, tasks):
+        for task in tasks:
+            error, accuracy = adapt(learner, task)
+            error.backward()
+            total = accuracy.item()
+    """
+    assert kinds(source, other=other) == ["loop.read"]
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("weights.to(x.device)", []),  # where another tensor is
+        ("weights.to(strategy.device)", ["loop.copy"]),
+        ("weights.to(torch.device)", ["loop.copy"]),
+        ("torch.from_numpy(weights).to(x.device)", ["loop.copy"]),
+    ],
+)
+def test_a_move_to_where_another_tensor_is(call: str, expected: list[str]) -> None:
+    source = f"""
+    def weighted(x, weights, strategy):
+        strategy.model.train()
+        return x * {call}
+    def train(model, loader, strategy, weights):
+        for x in loader:
+            x = x.to(strategy.device, non_blocking=True)
+            loss = model(x).sum()
+            loss.backward()
+            weighted(loss, weights, strategy)
+    """
+    assert kinds(source) == expected
+
+
+def test_arrays_of_numpy_are_no_tensors_of_the_device() -> None:
+    helper = """
+    def score(action, state):
+        print(action.shape, state[:, 0].mean().item())
+        return int(action[0]), float(state[0, 0])
+    """
+    source = """
+    from helper import score
+    def train(model, loader):
+        for x, action, state in loader:
+            model(x).sum().backward()
+            score(action, state)
+    """
+    assert kinds(source, helper=textwrap.dedent(helper)) == []

@@ -131,7 +131,10 @@ def test_an_assumption_counts_where_linking_confirmed_it() -> None:
     values = [value for value in unknown._recorded.values.values() if value.needs]
     view = ProjectView("module", tensors=frozenset(values[0].needs))
     queries = ask(source, view)
-    assert queries.is_tensor(find(queries, "x + 1"))
+    assert not queries.is_tensor(find(queries, "x + 1"))
+    believing = queries.believing()
+    assert believing.is_tensor(find(believing, "x + 1"))
+    assert believing.believed == {"x"}
 
 
 def test_names_are_resolved_by_what_binds_them() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.programs import forward, kinds
+from pygraph_lint.analysis.regions import Asked
+from tests.analysis.programs import confirmed, forward, kinds, project
 
 HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
 
@@ -79,3 +80,18 @@ def test_what_a_compiled_function_gets_without_annotation() -> None:
         HEAD + "@torch.compile\ndef f(x, n):\n    if x.sum() > 0:\n        return x\n    return n\n"
     )
     assert kinds(source) == ["branch.if"]
+
+
+def test_what_takes_arguments_is_no_method_of_a_tensor() -> None:
+    source = """
+    import torch
+    def pull(transform, make, x: torch.Tensor):
+        y = make(x)
+        return transform.inverse(x), y.inverse(x)
+    def push(matrix, x: torch.Tensor):
+        return matrix.inverse() @ x, x.mean().numpy()
+    """
+    linked, facts = project(Asked(every=True), m=source)
+    assert facts["m"].functions["m.pull"].arrays == ()
+    assert facts["m"].functions["m.push"].arrays == ("matrix",)
+    assert not confirmed(linked, facts["m"])

@@ -32,7 +32,40 @@ def _routed() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.arange(4.0)[:, None].repeat(1, 2), torch.tensor([[0], [1], [1], [2]])
 
 
+def _reading(*body: str, before: str = "", head: str = "x: torch.Tensor") -> str:
+    """A function that reads, and one that calls it."""
+    called = "def forward(x: torch.Tensor):\n    return x + reads(x)\n"
+    own = "\n".join(f"    {line}" for line in body)
+    return f"import torch\n\n{before}def reads({head}):\n{own}\n\n\n{called}"
+
+
+_ITEM = "return «x.max().item()»"
+
 CASES = [
+    # reading_function
+    Case("reading_function", "compiled", "PG201", _reading(_ITEM), captured=True),
+    Case("reading_function", "seen", "PG201", _reading(_ITEM)),
+    Case("reading_function", "helper", "PG201", lines(_ITEM)),
+    Case(
+        "reading_function",
+        "named",
+        "PG201",
+        lines("def reads(y):", "    return «y.max().item()»", "return x + reads(x)"),
+    ),
+    Case("reading_function", "bare", "PG201", _reading(_ITEM, before="@torch.jit.script\n")),
+    Case(
+        "reading_function",
+        "only-reads",
+        "PG201",
+        _reading("y = «x.max().item()»", "return x.expand(int(y), 3)"),
+    ),
+    Case(
+        "reading_function",
+        "pure",
+        "PG201",
+        _reading("x.sort()", "x.add_(1)", _ITEM),
+    ),
+    Case("tensor_branch", "number", "PG301", lines("if «x > 2.0»:", "    x = 2.0", "return x")),
     # expert_loop
     Case(
         "expert_loop",
@@ -64,10 +97,16 @@ CASES = [
     ),
     Case(
         "expert_loop",
-        "all-tokens",
+        "row-wise",
         "PG401",
         _experts(_PAIR, "y = x[token] - x[token].mean(0)", _SUM),
         _routed,
+    ),
+    Case(
+        "expert_loop",
+        "all-tokens",
+        "PG401",
+        _experts(_PAIR, "y = x[token] * 2", _SUM),
     ),
     # guard_assert
     Case(
@@ -256,6 +295,30 @@ CASES = [
         "less",
         "PG702",
         lines("for step, row in enumerate(x):", "    print(«row»)", "return x"),
+    ),
+    # loop_copy
+    Case(
+        "loop_copy",
+        "written",
+        "PG704",
+        lines("for row in x:", "    row = «row.to(**where)»", "return row", head="x, where"),
+    ),
+    Case(
+        "loop_copy",
+        "given",
+        "PG704",
+        lines(
+            "for row in x:",
+            "    row = «row.to(x.device, non_blocking=fast)»",
+            "return row",
+            head="x, fast",
+        ),
+    ),
+    Case(
+        "loop_copy",
+        "stays",
+        "PG704",
+        lines("for row in x:", "    row = «row.to(x.device)»", "return row"),
     ),
     # tensor_raise
     Case(

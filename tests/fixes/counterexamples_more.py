@@ -23,6 +23,16 @@ CASES = [
     Case("guard_logging", "only-says", "PG502", lines("«x.append(1)»", "return x")),
     # the other guards
     Case("guard_effect", "statement", "PG508", lines("return «x.requires_grad_()»")),
+    Case(
+        "guard_effect",
+        "kept-out",
+        "PG508",
+        lines(
+            "x = x.detach().clone()",
+            "«x.requires_grad_()»",
+            "return torch.autograd.grad((x * x).sum(), x)[0]",
+        ),
+    ),
     Case("guard_check", "only-checks", "PG402", lines("return check(«x[x > 0]»)")),
     # attribute_buffer
     # item_branch

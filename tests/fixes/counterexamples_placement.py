@@ -77,7 +77,11 @@ CASES = [
         "number",
         "PG306",
         lines(
-            "draw = torch.rand([])", "if «draw < p»:", "    return p.relu()", "return 0", head="p"
+            "draw = torch.rand([])",
+            "if «draw < p»:",
+            "    return p.relu()",
+            "return 0",
+            head="p: torch.Tensor",
         ),
     ),
 ]

@@ -368,3 +368,84 @@ def test_an_assert_whose_message_reads_a_tensor() -> None:
     fix, after = offer(source, "PG201")
     assert fix is not None and fix.applicability == "unsafe", fix
     assert "assert torch.compiler.is_compiling() or x.shape[0] < 9" in after
+
+
+INDEX = """
+import torch
+
+
+class Steps(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("steps", torch.arange(9.0))
+
+    def index_of(self, step):
+        found = (self.steps == step).nonzero()
+        position = 1 if len(found) > 1 else 0
+        return «found[position].item()»
+
+    def forward(self, x, step):
+        return x * 2 + self.index_of(step)
+"""
+
+
+def test_a_function_that_reads_is_one_break() -> None:
+    fix, after = offer(INDEX, "PG201")
+    assert fix is not None and fix.applicability == "unsafe", fix
+    old, new = (module_of(text).Steps() for text in (marked(INDEX)[0], after))
+    arguments = (torch.ones(2), torch.tensor(3.0))
+    assert_same(run(old, arguments), run(new, arguments))
+    assert breaks(old, arguments) > breaks(new, arguments) == 1
+
+
+SINGLE_ELEMENTS = {
+    "a limit that is a number": ("x: torch.Tensor", "if «x > 2.0»:\n        x = 2.0\n    return x"),
+    "what the condition shows": (
+        "x: torch.Tensor, y: torch.Tensor",
+        "if «x < 0.1» or y < 0.1:\n        z = torch.tensor(0.5)\n    else:\n        z = x / y"
+        "\n    return z",
+    ),
+    "through a name": (
+        "x: torch.Tensor",
+        "y = x.exp() + 1\n    if «x > 1»:\n        y = x * 2\n    return y",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE_ELEMENTS)
+def test_choices_between_single_elements(name: str) -> None:
+    head, body = SINGLE_ELEMENTS[name]
+    before = f"import torch\n\ndef forward({head}):\n    {body}\n"
+    fix, after = offer(before, "PG301")
+    assert fix is not None and fix.applicability == "unsafe", fix
+    old, new = (module_of(text).forward for text in (marked(before)[0], after))
+    for one, two in ((0.05, 3.0), (4.0, 0.05), (1.5, 2.0)):
+        for shape in ((), (1,)):
+            arguments = (torch.full(shape, one), torch.full(shape, two))[: head.count(":")]
+            results = [run(each, arguments).outputs[0] for each in (old, new)]
+            torch.testing.assert_close(
+                torch.as_tensor(results[0]).sum(), torch.as_tensor(results[1]).sum()
+            )
+    assert breaks(old, arguments) > breaks(new, arguments) == 0
+
+
+LOOPS = {
+    "PG703": ("if «torch.isnan(loss)»:", "if step % 50 == 0 and torch.isnan(loss):"),
+    "PG704": ("x = «x.to(device)»", "x = x.to(device, non_blocking=True)"),
+    "PG706": ("«torch.cuda.synchronize()»", "if step % 50 == 0:"),
+    "PG705": ("«torch.cuda.empty_cache()»", "if step % 50 == 0:"),
+}
+
+
+@pytest.mark.parametrize("code", LOOPS)
+def test_training_loops_wait_less_often(code: str) -> None:
+    line, expected = LOOPS[code]
+    body = "            raise ValueError('nan')\n" if line.startswith("if") else ""
+    source = (
+        "import torch\n\ndef train(loader, device, model):\n"
+        "    for step, x in enumerate(loader):\n        loss = model(x)\n"
+        f"        loss.backward()\n        {line}\n{body}"
+    )
+    fix, after = offer(source, code)
+    assert fix is not None and fix.applicability == "unsafe", fix
+    assert f"        {expected}\n" in after

@@ -182,3 +182,15 @@ def test_unchanged_files_are_not_even_read(package: Lint, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(workspace, "read_bytes", refuse)
     assert package(".").lines == first
+
+
+def test_clean_removes_the_cache_and_nothing_else(package: Lint, tmp_path: Path) -> None:
+    top = tmp_path / "cache"
+    assert package("--cache-dir", str(top), ".").code == 1
+    (top / "notes.txt").write_text("mine")
+    assert len([*top.iterdir()]) == 2
+    assert package("clean", "--cache-dir", str(top)).out == f"Removed the cache in {top}.\n"
+    assert [path.name for path in top.iterdir()] == ["notes.txt"]
+    for folder in (top, tmp_path / "none"):
+        again = package("clean", "--cache-dir", str(folder))
+        assert (again.out, again.code) == (f"There is no cache in {folder}.\n", 0)

@@ -214,6 +214,15 @@ def test_rdjson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["suggestions"] == [{"range": place, "text": "x"}]
 
 
+def test_columns_of_rdjson_count_bytes(lint: Lint) -> None:
+    lint.write({"model.py": SYNCS.replace("x.abs()", "x.mul(len('é☃'))")})
+    (row,) = lint("--output-format", "concise", "model.py").lines
+    (found,) = json.loads(lint("--output-format", "rdjson", "model.py").out)["diagnostics"]
+    place = found["location"]["range"]
+    assert place["start"]["column"] == int(row.split(":")[2])  # nothing before it
+    assert place["end"]["column"] == len("        peak = x.mul(len('--')).max().item()") + 1 + 3
+
+
 @pytest.mark.parametrize(("variable", "shown"), [("FORCE_COLOR", True), ("NO_COLOR", False)])
 def test_color(lint: Lint, monkeypatch: pytest.MonkeyPatch, variable: str, shown: bool) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -147,7 +148,7 @@ def test_a_folder_without_pages(lint: Lint) -> None:
 
 def test_the_page_in_the_documentation_works(lint: Lint) -> None:
     text = (REPOSITORY / "docs/how-to/own-rules.md").read_text()
-    page = text.split("~~~markdown\n")[1].split("~~~")[0]
+    page = re.split(r"~~~markdown.*\n", text)[1].split("~~~")[0]
     lint.write({"pygraph-lint.toml": SETTINGS, "my_rules/ACME001.md": page})
     tested = lint("rule-test")
     assert tested.code == 0

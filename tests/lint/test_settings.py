@@ -8,7 +8,7 @@ import pytest
 
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.files.selection import Selection, matches_glob
-from pygraph_lint.files.settings import Resolver, Settings, read_file, reference
+from pygraph_lint.files.settings import DECLARED, Resolver, Settings, read_file, reference
 from pygraph_lint.rules.catalogue import load
 from tests.lint.support import REPOSITORY, SYNCS, Lint
 
@@ -169,11 +169,11 @@ def test_settings_are_read_once_a_folder(tmp_path: Path) -> None:
 
 def test_every_setting_is_documented() -> None:
     """`make docs-settings` writes the table."""
-    assert reference() in (REPOSITORY / "docs" / "settings.md").read_text()
+    assert reference() in (REPOSITORY / "docs" / "reference" / "settings.md").read_text()
 
 
 def test_the_example_in_the_docs_is_valid(tmp_path: Path) -> None:
-    page = (REPOSITORY / "docs" / "settings.md").read_text()
+    page = (REPOSITORY / "docs" / "reference" / "settings.md").read_text()
     example = page.partition("```toml\n")[2].partition("```")[0]
     path = tmp_path / "pyproject.toml"
     path.write_text(example)
@@ -250,3 +250,30 @@ def test_show_files_and_show_settings(lint: Lint) -> None:
     assert 'exclude = ["old.py"]\n' in shown.out
     assert 'select = ["PG2"]\n' in shown.out
     assert "PG201" not in shown.out
+
+
+def test_rules_are_off_in_some_files_by_an_option(lint: Lint) -> None:
+    lint.write(
+        {
+            "pyproject.toml": '[tool.pygraph-lint.per-file-ignores]\n"a.py" = ["PG201"]\n',
+            "a.py": SYNCS,
+            "b.py": SYNCS,
+            "c.py": SYNCS,
+        }
+    )
+    assert [line.split(":")[0] for line in lint(".").lines] == ["b.py", "c.py"]
+    said = lint("--per-file-ignores", "b.py:PG1,PG2,c.py:item", ".")
+    assert [line.split(":")[0] for line in said.lines] == ["a.py"]
+    assert lint("--per-file-ignores", "PG2", ".").code == 2
+    assert "no rule matches `PG999`" in lint("--per-file-ignores", "*:PG999", ".").err
+
+
+def test_config_explains_settings(lint: Lint) -> None:
+    keys = lint("config")
+    assert (keys.out.splitlines(), keys.code) == ([*DECLARED], 0)
+    for key in DECLARED:
+        shown = lint("config", key)
+        assert str(DECLARED[key].metadata["meaning"]) in shown.out
+        assert "Default: " in shown.out
+    wrong = lint("config", "targt")
+    assert (wrong.code, "did you mean `target`?" in wrong.err) == (2, True)

@@ -211,3 +211,9 @@ def test_a_rules_name_in_brackets(lint: Lint) -> None:
     assert {found.split()[1] for found in lint("model.py").lines} == {"PG003", "PG201"}
     lint.write({"model.py": "# pygraph: ignore-file[item]\n" + SYNCS})
     assert lint("model.py").lines == []
+
+
+def test_what_comments_silence_is_reported_when_asked_for(lint: Lint) -> None:
+    text = _with("  # noqa: PG201") + "\n\nclass Other:  # pygraph: ignore\n    pass\n"
+    assert _codes(lint, text) == ["PG003"]
+    assert _codes(lint, text, "--ignore-noqa") == ["PG201"]

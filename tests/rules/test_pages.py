@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import string
 import sys
 
@@ -23,7 +24,14 @@ ALL = [example for rule in RULES.values() for example in examples.of_rule(rule)]
 PATTERNS = tomllib.loads((catalogue.rules_folder() / "coverage.toml").read_text(encoding="utf-8"))[
     "pattern"
 ]
-HEADINGS = ["What happens", "Why it costs", "How to fix it", "Bad", "Good"]
+HEADINGS = [
+    "What happens",
+    "Why it costs",
+    "How to fix it",
+    "What `--fix` does",
+    "Bad",
+    "Good",
+]
 
 
 @pytest.mark.parametrize("code", RULES)
@@ -108,3 +116,22 @@ def test_every_page_says_in_one_sentence_what_to_do_by_hand() -> None:
     for rule in catalogue.load().values():
         assert 10 < len(rule.by_hand) < 260, rule.code
         assert "```" not in rule.by_hand
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_page_has_150_to_400_words(code: str) -> None:
+    """Of prose: code does not count."""
+    prose = re.sub(r"^```.*?^```", "", RULES[code].prose, flags=re.DOTALL | re.MULTILINE)
+    assert 150 <= len(re.sub(r"^## ", "", prose, flags=re.MULTILINE).split()) <= 400
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_page_says_what_each_kind_of_fix_does(code: str) -> None:
+    rule = RULES[code]
+    said = examples.sections(rule.prose)["What `--fix` does"]
+    if rule.fix == "none":
+        assert "no automatic fix" in said or code.startswith("PG0") or "--unsafe-fixes" in said
+    else:
+        assert "`--fix`" in said or "`--unsafe-fixes`" in said
+    # What the linter offers is on the page; safe fixes only where a rule has them.
+    assert rule.fix != "unsafe" or "`--fix` " not in said

@@ -44,7 +44,7 @@ def test_the_committed_traces_are_read(
     shutil.copy(trace.with_suffix(".py"), tmp_path)
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'sample'\n", "utf-8")
     monkeypatch.chdir(tmp_path)
-    main(["trace", "--join", trace.name, "--format", "json", "--output", "joined.json"])
+    main(["trace", "--join", trace.name, "--output-format", "json", "--output-file", "joined.json"])
     joined = json.loads((tmp_path / "joined.json").read_text("utf-8"))
     breaks = [place for place in joined["places"] if place["kind"] == "graph break"]
     assert breaks and {place["status"] for place in breaks} == {"confirmed"}
@@ -54,9 +54,9 @@ def test_the_committed_traces_are_read(
 def _trace(folder: Path, text: str) -> tuple[int, dict[str, Any]]:
     (folder / "program.py").write_text(text, "utf-8")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "pygraph_lint", "trace", "--format", "json"]
+    command = [sys.executable, "-m", "pygraph_lint", "trace", "--output-format", "json"]
     done = subprocess.run(
-        [*command, "--output", "joined.json", "program.py"],
+        [*command, "--output-file", "joined.json", "program.py"],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -72,11 +72,11 @@ def test_the_predicted_number_of_graphs_comes_true(tmp_path: Path) -> None:
     assert joined["traces"][0]["graphs"] == 3
     statuses = {place["line"]: place["status"] for place in joined["places"]}
     assert statuses == {8: "confirmed", 10: statuses[10]}
-    first, second = joined["repair"]
+    first, second = joined["fix_order"]
     assert (first["line"], first["known"], second["graphs"]) == (8, "exactly", 1)
     lines = PROGRAM.splitlines(keepends=True)
     _, after = _trace(tmp_path, "".join(lines[:7] + lines[8:]))
     assert after["traces"][0]["graphs"] == first["graphs"]
     _, clean = _trace(tmp_path, "".join(lines[:7] + lines[8:9] + lines[10:]))
     assert clean["traces"][0]["graphs"] == second["graphs"]
-    assert clean["places"] == [] and clean["repair"] == []
+    assert clean["places"] == [] and clean["fix_order"] == []

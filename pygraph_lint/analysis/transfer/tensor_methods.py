@@ -68,7 +68,8 @@ def _tolist(state: State, base: Value, method: str, site: CallSite) -> Value:
 
 
 def _numpy(state: State, base: Value, method: str, site: CallSite) -> Value:
-    state.event("sync.numpy", span_of(site.node), ".numpy()", base)
+    if "force" in site.named:  # else it raises an error for a tensor of the device
+        state.event("sync.numpy", span_of(site.node), ".numpy()", base)
     return v.NUMPY_VALUE
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import libcst as cst
 import libcst.matchers as m
 
+from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import (
     Line,
     call,
@@ -38,7 +39,7 @@ from pygraph_lint.fixes.finite_tests import (
     tested_value,
 )
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import dotted, pure, shared
+from pygraph_lint.fixes.names import pure, shared
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Rewrite, Site

@@ -12,20 +12,12 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import conjunction, expression, operand
 from pygraph_lint.fixes.conditions import operands
-from pygraph_lint.fixes.names import (
-    assigned_values,
-    dotted,
-    loads,
-    own_nodes,
-    parents,
-    pure,
-    shared,
-)
+from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, parents, pure, shared
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.tensors import used_as_tensor
 
 
 class RandomSkip(Rewrite):
@@ -42,7 +34,7 @@ class RandomSkip(Rewrite):
         if probability is None:
             raise Declined("not a comparison of a draw of torch.rand with a probability")
         site.require("pure", pure(probability), "the probability is computed by a call")
-        tensor = used_as_tensor(site, probability)
+        tensor = pure(probability) and site.ask.is_tensor(probability)
         site.require(
             "number", not tensor, "the probability is a tensor, to be waited for once more"
         )

@@ -14,14 +14,14 @@ import ast
 import libcst as cst
 import libcst.matchers as m
 
-from pygraph_lint.analysis.known import Type
+from pygraph_lint.analysis.known import Known, Type
 from pygraph_lint.fixes.build import Line, assign, call, conjunction, expression, grouped
-from pygraph_lint.fixes.calm import SINGLE, shape_of
+from pygraph_lint.fixes.calm import ONE, SINGLE, alike, shape_of
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.truths import is_elif, is_within, tested_operands
+from pygraph_lint.fixes.truths import is_elif, is_within, single_elements, tested_operands
 
 BOTH_ARMS = (
     "both arms are computed: dtypes, strides and aliases may differ from those of the arm taken,"
@@ -110,7 +110,7 @@ def _assigns(
     site.require("same-names", same, "the arms do not assign the same names in the same order")
     lines: list[Line] = []
     if len(first) > 1 and not isinstance(condition, cst.Name):
-        chosen = site.names.free("chosen")
+        chosen = site.free("chosen")
         lines.append(assign(chosen, condition))
         condition = cst.Name(chosen)
     for name, value in first.items():
@@ -128,26 +128,38 @@ def _expect_selectable(
     """Both values are tensors of one shape, which can be computed in any case."""
     if other is None:
         before = site.ask.known_at(name, node)
-        tensor = before.must_be(Type.TENSOR) and site.ask.is_tensor(value)
         shape = SINGLE if before.rank == 0 else _shape_before(site, node, name)
     else:
-        tensor = site.ask.is_tensor(value) and site.ask.is_tensor(other)
+        before = site.ask.known(other)
         shape = shape_of(site, other)
-    site.require("tensors", tensor, f"nothing proves that both values of {name} are tensors")
+    selectable = _are_tensors(site, before, site.ask.known(value))
+    site.require("tensors", selectable, f"nothing proves that both values of {name} are tensors")
     expect_shape(site, value, shape)
+
+
+def _are_tensors(site: Site, one: Known, other: Known) -> bool:
+    """Whether two values are tensors; one of them may be a number, which becomes a tensor."""
+    kinds = (one, other)
+    if all(each.must_be(Type.TENSOR) for each in kinds):
+        return True
+    one_tensor = any(each.must_be(Type.TENSOR) for each in kinds)
+    if not one_tensor or not all(each.must_be(Type.TENSOR | Type.NUMBER) for each in kinds):
+        return False
+    site.safe_only_if("number", False, "what was a number in one arm is a tensor")
+    return True
 
 
 def _shape_before(site: Site, node: ast.If, name: str) -> str | None:
     """The shape of what a name holds in front of the branch."""
     found = site.ask.definitions.reaching_at(name, node)
     value = found[0].value if len(found) == 1 else None
-    if value is None or not site.ask.same_value(value, node):
-        return name
-    return shape_of(site, value) or name
+    if value is not None and site.ask.same_value(value, node):
+        return shape_of(site, value) or name
+    return ONE if name in single_elements(node.test) else name
 
 
 def expect_shape(site: Site, value: ast.expr, shape: str | None) -> None:
-    same = shape is not None and shape_of(site, value) == shape
+    same = alike(shape_of(site, value), shape)
     site.require("calm", same, "an arm may raise when it is not taken, or have another shape")
 
 
@@ -176,7 +188,7 @@ def _returns(
     )
     if then is None or otherwise is None:
         raise Declined("an arm returns nothing")
-    tensors = site.ask.is_tensor(then) and site.ask.is_tensor(otherwise)
+    tensors = _are_tensors(site, site.ask.known(then), site.ask.known(otherwise))
     site.require("returned", tensors, "nothing proves that both returned values are tensors")
     expect_shape(site, then, shape_of(site, otherwise))
     expect_shape(site, otherwise, shape_of(site, then))

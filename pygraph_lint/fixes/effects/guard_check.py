@@ -11,8 +11,8 @@ from __future__ import annotations
 import ast
 import re
 
+from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.guards import guard
-from pygraph_lint.fixes.names import dotted
 from pygraph_lint.fixes.site import Rewrite, Site
 
 _CHECK = re.compile(r"(^|_)(check|assert|validate|verify)(_|$)")

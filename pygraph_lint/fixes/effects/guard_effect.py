@@ -24,12 +24,27 @@ class GuardEffect(Rewrite):
     def rewrite(self, site: Site) -> None:
         statement = site.statement
         site.require("statement", _asks(statement), "the tensor is used in the same expression")
+        computed = any(map(_computes_gradient, site.ask.nodes))
+        site.require("kept-out", not computed, "the file computes gradients, which would raise")
         guard(
             site,
             statement,
             _asks,
             "compiled code no longer records gradients for this tensor",
         )
+
+
+# Names with a "grad" that only say whether gradients are recorded.
+_SWITCHES = frozenset(("requires_grad", "requires_grad_", "no_grad", "enable_grad"))
+
+
+def _computes_gradient(node: ast.AST) -> bool:
+    """Whether a node names what computes a gradient or reads one, here or in another file."""
+    name = getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "name", None)
+    if not isinstance(name, str) or name in _SWITCHES or "checkpoint" in name:
+        return False
+    told = name.endswith(("grad_enabled", "grad_checkpointing"))
+    return not told and ("grad" in name or name in ("backward", "jacobian", "hessian", "vjp"))
 
 
 def _asks(statement: ast.stmt) -> bool:

@@ -14,8 +14,10 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.statement_graph import parameters
 from pygraph_lint.fixes.decorated import disable
-from pygraph_lint.fixes.names import dotted, own_nodes, parameters
+from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 

@@ -16,13 +16,14 @@ import ast
 
 import libcst as cst
 
+from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.fixes.build import Line
 from pygraph_lint.fixes.build import statement as statement_of
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import all_nodes, dotted, loads
+from pygraph_lint.fixes.names import all_nodes, loads
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.source import FUNCTIONS
 
 _METHODS = ("debug_once", "error_once", "info_once", "warning_once")
 
@@ -116,7 +117,7 @@ def _is_there(site: Site, name: str, template: str) -> bool:
 def _is_used(site: Site, name: str) -> bool:
     tree = site.source.tree
     return (
-        site.names.taken(name)
+        site.taken(name)
         or bool(loads(tree, name))
         or any(
             isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name

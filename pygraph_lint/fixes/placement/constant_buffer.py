@@ -12,12 +12,13 @@ import ast
 
 import libcst.matchers as m
 
+from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import call as called
 from pygraph_lint.fixes.build import expression, statement
 from pygraph_lint.fixes.factories import literal_number
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.keywords import with_keyword
-from pygraph_lint.fixes.names import dotted, own_nodes
+from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 from pygraph_lint.fixes.tensors import joins_others

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import libcst as cst
 import libcst.matchers as m
 
+from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import bare, code, expression
 from pygraph_lint.fixes.factories import (
     FACTORIES,
@@ -29,7 +30,7 @@ from pygraph_lint.fixes.factories import (
     is_integer,
 )
 from pygraph_lint.fixes.keywords import keyword, starred, with_keyword
-from pygraph_lint.fixes.names import dotted, pure, shared
+from pygraph_lint.fixes.names import pure, shared
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 

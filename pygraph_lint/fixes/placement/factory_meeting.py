@@ -13,10 +13,10 @@ import libcst as cst
 import libcst.matchers as m
 
 from pygraph_lint.analysis.known import Device, Type
+from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import expression
 from pygraph_lint.fixes.factories import factory
 from pygraph_lint.fixes.keywords import with_keyword
-from pygraph_lint.fixes.names import dotted
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 from pygraph_lint.fixes.tensors import joins_others

@@ -31,7 +31,14 @@ from pygraph_lint.fixes.build import (
 )
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined
-from pygraph_lint.fixes.routing import added_by, classes_of, is_token, where_mask, writes
+from pygraph_lint.fixes.routing import (
+    added_by,
+    classes_of,
+    is_token,
+    mixes_rows,
+    where_mask,
+    writes,
+)
 from pygraph_lint.fixes.site import Rewrite, Site
 
 _NUMBERS = frozenset(("tolist", "cpu", "item", "numpy", "squeeze"))
@@ -63,10 +70,13 @@ class ExpertLoop(Rewrite):
         site.require("inside", not outside, "a value of one turn is used behind the loop")
         if not chosen.written:
             raise Declined("no result is added up by token")
+        alone = not any(mixes_rows(node) for node in ast.walk(loop))
+        site.require("row-wise", alone, "what is computed of a row depends on the others")
         site.safe_only_if(
             "all-tokens",
             False,
-            "each expert works on every token, row by row; sums are rounded otherwise",
+            "every expert that can be counted works on every token, row by row; sums are rounded"
+            " otherwise",
         )
         node = cst.ensure_type(site.statement_node(loop), cst.For)
         if chosen.dynamic:
@@ -117,7 +127,7 @@ def _selection(site: Site, loop: ast.For) -> _Chosen | None:
             continue
         token, place = (second, first) if turned else (first, second)
         assert isinstance(each, ast.Assign)
-        name = site.names.free("chosen")
+        name = site.free("chosen")
         return _Chosen(each, mask, target.id, {token}, {place}, turned, name)
     return None
 
@@ -150,7 +160,7 @@ def _range(site: Site, chosen: _Chosen) -> cst.BaseExpression:
         same = ast.unparse(classes) in (last, f"{last} + 1")
         site.require("extra", same, "another expert than the last one is left out")
         classes = chosen.extra
-    if site.names.taken("range"):
+    if not site.ask.is_builtin("range", site.path[-1]):
         raise Declined("the name range means something else here")
     return call("range", site.expression_node(classes))
 

@@ -107,7 +107,7 @@ def _selection(
     if like is not None and like == site.ask.shaped_like(written):
         return [], site.expression_node(mask)
     lines: list[Line] = []
-    name = mask.id if isinstance(mask, ast.Name) else site.names.free("selected")
+    name = mask.id if isinstance(mask, ast.Name) else site.free("selected")
     if not isinstance(mask, ast.Name):
         lines.append(assign(name, site.expression_node(mask)))
     return lines, widened(name, ast.unparse(written))

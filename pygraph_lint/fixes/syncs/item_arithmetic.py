@@ -11,10 +11,9 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.build import expression, operand
-from pygraph_lint.fixes.names import assigned_values, dotted, loads, parents, stores
+from pygraph_lint.fixes.names import assigned_values, loads, parents, stores
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.tensors import used_as_tensor, visibly_tensor
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
@@ -50,8 +49,8 @@ class ItemArithmetic(Rewrite):
 def _read_tensor(site: Site, call: ast.Call) -> ast.expr | None:
     if isinstance(call.func, ast.Attribute):
         return call.func.value if call.func.attr == "item" and not call.args else None
-    plain = isinstance(call.func, ast.Name) and call.func.id == "float" and len(call.args) == 1
-    return call.args[0] if plain and not site.names.taken("float") else None
+    plain = site.ask.callee(call) == "builtins.float" and len(call.args) == 1
+    return call.args[0] if plain else None
 
 
 def _only_arithmetic(site: Site, call: ast.Call) -> bool:
@@ -76,10 +75,4 @@ def _meets_tensor(site: Site, above: dict[ast.AST, ast.AST], node: ast.AST) -> b
     if not isinstance(parent, ast.BinOp) or not isinstance(parent.op, _ARITHMETIC):
         return False
     other = parent.right if parent.left is node else parent.left
-    inner = [item for item in ast.walk(other) if isinstance(item, (ast.Name, ast.Attribute))]
-    known = {
-        ast.unparse(item)
-        for item in inner
-        if dotted(item) is not None and used_as_tensor(site, item)
-    }
-    return visibly_tensor(site, other, known)
+    return isinstance(other, ast.expr) and site.ask.is_tensor(other)

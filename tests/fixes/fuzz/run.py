@@ -14,8 +14,13 @@ from pygraph_lint.files.sources import decode
 from pygraph_lint.fixes import loop
 from pygraph_lint.rules.catalogue import load
 from pygraph_lint.runner import Runner
-from tests.fixes.fuzz import idioms_branches, idioms_effects, idioms_placement  # noqa: F401
-from tests.fixes.fuzz.comparing import EAGER_IS_KEPT, Promise, compare
+from tests.fixes.fuzz import (  # noqa: F401
+    idioms_branches,
+    idioms_effects,
+    idioms_forms,
+    idioms_placement,
+)
+from tests.fixes.fuzz.comparing import CLOSE, EAGER_IS_KEPT, Promise, compare
 from tests.fixes.fuzz.programs import Text, program
 
 # One program in so many is also compiled, which takes longer than all the rest.
@@ -98,7 +103,9 @@ def fuzz(rewrite: str, seeds: Sequence[int], mode: str) -> Log:
 def _promise(mode: str, names: set[str], unsafe: bool) -> Promise:
     if not unsafe:
         return Promise.CLOSED if mode == "closed" else Promise.SAFE
-    return Promise.EAGER if names <= EAGER_IS_KEPT else Promise.RUNS
+    if names <= EAGER_IS_KEPT:
+        return Promise.EAGER
+    return Promise.CLOSE if names <= CLOSE | EAGER_IS_KEPT else Promise.RUNS
 
 
 def fixed(rewrite: str, seed: int, mode: str) -> str:

@@ -99,7 +99,9 @@ def test_any_damage_is_an_error_or_a_report(lint: Lint, data: st.DataObject) -> 
     owner = data.draw(st.sampled_from([made, made["events"][0], made["reached"]]))
     owner[data.draw(st.sampled_from(sorted(owner)))] = data.draw(_JSON)
     write(lint.folder / "t.json", made)
-    result = lint("trace", "--join", "t.json", "--format", data.draw(st.sampled_from(_FORMATS)))
+    result = lint(
+        "trace", "--join", "t.json", "--output-format", data.draw(st.sampled_from(_FORMATS))
+    )
     assert result.code in (0, 1, 2)
     assert (result.code == 2) == result.err.startswith("error: ")
 

@@ -20,7 +20,7 @@ def model(lint: Lint) -> Path:
 
 def _joined(lint: Lint, *made: dict[str, Any]) -> dict[str, Any]:
     names = [write(lint.folder / f"trace{n}.json", one) for n, one in enumerate(made)]
-    result = lint("trace", "--format", "json", "--join", *names)
+    result = lint("trace", "--output-format", "json", "--join", *names)
     assert result.err == ""
     parsed: dict[str, Any] = json.loads(result.out)
     return parsed
@@ -92,7 +92,7 @@ def test_what_a_skipped_frame_hides(lint: Lint, model: Path) -> None:
     joined = _joined(lint, made)
     assert joined["places"][0]["hides"] == [7, 8, 9, 10, 14]
     assert _findings(joined)[8, "PG501"] == "not reached"
-    assert joined["repair"][0]["uncovers"] == [1]
+    assert joined["fix_order"][0]["uncovers"] == [1]
 
 
 def test_the_number_of_graphs_after_each_step(lint: Lint, model: Path) -> None:
@@ -103,7 +103,7 @@ def test_the_number_of_graphs_after_each_step(lint: Lint, model: Path) -> None:
     ]
     regions = [region(model, 5, "1/0"), region(model, 6, "2/0"), region(model, 8, "3/0")]
     made = document(lint.folder, [model], events, regions=regions)
-    steps = _joined(lint, made)["repair"]
+    steps = _joined(lint, made)["fix_order"]
     assert [(s["line"], s["graphs"], s["known"]) for s in steps] == [
         (6, 2, "exactly"),
         (8, 1, "exactly"),
@@ -117,7 +117,7 @@ def test_a_segment_without_a_graph_adds_none(lint: Lint, model: Path) -> None:
         event("compiled", [frame(model, 5)], 3, frame=frame(model, 8), compile_ids=["3/0"]),
     ]
     regions = [region(model, 5, "1/0"), region(model, 8, "3/0")]
-    steps = _joined(lint, document(lint.folder, [model], events, regions=regions))["repair"]
+    steps = _joined(lint, document(lint.folder, [model], events, regions=regions))["fix_order"]
     assert [s["graphs"] for s in steps] == [2, 1]
 
 
@@ -170,7 +170,7 @@ def test_nothing_happened(lint: Lint, model: Path) -> None:
     write(lint.folder / "t.json", made)
     result = lint("trace", "--join", "t.json")
     assert result.code == 0
-    assert "Nothing to repair happened in your code." in result.out
+    assert "Nothing to fix happened in your code." in result.out
 
 
 def test_the_linter_does_not_import_the_runtime(lint: Lint, model: Path) -> None:

@@ -40,14 +40,14 @@ def trace(lint: Lint) -> dict[str, Any]:
 
 
 def test_sarif(lint: Lint, trace: dict[str, Any]) -> None:
-    run = json.loads(lint("trace", "--format", "sarif", "--join", "t.json").out)["runs"][0]
+    run = json.loads(lint("trace", "--output-format", "sarif", "--join", "t.json").out)["runs"][0]
     said = {r["ruleId"]: r["message"]["text"] for r in run["results"]}
     assert said["PG501"].startswith("[refuted]")
     assert said["GB0170"].startswith("[missed] graph break")
 
 
 def test_chrome(lint: Lint, trace: dict[str, Any]) -> None:
-    made = json.loads(lint("trace", "--format", "chrome", "--join", "t.json").out)
+    made = json.loads(lint("trace", "--output-format", "chrome", "--join", "t.json").out)
     rows = [row for row in made["traceEvents"] if row["ph"] != "M"]
     assert [(r["ph"], r["cat"], r["ts"], r.get("dur")) for r in rows] == [
         ("i", "graph_break", 1e5, None),
@@ -85,7 +85,7 @@ class _Page(HTMLParser):
 
 
 def test_the_page_is_whole_and_needs_no_network(lint: Lint, trace: dict[str, Any]) -> None:
-    text = lint("trace", "--format", "html", "--join", "t.json").out
+    text = lint("trace", "--output-format", "html", "--join", "t.json").out
     page = _Page()
     page.feed(text)
     page.close()
@@ -104,7 +104,7 @@ def test_the_page_shows_fixes_as_diffs(lint: Lint) -> None:
     model = lint.folder / "model.py"
     made = document(lint.folder, [model], [event("host_tensor", [frame(model, 6)], frame=None)])
     write(lint.folder / "t.json", made)
-    out = json.loads(lint("trace", "--format", "json", "--join", "t.json").out)
+    out = json.loads(lint("trace", "--output-format", "json", "--join", "t.json").out)
     assert "+        a = torch.zeros(3, device=x.device)" in out["findings"][0]["diff"].split("\n")
 
 
@@ -116,9 +116,9 @@ def test_misses_hold_no_source_and_no_names(lint: Lint, trace: dict[str, Any]) -
 
 
 def test_output_file(lint: Lint, trace: dict[str, Any]) -> None:
-    assert lint("trace", "--join", "t.json", "--output", "out.txt").out == ""
+    assert lint("trace", "--join", "t.json", "--output-file", "out.txt").out == ""
     assert "model.py:6" in lint.read("out.txt")
-    refused = lint("trace", "--join", "t.json", "--output", "none/out.txt")
+    refused = lint("trace", "--join", "t.json", "--output-file", "none/out.txt")
     assert refused.code == 2 and "cannot be written" in refused.err
 
 

@@ -1,8 +1,8 @@
-"""In which order to repair graph breaks, and how many graphs are left after each step.
+"""In which order to fix graph breaks, and how many graphs are left after each step.
 
 A compiled function that breaks is a chain of segments: up to the first break, from there to the
 next one, and so on. Each segment is compiled on its own and holds one graph, or none where it does
-nothing with tensors. Repairing a break joins the segments on both of its sides, which then hold one
+nothing with tensors. Fixing a break joins the segments on both of its sides, which then hold one
 graph together.
 """
 
@@ -19,7 +19,7 @@ EXACT, AT_MOST = "exactly", "at most"
 
 @dataclass(frozen=True)
 class Step:
-    """One place to repair. ``graphs`` is the number of graphs afterwards, in all traces together.
+    """One place to fix. ``graphs`` is the number of graphs afterwards, in all traces together.
 
     ``known`` says whether that is exact or at most so. ``uncovers`` has the numbers (from 1) of the
     steps, up to this one, behind which there is code that was never compiled: its graphs, which
@@ -53,8 +53,8 @@ def order(joined: Joined) -> list[Step]:
     exact = True
     uncovers: tuple[int, ...] = ()
     for number, place in enumerate(breaks, 1):
-        repaired = [chains[label].repair(event) for label, event in place.events]
-        exact = exact and all(repaired)
+        fixed = [chains[label].fix(event) for label, event in place.events]
+        exact = exact and all(fixed)
         if place.hides or any(e.frame_skipped or e.raised for _, e in place.events):
             uncovers = (*uncovers, number)
         graphs = sum(chain.graphs for chain in chains.values())
@@ -99,7 +99,7 @@ class _Chain:
         """How many groups of segments hold a graph."""
         return len({self._root(name) for name in self._full}) + self._more
 
-    def repair(self, event: Event) -> bool:
+    def fix(self, event: Event) -> bool:
         """Join the segments on both sides of a break; whether the new number is exact."""
         if event.kind != "graph_break" or event.frame_skipped or event.raised:
             return False

@@ -1,0 +1,87 @@
+"""Functions of a project in which the graph ends, whoever calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pygraph_lint.analysis.call_graph import targets
+from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.model import Call, FunctionFacts
+from pygraph_lint.analysis.program import Program
+
+# What breaks the graph on every version, where the values are what they are believed to be.
+BREAKING_EVENTS = frozenset(
+    """
+        sync.item sync.number sync.bool sync.tolist sync.math sync.equal
+        branch.if branch.ternary branch.while branch.raise branch.loop branch.random-skip
+        branch.finite-guard shape.nonzero shape.mask-read shape.unique shape.bincount
+        shape.repeat-interleave shape.from-value effect.log effect.lock effect.rnn
+    """.split()
+)
+BREAKING_CALLS = ("logging.", "warnings.", "print", "time.", "open", "torch.autograd.grad")
+_UNSURE = ("mention", "named", "hook")  # what such a call reaches is a guess
+
+# A function, and the class of the object whose method it is.
+_Place = tuple[str, str]
+
+
+def _breaks(event: Event) -> bool:
+    """Whether an event breaks the graph, whoever calls the function."""
+    if event.needs:
+        return False
+    named = event.kind == "call" and event.subject.startswith(BREAKING_CALLS)
+    return named or event.kind in BREAKING_EVENTS
+
+
+class GraphEnds:
+    """Whether the graph ends in a method of an object. Each answer is worked out once."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[_Place, bool] = {}
+
+    def in_method(self, classes: str, method: str) -> bool:
+        """Whether the graph ends in a method of one of some classes, or in what it calls."""
+        return any(self._in_method(cls, method) for cls in classes.split(","))
+
+    def _in_method(self, cls: str, method: str) -> bool:
+        owner = self._program.class_named(cls)
+        found = self._program.method(owner, method) if owner is not None else None
+        return owner is not None and found is not None and self._in_any((found, owner))
+
+    def _in_any(self, start: _Place) -> bool:
+        """Whether the graph ends somewhere among what is reached from ``start``."""
+        if start in self._known:
+            return self._known[start]
+        seen, front = {start}, [start]
+        while front:
+            place = front.pop()
+            facts = self._program.functions[place[0]]
+            if self._known.get(place) or facts.disabled or any(map(_breaks, facts.events)):
+                self._known[start] = True
+                return True
+            if facts.ends_region or place in self._known:
+                continue
+            new = [each for each in self._called(place, facts) if each not in seen]
+            seen.update(new)
+            front += new
+        self._known.update(dict.fromkeys(seen, False))
+        return False
+
+    def _called(self, place: _Place, facts: FunctionFacts) -> Iterator[_Place]:
+        for call in facts.calls:
+            if call.how in _UNSURE or call.needs:
+                continue
+            own = self._of_same_object(place[1], call)
+            if own is not None:
+                yield own, place[1]
+                continue
+            for target in targets(self._program, call):
+                yield target, self._program.functions[target].owner
+
+    def _of_same_object(self, cls: str, call: Call) -> str | None:
+        """The method that a call of the object's own method runs: its class says which."""
+        if call.how != "method" or not cls:
+            return None
+        lineage = self._program.lineage(cls)
+        return self._program.method(cls, call.name) if call.target in lineage else None

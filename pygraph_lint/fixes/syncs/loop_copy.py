@@ -1,0 +1,51 @@
+"""Copy a batch to the device without waiting, from memory that the data loader pins.
+
+    x = x.to(device)        ->  x = x.to(device, non_blocking=True)
+    DataLoader(data, 32)    ->  DataLoader(data, 32, pin_memory=True)
+
+Always unsafe: nobody may write to the batch before it is copied, and pinned memory is not swapped.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+import libcst.matchers as m
+
+from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.fixes.build import expression
+from pygraph_lint.fixes.keywords import keyword, starred, with_keyword
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+
+
+class LoopCopy(Rewrite):
+    """PG704: ``t.to(device)``, ``t.cuda()``, and the data loader whose batches are not pinned."""
+
+    codes = ("PG704",)
+    message = "Copy without waiting, from pinned memory"
+    pattern = m.Call()
+
+    def rewrite(self, site: Site) -> None:
+        call = site.tree
+        assert isinstance(call, ast.Call)
+        loader = (dotted(call.func) or "").endswith("DataLoader")
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        name = "pin_memory" if loader else "non_blocking"
+        moved = method in ("to", "cuda") and site.ask.callee(call) is None and len(call.args) <= 1
+        if not loader and not moved:
+            raise Declined
+        spread = starred(call) or any(isinstance(each, ast.Starred) for each in call.args)
+        site.require("written", not spread, "arguments come from elsewhere")
+        given = keyword(call, name)
+        off = given is None or (isinstance(given, ast.Constant) and not given.value)
+        site.require("given", off, f"{name} is decided elsewhere")
+        reason = (
+            "the batches take memory that is not swapped"
+            if loader
+            else "nobody may write to the batch before it is copied"
+        )
+        site.safe_only_if("stays", False, reason)
+        node = cst.ensure_type(site.expression_node(call), cst.Call)
+        site.put(call, with_keyword(node, name, expression("True")))

@@ -1,0 +1,107 @@
+"""A function that only reads numbers or indices off tensors is left out of compiled code.
+
+    def index_of(self, step):             @torch.compiler.disable
+        found = (self.steps == step)  ->  def index_of(self, step):
+        return found.nonzero()[0].item()      ...
+
+Each read ends the graph in the function, and again in each function that it is traced into; now
+there is one break, where the function is called. Unsafe: an export does not see into it.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis.effects import NONE
+from pygraph_lint.analysis.known import Known, Type
+from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.fixes.decorated import disable
+from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+
+_READ = frozenset(("item", "tolist"))
+_MADE = frozenset(("int", "float", "bool", "len"))
+_INDICES = frozenset(("nonzero", "argwhere", "unique", "bincount", "unique_consecutive"))
+
+
+class ReadingFunction(Rewrite):
+    """Any rule of a value that is read, in a function that gives nothing but what it read."""
+
+    codes = (
+        *("PG201", "PG202", "PG203", "PG206", "PG207"),
+        *("PG301", "PG401", "PG402", "PG403", "PG404", "PG407"),
+    )
+    message = "Leave the function that reads values out of compiled code"
+    order = 95
+
+    def rewrite(self, site: Site) -> None:
+        function = site.function
+        around = site.parent(function) if function is not None else None
+        if not isinstance(function, ast.FunctionDef) or around is None:
+            raise Declined("not inside a plain function")
+        region = site.finding.region
+        compiled = region is None or not region.captured
+        site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+        outer = around if isinstance(around, ast.Module) else site.ask.parent(around)
+        named = isinstance(around, (ast.Module, ast.ClassDef)) and isinstance(outer, ast.Module)
+        site.require("named", named, "the function is made anew in each call")
+        site.require("helper", _is_called(site, function), "the function may be the region itself")
+        site.require("bare", not function.decorator_list, "the function has decorators")
+        nodes = own_nodes(function)
+        results = [node.value for node in nodes if isinstance(node, ast.Return)]
+        read = [each for each in results if each is not None]
+        numbers = bool(read) and all(_is_read(site, each) for each in read)
+        site.require("only-reads", numbers, "the function gives more than what it read")
+        local = {node.id for node in nodes if isinstance(node, ast.Name)}
+        found = NONE
+        for statement in function.body:
+            found = found | site.ask.effects(statement)
+        clean = not (found.unknown or found.draws or found.mutates) and found.rebinds <= local
+        site.require("pure", clean, "the function does more than read")
+        site.safe_only_if("seen", False, "torch.export and torch.jit.script do not see into it")
+        disable(site, function)
+
+
+def _is_called(site: Site, function: ast.FunctionDef) -> bool:
+    """Whether other code of a region leads here: a call path, or a call in the file."""
+    region = site.finding.region
+    if region is not None and len(region.call_path) > 1:
+        return True
+    return any(
+        isinstance(node, ast.Call)
+        and (dotted(node.func) or "").rpartition(".")[2] == function.name
+        and site.ask.scope(node) is not function
+        and not isinstance(site.ask.scope(node), ast.Module)
+        for node in site.ask.nodes
+    )
+
+
+def _is_read(site: Site, node: ast.expr) -> bool:
+    """Whether an expression is a number that was read, or indices that were looked for."""
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return all(_is_read(site, each) for each in node.elts)
+    if isinstance(node, ast.IfExp):
+        return _is_read(site, node.body) and _is_read(site, node.orelse)
+    if isinstance(node, ast.Name):
+        values = site.ask.values(node)
+        if values is not None and all(_is_read(site, each) for each in values):
+            return True
+    if isinstance(node, ast.Call):
+        name = site.ask.callee(node)
+        last = (name or (dotted(node.func) or f".{_method(node)}")).rpartition(".")[2]
+        if (name is None and last in _READ) or (name == f"builtins.{last}" and last in _MADE):
+            return True
+        torch = name is None or name.startswith("torch.")
+        if torch and (last in _INDICES or (last == "where" and len(node.args) == 1)):
+            return True
+    return _is_plain(site.ask.known(node))
+
+
+def _method(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _is_plain(known: Known) -> bool:
+    number = known.must_be(Type.NUMBER | Type.NONE | Type.TEXT)
+    return number or (known.must_be(Type.TENSOR) and known.dtype == "int")

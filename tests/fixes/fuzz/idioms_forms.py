@@ -1,0 +1,163 @@
+"""Idioms of masks, experts, training loops, choices, and functions that read."""
+
+from __future__ import annotations
+
+from tests.fixes.fuzz.programs import Program, idiom
+
+
+def _mask(made: Program) -> str:
+    """A mask over some of the dimensions of ``x``, under a name or written out."""
+    mask = made.pick("x > 0", "x.abs() < 2", "~(x < 0)", "x == x", "x.sum(-1) > 0", "x[..., 0] > 0")
+    if made.chance(0.7):
+        made.add(f"kept = {mask}")
+        return "kept"
+    return mask
+
+
+@idiom("masked_reduction")
+def reduced(made: Program) -> None:
+    """A sum or a mean of what a mask selects."""
+    made.scripted = False
+    mask = _mask(made)
+    one = made.pick("x", "(x * 2)", "x.exp()", "self.norm(x)", "x")
+    value = made.pick(
+        *(f"{one}[{mask}]", f"({one}[{mask}] - x[{mask}] * 0.5).abs()", f"x[{mask}].pow(2)"),
+        *(f"x[{mask}] / (x[{mask}].abs() + 1)", f"x[{mask}] * y", f"x[{mask}].clamp(0, 1)"),
+    )
+    if "self.norm" in value:
+        made.add("x = self.norm(x) if x.shape[-1] == 3 else x")
+        value = value.replace("self.norm(x)", "x")
+    form = made.pick("{}.mean()", "{}.sum()", "torch.sum({})", "torch.mean({})", "{}.mean() * k")
+    made.keep(form.format(value))
+
+
+@idiom("masked_targets")
+def targets(made: Program) -> None:
+    """A loss over some of the targets."""
+    made.scripted = False
+    made.add("logits = x.reshape(-1, x.shape[-1]).float()")
+    made.add(f"t = torch.arange(logits.shape[0]) % {made.pick('1', '2', '1')}")
+    keep = made.pick("t == 0", "t != 1", "t >= 0", "logits[:, 0] > 0", "t > -1", "t != -100")
+    if made.chance(0.6):
+        made.add(f"keep = {keep}")
+        keep = "keep"
+    form = made.pick("F.cross_entropy({})", "loss({})", "F.nll_loss({})", "F.cross_entropy({})")
+    if form.startswith("loss"):
+        made.add("loss = nn.CrossEntropyLoss()")
+    more = made.pick("", "", "", ", label_smoothing=0.1", ", reduction='sum'", ", ignore_index=1")
+    more = more if "F.cross" in form else ""
+    made.keep(form.format(f"logits[{keep}], t[{keep}]{more}"))
+
+
+@idiom("expert_loop")
+def experts(made: Program) -> None:
+    """A loop over experts, each of which works on the rows that it was picked for."""
+    made.scripted = False
+    made.init.append("self.experts = nn.ModuleList([nn.Identity(), nn.Tanh(), nn.ReLU()])")
+    made.add("flat = x.reshape(-1, x.shape[-1])")
+    made.add("index = torch.arange(flat.shape[0])[:, None] % 3", "out = torch.zeros_like(flat)")
+    work = made.pick("self.experts[e](rows)", "torch.tanh(rows)", "rows * 2", "rows - rows.mean(0)")
+    scaled = made.pick("", " * y", " * weights[token, pos, None]")
+    if "weights" in scaled:
+        made.add("weights = torch.ones(flat.shape[0], 1, dtype=flat.dtype) * 0.5")
+    done = made.pick(
+        "out.index_add_(0, token, value)", "out[token] += value", "out.index_add_(0, token, value)"
+    )
+    if made.chance(0.5):
+        classes = made.pick("3", "4" if "self" not in work else "3")
+        made.add(f"picked = F.one_hot(index, {classes}).permute(2, 1, 0)")
+        loop = made.pick("for e in range(3):", "for e in hit:")
+        if "hit" in loop:
+            made.add("hit = torch.greater(picked.sum(dim=(-1, -2)), 0).nonzero()")
+        lines = ["e = e[0]"] if "hit" in loop else []
+        lines.append("pos, token = torch.where(picked[e])")
+    else:
+        loop = "for e in range(3):"
+        lines = ["token, pos = torch.where(index == e)"]
+    if made.chance(0.2):
+        lines += ["if token.shape[0] == 0:", "    continue"]
+    lines += ["rows = flat[token]", f"value = ({work}{scaled}).to(out.dtype)", done]
+    made.add(loop, *(f"    {line}" for line in lines))
+    made.kept.append("out")
+
+
+def _training(made: Program, *step: str, before: str = "", behind: str = "return total") -> None:
+    """A training loop in a function of its own."""
+    made.scripted = False
+    loop = made.pick("for step in range(k):", "for step, part in enumerate([x, x * 2]):")
+    lines = [
+        "weight = torch.ones(x.shape[-1], requires_grad=True)",
+        "optimizer = torch.optim.SGD([weight], lr=0.1)",
+        *([before] if before else []),
+        loop,
+        "    optimizer.zero_grad()",
+        f"    loss = ({'part' if 'part' in loop else 'x'}.float() * weight).abs().sum()",
+        "    loss.backward()",
+        "    optimizer.step()",
+        *(f"    {line}" for line in step),
+        behind,
+    ]
+    made.above.append("def train(x, k):\n" + "\n".join(f"    {line}" for line in lines))
+    made.add("with torch.enable_grad():", "    trained = train(x.detach().clone(), 2)")
+    made.kept.append("trained")
+
+
+@idiom("loop_sum")
+def summed(made: Program) -> None:
+    """A running sum of the loss."""
+    read = made.pick(
+        *("loss.item()", "float(loss)", "loss.detach().cpu().item()", "loss.item() * 0.5"),
+        *("loss.item() / 2", "(loss > 1).item()", "len(x) * loss.item()"),
+    )
+    start = made.pick("total = 0.0", "total = 0", "total = 0.0", "total = loss = 0.0")
+    more = made.pick("", "", "", "print(total)", "count = total")
+    _training(made, f"total += {read}", *([more] if more else []), before=start)
+
+
+@idiom("say_sometimes")
+def said_each_step(made: Program) -> None:
+    """A message on each step."""
+    text = made.pick(
+        *("print(loss.item())", "print(f'{step} {loss.item():.3f}')", "print('loss', float(loss))"),
+        *("logger.info('%s', loss.item())", "print(loss)", "print(seen.append(loss.item()))"),
+    )
+    lines = [f"if step >= 0:\n            {text}"] if made.chance(0.2) else [text]
+    before = "seen = []" if "seen" in text else ""
+    _training(made, *lines, before=before, behind="return weight.detach()")
+
+
+@idiom("tensor_choice")
+def chosen(made: Program) -> None:
+    """A conditional expression on a tensor."""
+    one, other = (
+        made.pick("x * 2", "x", "x.relu()", "-x", "x.exp()", "torch.cat([x, x])", "x / y", "x[0]")
+        for _ in range(2)
+    )
+    test = made.pick(
+        *("x.sum() > 0", "mask.any()", "y > 0", "not mask.all()", "x.max() > y", "(x > 0).all()"),
+        "y.abs().sum() < 9 and mask.any()",
+    )
+    made.add(f"x = {one} if {test} else {other}")
+
+
+@idiom("reading_function")
+def reads(made: Program) -> None:
+    """A function that reads numbers off tensors, or looks for indices."""
+    result = made.pick(
+        *("z.max().item()", "int(z.sum() > 0) + 1", "float(z.abs().sum())", "z.shape[0]"),
+        *("len(z.nonzero())", "(z > 0).nonzero()", "z.tolist()", "z * 2", "(1, z.min().item())"),
+    )
+    lines = [made.pick("z = z.abs()", "z = z * 2", "z = z + 1", "z.add_(1)", "print(z.shape)")]
+    lines = lines if made.chance(0.5) else []
+    if made.chance(0.3):
+        lines += ["if z.numel() == 0:", "    return 0"]
+    lines.append(f"return {result}")
+    made.scripted = False
+    if made.chance(0.5):
+        made.methods.append("def read(self, z):\n" + "\n".join(f"    {each}" for each in lines))
+        made.keep("self.read(x)")
+    else:
+        note = made.pick("", ": torch.Tensor")
+        body = "\n".join(f"    {each}" for each in lines)
+        made.above.append(f"def read(z{note}):\n{body}")
+        made.keep("read(x)")
