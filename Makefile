@@ -15,7 +15,10 @@ TEST_JOBS ?= 2
 	bench-breaks \
 	bench-captured \
 	bench-compare \
+	bench-distributed \
+	bench-complaints \
 	bench-cond \
+	bench-decode \
 	bench-fix-models \
 	bench-fix-models-old \
 	bench-fix-models-tests \
@@ -23,6 +26,7 @@ TEST_JOBS ?= 2
 	bench-fix-unseen \
 	bench-hook \
 	bench-fix-uses \
+	bench-frameworks \
 	bench-lint \
 	bench-lint-incremental \
 	bench-lint-one-file \
@@ -30,11 +34,14 @@ TEST_JOBS ?= 2
 	bench-lint-truth \
 	bench-lint-truth-newer \
 	bench-placement \
+	bench-regional \
 	bench-report \
 	bench-rt \
 	bench-rule-consequences \
 	bench-same-kernels \
 	bench-selection \
+	bench-shapes \
+	bench-server \
 	bench-trace-overhead \
 	bench-trace-truth \
 	bench-training \
@@ -45,19 +52,24 @@ TEST_JOBS ?= 2
 	code-lines \
 	demo \
 	dist \
+	docs \
+	docs-browser \
 	docs-settings \
+	figures \
 	format \
 	fuzz-fixes \
 	lint \
 	memcheck \
 	test \
+	test-distributed \
 	test-gpu \
 	test-long \
 	test-nodes \
 	test-packaging \
 	trace-programs \
 	training-loops-on-cpu \
-	training-loops-on-gpu
+	training-loops-on-gpu \
+	vscode
 
 demo: $(VENV)/.ready
 	$(BIN)/python fixtures/demo.py
@@ -75,6 +87,7 @@ fuzz-fixes: $(VENV)/.ready
 
 test-long: $(VENV)/.ready-long
 	$(BIN)/python -m pytest -q --durations 5 tests/long
+	PYGRAPH_PAGES=all $(BIN)/python -m pytest -q tests/docs/test_transcripts.py
 
 # Both distributions, source and wheel, in dist/. Of the runtime two wheels: one for this Python and system with the compiled
 # launch helper (where there is a C compiler), and one in pure Python for all others.
@@ -83,6 +96,10 @@ dist: $(VENV)/.ready-long
 	$(BIN)/python -m build -q --outdir dist .
 	$(BIN)/python -m build -q --outdir dist packaging/rt
 	PYGRAPH_RT_NATIVE=0 $(BIN)/python -m build -q --wheel --outdir dist packaging/rt
+
+# DDP, FSDP2, tensor parallel, pipelines and meshes of two dimensions on gloo: minutes.
+test-distributed: $(VENV)/.ready-test
+	PYGRAPH_DISTRIBUTED=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/runtime/test_distributed.py tests/runtime/test_distributed_scripts.py $(ARGS)
 
 test-packaging: $(VENV)/.ready-long
 	$(BIN)/python -m pytest -q --durations 5 tests/long/test_packaging.py
@@ -98,10 +115,32 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The extension for VS Code: types, lint, tests, and editors/vscode/pygraph-lint-VERSION.vsix. Needs node 20 and npm.
+vscode: $(VENV)/.ready
+	cd editors/vscode && npm ci --no-audit --no-fund
+	cd editors/vscode && npm run check && npm run lint
+	cd editors/vscode && PYGRAPH_PYTHON="$(CURDIR)/$(BIN)/python" npm test
+	cd editors/vscode && npm run build && npm run package
+
 code-lines:
 	$(PYTHON) -m benchmarks.code_lines $(ARGS)
 
-# The table of settings in docs/settings.md.
+# The site, in build/site; a warning is an error.
+docs: .venv-docs/.ready
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --strict -f docs/site/mkdocs.yml
+	.venv-docs/bin/python docs/site/check_links.py build/site
+	.venv-docs/bin/python docs/site/search.py build/site
+
+# Pages of build/site in a browser, by axe: phone and desk width, light and dark. CHROMIUM=... names one, else playwright's.
+docs-browser: docs
+	.venv-docs/bin/python -m pip install -q $(PIP_FLAGS) playwright==1.65.2 axe-playwright-python==0.1.8
+	.venv-docs/bin/python docs/site/browser.py build/site
+
+# The pictures of docs/img, from benchmarks/results.
+figures: .venv-docs/.ready
+	.venv-docs/bin/python -m benchmarks.figures
+
+# The table of settings in docs/reference/settings.md.
 docs-settings: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.settings_reference
 
@@ -119,6 +158,11 @@ bench-lint-one-file: .venv-bench/.ready
 # What an edit costs in an editor, and whether it gives the findings of a fresh check.
 bench-lint-incremental: .venv-bench/.ready
 	.venv-bench/bin/python -m benchmarks.lint_incremental $(ARGS)
+
+# The editor server in transformers: 200 recorded edits, fixes, the first read, memory.
+bench-server: .venv-bench/.ready
+	.venv-bench/bin/python -m pip install -q $(PIP_FLAGS) -e '.[server]' psutil
+	.venv-bench/bin/python -m benchmarks.server $(ARGS)
 
 # The pre-commit hook in a project of 3,000 files.
 bench-hook: .venv-bench/.ready .venv-bench/hook/.ready
@@ -239,6 +283,10 @@ bench-graph-memory:
 bench-placement:
 	$(PYTHON) -m benchmarks.runtime.placement $(ARGS)
 
+# Several GPUs of one machine: ARGS="--ranks 2 --shard 1/8 --resume"; --tiny is for a CPU, --list names the rows.
+bench-distributed:
+	$(PYTHON) -m benchmarks.distributed $(ARGS)
+
 bench-selection:
 	$(PYTHON) -m benchmarks.runtime.selection $(ARGS)
 
@@ -256,11 +304,31 @@ bench-workloads:
 bench-breaks:
 	$(PYTHON) -m benchmarks.workloads.breaks --folder $(FOLDER) $(ARGS)
 
+# Programs of public complaints, under default mode, reduce-overhead and pygraph.
+bench-complaints:
+	$(PYTHON) -m benchmarks.complaints $(ARGS)
+
+# One block compiled for all, beside the whole model: inference and training.
+bench-regional:
+	$(PYTHON) -m benchmarks.regional $(ARGS)
+
+# An 8B-shaped Llama beside the bandwidth of the same GPU.
+bench-decode:
+	$(PYTHON) -m benchmarks.decode $(ARGS)
+
+# Ten frameworks' own loops.
+bench-frameworks:
+	$(PYTHON) -m benchmarks.frameworks $(ARGS)
+
+# Fine-tuning on batches of ever other lengths.
+bench-shapes:
+	$(PYTHON) -m benchmarks.shapes $(ARGS)
+
 bench-report:
 	$(PYTHON) -m benchmarks.workloads.report $(ARGS)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-truth .venv-truth-old .venv-truth-newer .venv-truth-packages \
+	rm -rf $(VENV) .venv-bench .venv-docs .venv-truth .venv-truth-old .venv-truth-newer .venv-truth-packages \
 		.venv-torch-* .venv-loops .venv-loops-run build dist
 
 # --- environments: a stamp file each, made again when pyproject.toml changes -----------------------
@@ -283,6 +351,11 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 
 $(VENV)/.ready-long: $(VENV)/.ready-test
 	$(BIN)/python -m pip install -q $(PIP_FLAGS) -e '.[long]'
+	touch $@
+
+.venv-docs/.ready: docs/site/requirements.txt pyproject.toml
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install -q $(PIP_FLAGS) -r docs/site/requirements.txt -e .
 	touch $@
 
 .venv-bench/.ready: pyproject.toml

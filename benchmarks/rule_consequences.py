@@ -120,26 +120,27 @@ def main() -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", nargs="*", default=[], help="codes; nothing is written")
+    parser.add_argument("--only", nargs="*", default=[], help="codes; other rows stay")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     bad = [
         example
         for rule in catalogue.load().values()
         for example in examples.of_rule(rule)
-        if not example.good and (not arguments.only or example.code in arguments.only)
+        if not example.good
     ]
     rows = {}
     for example in bad:
-        row = None if example.not_run else in_process(example)
+        asked = not arguments.only or example.code in arguments.only
+        row = in_process(example) if asked and not example.not_run else None
         rows[example.name] = (_facts(example), row)
-        print(example.name, example.not_run or json.dumps(row), flush=True)
-    if not arguments.only:
-        out: Path = arguments.out
-        old = json.loads(out.read_text()) if out.exists() else {}
-        environment = {"torch": torch.__version__, "python": platform.python_version()}
-        result = merged(old, version_of(torch.__version__), environment, rows)
-        out.write_text(json.dumps(result, indent=1) + "\n")
+        if asked:
+            print(example.name, example.not_run or json.dumps(row), flush=True)
+    out: Path = arguments.out
+    old = json.loads(out.read_text()) if out.exists() else {}
+    environment = {"torch": torch.__version__, "python": platform.python_version()}
+    result = merged(old, version_of(torch.__version__), environment, rows)
+    out.write_text(json.dumps(result, indent=1) + "\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Write the table of settings into docs/settings.md, from the declarations that check them."""
+"""Write the table of docs/reference/settings.md from the declarations that check settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pygraph_lint.files.settings import reference
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "settings.md"
 _TABLE = re.compile(r"(?<=`make docs-settings` -->\n).*?(?=<!-- end of settings -->)", re.DOTALL)
 
 

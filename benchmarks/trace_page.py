@@ -1,4 +1,4 @@
-"""The page of `pygraph-lint trace --format html` with 5,000 events, in a browser.
+"""The page of `pygraph-lint trace --output-format html` with 5,000 events, in a browser.
 
 `make bench-trace-page CHROMIUM=/usr/bin/chromium` needs playwright and a Chromium.
 Writes benchmarks/results/trace_page.json: seconds until the rows stand there, seconds of keys, what
@@ -47,7 +47,7 @@ def make_page(folder: Path) -> Path:
     write(folder / "t.json", document(folder, [model], events, duration_s=26.0))
     command = [sys.executable, "-m", "pygraph_lint", "trace", "--join", "t.json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    options = ["--format", "html", "--output", "page.html"]
+    options = ["--output-format", "html", "--output-file", "page.html"]
     subprocess.run([*command, *options], cwd=folder, env=environment, check=False)
     return folder / "page.html"
 

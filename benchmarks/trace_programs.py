@@ -1,6 +1,7 @@
 """Five small programs from the first trace to a clean one: transcripts and figures.
 
-`make trace-programs` writes docs/trace-transcripts.md and benchmarks/results/trace_programs.json.
+`make trace-programs` writes docs/how-to/trace-transcripts.md and trace_programs.json among the
+results.
 Each program is traced, fixed by `pygraph-lint trace --fix --unsafe-fixes`, traced, edited by hand
 (its `clean.txt`), traced, and the first trace is compared with the last one.
 """
@@ -21,11 +22,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ROOT / "fixtures" / "trace" / "real"
 RESULT = ROOT / "benchmarks" / "results" / "trace_programs.json"
-PAGE = ROOT / "docs" / "trace-transcripts.md"
+PAGE = ROOT / "docs" / "how-to" / "trace-transcripts.md"
 SHOWN = "/home/user/project"
 NAMES = ("plain_loop", "generate", "sampler", "helpers", "lightning_like")
 HEAD = """\
 # From the first trace to a clean one
+
+<!-- all blocks: output of `make trace-programs` -->
 
 Made by `make trace-programs` from the programs in `fixtures/trace/real/`, with `TORCH_LOGS=-dynamo`
 and without a GPU: a sync is one that would wait. Everything in the blocks is what the commands
@@ -37,7 +40,7 @@ printed; only the temporary folder's name is replaced. Figures are in
 
 @dataclass
 class Session:
-    """A program in a folder of its own, and what was said while it was repaired."""
+    """A program in a folder of its own, and what was said while it was fixed."""
 
     folder: Path
     program: Path
@@ -76,15 +79,15 @@ class Session:
             "recompiles": count("recompile"),
             "syncs": count("sync"),
             "totals": joined["totals"],
-            "repair": [
+            "fix_order": [
                 {key: step[key] for key in ("line", "graphs", "known", "uncovers")}
-                for step in joined["repair"]
+                for step in joined["fix_order"]
             ],
         }
 
 
-def repair(name: str) -> tuple[str, dict[str, Any]]:
-    """Repair one program: its chapter of the page, and its figures."""
+def fix(name: str) -> tuple[str, dict[str, Any]]:
+    """Fix one program: its chapter of the page, and its figures."""
     original = next((PROGRAMS / name).glob("*.py"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(os.path.realpath(temporary))
@@ -95,7 +98,8 @@ def repair(name: str) -> tuple[str, dict[str, Any]]:
         about = original.read_text("utf-8").partition('"""')[2].partition('"""')[0]
         session.said += [f"## {name}\n\n{about}\n\n"]
         figures = {"before": session.trace("before.json")}
-        session.lint("--join", "before.json", "--fix", "--unsafe-fixes", "--output", "before.txt")
+        report = ("--output-file", "before.txt")
+        session.lint("--join", "before.json", "--fix", "--unsafe-fixes", *report)
         fixed = session.program.read_text("utf-8")
         clean = (PROGRAMS / name / "clean.txt").read_text("utf-8")
         if fixed != original.read_text("utf-8"):
@@ -116,7 +120,7 @@ def main() -> None:
     chosen = sys.argv[1:] or NAMES
     pages, results = [], {}
     for name in chosen:
-        page, results[name] = repair(name)
+        page, results[name] = fix(name)
         pages.append(page)
     if chosen is NAMES:
         PAGE.write_text(HEAD + "\n".join(pages), "utf-8")

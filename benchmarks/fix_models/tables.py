@@ -1,4 +1,4 @@
-"""The tables of docs/fixes.md, from the results."""
+"""The tables of docs/explanation/fixes-measured.md, from the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESULTS = {
     "": ROOT / "benchmarks" / "results" / "fix_models.json",
     "old-": ROOT / "benchmarks" / "results" / "fix_models_4_52_4.json",
 }
-DOCUMENT = ROOT / "docs" / "fixes.md"
+DOCUMENT = ROOT / "docs" / "explanation" / "fixes-measured.md"
 _SHOWN = 16
 
 

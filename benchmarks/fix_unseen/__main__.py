@@ -2,7 +2,8 @@
 
 Sets: ``packages`` (the programs of ``lint_truth_packages``) and ``models`` (the newest
 transformers, timm and diffusers). Each is split into two halves by a hash of names, of packages or
-families; of the held-out half only totals are written. Steps: ``fix``, ``run``, ``report``.
+families; of the held-out half only totals are written. Steps: ``fix``, ``run`` (goes on where it
+stopped), ``report``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import importlib.util
 import json
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -42,6 +42,7 @@ def _fix(arguments: argparse.Namespace) -> None:
         where = arguments.folder / variant
         if variant == BEFORE and where.exists():
             continue
+        (where / "records.jsonl").unlink(missing_ok=True)
         for name in measured(arguments.set):
             if not arguments.only or name in arguments.only:
                 _copy(name, where / name)
@@ -97,7 +98,7 @@ def _run_copy(arguments: argparse.Namespace) -> None:
     first = variant == BEFORE
     before = arguments.folder.resolve() / BEFORE
     path = where / "records.jsonl"
-    done = set(_read(path)) if first else set()
+    done = set(_read(path))
     wanted = [
         one
         for one in subjects(arguments.set)
@@ -105,20 +106,14 @@ def _run_copy(arguments: argparse.Namespace) -> None:
         and arguments.half in (one.half, "both")
         and (not arguments.only or one.group.replace("-", "_") in arguments.only)
     ]
-    known, same = _read(before / "records.jsonl"), set()
-    if not first:
-        same = set(packages.package_roots())
-        same -= changed_packages(before, where, measured(arguments.set))
+    known = {} if first else _read(before / "records.jsonl")
+    changed = frozenset() if first else changed_files(before, where, measured(arguments.set))
     jobs = [
-        (one.name, functools.partial(look, one, before, first))
+        (one.name, functools.partial(look, one, before, known.get(one.name), changed))
         for one in wanted
-        if not same >= one.imports
+        if first or one.name in known
     ]
-    with path.open("a" if first else "w") as stream:
-        for one in wanted:
-            if same >= one.imports and "count" in known.get(one.name, {}):
-                unchanged = {"unequal": {}, "same_code": True}
-                stream.write(json.dumps({**known[one.name], **unchanged}) + "\n")
+    with path.open("a") as stream:
         found = run_all(jobs, arguments.workers, arguments.seconds)
         for number, records in enumerate(found, start=1):
             record = records[-1]
@@ -131,23 +126,14 @@ def _run_copy(arguments: argparse.Namespace) -> None:
             print(f"[{number}/{len(jobs)}] {variant} {name} {told if name else ''}", flush=True)
 
 
-def changed_packages(before: Path, after: Path, names: list[str]) -> set[str]:
-    """The packages that are not the same in two folders, and those that import one of them."""
-    found: set[str] = set()
-    imports: dict[str, set[str]] = {}
-    names = [name for name in names if (after / name).exists()]
-    for name in names:
-        text = ""
-        for path in (before / name).rglob("*.py"):
-            old = path.read_text("utf-8", errors="replace")
-            text += old
-            if (after / path.relative_to(before)).read_text("utf-8", errors="replace") != old:
-                found.add(name)
-        said = re.findall(r"^\s*(?:from|import) (\w+)", text, re.MULTILINE)
-        imports[name] = set(said) & set(names)
-    while more := {name for name in imports if imports[name] & found} - found:
-        found |= more
-    return found
+def changed_files(before: Path, after: Path, names: list[str]) -> frozenset[str]:
+    """The files in ``after`` that are not as they are in ``before``."""
+    return frozenset(
+        str(path)
+        for name in names
+        for path in (after / name).rglob("*.py")
+        if path.read_bytes() != (before / path.relative_to(after)).read_bytes()
+    )
 
 
 def _read(path: Path) -> dict[str, Record]:
@@ -187,9 +173,13 @@ def _environment(which: str) -> dict[str, Any]:
 
 
 def _totals(first: dict[str, Record], rows: dict[str, Record]) -> Record:
-    """Breaks before and after of what ran in both copies; what differs, what stops."""
+    """Breaks before and after of what ran in both copies; what differs, what stops. Of a program in
+    which nothing is compiled any more no break counts as removed.
+    """
     both = {name: row for name, row in first.items() if name in rows}
     ran = {name: rows[name] for name in both if "count" in rows[name]}
+    nothing = [name for name in ran if both[name]["graphs"] and not ran[name]["graphs"]]
+    ran |= {name: {**ran[name], "count": both[name]["count"]} for name in nothing}
     before, after = (sum(table[name]["count"] for name in ran) for table in (both, rows))
     groups: Counter[str] = Counter()
     for name in ran:
@@ -210,6 +200,7 @@ def _totals(first: dict[str, Record], rows: dict[str, Record]) -> Record:
         "after": after,
         "removed": round(1 - after / before, 3) if before else None,
         "without_breaks_left": sum(not row["count"] for row in ran.values()),
+        "nothing_compiled": len(nothing),
         "fewer_breaks": sum(row["count"] < both[name]["count"] for name, row in ran.items()),
         "differ": differ if open_half else len(differ),
         "stopped": stopped if open_half else len(stopped),

@@ -38,7 +38,6 @@ class Subject:
     group: str
     half: str
     make: Callable[[], Made]
-    imports: frozenset[str] = frozenset(MODELS)
 
 
 def _program(program: Any) -> Made:
@@ -65,7 +64,7 @@ def programs() -> Iterator[Subject]:
         for program in of_package(package):
             if program.label in broken:
                 make = functools.partial(_program, program)
-                yield Subject(program.label, package, half, make, frozenset({PACKAGES[package]}))
+                yield Subject(program.label, package, half, make)
 
 
 def _model(entry: Any, mode: str) -> Made:

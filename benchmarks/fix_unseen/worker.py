@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import random
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -94,37 +95,57 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {text} ({Path(last.filename).name}:{last.lineno})"
 
 
-def look(subject: Subject, before: Path, first: bool, report: Report) -> None:
+def look(
+    subject: Subject,
+    before: Path,
+    known: dict[str, Any] | None,
+    changed: frozenset[str],
+    report: Report,
+) -> None:
     """Report a subject's breaks, and whether it computes what it did in the first copy, whose
-    results are kept in `before`.
+    results are kept in `before` and whose record is `known` (None: this is the first copy). One
+    that runs nothing of the `changed` files breaks as it did.
     """
     record: dict[str, Any] = {"name": subject.name, "group": subject.group, "half": subject.half}
     kept = before / f"{subject.name}.pt".replace("/", "_")
     started = time.perf_counter()
     try:
         with quiet():
-            record |= _eager(subject, kept, first)
-            record |= _compiled(subject)
+            if known is None:
+                record |= _first(subject, kept) | _compiled(subject)
+            else:
+                found, files = _compared(subject, kept)
+                same = "count" in known and not files & changed
+                record |= (known | {"same_code": True} if same else _compiled(subject)) | found
     except Exception as error:
         record["error"] = _told(error)
     record["seconds"] = round(time.perf_counter() - started, 1)
     report(record)
 
 
-def _eager(subject: Subject, kept: Path, first: bool) -> dict[str, Any]:
+def _first(subject: Subject, kept: Path) -> dict[str, Any]:
     parts, state = computed(subject)
-    if first:
-        again, _ = computed(subject)
-        same = all(difference(parts[name], again.get(name, {}))["equal"] for name in parts)
-        torch.save({"parts": parts, "state": state}, kept)
-        return {"repeatable": same}
+    again, _ = computed(subject)
+    same = all(difference(parts[name], again.get(name, {}))["equal"] for name in parts)
+    torch.save({"parts": parts, "state": state}, kept)
+    return {"repeatable": same}
+
+
+def _compared(subject: Subject, kept: Path) -> tuple[dict[str, Any], set[str]]:
+    """What differs from the results that are kept, and the files whose functions ran."""
+    files: set[str] = set()
+    sys.setprofile(lambda frame, *_: files.add(frame.f_code.co_filename))
+    try:
+        parts, state = computed(subject)
+    finally:
+        sys.setprofile(None)
     old = torch.load(kept, weights_only=True)
     unequal = {
         name: found
         for name in old["parts"]
         if not (found := difference(old["parts"][name], parts.get(name, {})))["equal"]
     }
-    return {"unequal": unequal, "random_state_equal": old["state"] == state}
+    return {"unequal": unequal, "random_state_equal": old["state"] == state}, files
 
 
 def _compiled(subject: Subject) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Steps: observe (models not yet in the records), merge (records to truth table), score (run the
 linter, compare), all three by default; compare-gpu (the pretended device against a real one);
-report (docs/accuracy.md); gb-types (which kinds of breaks were seen on which statements).
+report (docs/explanation/accuracy.md); gb-types (which breaks were seen on which statements).
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> None:
-    """Write docs/accuracy.md from the results."""
+    """Write docs/explanation/accuracy.md from the results."""
     current, newer = SETS["current"], SETS["newer"].score_file
     results = (current.score_file, current.truth_file, arguments.gpu_sites)
     packages = newer.with_name("lint_truth_packages_score.json")
@@ -334,7 +334,7 @@ def main() -> int:
     )
     parser.add_argument("--gpu", type=Path, help="compare-gpu: what gpu_syncs wrote")
     parser.add_argument("--gpu-sites", type=Path, default=results / "lint_truth_gpu.json")
-    parser.add_argument("--page", type=Path, default=root / "docs" / "accuracy.md")
+    parser.add_argument("--page", type=Path, default=root / "docs" / "explanation" / "accuracy.md")
     parser.add_argument("--gb-types", type=Path, default=results / "gb_types_by_event.json")
     parser.add_argument("--list", choices=HALVES, help="print that half's misses and false alarms")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""docs/accuracy.md, written from the committed results."""
+"""docs/explanation/accuracy.md, written from the committed results."""
 
 from __future__ import annotations
 

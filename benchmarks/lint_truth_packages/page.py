@@ -1,4 +1,4 @@
-"""The section of docs/accuracy.md on packages of other authors."""
+"""The section of docs/explanation/accuracy.md on packages of other authors."""
 
 from __future__ import annotations
 

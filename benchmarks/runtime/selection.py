@@ -156,6 +156,8 @@ def reports(result: dict[str, Any]) -> str:
     said = [
         "# Reports, as printed",
         "",
+        "<!-- all blocks: output of `make bench-selection` -->",
+        "",
         "From `benchmarks/results/selection.json`, made by `make bench-selection` on one "
         f"{result['environment'].get('gpu', 'machine without a GPU')}, torch "
         f"{result['environment']['torch']}. `print(pygraph_rt.report())` after each workload had "

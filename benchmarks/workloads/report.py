@@ -1,4 +1,4 @@
-"""``python -m benchmarks.workloads.report``: tables and pictures from the result file."""
+"""``python -m benchmarks.workloads.report``: tables from the result file."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import json
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.workloads import cost, pictures, results, summary, tabular
+from benchmarks.figures import data
+from benchmarks.workloads import cost, results, summary, tabular
 from benchmarks.workloads.summary import Row
 
 _ROOT = Path(__file__).parents[2]
+_DOCUMENT = _ROOT / "docs" / "explanation" / "benchmarks.md"
 BREAKS = _ROOT / "benchmarks" / "results" / "workloads_breaks.json"
 NOTES = Path(__file__).with_name("notes.json")
 FIXED = _ROOT / "benchmarks" / "results" / "workloads_fixed.json"
@@ -43,17 +44,16 @@ def table(content: dict[str, Any]) -> str:
 def document(
     content: dict[str, Any],
     source: str,
-    drawn: Sequence[str],
     broken: dict[str, Any] | None = None,
     fixed: dict[str, Any] | None = None,
 ) -> str:
-    """The whole of ``docs/benchmarks.md``; ``broken`` is what :mod:`breaks` measured, ``fixed`` a
-    result file that was made with fixed sources.
+    """The whole of docs/explanation/benchmarks.md; ``broken`` is what :mod:`breaks` measured,
+    ``fixed`` a result file that was made with fixed sources.
     """
     rows = [row for row in summary.rows(content) if row.timed or row.failures]
     parts = [
         _introduction(content, source),
-        *(f"![{name}](img/{name})" for name in drawn),
+        *(figure.markdown("../img") for figure in data.workload_figures(rows)),
         "## Speed\n\n" + _speed(rows),
         "## Means\n\n" + _means(rows),
         *_standing(rows),
@@ -521,12 +521,12 @@ def _error(check: dict[str, Any] | None) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes the document and the pictures; returns 0, or 2 if the result file can't be used."""
+    """Writes the document; returns 0, or 2 if the result file can't be used."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.workloads.report")
     parser.add_argument(
         "--results", type=Path, default=_ROOT / "benchmarks" / "results" / "workloads.json"
     )
-    parser.add_argument("--document", type=Path, default=_ROOT / "docs" / "benchmarks.md")
+    parser.add_argument("--document", type=Path, default=_DOCUMENT)
     parser.add_argument("--table", action="store_true", help="print a table and write nothing")
     options = parser.parse_args(arguments)
     if not options.results.exists():
@@ -542,14 +542,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     broken = json.loads(BREAKS.read_text()) if BREAKS.exists() else None
     fixed = results.load(FIXED) if FIXED.exists() else None
-    drawn = pictures.draw(summary.rows(content), options.document.parent / "img")
     source = options.results.resolve()
     shown = source.relative_to(_ROOT) if source.is_relative_to(_ROOT) else source.name
     options.document.parent.mkdir(parents=True, exist_ok=True)
-    options.document.write_text(document(content, str(shown), drawn, broken, fixed))
-    print(f"wrote {options.document}" + (f" and {', '.join(drawn)}" if drawn else ""))
-    if not drawn:
-        print("no pictures: matplotlib is not installed")
+    options.document.write_text(document(content, str(shown), broken, fixed))
+    print(f"wrote {options.document}; `make figures` draws its pictures")
     return 0
 
 

@@ -155,7 +155,8 @@ def test_the_backend_is_known_by_name_once_installed(dist: Path, tmp_path: Path)
 
 
 def _recipes(heading: str) -> list[str]:
-    text = (REPOSITORY / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
+    guides = (REPOSITORY / "docs" / "how-to" / name for name in ("ci.md", "pre-commit.md"))
+    text = "\n".join(guide.read_text(encoding="utf-8") for guide in guides)
     section = re.split(r"^## ", text, flags=re.MULTILINE)
     (found,) = (part for part in section if part.startswith(f"{heading}\n"))
     return re.findall(r"^```yaml\n(.*?)^```", found, flags=re.MULTILINE | re.DOTALL)

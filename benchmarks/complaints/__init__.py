@@ -1,0 +1,1 @@
+"""Public complaints about torch.compile and CUDA graphs, one small program each."""

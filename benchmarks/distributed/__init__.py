@@ -1,0 +1,1 @@
+"""Programs of several ranks: default mode, reduce-overhead and pygraph."""

@@ -1,0 +1,174 @@
+"""Rows of several ranks, as `python -m benchmarks.distributed --ranks 2 --out FILE`.
+
+Each row runs in processes of its own, one a rank. `--rows` chooses by the beginning of names,
+`--tiny` is for a CPU, `--shard` and `--resume` as in `benchmarks.runtime`. Ratios are formed within
+one row; times are the slowest rank's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import slices
+from benchmarks.distributed import faults
+from benchmarks.distributed.rows import ROWS, Row
+from benchmarks.runtime.__main__ import environment
+
+ROOT = Path(__file__).parents[2]
+OUT = ROOT / "benchmarks" / "results" / "distributed.json"
+
+
+def launch(row: Row, ranks: int, tiny: bool, mode: str, folder: Path) -> dict[str, Any]:
+    """Run a row on all ranks: their results, exit codes, and seconds until each had ended, from
+    the moment of the fault where there is one.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "benchmarks.distributed.worker", "--row", row.name]
+    command += ["--out", str(folder), "--mode", mode, *(["--tiny"] if tiny else [])]
+    shared = {
+        **os.environ,
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    started, started_at = time.monotonic(), time.time()
+    running = []
+    for rank in range(ranks):
+        own = {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        with (folder / f"rank{rank}.log").open("w") as log:
+            running.append(
+                subprocess.Popen(command, cwd=ROOT, env=own, stdout=log, stderr=subprocess.STDOUT)
+            )
+    ended = wait(running, started, row.seconds)
+    failed = [at for rank in range(ranks) if (at := fault_of(folder, rank)) is not None]
+    begun = min(failed, default=started_at)
+    return {
+        "exit_codes": [process.returncode for process in running],
+        "fault": bool(failed),
+        "ended_after_s": [round(started_at + s - begun, 1) for s in ended],
+        "ranks": [result_of(folder, rank) for rank in range(ranks)],
+    }
+
+
+def wait(running: Sequence[subprocess.Popen[bytes]], started: float, most: float) -> list[float]:
+    """Seconds after which each process had ended; what is left after `most` is killed."""
+    ended: dict[int, float] = {}
+    while len(ended) < len(running):
+        passed = time.monotonic() - started
+        for number, process in enumerate(running):
+            if passed > most and process.poll() is None:
+                process.kill()
+                process.wait()
+            if number not in ended and process.poll() is not None:
+                ended[number] = round(passed, 1)
+        time.sleep(0.1)
+    return [ended[number] for number in range(len(running))]
+
+
+def fault_of(folder: Path, rank: int) -> float | None:
+    """When a rank did what its fault is named for, in seconds since 1970."""
+    log = (folder / f"rank{rank}.log").read_text(errors="replace")
+    _, found, rest = log.partition(faults.MARK)
+    return float(rest.split()[0]) if found else None
+
+
+def result_of(folder: Path, rank: int) -> dict[str, Any]:
+    """What a rank has written, or the end of its log."""
+    path = folder / f"rank{rank}.json"
+    if path.exists():
+        return json.loads(path.read_text())  # type: ignore[no-any-return]
+    log = (folder / f"rank{rank}.log").read_text(errors="replace").strip().splitlines()
+    return {"error": "it ended without a result", "log": log[-3:]}
+
+
+def measure(row: Row, ranks: int, tiny: bool) -> dict[str, Any]:
+    """A row of the result file. A fault is run in default mode, too."""
+    found: dict[str, Any] = {"name": row.name, "world": ranks, "tiny": tiny, **slices.stamp()}
+    modes = ("default", "pygraph") if row.kind == "faults" else ("pygraph",)
+    runs = {}
+    for mode in modes:
+        with tempfile.TemporaryDirectory() as folder:
+            runs[mode] = launch(row, ranks, tiny, mode, Path(folder))
+    if row.kind == "faults":
+        return {**found, "modes": runs, "verdict": verdict_of_fault(runs)}
+    run = runs["pygraph"]
+    failed = [rank for rank in run["ranks"] if "error" in rank]
+    if failed:
+        found["error"] = failed[0]["error"]
+    return {**found, **run, "verdict": verdict(row, run["ranks"])}
+
+
+def verdict_of_fault(runs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Whether all ranks ended as in default mode, and at most 5 s later after the fault."""
+    default, ours = runs["default"], runs["pygraph"]
+    later = max(ours["ended_after_s"]) - max(default["ended_after_s"])
+    same = default["exit_codes"] == ours["exit_codes"]
+    good = same and (later <= 5 or not ours["fault"])
+    return {"same_exit_codes": same, "later_s": round(later, 1), "good": good}
+
+
+def verdict(row: Row, ranks: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """What follows from all ranks' results; None where one has failed."""
+    if any("error" in rank for rank in ranks):
+        return None
+    if row.kind == "right":
+        return {"equal": all(rank["first_difference"] is None for rank in ranks)}
+    if row.kind == "soak":
+        grown = [rank["grown"] for rank in ranks]
+        return {"grown": {name: max(g[name] for g in grown) for name in grown[0]}}
+    if row.kind == "speed":
+        ms = {mode: found["ms"] for mode, found in ranks[0]["modes"].items() if "ms" in found}
+        if "pygraph" not in ms:
+            return None
+        others = {m: round(v / ms["pygraph"], 4) for m, v in ms.items() if m != "pygraph"}
+        return {"times_as_fast_as": others, "default_idle": ranks[0]["idle_share"]}
+    return None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure what is chosen; the file is written after each row."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rows", nargs="*", default=[""], help="beginnings of names")
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--list", action="store_true", help="print the names of rows")
+    parser.add_argument("--out", type=Path, default=OUT)
+    slices.add_options(parser)
+    given = parser.parse_args(arguments)
+    chosen = [
+        row
+        for row in ROWS
+        if row.name.startswith(tuple(given.rows)) and given.ranks % row.case.ranks == 0
+    ]
+    chosen = [row for row in chosen if row.case.ranks == 1 or given.ranks >= 4]
+    if given.list:
+        print("\n".join(row.name for row in chosen))
+        return
+    old = json.loads(given.out.read_text()) if given.out.exists() else {"rows": []}
+    rows = {(row["name"], row["world"], row["tiny"]): row for row in old["rows"]}
+    for row in given.shard.of(chosen):
+        key = (row.name, given.ranks, given.tiny)
+        if given.resume and key in rows and slices.is_current(rows[key]):
+            continue
+        rows[key] = measure(row, given.ranks, given.tiny)
+        print(row.name, rows[key].get("error") or rows[key]["verdict"], flush=True)
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        content = {"environment": environment(), "rows": list(rows.values())}
+        given.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""How long steps take in each mode, what a long run keeps, where the host's time goes."""
+
+from __future__ import annotations
+
+import cProfile
+import gc
+import pstats
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as distributed
+
+import pygraph_rt
+from benchmarks.distributed.cases import Case, Program, build
+
+MODES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "reduce-overhead": {"mode": "reduce-overhead"},
+    "pygraph": {"backend": "pygraph"},
+}
+_BLOCK = 10
+_MOST_SECONDS = 150.0
+
+
+def synchronize() -> None:
+    """Wait for this rank's GPUs."""
+    for device in range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0):
+        torch.cuda.synchronize(device)
+
+
+def together() -> None:
+    """Wait for all ranks."""
+    synchronize()
+    distributed.barrier()
+
+
+def agree(value: float) -> float:
+    """The largest value of all ranks."""
+    found = [0.0] * distributed.get_world_size()
+    distributed.all_gather_object(found, value)
+    return max(found)
+
+
+def timed(program: Program, first: int, steps: int) -> float:
+    """Milliseconds a step, the GPU waited for at the end."""
+    together()
+    started = time.perf_counter()
+    for number in range(first, first + steps):
+        program.step(number)
+    synchronize()
+    return (time.perf_counter() - started) * 1e3 / steps
+
+
+def warm_up(program: Program, steps: int) -> int:
+    """Run until no region is undecided, on all ranks; how many steps that took."""
+    ended = time.perf_counter() + _MOST_SECONDS
+    for number in range(20 * steps):
+        program.step(number)
+        if number % steps == steps - 1:
+            open_states = {"observing", "capturing", "verifying", "deciding"}
+            waits = any(r["state"] in open_states for r in pygraph_rt.report().regions)
+            if not agree(float(waits and time.perf_counter() < ended)):
+                break
+    return number + 1
+
+
+def idle_share(program: Program, steps: int = 3) -> float | None:
+    """The part of a step in which this rank's GPU does nothing; None without a GPU."""
+    if not torch.cuda.is_available():
+        return None
+    from torch.profiler import ProfilerActivity, profile
+
+    together()
+    with profile(activities=[ProfilerActivity.CUDA]) as record:
+        started = time.perf_counter()
+        for number in range(steps):
+            program.step(number)
+        synchronize()
+        passed = (time.perf_counter() - started) * 1e6
+    spans = sorted(
+        (event.time_range.start, event.time_range.end)
+        for event in record.events()
+        if str(event.device_type).endswith("CUDA")
+    )
+    busy = reached = 0.0
+    for start, end in spans:
+        busy += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return round(1 - busy / passed, 4)
+
+
+def speed(case: Case, steps: int, device: torch.device) -> dict[str, Any]:
+    """All modes interleaved in blocks of steps."""
+    programs, found, errors = {}, {}, {}
+    for mode, options in MODES.items():
+        try:
+            torch._dynamo.reset() if not programs else None
+            before = allocated()
+            programs[mode] = build(case, lambda m, o=options: torch.compile(m, **o), device)
+            found[mode] = {"warm_up_steps": warm_up(programs[mode], 10)}
+            found[mode]["memory_mib"] = round(agree((peak() - before) / 2**20), 1)
+        except Exception as error:
+            errors[mode] = f"{type(error).__name__}: {str(error).splitlines()[:1]}"
+            programs.pop(mode, None)
+        if agree(float(mode in errors)):  # a mode that fails on one rank is left out on all
+            programs.pop(mode, None)
+    blocks: dict[str, list[float]] = {mode: [] for mode in programs}
+    for _ in range(max(2, steps // _BLOCK)):
+        for mode, program in programs.items():
+            blocks[mode].append(agree(timed(program, 1000, _BLOCK)))
+    for mode, values in blocks.items():
+        found[mode] |= {
+            "ms": round(statistics.median(values), 4),
+            "blocks": [round(v, 4) for v in values],
+        }
+    tokens = 1 if case.spread == "decode" else case.batch * case.shape.length
+    return {
+        "modes": found,
+        "errors": errors,
+        "idle_share": idle_share(programs["default"]) if "default" in programs else None,
+        "tokens_a_step_and_rank": tokens,
+        "regions": states(),
+    }
+
+
+def states() -> dict[str, int]:
+    """How many regions are in each state."""
+    found: dict[str, int] = {}
+    for region in pygraph_rt.report().regions:
+        found[region["state"]] = found.get(region["state"], 0) + 1
+    return found
+
+
+def allocated() -> float:
+    """Bytes of GPU memory in use; the peak begins anew."""
+    gc.collect()
+    if not torch.cuda.is_available():
+        return 0.0
+    torch.cuda.reset_peak_memory_stats()
+    return float(torch.cuda.memory_allocated())
+
+
+def peak() -> float:
+    """The most bytes of GPU memory in use since `allocated`."""
+    return float(torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else 0.0
+
+
+def held() -> dict[str, int]:
+    """What a process holds: host memory, GPU memory, open files, graphs."""
+    process = Path("/proc/self")
+    lines = (process / "status").read_text().splitlines()
+    status = dict(line.split(":", 1) for line in lines)
+    regions = pygraph_rt.report().regions
+    return {
+        "host_kib": int(status["VmRSS"].split()[0]),
+        "gpu_bytes": torch.cuda.memory_allocated() if torch.cuda.is_available() else 0,
+        "reserved_bytes": torch.cuda.memory_reserved() if torch.cuda.is_available() else 0,
+        "files": len(list((process / "fd").iterdir())),
+        "threads": int(status["Threads"]),
+        "graphs": sum(region["graphs"] for region in regions),
+        "graph_bytes": sum(region["graph_bytes"] for region in regions),
+    }
+
+
+def soak(case: Case, steps: int, device: torch.device) -> dict[str, Any]:
+    """What is held after a quarter of the steps, and at the end."""
+    program = build(case, lambda m: torch.compile(m, **MODES["pygraph"]), device)
+    snapshots = []
+    for number in range(steps):
+        program.step(number)
+        if number % max(1, steps // 8) == 0 or number == steps - 1:
+            together()
+            gc.collect()
+            snapshots.append({"step": number, **held()})
+    quarter = next(s for s in snapshots if s["step"] >= steps // 4)
+    grown = {k: snapshots[-1][k] - quarter[k] for k in quarter if k != "step"}
+    return {"snapshots": snapshots, "grown": grown, "regions": states()}
+
+
+def freed(case: Case, steps: int, device: torch.device) -> dict[str, Any]:
+    """Filler blocks are freed, and torch's cache emptied, every 50 steps: captures after step 20,
+    and milliseconds a step without and with that.
+    """
+    found: dict[str, Any] = {}
+    for mode in ("default", "pygraph"):
+        torch._dynamo.reset()
+        program = build(case, lambda m, o=MODES[mode]: torch.compile(m, **o), device)
+        warm_up(program, 20)
+        before, plain = captures(), agree(timed(program, 0, steps))
+        together()
+        started = time.perf_counter()
+        for number in range(steps):
+            if number % 50 == 0:
+                fill_and_free(device)
+            program.step(number)
+        synchronize()
+        ms = agree((time.perf_counter() - started) * 1e3 / steps)
+        found[mode] = {"ms": plain, "ms_with_frees": ms, "capture_ms_after": captures() - before}
+    return {"modes": found}
+
+
+def captures() -> float:
+    """Milliseconds that all regions have spent capturing."""
+    return float(sum(region["capture_ms"] for region in pygraph_rt.report().regions))
+
+
+def fill_and_free(device: torch.device) -> None:
+    """Allocate blocks of many sizes, free them, and give torch's cache back."""
+    blocks = [torch.empty(1 << (12 + n % 14), device=device) for n in range(64)]
+    del blocks
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+_PLACES = {
+    "torch/_dynamo": "Dynamo",
+    "torch/distributed/tensor": "DTensor",
+    "torch/distributed": "c10d",
+    "torch/_inductor": "Inductor",
+    "torch/_functorch": "AOTAutograd",
+    "pygraph_rt": "pygraph",
+    "torchinductor_": "generated code",
+}
+
+
+def layers(case: Case, steps: int, device: torch.device) -> dict[str, Any]:
+    """Microseconds of the host a step, by who spends them."""
+    found = {}
+    for mode in ("default", "pygraph"):
+        torch._dynamo.reset()
+        program = build(case, lambda m, o=MODES[mode]: torch.compile(m, **o), device)
+        warm_up(program, 20)
+        together()
+        profile = cProfile.Profile()
+        profile.enable()
+        for number in range(steps):
+            program.step(number)
+        profile.disable()
+        found[mode] = by_place(pstats.Stats(profile).stats, steps)  # type: ignore[attr-defined]
+    return {"modes": found}
+
+
+def by_place(stats: Mapping[Any, Sequence[Any]], steps: int) -> dict[str, float]:
+    """Own time of functions, summed by the package that they are in; built-in functions count
+    with `torch or built in`.
+    """
+    sums: dict[str, float] = {}
+    for (file, _, _), (_, _, own, *_rest) in stats.items():
+        names = (name for part, name in _PLACES.items() if part in file)
+        place = next(names, "torch or built in")
+        sums[place] = sums.get(place, 0.0) + own
+    return {name: round(seconds / steps * 1e6, 1) for name, seconds in sums.items()}

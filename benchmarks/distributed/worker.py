@@ -1,0 +1,98 @@
+"""One rank of one row, started by `benchmarks.distributed` or torchrun.
+
+    RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 \\
+        python -m benchmarks.distributed.worker --row "right: fsdp" --out FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._inductor.config
+import torch.distributed as distributed
+
+import pygraph_rt
+from benchmarks.distributed import faults, right, speed
+from benchmarks.distributed.rows import ROWS, Row
+
+TIMEOUT_S = 30
+
+
+def start(rank: int) -> torch.device:
+    """Join the process group, where this process has none; this rank's device."""
+    local = int(os.environ.get("LOCAL_RANK", rank))
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    cuda = count >= int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
+    device = torch.device("cuda", local) if cuda else torch.device("cpu")
+    if cuda:
+        torch.cuda.set_device(device)
+    else:
+        torch.set_num_threads(1)
+    if not distributed.is_initialized():
+        distributed.init_process_group(
+            "nccl" if cuda else "gloo",
+            timeout=datetime.timedelta(seconds=TIMEOUT_S),
+            device_id=device if cuda else None,
+        )
+    return device
+
+
+def deterministic() -> None:
+    """The same results in each run."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = False
+
+
+def measure(row: Row, device: torch.device, mode: str, modes: right.Modes) -> Mapping[str, Any]:
+    """What this rank finds."""
+    if row.kind == "right":
+        deterministic()
+        return right.compare(row.case, row.steps, device, modes)
+    if row.kind == "faults":
+        return faults.run(row.case, row.steps, device, row.fault, mode)
+    kinds = {"speed": speed.speed, "soak": speed.soak, "freed": speed.freed, "layers": speed.layers}
+    return kinds[row.kind](row.case, row.steps, device)
+
+
+def main(arguments: Sequence[str], modes: right.Modes = right.MODES) -> int:
+    """Exit status 1 where the row fails; FOLDER/rankN.json says how."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--row", required=True, choices=[row.name for row in ROWS], metavar="ROW")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--mode", default="pygraph", help="of a fault")
+    parser.add_argument("--tiny", action="store_true")
+    given = parser.parse_args(arguments)
+    row = next(row for row in ROWS if row.name == given.row)
+    if given.tiny:  # torch's own operators: nothing is compiled in C++
+        row = row.tiny()
+        torch._inductor.config.fallback_by_default = True
+    rank = int(os.environ["RANK"])
+    status = 0
+    try:
+        found = dict(measure(row, start(rank), given.mode, modes))
+    except Exception as error:
+        traceback.print_exc()
+        said = next(iter(str(error).splitlines()), "")
+        found, status = {"error": f"{type(error).__name__}: {said[:300]}"}, 1
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / f"report{rank}.json").write_text(pygraph_rt.report().to_json())
+    (given.out / f"rank{rank}.json").write_text(json.dumps(found))
+    return status
+
+
+if __name__ == "__main__":
+    sys.stdout.flush()
+    ended = main(sys.argv[1:])
+    if ended:
+        os._exit(ended)  # collectives that wait for other ranks are not waited for
+    distributed.destroy_process_group()

@@ -1,0 +1,1 @@
+"""Figures of the documentation, from the committed result files: ``make figures``."""

@@ -1,0 +1,1 @@
+"""Ten frameworks' own loops, under default mode, reduce-overhead and pygraph."""

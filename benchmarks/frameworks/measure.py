@@ -1,0 +1,126 @@
+"""One framework in a process of its own: prints one JSON object as its last line.
+
+The loop is run as a whole, in each mode in turn and then in the opposite order, from the same seed;
+what is timed are its steps after the first ones. The first run of each mode shows what compiling
+costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import time
+import warnings
+from typing import Any
+
+import torch
+
+from benchmarks.frameworks.base import MODES, Framework, How, Meter, Setup, load
+from benchmarks.rows import add_row_options, known_regions
+from benchmarks.runtime.measure import end_with_the_parent, turn
+
+_ROUNDS = 3
+
+
+def run(framework: Framework, mode: str, meter: Meter, setup: Setup) -> float:
+    """The loop, from the seed; seconds."""
+    gc.collect()
+    torch.manual_seed(0)
+    started = time.perf_counter()
+    framework.loop(How(mode), meter, setup)
+    return time.perf_counter() - started
+
+
+def lengths(framework: Framework, setup: Setup) -> tuple[int, int]:
+    """Steps before the timed ones, and those."""
+    return (3, 4) if setup.tiny else (framework.warm, framework.steps)
+
+
+def furthest(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
+    """The largest difference of the first values, relative to eager's largest."""
+    scale = max((float(v.abs().max()) for v in expected if v.numel()), default=0.0)
+    gaps = [
+        float((a - b).abs().max())
+        if a.shape == b.shape and a.numel()
+        else float(a.shape != b.shape)
+        for a, b in zip(found, expected, strict=False)
+    ]
+    return max(gaps, default=0.0) / max(scale, 1e-12)
+
+
+def first_run(framework: Framework, mode: str, setup: Setup, expected: list[Any]) -> dict[str, Any]:
+    """Compile in one mode, and compare the first values with eager's."""
+    row: dict[str, Any] = {}
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    meter = Meter(*lengths(framework, setup))
+    try:
+        row["first_run_s"] = round(run(framework, mode, meter, setup), 2)
+    except Exception as error:  # whatever it is, it is what the user gets
+        lines = str(error).strip().splitlines() or [""]
+        return {"error": f"{type(error).__name__}: {lines[0]}"[:300], "right": False}
+    row["furthest"] = round(furthest(meter.values, expected), 6)
+    row["right"] = row["furthest"] <= framework.tolerance
+    if torch.cuda.is_available():
+        row["reserved_mib"] = torch.cuda.max_memory_reserved() >> 20
+    return row
+
+
+def timed(framework: Framework, rows: dict[str, dict[str, Any]], setup: Setup) -> None:
+    """Run the loop of the modes that work in turn; at the end pygraph's under the profiler."""
+    modes = [mode for mode, row in rows.items() if "error" not in row]
+    samples: dict[str, list[float]] = {mode: [] for mode in modes}
+    warm, steps = lengths(framework, setup)
+    for number in range(1 if setup.tiny else _ROUNDS):
+        for mode in modes if number % 2 else modes[::-1]:
+            last = mode == "pygraph" and number == _ROUNDS - 1
+            meter = Meter(warm, steps, profile=last)
+            run(framework, mode, meter, setup)
+            samples[mode].append(meter.ms)
+            if last and meter.kernels:
+                rows[mode]["served_share"] = round(min(1.0, meter.in_graphs / meter.kernels), 3)
+    for mode, found in samples.items():
+        rows[mode]["step_ms"] = round(statistics.median(found), 4)
+        rows[mode]["all_ms"] = [round(value, 4) for value in found]
+
+
+def judge(rows: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Speed beside the other modes; above 1 is faster."""
+    ours = rows.get("pygraph", {}).get("step_ms")
+    return {
+        f"beside {mode}": round(row["step_ms"] / ours, 3)
+        for mode, row in rows.items()
+        if ours and mode != "pygraph" and "step_ms" in row
+    }
+
+
+def one(name: str, setup: Setup, lock: str) -> dict[str, Any]:
+    """All modes of one framework."""
+    warnings.simplefilter("ignore")
+    framework = load(name)
+    torch._dynamo.config.recompile_limit = 64
+    torch.set_float32_matmul_precision("high")
+    with turn(lock, False):
+        eager = Meter(2, 4, planned=sum(lengths(framework, setup)))
+        run(framework, "eager", eager, setup)
+        rows = {mode: first_run(framework, mode, setup, eager.values) for mode in MODES}
+    with turn(lock, True):
+        timed(framework, rows, setup)
+    kept = ("name", "state", "reason", "served", "unserved", "graphs", "nodes")
+    return {"modes": rows, "speed": judge(rows), "regions": known_regions(kept, 12)}
+
+
+def main() -> None:
+    """Measure one framework and print it."""
+    end_with_the_parent()
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_row_options(parser)
+    given = parser.parse_args()
+    print(json.dumps(one(given.name, Setup(given.device, given.tiny), given.lock)))
+
+
+if __name__ == "__main__":
+    main()

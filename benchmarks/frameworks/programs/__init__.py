@@ -1,0 +1,1 @@
+"""A file a framework: a published configuration, random weights, the framework's own loop."""

@@ -1,0 +1,1 @@
+"""One block compiled for all of a model, beside the model compiled whole."""

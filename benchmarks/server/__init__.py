@@ -1,0 +1,1 @@
+"""``make bench-server``: the editor server in transformers as the workspace."""

@@ -1,0 +1,34 @@
+"""1,000 steps of fine-tuning on a fixed trace of lengths: `python -m benchmarks.shapes`.
+
+Row `any_length`: 64 to 2048, most of them once; `multiples_of_64`: padded to 64. Options as in
+`benchmarks.rows`; without `--jobs`, because captures are part of what is timed.
+"""
+
+from __future__ import annotations
+
+from benchmarks import rows
+from benchmarks.shapes.measure import ROWS
+
+
+def summary(row: rows.Row) -> str:
+    """A row in one line."""
+    ways = {
+        name: (way["all_beside_default"], way["late_ratio_median"], way["late_steps_above_1.5"])
+        for name, way in row["ways"].items()
+    }
+    return (
+        f"{row['name']}: {row['lengths']} lengths, (all steps, late median, above 1.5) beside "
+        f"default {ways}"
+    )
+
+
+BENCHMARK = rows.Benchmark(
+    module="benchmarks.shapes.measure",
+    names=list(ROWS),
+    out="benchmarks/results/shapes.json",
+    summary=summary,
+    seconds=400,
+)
+
+if __name__ == "__main__":
+    rows.main(BENCHMARK, __doc__)
