@@ -13,16 +13,27 @@ from pygraph_lint.analysis.places import Region as Region
 @dataclass(frozen=True, slots=True)
 class Location:
     """A place in a file: 1-based row, 1-based column in characters. In a report on a notebook
-    ``cell`` is the number of the cell (from 1, all cells counted), and the row counts in it.
+    ``cell`` is the number of the cell (from 1, all cells counted), the row counts in it, and
+    ``line`` is the line of the notebook's JSON.
     """
 
     row: int
     column: int
     cell: int | None = None
+    line: int | None = None
+
+    @property
+    def file_line(self) -> int:
+        """The line of the file itself, which services show."""
+        return self.line or self.row
+
+    @property
+    def shown_row(self) -> str:
+        """The row, and in a notebook its cell."""
+        return str(self.row) if self.cell is None else f"cell {self.cell}:{self.row}"
 
     def __str__(self) -> str:
-        where = f"{self.row}:{self.column}"
-        return where if self.cell is None else f"cell {self.cell}:{where}"
+        return f"{self.shown_row}:{self.column}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pygraph_lint.files.paths import is_folder
 from pygraph_lint.files.project import Root, Roots
 from pygraph_lint.files.selection import Selection
 from pygraph_lint.files.settings import Resolver, Settings
-from pygraph_lint.files.sources import Source, decode, read_bytes
+from pygraph_lint.files.sources import Source, decode, read_bytes, source_of, with_source
 from pygraph_lint.findings import Finding, Fix, Location
 from pygraph_lint.rules.catalogue import Rule, own_rules
 from pygraph_lint.workspace import Outcome, Progress, Project
@@ -58,6 +58,7 @@ class Runner:
         self._roots = Roots()
         self._projects: dict[Root, Project] = {}
         self._content: dict[Path, bytes] = {}
+        self._given: dict[Path, bytes] = {}
         self.missing: list[Finding] = []
 
     def _select(self, settings: Settings) -> None:
@@ -111,6 +112,30 @@ class Runner:
         """The bytes of a file as this run sees it. Raises SourceError."""
         held = self._content.get(path)
         return held if held is not None else read_bytes(path)
+
+    def file_bytes(self, path: Path) -> bytes:
+        """The bytes of a file as this run sees it; of a notebook all of it, not its program.
+
+        Raises SourceError.
+        """
+        try:
+            held = self._given.get(path)
+            data = path.read_bytes() if held is None else held
+        except OSError as error:
+            raise SourceError(f"cannot be read: {error.strerror or error}") from None
+        return with_source(path, data, self.content(path))
+
+    def take(self, path: Path, data: bytes) -> list[Path]:
+        """The files to check where ``data`` comes by stdin under the name ``path``: that one, or
+        none where it is a damaged notebook, which is kept in ``missing``.
+        """
+        self._given[path] = data
+        try:
+            self.replace_content({path: source_of(path, data)})
+        except SourceError as error:
+            self._miss(path, str(error))
+            return []
+        return [path]
 
     def replace_content(self, contents: Mapping[Path, bytes]) -> None:
         """Take these files' bytes from here from now on; nothing is written."""

@@ -16,7 +16,7 @@ from pygraph_lint.errors import SettingsError, SourceError
 from pygraph_lint.files import baseline
 from pygraph_lint.files.cache import default_folder
 from pygraph_lint.files.settings import DECLARED
-from pygraph_lint.files.sources import source_of, write_atomically
+from pygraph_lint.files.sources import write_atomically
 from pygraph_lint.files.suppressions import add_noqa
 from pygraph_lint.findings import Finding
 from pygraph_lint.report import shown_path
@@ -64,10 +64,8 @@ def make_runner(given: Check, progress: Progress) -> Runner:
 
 
 def _run(given: Check, runner: Runner) -> int:
-    stdin: bytes | None = None
     if STDIN in given.paths:
-        stdin, path = _take_stdin(given, runner)
-        files = [path]
+        files = _take_stdin(given, runner)
     else:
         files = runner.collect(given.paths)
         if not files and not runner.missing:
@@ -79,18 +77,16 @@ def _run(given: Check, runner: Runner) -> int:
     if given.fixing.wanted:
         from pygraph_lint.commands.fix import fix
 
-        return fix(given, runner, files, stdin)
+        return fix(given, runner, files)
     return _report(given, runner, files)
 
 
-def _take_stdin(given: Check, runner: Runner) -> tuple[bytes, Path]:
-    """What came by stdin, and the name it goes by."""
+def _take_stdin(given: Check, runner: Runner) -> list[Path]:
+    """The name that what came by stdin goes by; nothing where it cannot be checked."""
     if len(given.paths) > 1:
         raise SettingsError("`-` stands for stdin and cannot be given along with other paths")
     path = Path(os.path.abspath(given.reading.stdin_name))
-    data = sys.stdin.buffer.read()
-    runner.replace_content({path: source_of(path, data)})
-    return data, path
+    return runner.take(path, sys.stdin.buffer.read())
 
 
 def _cores() -> int:

@@ -5,27 +5,30 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pygraph_lint.commands.arguments import Check
-from pygraph_lint.commands.check import NOTHING_CHECKED, exit_code, without_known
+from pygraph_lint.commands.check import NOTHING_CHECKED, STDIN, exit_code, without_known
 from pygraph_lint.commands.output import count, note, report_findings, write
+from pygraph_lint.files import notebooks
 from pygraph_lint.files.sources import decode, with_source
-from pygraph_lint.findings import Finding, Fix
+from pygraph_lint.findings import Finding
 from pygraph_lint.fixes import loop
-from pygraph_lint.report import shown_path
+from pygraph_lint.report import in_cells, shown_path
 from pygraph_lint.runner import ALWAYS, Runner
 
 
-def fix(given: Check, runner: Runner, files: Sequence[Path], stdin: bytes | None) -> int:
-    """Fix the files, or what came by ``stdin``, or show the difference; the exit code."""
+def fix(given: Check, runner: Runner, files: Sequence[Path]) -> int:
+    """Fix the files, or what came by stdin, or show the difference; the exit code."""
     fixed = loop.fix_files(runner, files, given.fixing.unsafe)
     if given.fixing.diff:
         return _show_diff(given, runner, fixed)
     problems: list[Finding] = []
-    if stdin is not None:
+    if STDIN in given.paths:
         # The fixed source goes to stdout, so the report goes to stderr.
-        sys.stdout.buffer.write(with_source(files[0], stdin, runner.content(files[0])))
+        for path in files:
+            sys.stdout.buffer.write(runner.file_bytes(path))
         sys.stdout.flush()
         sys.stdout = sys.stderr
     else:
@@ -33,7 +36,7 @@ def fix(given: Check, runner: Runner, files: Sequence[Path], stdin: bytes | None
     unwritten = {finding.filename for finding in problems}
     applied = [one for one in fixed.applied if one[0].filename not in unwritten]
     if given.fixing.show and applied:
-        write(_shown_fixes(applied, "fixed"))
+        write(_shown_fixes(runner, replace(fixed, applied=applied), "fixed"))
     left = without_known(runner, files, [*runner.missing, *fixed.findings])
     if given.fixing.report_rest:
         found = runner.offer_fixes([*problems, *left])
@@ -65,30 +68,47 @@ def _show_diff(given: Check, runner: Runner, fixed: loop.Fixed) -> int:
     for finding in unread:
         place = f"{shown_path(finding.filename)}:{finding.location.row}"
         print(f"{place}: {finding.code} {finding.message}", file=sys.stderr)
-    write("".join(_diff(path, fixed) for path in sorted(fixed.after)))
+    write("".join(_diff(path, runner, fixed) for path in sorted(fixed.after)))
     if given.fixing.show and fixed.applied:
-        note(given.output, _shown_fixes(fixed.applied, "would fix").rstrip("\n"))
+        note(given.output, _shown_fixes(runner, fixed, "would fix").rstrip("\n"))
     fixes = count(len(fixed.applied), "fix")
     note(given.output, f"{fixes} in {count(len(fixed.after), 'file')} would be made")
     return exit_code(given, runner, [*unread, *(finding for finding, _ in fixed.applied)])
 
 
-def _diff(path: Path, fixed: loop.Fixed) -> str:
+def _diff(path: Path, runner: Runner, fixed: loop.Fixed) -> str:
+    """The difference of a file, of a notebook cell by cell."""
     name = shown_path(str(path))
-    before = decode(fixed.before[path]).text.splitlines(keepends=True)
-    after = decode(fixed.after[path]).text.splitlines(keepends=True)
+    if path.suffix != notebooks.SUFFIX:
+        return _unified(name, decode(fixed.before[path]).text, decode(fixed.after[path]).text)
+    before, after = (
+        notebooks.code_cells(with_source(path, runner.file_bytes(path), program))
+        for program in (fixed.before[path], fixed.after[path])
+    )
+    return "".join(
+        _unified(f"{name}:cell {cell.number}", f"{cell.text}\n", f"{changed.text}\n")
+        for cell, changed in zip(before, after, strict=True)
+    )
+
+
+def _unified(name: str, before: str, after: str) -> str:
     lines = []
-    for line in difflib.unified_diff(before, after, name, name):
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    for line in difflib.unified_diff(old, new, name, name):
         lines.append(line)
         if not line.endswith(("\n", "\r")):
             lines.append("\n\\ No newline at end of file\n")
     return "".join(lines)
 
 
-def _shown_fixes(applied: Sequence[tuple[Finding, Fix]], verb: str) -> str:
+def _shown_fixes(runner: Runner, fixed: loop.Fixed, verb: str) -> str:
+    def before(path: Path) -> bytes:
+        return with_source(path, runner.file_bytes(path), fixed.before[path])
+
     lines = []
-    for finding, made in applied:
-        place = f"{shown_path(finding.filename)}:{finding.location.row}"
+    findings = in_cells([finding for finding, _ in fixed.applied], before)
+    for finding, (_, made) in zip(findings, fixed.applied, strict=True):
+        place = f"{shown_path(finding.filename)}:{finding.location.shown_row}"
         safety = "" if made.applicability == "safe" else f" (unsafe: {made.reason})"
         lines.append(f"{verb} {place}: {finding.code} {made.message}{safety}\n")
     return "".join(sorted(lines))

@@ -40,7 +40,7 @@ def report_findings(
     """Print the findings, or their statistics; ``summary`` replaces the usual last line."""
     form = runner.output_format
     text_of = readers(runner)
-    found = report.in_cells(found, text_of)
+    found = report.in_cells(found, runner.file_bytes)
     color = output.file is None and colored(sys.stdout, output.color)
     if output.statistics:
         text = _statistics(found, form)

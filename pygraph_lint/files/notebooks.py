@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -70,6 +70,11 @@ def cells_of(program: str, cells: Sequence[tuple[int, str]]) -> list[str]:
     return [_with_magics(new, old) for new, (_, old) in zip(changed, cells, strict=True)]
 
 
+def code_cells(data: bytes) -> list[Cell]:
+    """The code cells of a notebook. Raises SourceError for what is none."""
+    return list(_code_cells(_text(data)))
+
+
 def with_program(data: bytes, program: bytes) -> bytes:
     """The notebook with the cells of a changed ``program``.
 
@@ -101,6 +106,47 @@ def cell_text(program: str, cell: int) -> str:
     start = lines.index(_header(cell)) + 1
     ends = (row for row in range(start, len(lines)) if _HEADER.match(lines[row]))
     return "\n".join(lines[start : next(ends, len(lines))])
+
+
+class Places:
+    """Where places in the program of a notebook are in its cells and in its file."""
+
+    def __init__(self, data: bytes) -> None:
+        """``data`` is the notebook. Raises SourceError for what is none."""
+        text = _text(data)
+        cells = list(_code_cells(text))
+        self._program = program_of((cell.number, cell.text) for cell in cells)
+        self._lines = _file_lines(text, cells)
+
+    def __call__(self, location: Location) -> Location:
+        """A place in the program, as a place in its cell."""
+        found = placed(self._program, location)
+        return replace(found, line=self._lines.get((found.cell, found.row)))
+
+
+def _file_lines(text: str, cells: Iterable[Cell]) -> dict[tuple[int | None, int], int]:
+    """The line of the file that each row of each cell stands on, by cell and row."""
+    lines: dict[tuple[int | None, int], int] = {}
+    seen, line = 0, 1
+    for cell in cells:
+        row = 1
+        for place, part in _parts(text, cell):
+            line += text.count("\n", seen, place)
+            seen = place
+            # A row may be made of several strings: the last one counts.
+            rows = range(row, row + part.count("\n") + 1)
+            lines.update(((cell.number, row), line) for row in rows)
+            row = rows[-1]
+    return lines
+
+
+def _parts(text: str, cell: Cell) -> Iterator[tuple[int, str]]:
+    """The strings that make up the text of a cell, and where they stand."""
+    if text[cell.start] == '"':
+        yield cell.start, cell.text
+        return
+    for place in _elements(text, cell.start):
+        yield place, _DECODER.raw_decode(text, place)[0]
 
 
 def _split(program: str, numbers: list[int]) -> list[str]:

@@ -9,11 +9,12 @@ import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TextIO
 
 from pygraph_lint.files import notebooks
-from pygraph_lint.findings import Edit, Finding, Fix
+from pygraph_lint.findings import Finding, Location
 from pygraph_lint.rules.catalogue import Rule
 
 FORMATS = tuple(
@@ -80,39 +81,38 @@ def consequences_in_words(consequences: Mapping[str, str]) -> list[str]:
     return [_SAID[key, value] for key, value in consequences.items() if (key, value) in _SAID]
 
 
-def in_cells(findings: Sequence[Finding], text: Callable[[Path], str]) -> list[Finding]:
-    """The findings, those in notebooks with places in cells."""
-    programs: dict[str, str] = {}
-    found = []
-    for finding in findings:
-        if finding.filename.endswith(notebooks.SUFFIX) and finding.code != "PG002":
-            if finding.filename not in programs:
-                programs[finding.filename] = text(Path(finding.filename))
-            program = programs[finding.filename]
-            finding = replace(
-                finding,
-                location=notebooks.placed(program, finding.location),
-                end_location=notebooks.placed(program, finding.end_location),
-                fix=finding.fix and _fix_in_cells(finding.fix, program),
-            )
-        found.append(finding)
-    return found
+def in_cells(findings: Sequence[Finding], data: Callable[[Path], bytes]) -> list[Finding]:
+    """The findings, those in notebooks with places in cells; ``data`` gives a notebook's bytes."""
+    places = cache(lambda filename: notebooks.Places(data(Path(filename))))
+    return [
+        _in_cells(finding, places(finding.filename))
+        if finding.filename.endswith(notebooks.SUFFIX) and finding.code != "PG002"
+        else finding
+        for finding in findings
+    ]
 
 
-def _fix_in_cells(fix: Fix, program: str) -> Fix:
-    edits = tuple(
-        Edit(
-            edit.content,
-            notebooks.placed(program, edit.location),
-            notebooks.placed(program, edit.end_location),
+def _in_cells(finding: Finding, places: notebooks.Places) -> Finding:
+    fix = finding.fix
+    if fix is not None:
+        edits = (
+            replace(edit, location=places(edit.location), end_location=places(edit.end_location))
+            for edit in fix.edits
         )
-        for edit in fix.edits
-    )
-    return replace(fix, edits=edits)
+        fix = replace(fix, edits=tuple(edits))
+    start, end = places(finding.location), places(finding.end_location)
+    return replace(finding, location=start, end_location=end, fix=fix)
+
+
+def line_and_column(location: Location) -> dict[str, int]:
+    """A place in the file, for formats that know no cells: in a notebook there is no column."""
+    if location.cell is not None:
+        return {"line": location.file_line}
+    return {"line": location.row, "column": location.column}
 
 
 def message(finding: Finding) -> str:
-    """The message, for formats that know rows and columns only: with the cell of a notebook."""
+    """The message, for formats that know no cells: with the place in the cell of a notebook."""
     if finding.location.cell is None:
         return finding.message
     return f"{finding.location}: {finding.message}"

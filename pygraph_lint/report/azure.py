@@ -16,9 +16,12 @@ def _data(text: str) -> str:
 
 def render(report: Report) -> str:
     """The whole report."""
-    return "".join(
-        f"##vso[task.logissue type=error;sourcepath={_property(shown_path(finding.filename))};"
-        f"linenumber={finding.location.row};columnnumber={finding.location.column};"
-        f"code={finding.code};]{_data(message(finding))}\n"
-        for finding in report.findings
-    )
+    lines = []
+    for finding in report.findings:
+        place = finding.location
+        where = f"sourcepath={_property(shown_path(finding.filename))};linenumber={place.file_line}"
+        if place.cell is None:
+            where += f";columnnumber={place.column}"
+        said = _data(message(finding))
+        lines.append(f"##vso[task.logissue type=error;{where};code={finding.code};]{said}\n")
+    return "".join(lines)

@@ -18,10 +18,9 @@ def render(report: Report) -> str:
     lines = []
     for finding in report.findings:
         start, end = finding.location, finding.end_location
-        where = (
-            f"file={_property(finding.filename)},line={start.row},col={start.column},"
-            f"endLine={end.row},endColumn={end.column}"
-        )
+        where = f"file={_property(finding.filename)},line={start.file_line}"
+        if start.cell is None:
+            where += f",col={start.column},endLine={end.row},endColumn={end.column}"
         said = f"{shown_path(finding.filename)}:{start}: {finding.code} "
         title = _property(f"pygraph-lint ({finding.code})")
         lines.append(f"::error title={title},{where}::{_data(said + finding.message)}\n")

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any
 
 from pygraph_lint.findings import Finding
-from pygraph_lint.report import Report, is_error, message, shown_path
+from pygraph_lint.report import Report, is_error, line_and_column, message, shown_path
 
 
 def _fingerprint(finding: Finding, seen: Counter[tuple[str, str, str]]) -> str:
@@ -35,11 +35,8 @@ def render(report: Report) -> str:
             "location": {
                 "path": shown_path(finding.filename),
                 "positions": {
-                    "begin": {"line": finding.location.row, "column": finding.location.column},
-                    "end": {
-                        "line": finding.end_location.row,
-                        "column": finding.end_location.column,
-                    },
+                    "begin": line_and_column(finding.location),
+                    "end": line_and_column(finding.end_location),
                 },
             },
         }

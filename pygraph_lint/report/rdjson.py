@@ -13,13 +13,15 @@ from typing import Any
 
 from pygraph_lint.files.sources import split_lines
 from pygraph_lint.findings import Finding, Location
-from pygraph_lint.report import Report, is_error, message, shown_path, url
+from pygraph_lint.report import Report, is_error, line_and_column, message, shown_path, url
 
 
 def _position(location: Location, lines: Sequence[str]) -> dict[str, int]:
-    text = lines[location.row - 1] if location.row <= len(lines) else ""
-    column = len(text[: location.column - 1].encode(errors="replace")) + 1
-    return {"line": location.row, "column": column if text else location.column}
+    position = line_and_column(location)
+    if location.cell is None and location.row <= len(lines):
+        before = lines[location.row - 1][: location.column - 1]
+        position["column"] = len(before.encode(errors="replace")) + 1
+    return position
 
 
 def _range(start: Location, end: Location, lines: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -56,9 +58,7 @@ def render(report: Report) -> str:
         "source": {"name": "pygraph-lint"},
         "severity": "WARNING",
         "diagnostics": [
-            # A notebook's places are in cells.
-            _diagnostic(found, report, () if found.location.cell else lines(found.filename))
-            for found in report.findings
+            _diagnostic(found, report, lines(found.filename)) for found in report.findings
         ],
     }
     return json.dumps(document, indent=2) + "\n"

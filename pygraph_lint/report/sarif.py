@@ -15,12 +15,10 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def _region(start: Location, end: Location) -> dict[str, int]:
-    return {
-        "startLine": start.row,
-        "startColumn": start.column,
-        "endLine": end.row,
-        "endColumn": end.column,
-    }
+    region = {"startLine": start.file_line, "endLine": end.file_line}
+    if start.cell is None:
+        region |= {"startColumn": start.column, "endColumn": end.column}
+    return region
 
 
 def _artifact(filename: str) -> dict[str, str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pygraph_lint.files.notebooks import cell_text, placed, to_program, with_program
+from pygraph_lint.files.notebooks import Places, cell_text, placed, to_program, with_program
 from pygraph_lint.findings import Location
 from pygraph_lint.report import FORMATS
 from tests.lint.support import Lint, run_process
@@ -57,13 +58,53 @@ def test_findings_name_cell_and_row(lint: Lint) -> None:
     assert found["fix"]["edits"][0]["location"]["row"] == 4
 
 
+# How each format says where the finding in row 4 of cell 3 is. What services show needs the line of
+# the file, and has the cell in the message.
+SHOWN = {
+    "azure": "sourcepath=book.ipynb;linenumber={line};code=PG101;]cell 3:4:16: `torch.zeros`",
+    "concise": "book.ipynb:cell 3:4:16: PG101 [*] `torch.zeros`",
+    "full": "4 |         mask = torch.zeros(x.shape[0]).to(x.device)",
+    "github": "book.ipynb,line={line}::book.ipynb:cell 3:4:16: PG101 `torch.zeros`",
+    "gitlab": '"description": "PG101: cell 3:4:16: `torch.zeros`',
+    "grouped": "book.ipynb:\n  cell 3:4:16 PG101 [*] `torch.zeros`",
+    "json": '"cell": 3,',
+    "json-lines": '"cell": 3, "location": {{"row": 4, "column": 16}}, "end_location": {{"row": 4, ',
+    "junit": '<testcase name="PG101 cell 3:4:16" classname="book.ipynb"',
+    "pylint": "book.ipynb:{line}: [PG101] cell 3:4:16: `torch.zeros`",
+    "rdjson": '"message": "cell 3:4:16: `torch.zeros`',
+    "sarif": '"text": "cell 3:4:16: `torch.zeros`',
+}
+LINES: dict[str, Callable[[Any], Any]] = {
+    "gitlab": lambda found: found[0]["location"]["positions"],
+    "rdjson": lambda found: found["diagnostics"][0]["location"]["range"],
+    "sarif": lambda found: found["runs"][0]["results"][0]["locations"][0]["physicalLocation"][
+        "region"
+    ],
+}
+
+
+@pytest.mark.parametrize("indent", [1, None])
 @pytest.mark.parametrize("form", FORMATS)
-def test_every_format_names_the_cell(lint: Lint, form: str) -> None:
-    lint.write({"book.ipynb": BOOK})
+def test_every_format_names_the_cell(lint: Lint, form: str, indent: int | None) -> None:
+    data = notebook(MARKDOWN, code(IMPORTS), code(MODEL), indent=indent)
+    line = data[: data.index(b"torch.zeros")].count(b"\n") + 1
+    assert line == (1 if indent is None else 54)
+    lint.write({"book.ipynb": data})
     out = lint("--output-format", form, "book.ipynb").out
-    assert "cell 3:" in out or '"cell": 3' in out
-    if form == "full":
-        assert "4 |         mask = torch.zeros(x.shape[0]).to(x.device)" in out
+    assert SHOWN[form].format(line=line) in out
+    if form in LINES:
+        place = LINES[form](json.loads(out))
+        expected = {"begin": {"line": line}, "end": {"line": line}}
+        if form == "rdjson":
+            expected = {"start": {"line": line}, "end": {"line": line}}
+        assert place == ({"startLine": line, "endLine": line} if form == "sarif" else expected)
+
+
+def test_shown_fixes_name_the_cell(lint: Lint) -> None:
+    lint.write({"book.ipynb": BOOK})
+    said = "book.ipynb:cell 3:4: PG101 Make the tensor on its device"
+    assert f"would fix {said}" in lint("--diff", "--show-fixes", "book.ipynb").err
+    assert f"fixed {said}" in lint("--fix", "--show-fixes", "book.ipynb").out
 
 
 def test_fix_changes_the_cell_and_nothing_else(lint: Lint) -> None:
@@ -79,6 +120,8 @@ def test_fix_changes_the_cell_and_nothing_else(lint: Lint) -> None:
 def test_diff_shows_the_cell(lint: Lint) -> None:
     lint.write({"book.ipynb": BOOK})
     out = lint("--diff", "book.ipynb").out
+    assert out.startswith("--- book.ipynb:cell 3\n+++ book.ipynb:cell 3\n@@ -1,5 +1,5 @@\n")
+    assert " %load_ext autoreload\n" in out
     assert "+        mask = torch.zeros(x.shape[0], device=x.device)  # starts empty\n" in out
     assert (lint.folder / "book.ipynb").read_bytes() == BOOK
 
@@ -89,6 +132,16 @@ def test_stdin(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run_process("--fix", "--stdin-filename", "b.ipynb", "-", cwd=lint.folder, stdin=BOOK)
     assert json.loads(done.stdout)["cells"][2]["source"][3].strip().endswith("# starts empty")
     assert b"device=x.device" in done.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--fix",), ("--diff",)])
+def test_stdin_that_is_no_notebook(lint: Lint, options: tuple[str, ...]) -> None:
+    done = run_process(*options, "--stdin-filename", "b.ipynb", "-", cwd=lint.folder, stdin=b"[1")
+    assert done.returncode == 2
+    said = done.stderr if options else done.stdout
+    assert said.startswith(b"b.ipynb:1")
+    assert b": PG002 is not a valid notebook: line 1, column 3" in said
+    assert options == () or done.stdout == b""
 
 
 def test_comments_and_noqa(lint: Lint) -> None:
@@ -195,6 +248,33 @@ def test_a_new_line_at_the_end_of_a_cell(cells: list[tuple[str, bool]], added: s
     last = "".join(changed["cells"][-1].pop("source"))
     assert last == "".join(before["cells"][-1].pop("source")) + f"\n{line}"
     assert changed == before
+
+
+@given(st.lists(st.tuples(SOURCES, st.booleans()), min_size=1, max_size=4), st.sampled_from([1, 4]))
+def test_each_row_is_on_its_line_of_the_file(cells: list[tuple[str, bool]], indent: int) -> None:
+    data = notebook(MARKDOWN, *(code(text, as_list) for text, as_list in cells), indent=indent)
+    lines = data.decode().split("\n")
+    rows = to_program(data).decode().split("\n")
+    places = Places(data)
+    for number in range(1, len(rows)):
+        place = places(Location(number, 1))
+        assert place.cell is not None
+        text = cells[place.cell - 2][0]
+        row = text.split("\n")[place.row - 1]
+        if text and rows[number - 1] == row:
+            # Jupyter cuts there, too.
+            last = row.rpartition("\u2028")[2]
+            shown = json.dumps(last, ensure_ascii=False)[1:-1]
+            assert place.line is not None
+            assert shown in lines[place.line - 1]
+
+
+def test_a_row_of_several_strings() -> None:
+    cell = code("") | {"source": ["a", "b\n", "c\nd", "\n", "e"]}
+    data = notebook(cell)
+    first = data.decode().split("\n").index('    "a",') + 1
+    lines = [Places(data)(Location(row, 1)).line for row in range(2, 6)]
+    assert lines == [first + 1, first + 2, first + 3, first + 4]
 
 
 def test_places() -> None:
