@@ -121,9 +121,3 @@ def message(finding: Finding) -> str:
 def is_error(finding: Finding) -> bool:
     """Whether the file could not be checked at all."""
     return finding.code in ("PG001", "PG002")
-
-
-def url(finding: Finding, rules: Mapping[str, Rule]) -> str | None:
-    """Where the finding's rule is explained."""
-    rule = rules.get(finding.code)
-    return rule.url if rule is not None else None

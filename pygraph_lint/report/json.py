@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from pygraph_lint.findings import Finding, Fix, Location
-from pygraph_lint.report import Report, url
+from pygraph_lint.report import Report
 
 
 def place(location: Location) -> dict[str, int]:
@@ -41,6 +41,7 @@ def _declined(fix: Fix | None) -> str | None:
 def as_dict(finding: Finding, report: Report) -> dict[str, Any]:
     """One finding."""
     region = finding.region
+    rule = report.rules.get(finding.code)
     return {
         "code": finding.code,
         "name": finding.name,
@@ -51,8 +52,8 @@ def as_dict(finding: Finding, report: Report) -> dict[str, Any]:
         "end_location": place(finding.end_location),
         "fix": _fix(finding.fix),
         "fix_declined": _declined(finding.fix),
-        "by_hand": report.rules[finding.code].by_hand if finding.code in report.rules else None,
-        "url": url(finding, report.rules),
+        "by_hand": rule.by_hand if rule is not None else None,
+        "url": rule.url if rule is not None else None,
         "region": None
         if region is None
         else {

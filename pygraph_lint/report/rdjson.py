@@ -13,7 +13,7 @@ from typing import Any
 
 from pygraph_lint.files.sources import split_lines
 from pygraph_lint.findings import Finding, Location
-from pygraph_lint.report import Report, is_error, line_and_column, message, shown_path, url
+from pygraph_lint.report import Report, is_error, line_and_column, message, shown_path
 
 
 def _position(location: Location, lines: Sequence[str]) -> dict[str, int]:
@@ -28,11 +28,7 @@ def _range(start: Location, end: Location, lines: Sequence[str]) -> dict[str, di
     return {"start": _position(start, lines), "end": _position(end, lines)}
 
 
-def _diagnostic(finding: Finding, report: Report, lines: Sequence[str]) -> dict[str, Any]:
-    code: dict[str, str] = {"value": finding.code}
-    page = url(finding, report.rules)
-    if page is not None:
-        code["url"] = page
+def _diagnostic(finding: Finding, lines: Sequence[str]) -> dict[str, Any]:
     diagnostic: dict[str, Any] = {
         "message": message(finding),
         "location": {
@@ -40,7 +36,7 @@ def _diagnostic(finding: Finding, report: Report, lines: Sequence[str]) -> dict[
             "range": _range(finding.location, finding.end_location, lines),
         },
         "severity": "ERROR" if is_error(finding) else "WARNING",
-        "code": code,
+        "code": {"value": finding.code},
     }
     fix = finding.fix
     if fix is not None and fix.applicability == "safe" and finding.location.cell is None:
@@ -57,8 +53,6 @@ def render(report: Report) -> str:
     document = {
         "source": {"name": "pygraph-lint"},
         "severity": "WARNING",
-        "diagnostics": [
-            _diagnostic(found, report, lines(found.filename)) for found in report.findings
-        ],
+        "diagnostics": [_diagnostic(found, lines(found.filename)) for found in report.findings],
     }
     return json.dumps(document, indent=2) + "\n"

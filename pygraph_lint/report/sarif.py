@@ -8,7 +8,7 @@ from typing import Any
 
 from pygraph_lint import __version__
 from pygraph_lint.findings import Edit, Finding, Location
-from pygraph_lint.report import Report, consequences_in_words, message
+from pygraph_lint.report import Report, consequences_in_words, is_error, message
 from pygraph_lint.rules.catalogue import Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -48,7 +48,7 @@ def _result(finding: Finding, order: dict[str, int]) -> dict[str, Any]:
         properties["road"] = list(finding.region.call_path)
     result: dict[str, Any] = {
         "ruleId": finding.code,
-        "level": "error" if finding.code in ("PG001", "PG002") else "warning",
+        "level": "error" if is_error(finding) else "warning",
         "message": {"text": message(finding)},
         "locations": [location],
         "properties": properties,

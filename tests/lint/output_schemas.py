@@ -1,6 +1,12 @@
 """What the report formats of other tools allow, as JSON schemas written from their documentation.
 
 Only the parts that reports of this package use: any other key is an error.
+
+`make test-long` checks reports against originals that come with packages: the schema of SARIF, the
+XSD of Jenkins, a validator of the rdjson format (``tests/long/test_report_schemas.py``). Checked by
+hand on 2026-11-23: ``proto/rdf/jsonschema/DiagnosticResult.json`` of reviewdog, SARIF 2.1.0 with
+errata 01, and what the server of GitLab asks of a report: ``description``, ``fingerprint``,
+``severity`` and ``location`` (``app/validators/json_schemas/codeclimate.json``).
 """
 
 from __future__ import annotations
@@ -90,7 +96,7 @@ _DIAGNOSTIC = _object(
     {
         "severity": _SEVERITY,
         "source": _SOURCE,
-        "code": _object({"value": TEXT}, {"url": TEXT}),
+        "code": _object({"value": TEXT}, {"url": {"type": "string", "pattern": "^https?://."}}),
         "suggestions": _list(_object({"range": _RANGE, "text": {"type": "string"}})),
     },
 )
@@ -131,15 +137,14 @@ def _element(tag: str, required: list[str], optional: list[str], inside: Schema)
     )
 
 
-# "Common JUnit XML Format & Examples" (github.com/testmoapp/junitxml), with each element as an
-# object: its tag, attributes, children and text.
+# Jenkins, ``junit-10.xsd``, with each element as an object: its tag, attributes, children and text.
 _OUTCOME: Schema = {
     "anyOf": [
         _element(tag, [], ["message", "type"], _list({"not": {}}) | {"maxItems": 0})
         for tag in ("failure", "error", "skipped")
     ]
 }
-_CASE = _element("testcase", ["name", "classname"], ["time", "file", "line"], _list(_OUTCOME))
+_CASE = _element("testcase", ["name", "classname"], ["time"], _list(_OUTCOME))
 _TOTALS = ["tests", "failures", "errors"]
 _SUITE = _element("testsuite", ["name", *_TOTALS], ["skipped", "time"], _list(_CASE))
-JUNIT = _element("testsuites", [], ["name", *_TOTALS, "skipped", "time"], _list(_SUITE))
+JUNIT = _element("testsuites", [], ["name", *_TOTALS, "time"], _list(_SUITE))

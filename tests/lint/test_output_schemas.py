@@ -28,17 +28,17 @@ FILES: dict[str, str | bytes] = {
 }
 
 
-def _tree(element: ElementTree.Element) -> dict[str, Any]:
+def tree(element: ElementTree.Element) -> dict[str, Any]:
     return {
         "tag": element.tag,
         "attributes": dict(element.attrib),
-        "children": [_tree(child) for child in element],
+        "children": [tree(child) for child in element],
         "text": element.text or "",
     }
 
 
 def _parsed(form: str, text: str) -> Any:
-    return _tree(ElementTree.fromstring(text)) if form == "junit" else json.loads(text)
+    return tree(ElementTree.fromstring(text)) if form == "junit" else json.loads(text)
 
 
 def _validate(document: Any, schema: Schema) -> None:
@@ -64,7 +64,7 @@ def test_an_empty_report_is_valid(lint: Lint, form: str) -> None:
     _validate(_parsed(form, result.out), SCHEMAS[form])
 
 
-def _damaged(document: Any) -> list[Any]:
+def damaged(document: Any) -> list[Any]:
     """The document with each key, at any depth, left out or renamed once."""
     made = []
     for at, key in _keys(document, ()):
@@ -94,7 +94,7 @@ def test_the_schemas_refuse_what_is_wrong(lint: Lint, form: str) -> None:
     lint.write({"both.py": BOTH})
     document = _parsed(form, lint("--output-format", form, "both.py").out)
     valid = jsonschema.Draft202012Validator(SCHEMAS[form]).is_valid
-    refused = [not valid(damaged) for damaged in _damaged(document)]
+    refused = [not valid(one) for one in damaged(document)]
     # Every renamed key, and those of the missing ones that the format asks for.
     assert all(refused[1::2])
     assert any(refused[0::2])
