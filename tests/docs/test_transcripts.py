@@ -18,26 +18,36 @@ FOLLOWED = sorted(
 )
 
 
-# `make test-long` follows them: they take long.
-LONG = {"record", "runtime-commands"}
+# Commands that import torch; only `make test-long` runs them.
+SLOW = ("python ", "pytest ", "pygraph-lint trace ")
+ALL = os.environ.get("PYGRAPH_PAGES") == "all"
+
+
+def _is_run(command: str) -> bool:
+    return ALL or not command.startswith(SLOW)
 
 
 @pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: page.stem)
 def test_a_page_shows_what_its_commands_print(page: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    if page.stem in LONG and os.environ.get("PYGRAPH_PAGES") != "all":
+    blocks = [block for block in pages.blocks(page) if not block.reason]
+    shown = [one for b in blocks if b.language == "console" for one in pages.commands(b)]
+    if not any(_is_run(command) for command, _ in shown):
         pytest.skip("make test-long follows this page")
-    for block in pages.blocks(page):
-        if block.reason:
-            continue
+    for block in blocks:
         if "title" in block.attributes:
             pages.write(block, tmp_path)
         elif block.language == "console":
-            for command, shown in pages.commands(block):
-                if command == "python serve.py" and not shutil.which("g++"):
-                    pytest.skip("no C++ compiler: the rest of the page needs one")
-                printed = pages.run(command, tmp_path)
-                assert pages.matches(shown, printed), f"{block.where}: $ {command}\n{printed}"
+            _follow(block, tmp_path)
+
+
+def _follow(block: pages.Block, folder: Path) -> None:
+    for command, shown in pages.commands(block):
+        if command == "python serve.py" and ALL and not shutil.which("g++"):
+            pytest.skip("no C++ compiler: the rest of the page needs one")
+        if _is_run(command):
+            printed = pages.run(command, folder)
+            assert pages.matches(shown, printed), f"{block.where}: $ {command}\n{printed}"
 
 
 def test_the_comparison_sees_other_output() -> None:
