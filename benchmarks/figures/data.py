@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +46,16 @@ class Figure:
             for theme in THEMES
         )
 
+    def captioned(self, text: str) -> str:
+        """A page in which every copy of the pictures has this figure's text."""
+        target = rf"[\w./]*{re.escape(self.name)}-(?:light|dark)\.svg"
+        text = re.sub(rf"!\[[^\]]*\](\({target})", lambda m: f"![{self.alt}]{m[1]}", text)
+        image = rf'(<img src="{target}" alt=")[^"]*'
+        return re.sub(image, lambda m: m[1] + self.alt.replace('"', "&quot;"), text)
 
-def _load(name: str) -> Any:
+
+def load(name: str) -> Any:
+    """A result file."""
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))
 
 
@@ -70,7 +79,7 @@ def _speed(rows: list[Row]) -> Figure:
         name="workloads-speed",
         title="Speed relative to torch.compile's default mode (higher is better)",
         alt=f"Bar chart: speed of {len(bars)} workloads relative to torch.compile's default mode, "
-        "for reduce-overhead and pygraph. The table below has the same figures.",
+        "for reduce-overhead and pygraph. The page Benchmarks has the figures in a table.",
         series=MODES,
         bars=_by_first(bars, "pygraph"),
         log=True,
@@ -89,7 +98,8 @@ def _memory(rows: list[Row]) -> Figure:
         name="workloads-memory",
         title="Peak reserved memory relative to default mode (lower is better)",
         alt=f"Bar chart: peak reserved memory of {len(bars)} workloads relative to torch.compile's "
-        "default mode, for reduce-overhead and pygraph. The table below has the same figures.",
+        "default mode, for reduce-overhead and pygraph. The page Benchmarks has the figures in a "
+        "table.",
         series=MODES,
         bars=_by_first({name: own for name, own in bars.items() if own}, "pygraph"),
         log=True,
@@ -113,7 +123,7 @@ def before_and_after() -> Figure:
         "helpers": "module with helpers",
         "lightning_like": "Lightning-like module",
     }
-    found = _load("trace_programs.json")
+    found = load("trace_programs.json")
     bars: dict[str, dict[str, float | None]] = {
         label: {when: float(found[name][when]["graphs"]) for when in ("before", "after")}
         for name, label in reversed(programs.items())
@@ -132,8 +142,8 @@ def before_and_after() -> Figure:
 
 def accuracy() -> Figure:
     """What the linter finds, and how often it is right, from code it knows to code it does not."""
-    models, newer = _load("lint_truth_score.json"), _load("lint_truth_newer_score.json")
-    others = _load("lint_truth_packages_score.json")["runs"]["regions-all"]
+    models, newer = load("lint_truth_score.json"), load("lint_truth_newer_score.json")
+    others = load("lint_truth_packages_score.json")["runs"]["regions-all"]
     shown = {
         "models, rules tuned on them": models["halves"]["tune"],
         "models, held out": models["halves"]["held-out"],
@@ -170,7 +180,7 @@ def complaints() -> list[Figure]:
     """The figure of the complaints that were measured."""
     from benchmarks.complaints import report  # which imports Figure from here
 
-    content = _load(report.RESULTS.name) if report.RESULTS.exists() else {"rows": []}
+    content = load(report.RESULTS.name) if report.RESULTS.exists() else {"rows": []}
     return [report.figure(content)] if report.figures(content) else []
 
 

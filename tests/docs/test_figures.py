@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import data, diagram
+from benchmarks.figures import data, diagram, tables
 from tests.docs.pages import ROOT
 
 FIGURES = data.figures()
@@ -35,6 +35,35 @@ def test_every_picture_is_shown_with_a_text() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
     for path in data.FOLDER.glob("*.svg"):
         assert re.search(rf"!\[[^\]]{{30,}}\]\([\w./]*{path.name}", text), path.name
+
+
+@pytest.mark.parametrize("page", tables.pages(), ids=lambda page: page.stem)
+def test_tables_and_texts_of_pictures_are_of_the_committed_results(page: Path) -> None:
+    """`make figures` writes them again."""
+    text = made = page.read_text(encoding="utf-8")
+    for figure in FIGURES:
+        made = figure.captioned(made)
+    assert tables.filled(made) == text
+
+
+def test_example_reports_are_of_the_committed_results() -> None:
+    """`python -m benchmarks.runtime.selection --reports PAGE --out FILE` writes them again."""
+    pytest.importorskip("torch")
+    from benchmarks.runtime import selection
+
+    page = ROOT / "docs" / "reference" / "example-reports.md"
+    assert selection.reports(data.load("selection.json")) == page.read_text(encoding="utf-8")
+
+
+def test_every_table_is_on_a_page() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in tables.pages())
+    assert set(re.findall(r"<!-- table: ([\w-]+) -->", text)) == set(tables.TABLES)
+
+
+def test_a_table_is_replaced_and_the_text_around_it_stays() -> None:
+    page = "a\n\n<!-- table: one -->\n| old |\n| 1 |\n\nb\n\n<!-- table: two -->\n\nc\n"
+    made = tables.filled(page, {"one": lambda: "| new |", "two": lambda: "| 2 |"})
+    assert made == "a\n\n<!-- table: one -->\n| new |\n\nb\n\n<!-- table: two -->\n| 2 |\n\nc\n"
 
 
 def test_another_result_is_another_digest() -> None:

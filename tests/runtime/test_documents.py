@@ -9,12 +9,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pygraph_rt"
-GUIDE = ROOT / "docs" / "reference" / "runtime.md"
+REFERENCE = ROOT / "docs" / "reference"
+GUIDES = [REFERENCE / name for name in ("runtime.md", "report.md", "limits.md")]
 PAGES = sorted((ROOT / "docs" / "internals").glob("*.md"))
-RUNTIME = [p for p in PAGES if p.name in ("how-it-works.md", "invariants.md", "glossary.md")]
+NAMES = ("how-it-works.md", "memory.md", "trials.md", "invariants.md", "glossary.md")
+RUNTIME = [page for page in PAGES if page.name in NAMES]
 
 
-@pytest.mark.parametrize("page", [*RUNTIME, GUIDE], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [*RUNTIME, *GUIDES], ids=lambda p: p.name)
 def test_files_that_a_page_names_exist(page: Path) -> None:
     text = page.read_text("utf-8")
     for name in re.findall(r"`([\w/]+\.(?:py|c|cpp))[`:]", text):

@@ -1,0 +1,183 @@
+"""The tables of pages, from the result files. Needs nothing but Python.
+
+A table stands below the comment ``<!-- table: NAME -->``, up to the next empty line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures.data import load, whole
+from benchmarks.workloads.tabular import markdown
+
+ROOT = Path(__file__).parents[2]
+MODES = ("default", "reduce-overhead", "pygraph")
+Rows = list[dict[str, Any]]
+_NAMES = {
+    "decode": "decoding step, Llama-like, 16 layers, `StaticCache`, bf16",
+    "bert": "BERT-base, bf16, batch 1, 128 tokens",
+    "gpt2": "GPT-2 small, bf16, batch 1, 64 tokens",
+    "efficientnet": "EfficientNet-B0, fp16, batch 1",
+    "vit": "ViT-B/16, fp16, batch 64",
+    "big_inputs": "three inputs of 256 MiB, little work",
+    "bert_training": "BERT, 6 layers, batch 4",
+    "gpt2_training": "GPT-2, 12 layers of 1024",
+    "mt5_training": "MT5-like, loss outside",
+    "six_shapes": "six lengths in turn, inference, `dynamic=True`",
+}
+
+
+def _accuracy() -> str:
+    """What the linter finds, from code that it knows to code that it does not."""
+    models, newer = load("lint_truth_score.json"), load("lint_truth_newer_score.json")
+    runs = load("lint_truth_packages_score.json")["runs"]
+    packages = [runs[name]["annotated"]["held-out"]["all"] for name in ("regions-all", "default")]
+    halves = models["halves"]
+    shown = {
+        "transformers 5.4, timm, diffusers: the half that rules were tuned on": halves["tune"],
+        "the same, held-out half": halves["held-out"],
+        "newer versions with samplers, losses, generation, held-out half, `--regions all`": newer[
+            "halves"
+        ]["held-out"],
+        "21 packages of other authors, held out, `--regions all`": packages[0],
+        "the same with default options": packages[1],
+    }
+    head = ["", "graph breaks found", "host-device syncs found", "findings that are right"]
+    return markdown(head, [[label, *_scores(own)] for label, own in shown.items()])
+
+
+def _scores(own: dict[str, Any]) -> list[str]:
+    precision = own["precision"]
+    judged = precision["right"] + precision["wrong"]
+    return [
+        *(f"{whole(100 * own[k]['recall'])} % of {own[k]['sites']}" for k in ("breaks", "syncs")),
+        f"{whole(100 * precision['precision'])} % of {judged}",
+    ]
+
+
+def _joined(rows: Rows) -> Rows:
+    """One row a workload: a mode may have been timed in a process of its own."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        own = found.setdefault(row["workload"], {"workload": row["workload"], "apart": set()})
+        if "period_ms" in own:
+            own["apart"] |= set(row["period_ms"])
+        for key in ("period_ms", "gpu_busy_ms"):
+            own[key] = {**own.get(key, {}), **row[key]}
+        own["commit"] = row.get("commit")
+    return list(found.values())
+
+
+def times_table(rows: Rows, digits: int, busy: bool) -> str:
+    """Milliseconds a call. A star: of an earlier version, which named no commit."""
+    body = []
+    for row in _joined(rows):
+        star = "" if row["commit"] else " *"
+        cells = [_NAMES[row["workload"]] + star]
+        for mode in MODES:
+            own = " (own process)" if mode in row["apart"] else ""
+            cells.append(f"{row['period_ms'][mode]['median']:.{digits}f}{own}")
+        body.append([*cells, f"{row['gpu_busy_ms']['pygraph']:.{digits}f}"][: 5 if busy else 4])
+    return markdown(["ms a call", *MODES, "GPU busy (pygraph)"][: 5 if busy else 4], body)
+
+
+def _memory(rows: Rows) -> str:
+    """Peak reserved memory in steady state, and warm-up."""
+    by_workload: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        by_workload.setdefault(row["workload"], {})[row["mode"]] = row
+    head = ["", *(f"{mode}, MiB" for mode in MODES), *(f"{mode}, warm-up, s" for mode in MODES)]
+    return markdown(
+        head,
+        [
+            [
+                _NAMES[name],
+                *(str(own[mode]["peak_reserved_mib"]) for mode in MODES),
+                *(f"{own[mode]['warm_up_s']:.1f}" for mode in MODES),
+            ]
+            for name, own in by_workload.items()
+        ],
+    )
+
+
+def _host() -> str:
+    """Host time of a served call, by how many nodes are patched."""
+    host = load("runtime.json")["host"]["rows"]
+    kinds = {"host_us": "the GPU idle before each call", "in_a_row_us": "calls in a row"}
+    return markdown(
+        ["us a call", *(f"{row['patched_nodes']:.0f} nodes patched" for row in host)],
+        [[said, *(f"{row[key]['median']:.1f}" for row in host)] for key, said in kinds.items()],
+    )
+
+
+def _selection() -> str:
+    head = ["workload", "default, ms", "reduce-overhead, ms", "auto, ms", "auto over the better"]
+    body = []
+    for row in load("selection.json")["compared"]:
+        times = [f"{row['period_ms'][m]['median']:.3f}" for m in ("default", MODES[1], "auto")]
+        better = min(row["period_ms"][mode]["median"] for mode in MODES[:2])
+        cells = [f"`{row['workload']}`", *times]
+        cells.append(f"{better / row['period_ms']['auto']['median']:.2f}x")
+        cells.append(f"{100 * row['first_calls']['own']:.0f} %")
+        body.append([*cells, str(row["calls_until_decided"])])
+    return markdown([*head, "cost of deciding", "decided after calls"], body)
+
+
+def _placement() -> str:
+    modes = ("default", "reduce-overhead", "pygraph, before", "pygraph")
+    head = ["ms a call", "default", "reduce-overhead", "`placement` off", "pygraph"]
+    cases = load("placement.json")["cases"]
+    return markdown(
+        head, [[case["what"], *(_placed(case["modes"][m]) for m in modes)] for case in cases]
+    )
+
+
+def _placed(timed: dict[str, Any]) -> str:
+    if "error" in timed:
+        return "fails"
+    wrong = "" if timed["devices"] == "as in eager" else " (GPU tensor for a CPU one)"
+    return f"{timed['period_ms']['median']:.3f}{wrong}"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "accuracy": _accuracy,
+    "runtime": lambda: times_table(load("runtime_2_15.json")["timing"], 2, busy=False),
+    "runtime-2-11": lambda: times_table(load("runtime.json")["timing"], 3, busy=True),
+    "runtime-2-15": lambda: times_table(load("runtime_2_15.json")["timing"], 3, busy=True),
+    "runtime-memory": lambda: _memory(load("runtime.json")["memory"]),
+    "host-time": _host,
+    "training": lambda: times_table(load("training.json")["timing"], 2, busy=False),
+    "training-memory": lambda: _memory(load("training.json")["memory"]),
+    "selection": _selection,
+    "placement": _placement,
+}
+
+
+def filled(text: str, tables: dict[str, Callable[[], str]] = TABLES) -> str:
+    """A page with its tables as the results have them."""
+    for name, make in tables.items():
+        mark = f"<!-- table: {name} -->\n"
+        before, found, after = text.partition(mark)
+        if found:
+            rest = f"\n{after}" if after.startswith("\n") else after[after.index("\n\n") :]
+            text = before + mark + make() + rest
+    return text
+
+
+def pages() -> Sequence[Path]:
+    """Pages that may hold tables and pictures."""
+    return [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
+
+
+def write(changed: Callable[[str], str], paths: Iterable[Path]) -> list[Path]:
+    """Change pages; those that are other than before."""
+    written = []
+    for path in paths:
+        old = path.read_text("utf-8")
+        new = changed(old)
+        if new != old:
+            path.write_text(new, "utf-8")
+            written.append(path)
+    return written

@@ -1,0 +1,119 @@
+"""Sentences of pages whose numbers come from result files, as the files have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.figures.data import RESULTS, load
+from benchmarks.workloads import results, summary
+from tests.docs.pages import ROOT
+
+Claims = Iterator[tuple[str, str]]
+
+
+def claims() -> dict[str, list[str]]:
+    """For each page, below docs/ but README.md, the sentences that must stand there."""
+    found: dict[str, list[str]] = {}
+    for make in (_workloads, _gpu_tests, _runtime, _memory, _selection, _kernels, _accuracy):
+        for page, sentence in make():
+            found.setdefault(page, []).append(sentence)
+    return found
+
+
+def _workloads() -> Claims:
+    rows = summary.rows(results.load(RESULTS / "workloads.json"))
+    over_default = [row.ratio("default", "pygraph") for row in rows]
+    over_stock = [row.ratio("reduce-overhead", "pygraph") for row in rows]
+    worst = min(_known(row.over_better_stock() for row in rows))
+    mean = summary.geometric_mean(_known(over_default))
+    both = summary.geometric_mean(_known(over_stock))
+    runs = len(_known(over_stock))
+    yield (
+        "README.md",
+        f"{len(rows)} workloads on one NVIDIA H200, torch 2.11, version 0.1: {mean:.2f}x the speed "
+        f"of `torch.compile`'s default mode (geometric mean), {both:.2f}x that of "
+        f"`reduce-overhead` on the {runs} workloads that it can run. In the worst case it reaches "
+        f"{worst:.2f}x of the better of both modes.",
+    )
+    yield "README.md", f"The {len(rows)} workloads were measured with version 0.1"
+    yield "explanation/runtime-measured.md", f"{len(rows)} more workloads are in"
+    yield "explanation/index.md", f"[speed and memory of {len(rows)} workloads]"
+
+
+def _known(values: Any) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _gpu_tests() -> Claims:
+    for name, torch in (("gpu_tests.json", "2.11"), ("gpu_tests_2_15.json", "2.15")):
+        counts = load(name)["counts"]
+        passed, number = counts["passed"], sum(counts.values())
+        yield "reference/limits.md", f"| {torch} | NVIDIA H200 | {passed} of {number} |"
+        yield "README.md", f"{passed} of {number}"
+        yield "reference/limits.md", _NUMBER[counts["failed"]]
+
+
+_NUMBER = {1: "The failure with torch 2.11", 4: "The four failures with torch 2.15"}
+
+
+def _runtime() -> Claims:
+    page = "explanation/runtime-measured.md"
+    training = load("training.json")["memory"]
+    memory = [*load("runtime.json")["memory"], *training]
+    peaks = {(row["workload"], row["mode"]): row["peak_reserved_mib"] for row in memory}
+    most = max(peaks[name, "pygraph"] / peaks[name, "default"] for name, _ in peaks)
+    yield page, f"at most {most:.2f} times the memory of the default mode"
+    early = {(r["workload"], r["mode"]): r["peak_reserved_mib_warm_up"] for r in training}
+    yield (
+        page,
+        f"up to {early['mt5_training', 'pygraph']} MiB for the MT5-like step, where the default "
+        f"mode has {early['mt5_training', 'default']} MiB",
+    )
+    checked = load("runtime_memcheck.json")
+    yield page, f"accesses: {checked['as_it_is']['errors']} errors"
+    yield page, f"sees it: {checked['one_wrong_address']['errors']} errors"
+    host = load("runtime.json")["host"]
+    yield page, f"{host['nodes']} nodes, without Dynamo"
+
+
+def _memory() -> Claims:
+    rows = [r for r in load("graph_memory.json")["measurements"] if r["nodes"] >= 1000]
+    kilobytes = [row["gpu_bytes_a_node"] / 1000 for row in rows]
+    sizes = " and ".join(str(size) for size in sorted({row["nodes"] for row in rows}))
+    said = f"{min(kilobytes):.1f} to {max(kilobytes):.1f} kB were measured for graphs of {sizes}"
+    for page in ("reference/runtime.md", "internals/how-it-works.md"):
+        yield page, said
+
+
+def _selection() -> Claims:
+    found = load("selection.json")
+    agreement = found["agreement"]
+    assert agreement["same"] == agreement["regions"]
+    page = "explanation/runtime-measured.md"
+    yield page, f"Five fresh processes chose the same for all of {agreement['regions']} regions"
+    reports = {row["workload"]: row["regions"][0] for row in found["compared"]}
+    for name in ("bert", "vit"):
+        own = reports[name]
+        yield "explanation/selection.md", f"> {own['choice']}, because {own['choice_why']}"
+
+
+def _kernels() -> Claims:
+    page = "explanation/same-numbers.md"
+    models = load("same_kernels.json")["models"].values()
+    plain = [model["same"] for model in models if not model["cpu_values"]]
+    other = [model["same"] for model in models if model["cpu_values"]]
+    assert all(plain) and sum(other) == 1
+    yield page, f"for {len(models)} models"
+    yield page, f"the {len(plain)} models without CPU values are equal"
+    yield page, f"Of the {len(other)} with CPU values one is equal"
+    yield page, f"is 0 for the {len(plain)} models"
+
+
+def _accuracy() -> Claims:
+    page = "explanation/accuracy-method.md"
+    listed = (ROOT / "docs" / "explanation" / "accuracy.md").read_text("utf-8")
+    held_out = listed.partition("\n- held-out: ")[2].partition("\n")[0].split(", ")
+    yield page, f"programs over {len(held_out)} packages"
+    models = load("lint_truth_score.json")["models"]
+    yield page, f"| {models} models of transformers, timm and diffusers |"
