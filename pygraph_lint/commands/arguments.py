@@ -437,8 +437,15 @@ def _add_known(check: argparse.ArgumentParser) -> None:
     )
     _add_switch(add, "--ignore-noqa", "also report what a comment silences")
     add("--add-noqa", action="store_true", help="put a `# noqa` on every line with a finding")
-    add("--baseline", metavar="FILE", help="leave out the findings in this file")
-    add("--write-baseline", metavar="FILE", help="write the findings to this file")
+    add("--baseline", metavar="FILE", help="neither report nor fix the findings in this file")
+    add(
+        "--no-baseline",
+        dest="baseline",
+        action="store_const",
+        const="",
+        help="also report what the settings' baseline holds",
+    )
+    add("--write-baseline", metavar="FILE", help="write all findings to this file")
 
 
 def _add_files(check: argparse.ArgumentParser) -> None:

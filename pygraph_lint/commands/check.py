@@ -14,6 +14,7 @@ from pygraph_lint.commands.own_rules import rules_here
 from pygraph_lint.commands.progress import Progress
 from pygraph_lint.errors import SettingsError, SourceError
 from pygraph_lint.files import baseline
+from pygraph_lint.files.baseline import without_known
 from pygraph_lint.files.cache import default_folder
 from pygraph_lint.files.settings import DECLARED
 from pygraph_lint.files.sources import write_atomically
@@ -121,10 +122,8 @@ def _toml(value: object) -> str:
 def _report(given: Check, runner: Runner, files: Sequence[Path]) -> int:
     found = [*runner.missing, *runner.check(files)]
     if given.write_baseline is not None:
-        number = baseline.write(given.write_baseline, found, readers(runner))
-        note(given.output, f"{count(number, 'finding')} written to {given.write_baseline}")
-        return 0
-    found = without_known(runner, files, found)
+        return _write_baseline(given.write_baseline, given, runner, found)
+    found = without_known(runner, found)
     if given.add_noqa:
         return _add_noqa(given, runner, found)
     if not given.output.statistics:
@@ -141,29 +140,16 @@ def exit_code(given: Check, runner: Runner, found: Sequence[Finding]) -> int:
     return 1 if found and not given.output.exit_zero else 0
 
 
-def without_known(runner: Runner, files: Sequence[Path], found: Sequence[Finding]) -> list[Finding]:
-    """The findings that no baseline holds."""
-    paths: dict[Path, list[Path]] = {}
-    for file in files:
-        settings = runner.settings(file)
-        if settings.baseline:
-            paths.setdefault(_baseline_path(settings.folder, settings.baseline), []).append(file)
-    left = list(found)
-    for path, covered in paths.items():
-        names = {str(file) for file in covered}
-        inside = [finding for finding in left if finding.filename in names]
-        outside = [finding for finding in left if finding.filename not in names]
-        kept, _ = baseline.subtract(inside, path, readers(runner))
-        left = sorted([*outside, *kept], key=lambda finding: finding.sort_key)
-    return left
-
-
-def _baseline_path(folder: Path, name: str) -> Path:
-    """A baseline named on the command line lies below the current folder, one in settings beside
-    these.
-    """
-    here = Path(name)
-    return here.absolute() if here.is_absolute() or here.exists() else folder / name
+def _write_baseline(path: Path, given: Check, runner: Runner, found: Sequence[Finding]) -> int:
+    """Write the findings as known ones; say what that changes in a file that is there."""
+    before = baseline.read(path) if path.exists() else None
+    number = baseline.write(path, found, readers(runner))
+    changes = ""
+    if before is not None:
+        new, gone = baseline.changes(before, baseline.read(path))
+        changes = f" ({new} new, {gone} gone)"
+    note(given.output, f"{count(number, 'finding')} written to {path}{changes}")
+    return 0
 
 
 def _add_noqa(given: Check, runner: Runner, found: Sequence[Finding]) -> int:

@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from pygraph_lint.commands.arguments import Check
-from pygraph_lint.commands.check import NOTHING_CHECKED, STDIN, exit_code, without_known
+from pygraph_lint.commands.check import NOTHING_CHECKED, STDIN, exit_code
 from pygraph_lint.commands.output import count, note, report_findings, write
 from pygraph_lint.files import notebooks
+from pygraph_lint.files.baseline import without_known
 from pygraph_lint.files.sources import decode, with_source
 from pygraph_lint.findings import Finding
 from pygraph_lint.fixes import loop
@@ -37,7 +38,7 @@ def fix(given: Check, runner: Runner, files: Sequence[Path]) -> int:
     applied = [one for one in fixed.applied if one[0].filename not in unwritten]
     if given.fixing.show and applied:
         write(_shown_fixes(runner, replace(fixed, applied=applied), "fixed"))
-    left = without_known(runner, files, [*runner.missing, *fixed.findings])
+    left = without_known(runner, [*runner.missing, *fixed.findings])
     if given.fixing.report_rest:
         found = runner.offer_fixes([*problems, *left])
     else:
@@ -59,7 +60,8 @@ def _summary_of_fixes_only(given: Check, left: Sequence[Finding]) -> str | None:
     if given.fixing.report_rest or not left:
         return None
     verb, what = ("is", "it") if len(left) == 1 else ("are", "them")
-    return f"{count(len(left), 'finding')} {verb} left; `pygraph-lint check` shows {what}."
+    number = count(len(left), "finding")
+    return f"{number} {verb} left; the same command without `--fix-only` shows {what}."
 
 
 def _show_diff(given: Check, runner: Runner, fixed: loop.Fixed) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.files.sources import split_lines
 from pygraph_lint.findings import Finding
-from pygraph_lint.runner import ALWAYS, by_file
+from pygraph_lint.runner import ALWAYS, Runner, by_file, readers
 
 VERSION = 1
 
@@ -75,19 +75,48 @@ def read(path: Path) -> dict[str, Counter[str]]:
         raise SettingsError(f"{path}: is not a baseline; write one with --write-baseline") from None
 
 
-def subtract(
-    findings: Iterable[Finding], path: Path, text: Callable[[Path], str]
-) -> tuple[list[Finding], int]:
-    """The findings that the baseline at ``path`` does not hold, and how many it does."""
-    held = read(path)
+def changes(before: dict[str, Counter[str]], after: dict[str, Counter[str]]) -> tuple[int, int]:
+    """How many findings one baseline has that the one before had not, and the other way round."""
+    names = before.keys() | after.keys()
+    none: Counter[str] = Counter()
+    new = sum((after.get(name, none) - before.get(name, none)).total() for name in names)
+    gone = sum((before.get(name, none) - after.get(name, none)).total() for name in names)
+    return new, gone
+
+
+def without_known(runner: Runner, found: Iterable[Finding]) -> list[Finding]:
+    """The findings that no baseline of their files' settings holds. Raises SettingsError."""
     kept: list[Finding] = []
-    hidden = 0
+    covered: dict[Path, list[Finding]] = {}
+    for path, group in by_file(found).items():
+        settings = runner.settings(path)
+        if settings.baseline:
+            place = _located(settings.folder, settings.baseline)
+            covered.setdefault(place, []).extend(group)
+        else:
+            kept += group
+    for path, findings in covered.items():
+        kept += _subtract(findings, path, readers(runner))
+    return sorted(kept, key=lambda finding: finding.sort_key)
+
+
+def _located(folder: Path, name: str) -> Path:
+    """A baseline named on the command line lies below the current folder, one in settings beside
+    these.
+    """
+    here = Path(name)
+    return here.absolute() if here.is_absolute() or here.exists() else folder / name
+
+
+def _subtract(
+    findings: Iterable[Finding], path: Path, text: Callable[[Path], str]
+) -> Iterable[Finding]:
+    """The findings that the baseline at ``path`` does not hold."""
+    held = read(path)
     for name, group in _counted(findings, text, path.absolute().parent):
         left = held.get(name, Counter())
         for finding, mark in group:
             if left[mark] > 0 and finding.code not in ALWAYS:
                 left[mark] -= 1
-                hidden += 1
             else:
-                kept.append(finding)
-    return kept, hidden
+                yield finding

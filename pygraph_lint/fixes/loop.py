@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pygraph_lint.errors import SourceError
 from pygraph_lint.files import parallel
+from pygraph_lint.files.baseline import without_known
 from pygraph_lint.files.sources import Source, decode, split_lines, write_atomically
 from pygraph_lint.findings import Edit, Finding, Fix, Location
 from pygraph_lint.fixes.engine import apply
@@ -121,9 +122,9 @@ Made = list[tuple[Finding, Fix]]
 def _plan(
     runner: Runner, findings: Sequence[Finding], unsafe: bool | None, refused: Refused
 ) -> dict[Path, Made]:
-    """The fixes to try next, by file."""
+    """The fixes to try next, by file: none for what a baseline holds."""
     plan: dict[Path, Made] = {}
-    for path, group in by_file(runner.offer_fixes(findings)).items():
+    for path, group in by_file(runner.offer_fixes(without_known(runner, findings))).items():
         selection = runner.selection(path)
         allowed = {"safe"}
         if runner.settings(path).unsafe_fixes if unsafe is None else unsafe:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from pygraph_lint.commands.check import without_known
 from pygraph_lint.editor import OpenProject
 from pygraph_lint.errors import LintError
 from pygraph_lint.files import walk
+from pygraph_lint.files.baseline import without_known
 from pygraph_lint.files.cache import default_folder
 from pygraph_lint.files.settings import Resolver
 from pygraph_lint.files.suppressions import add_noqa
@@ -58,7 +58,7 @@ class Folder:
         runner = self.project.runner
         found = self.project.findings(path)
         self.started = True
-        return without_known(runner, [path], found)
+        return without_known(runner, found)
 
     def left_out(self, path: Path) -> bool:
         """Whether ``check`` of the folder passes a file over."""

@@ -98,7 +98,9 @@ def details(region: Mapping[str, Any]) -> list[str]:
     said += [f"{note}." for note in region["host_notes"]]
     said += [_cut(cut) for cut in region["cuts"]]
     said += region.get("differs", [])
-    if region["reason"] and not chosen and (path := _path(region["source"])):
+    # What was refused as a whole graph was refused for its build, its GPU or its settings.
+    looked_at = " partition " in region["name"]
+    if region["reason"] and looked_at and not chosen and (path := _path(region["source"])):
         said.append(f"pygraph-lint check {path} --target cudagraph lists what stands in the way")
     return said
 

@@ -8,6 +8,15 @@ import pytest
 
 from tests.lint.support import SYNCS, Lint
 
+FACTORY = """import torch
+from torch import nn
+
+
+class {name}(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.tensor(2.0, device=x.device)
+"""
+
 
 @pytest.fixture
 def with_baseline(lint: Lint) -> Lint:
@@ -61,6 +70,34 @@ def test_baseline_in_settings_lies_beside_them(with_baseline: Lint) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(with_baseline.folder / "src")
         assert with_baseline("model.py").lines == []
+
+
+def test_known_findings_are_not_fixed_unless_asked_for(lint: Lint) -> None:
+    old = FACTORY.format(name="Old")
+    lint.write({"src/old.py": old})
+    lint("src", "--write-baseline", "known.json")
+    lint.write({"pygraph-lint.toml": 'baseline = "known.json"\n'})
+    lint.write({"src/new.py": FACTORY.format(name="New")})
+    assert "src/new.py" in lint("src", "--diff").out
+    assert "src/old.py" not in lint("src", "--diff").out
+    result = lint("src", "--fix")
+    assert (result.code, result.lines) == (0, [])
+    assert lint.read("src/old.py") == old
+    assert "torch.full" in lint.read("src/new.py")
+    assert len(lint("src", "--no-baseline").lines) == 1
+    lint("src", "--no-baseline", "--fix")
+    assert "torch.full" in lint.read("src/old.py")
+
+
+def test_writing_again_says_what_changes(with_baseline: Lint) -> None:
+    changed = SYNCS.replace(".max()", ".min()").replace(
+        "        return", "        low = x.sum().item()\n        return"
+    )
+    with_baseline.write({"src/model.py": changed, "src/other.py": SYNCS})
+    said = with_baseline("src", "--write-baseline", "known.json").err
+    assert "3 findings written to known.json (3 new, 1 gone)" in said
+    said = with_baseline("src", "--write-baseline", "known.json").err
+    assert "(0 new, 0 gone)" in said
 
 
 def test_syntax_errors_are_never_known(lint: Lint) -> None:

@@ -16,6 +16,7 @@ import torch.distributed as distributed
 from benchmarks.distributed import right, speed, worker
 from tests.runtime import inductor_on_software_gpu
 from tests.runtime.inductor_on_software_gpu import FALLBACK, OPTIONS
+from tests.runtime.leaving import leave
 
 MODES = right.Modes({"options": FALLBACK}, {"backend": "pygraph", "options": OPTIONS})
 
@@ -32,6 +33,8 @@ def main(rows: list[str], folder: Path) -> None:
         arguments = ["--tiny", "--row", row, "--out", str(folder / str(number))]
         if worker.main(arguments, MODES):
             os._exit(1)
+    store = distributed.distributed_c10d._get_default_store()
+    leave(store, distributed.get_rank(), distributed.get_world_size())
     distributed.destroy_process_group()
 
 

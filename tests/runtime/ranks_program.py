@@ -22,6 +22,7 @@ from pygraph_rt.select.agreed_trial import ROUND
 from pygraph_rt.select.ballot import MOST_ROUNDS, Ballots, of_this_process
 from pygraph_rt.select.groups import Selector
 from pygraph_rt.select.trial import Instruments
+from tests.runtime.leaving import leave, meet
 from tests.runtime.simulated_loop import Machine, Part, entry
 from tests.runtime.test_selection_partition import Now
 
@@ -114,15 +115,6 @@ def scenarios(rank: int) -> dict[str, Any]:
     return found
 
 
-def meet(store: Any, place: str, ranks: int) -> None:
-    """Wait until all ranks are here: who closes a group's connections earlier resets those of ranks
-    that still read from them.
-    """
-    store.add(place, 1)
-    while store.add(place, 0) < ranks:
-        time.sleep(0.02)
-
-
 def restart(rank: int, size: int, store: Any) -> dict[str, Any]:
     """A job with one rank less, whose votes lie where those of the job before lie."""
     before = of_this_process()
@@ -158,9 +150,7 @@ def main(rank: int, size: int, port: int) -> None:
     found = scenarios(rank)
     found.update(restart(rank, size, store))
     print(json.dumps(found))
-    store.add("ended", 1)
-    while rank == 0 and store.add("ended", 0) < size:  # it serves the store
-        time.sleep(0.05)
+    leave(store, rank, size)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,12 @@ def test_a_reader_learns_why_a_region_runs_as_it_does() -> None:
     assert "2 calls ran without a graph, because another thread was preparing its graph" in words
 
 
+def test_no_line_of_the_program_is_blamed_for_what_the_machine_lacks() -> None:
+    region = Region("graph 2/0", "head at models/head.py:7")
+    region.decline("this build of torch has no CUDA")
+    assert "pygraph-lint" not in render([asdict(region)])
+
+
 def test_a_region_that_is_open_says_what_it_waits_for() -> None:
     region = Region("g")
     assert "too few calls so far" in render([asdict(region)])
