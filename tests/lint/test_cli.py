@@ -304,7 +304,7 @@ def test_unsafe_fixes_alone_say_that_they_do_nothing(lint: Lint) -> None:
 def test_fix_only_does_not_say_that_all_is_well(lint: Lint) -> None:
     lint.write({"model.py": BOTH})
     result = lint("--fix-only", "model.py")
-    assert result.out == "1 finding is left; `pygraph-lint check` shows it.\n"
+    assert result.out == "1 finding is left; the same command without `--fix-only` shows it.\n"
     assert result.code == 0
 
 
