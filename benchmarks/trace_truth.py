@@ -3,7 +3,8 @@
 Each model is compiled and called twice in a process with TORCH_TRACE, and in another process with
 the recorder. Graph breaks are compared by compilation, file and kind, recompilations by
 compilation, and then by line: torch's log names wrong lines in functions that continue after a
-break, which the recorder corrects. Models are those of the develop half of `lint_truth`.
+break, which the recorder corrects. Both have to end alike, and to return the same bits. Models are
+those of the develop half of `lint_truth`.
 
     make bench-trace-truth ARGS="--models 40"
 """
@@ -11,6 +12,7 @@ break, which the recorder corrects. Models are those of the develop half of `lin
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import logging
 import os
@@ -23,9 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
+from benchmarks.lint_truth import preload
 from benchmarks.lint_truth.builders import Entry, build
 from benchmarks.lint_truth.catalogue import catalogue
+from benchmarks.lint_truth.packages import declare_vision_operators
 from benchmarks.lint_truth.truth import half_of
 from pygraph_rt.trace.session import Trace
 from pygraph_rt.trace.torch_hooks import gb_ids
@@ -56,18 +61,29 @@ def _spread(entries: list[Entry], count: int) -> list[Entry]:
     return entries[::step][:count]
 
 
-def call(entry: Entry, backend: str = "eager") -> str:
-    """Compile and call a model; the error's type where it raises one."""
+def call(entry: Entry, backend: str = "eager") -> list[str]:
+    """Compile and call a model: the error's type where it raises one, and a sum of its results."""
+    torch.manual_seed(0)
     model, inputs = build(entry, "eval")
     compiled = torch.compile(model, backend=backend)
     given = inputs if isinstance(inputs, list) else [inputs] * CALLS
+    returned = hashlib.sha256()
     try:
         with torch.no_grad():
             for named in given:
-                compiled(**named)
+                for leaf in tree_leaves(compiled(**named)):
+                    returned.update(bits(leaf))
     except Exception as error:
-        return type(error).__name__
-    return ""
+        return [type(error).__name__, returned.hexdigest()]
+    return ["", returned.hexdigest()]
+
+
+def bits(value: Any) -> bytes:
+    """What a result is, bit by bit; of other objects than tensors the type."""
+    if not isinstance(value, torch.Tensor):
+        return type(value).__name__.encode()
+    data = value.detach().contiguous().reshape(-1).view(torch.uint8)
+    return f"{value.dtype}{tuple(value.shape)}".encode() + data.numpy().tobytes()
 
 
 def in_child(work: Any, out: Path) -> Any:
@@ -129,23 +145,23 @@ def logged(log: Path) -> dict[str, Any]:
 def traced(entry: Entry) -> dict[str, Any]:
     """Breaks and recompilations that the recorder has seen."""
     with Trace() as trace:
-        error = call(entry)
+        end = call(entry)
     rows = []
     for event in trace.events:
         inner = event.stack[-1] if event.stack else event.place
         kind = event.gb_type if event.gb_type in gb_ids() else "other"
         rows.append([event.kind, event.compile_ids, inner.file, kind, inner.line])
-    return {"rows": rows, "error": error, "counts": trace.counts()}
+    return {"rows": rows, "end": end}
 
 
 def compared(entry: Entry, folder: Path) -> dict[str, Any]:
     """One model's row."""
     before = set(folder.glob("dedicated_log*"))
-    plain_error = in_child(lambda: call(entry), folder / f"{entry.name}.plain")
+    plain = in_child(lambda: call(entry), folder / f"{entry.name}.plain")
     logs = [p for p in folder.glob("dedicated_log*") if p not in before]
     seen = in_child(lambda: traced(entry), folder / f"{entry.name}.traced")
-    row: dict[str, Any] = {"package": entry.package, "error": plain_error}
-    if seen is None or plain_error is None or len(logs) != 1:
+    row: dict[str, Any] = {"package": entry.package, "error": plain and plain[0]}
+    if seen is None or plain is None or len(logs) != 1:
         return {**row, "failed": "a process ended early, or torch wrote no log"}
     said = logged(logs[0])
     mine: dict[Key, int] = {}
@@ -158,7 +174,7 @@ def compared(entry: Entry, folder: Path) -> dict[str, Any]:
     both = mine.keys() & said["breaks"].keys()
     return {
         **row,
-        "same_end": seen["error"] == plain_error,
+        "same_end": seen["end"] == plain,
         "breaks_logged": len(said["breaks"]),
         "breaks_found": len(both),
         "breaks_missed": sorted(map(list, said["breaks"].keys() - mine.keys())),
@@ -195,6 +211,8 @@ def main() -> None:
     made.add_argument("--models", type=int, default=40)
     given = made.parse_args()
     folder = Path(os.environ["TORCH_TRACE"])
+    declare_vision_operators()
+    preload.load()  # once, not in every process
     warnings.simplefilter("ignore")
     logging.disable(logging.NOTSET)
     rows = {}

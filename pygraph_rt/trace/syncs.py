@@ -1,8 +1,10 @@
 """Where the host waits for the GPU; without a GPU, where it would.
 
 Python's entry points to a tensor's values are wrapped while a trace runs. They are put back while
-Dynamo compiles, so that it sees torch as it is. On CUDA, torch's sync debug mode reports what they
-do not cover. This module has not been run on a GPU.
+Dynamo compiles, so that it sees torch as it is. Indexing stays as it is: a `__getitem__` of Python
+would make every tensor a sequence for C, and `torch.tensor([a, b])` of two numbers would fail. A
+mask as an index needs the operator `nonzero`; without a GPU its kernel is watched. On CUDA, torch's
+sync debug mode reports what is not covered. This module has not been run on a GPU.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ from typing import Any
 
 import torch
 
+from pygraph_rt.trace.kernel import WatchedKernel
 from pygraph_rt.trace.model import Event, Frame
 from pygraph_rt.trace.recorder import Recorder, is_users
 from pygraph_rt.trace.torch_hooks import is_fake, keep_out, original_name
 
 ENTRY = "Python entry points"
+KERNEL = "the operator nonzero"
 DEBUG_MODE = "torch.cuda.set_sync_debug_mode"
 _OWN = str(Path(__file__).parent)
 _DEPTH = 30  # frames between an entry point and the user's code
@@ -36,11 +40,11 @@ VALUES = (
 )
 SHAPES = (
     *("nonzero", "nonzero_static", "argwhere", "masked_select", "unique", "unique_consecutive"),
-    *("bincount", "repeat_interleave", "__getitem__", "__setitem__"),
+    *("bincount", "repeat_interleave"),
 )
 COPIES = ("cpu", "numpy", "to", "__array__")
 SPARSE = ("coalesce", "to_sparse", "to_sparse_csr")
-# torch.nonzero and other functions of torch stay as they are: compiled code has guards on them.
+# Functions of torch stay as they are: compiled code has guards on them.
 # What waits for the device without a tensor; distributed work is not seen by the debug mode.
 WAITS = (
     ("torch.cuda", "synchronize"),
@@ -50,15 +54,22 @@ WAITS = (
 )
 
 
+class _Local(threading.local):
+    """Of a thread: whether it is inside of a call that is counted already."""
+
+    inside = False
+
+
 class Syncs:
     """Wraps entry points between `install` and `remove`; `compiling` puts them back for a time."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._gpu = torch.cuda.is_available() and torch.version.cuda is not None
-        self._local = threading.local()
+        self._local = _Local()
         self._on_host = weakref.WeakValueDictionary[int, torch.Tensor]()
-        self._known: dict[tuple[Any, int, str], Event] = {}
+        self._known: dict[tuple[int, int, str], tuple[Event, Any]] = {}
+        self._kernel: WatchedKernel | None = None
         self._wrappers = list(self._make())
         self._installed = False
         self._compiling = 0
@@ -70,7 +81,9 @@ class Syncs:
     def install(self) -> None:
         """Put the wrappers in place, and turn torch's sync debug mode on where there is a GPU."""
         self._put(True)
-        if self._gpu:
+        if not self._gpu:
+            self._kernel = WatchedKernel("nonzero", "CPU", self._on_kernel)
+        else:
             self._debug_mode = torch.cuda.get_sync_debug_mode()
             torch.cuda.set_sync_debug_mode("warn")
             self._filters = warnings.catch_warnings()
@@ -82,6 +95,8 @@ class Syncs:
     def remove(self) -> None:
         """Put torch back as it was."""
         self._put(False)
+        if self._kernel is not None:
+            self._kernel.remove()
         if self._gpu and self._showwarning is not None:
             torch.cuda.set_sync_debug_mode(self._debug_mode)
             self._filters.__exit__(None, None, None)
@@ -112,9 +127,10 @@ class Syncs:
             ]
         missed = (
             "there is no GPU, so these would wait if the tensor were on one; waits in C++, in"
-            " generated code and of torch's functions (torch.nonzero) are not seen"
+            " generated code and of torch's functions (torch.unique) are not seen"
         )
-        return [("sync", ENTRY, missed), ("host_tensor", None, "there is no GPU")]
+        found = f"{ENTRY} and {KERNEL}" if self._kernel and self._kernel.works else ENTRY
+        return [("sync", found, missed), ("host_tensor", None, "there is no GPU")]
 
     def _put(self, wrapped: bool) -> None:
         with self._lock:
@@ -146,34 +162,46 @@ class Syncs:
 
     def _wrap(self, name: str, original: Any, always: bool = False) -> Any:
         """A function that calls `original`, and counts the call when it waits."""
-        local, record, waits = self._local, self._record, _waits_for(name, self._gpu)
-        clock = time.perf_counter
+        local, known, record = self._local, self._known, self._record
+        waits, again = _waits_for(name, self._gpu), self._recorder.again
+        clock, timed = time.perf_counter, self._gpu
         if name in ("cpu", "to"):
             original = self._remembers(original)
 
         def call(*args: Any, **named: Any) -> Any:
-            if getattr(local, "inside", False) or not (always or waits(args, named)):
+            if local.inside or not (always or waits(args, named)):
                 return original(*args, **named)
-            if name == "numpy" and self._on_host.get(id(args[0])) is args[0]:
-                return original(*args, **named)
-            if name == "item" and _is_number(args[0], sys._getframe(1)):
+            caller = sys._getframe(1)
+            seen = known.get((id(caller.f_code), caller.f_lasti, name))
+            if seen is None and self._is_no_wait(name, args, caller):
                 return original(*args, **named)
             local.inside = True
             began = clock()
             try:
                 return original(*args, **named)
             finally:
-                took = clock() - began
                 local.inside = False
-                record(name, began, took)
+                took = clock() - began if timed else None
+                if seen is not None:
+                    again(seen[0], at=began, took=took)
+                else:
+                    record(name, ENTRY, caller, began, took)
 
         keep_out(call, callees=True)
-        if name == "__getitem__":
-            call = _for_masks(call, original)
         call.__name__ = name
         call.__qualname__ = getattr(original, "__qualname__", name)
         call.__doc__ = getattr(original, "__doc__", None)
         return call
+
+    def _is_no_wait(self, name: str, args: tuple[Any, ...], caller: Any) -> bool:
+        """Whether a copy that is on the host already is read, or a number of Python's."""
+        if name == "numpy":
+            return self._on_host.get(id(args[0])) is args[0]
+        return name == "item" and _is_number(args[0], caller)
+
+    def _on_kernel(self) -> None:
+        if not self._local.inside and not self._compiling:
+            self._record("nonzero", KERNEL, sys._getframe(2), time.perf_counter(), None)
 
     def _remembers(self, original: Any) -> Any:
         """A copy that is on the host now: `.cpu().numpy()` waits once."""
@@ -187,36 +215,32 @@ class Syncs:
         keep_out(call, callees=True)
         return call
 
-    def _record(self, operation: str, began: float, took: float) -> None:
-        caller = sys._getframe(2)
-        if caller.f_code.co_filename == __file__ and caller.f_back is not None:
-            caller = caller.f_back
-        place = (caller.f_code, caller.f_lasti, operation)
-        known = self._known.get(place)
-        would = not self._gpu
-        if known is not None:
-            self._recorder.again(known, at=began, took=None if would else took)
-            return
+    def _record(
+        self, operation: str, detector: str, caller: Any, began: float, took: float | None
+    ) -> None:
+        place = (id(caller.f_code), caller.f_lasti, operation)
         stack = _stack(caller)
         if not stack:
             return
+        would = not self._gpu
+        by = ", which a mask as an index calls," if detector == KERNEL else ""
         event = Event(
             "sync",
-            ENTRY,
+            detector,
             stack[0],
             stack,
-            f"`{operation}` {'would wait' if would else 'waited'} for the GPU",
+            f"`{operation}`{by} {'would wait' if would else 'waited'} for the GPU",
             frame=None,
             details={"operation": operation, "would": would},
         )
-        event = self._recorder.add(event, operation, at=began, took=None if would else took)
+        event = self._recorder.add(event, operation, at=began, took=took)
         if len(stack) == 1:  # no frame between this one and the user's
-            self._known[place] = event
+            self._known[place] = (event, caller.f_code)  # which keeps the code's id its own
 
     def _on_warning(self, message: Any, category: Any, *args: Any, **named: Any) -> None:
         if _WARNING not in str(message):
             self._showwarning(message, category, *args, **named)
-        elif not getattr(self._local, "inside", False):
+        elif not self._local.inside:
             stack = _stack(sys._getframe(1))
             if stack:
                 details = {"operation": "unknown", "would": False}
@@ -247,27 +271,6 @@ def _stack(frame: Any) -> tuple[Frame, ...]:
     return ()
 
 
-def _is_mask(index: Any) -> bool:
-    if isinstance(index, torch.Tensor):
-        return index.dtype in (torch.bool, torch.uint8) and index.dim() > 0
-    if isinstance(index, tuple):
-        return any(isinstance(part, torch.Tensor) and _is_mask(part) for part in index)
-    return False
-
-
-def _for_masks(counted: Any, original: Any) -> Any:
-    """Indexing by a number or a slice never waits, and happens often."""
-    never = (int, slice, type(None), type(Ellipsis), str)
-
-    def getitem(tensor: Any, index: Any) -> Any:
-        if type(index) in never:
-            return original(tensor, index)
-        return counted(tensor, index)
-
-    keep_out(getitem, callees=True)
-    return getitem
-
-
 def _to_host(args: tuple[Any, ...], named: dict[str, Any], gpu: bool) -> bool:
     """Without a GPU only "cpu" as text: the device of another tensor would be a GPU's."""
     target = named.get("device", args[1] if len(args) > 1 else None)
@@ -291,33 +294,26 @@ def _is_number(tensor: torch.Tensor, frame: Any) -> bool:
 
 def _waits_for(name: str, gpu: bool) -> Callable[[tuple[Any, ...], dict[str, Any]], bool]:
     """Whether a call with these arguments waits; for the tensor's device only with a GPU."""
+    plain = torch.Tensor
 
-    def tensor(args: tuple[Any, ...]) -> bool:
+    def tensor(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
         first = args[0] if args else None
+        if type(first) is plain and not gpu:
+            return not first.is_meta
         if not isinstance(first, torch.Tensor) or first.device.type == "meta" or is_fake(first):
             return False
         return first.is_cuda or not gpu
 
-    def waits(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        return tensor(args)
-
-    def by_index(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        if len(args) < 2 or not _is_mask(args[1]) or not tensor(args):
-            return False
-        return name == "__getitem__" or (isinstance(args[2], torch.Tensor) and args[2].dim() > 0)
-
     def by_repeats(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
         repeats = named.get("repeats", args[1] if len(args) > 1 else None)
         counted = isinstance(repeats, torch.Tensor) or (repeats is None and len(args) == 1)
-        return counted and named.get("output_size") is None and tensor(args)
+        return counted and named.get("output_size") is None and tensor(args, named)
 
     def by_target(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        return _to_host(args, named, gpu) and tensor(args)
+        return _to_host(args, named, gpu) and tensor(args, named)
 
-    if name in ("__getitem__", "__setitem__"):
-        return by_index
     if name == "repeat_interleave":
         return by_repeats
     if name == "to":
         return by_target
-    return waits
+    return tensor

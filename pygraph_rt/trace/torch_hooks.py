@@ -187,6 +187,7 @@ NAMES = {
     "compiled callables": ("torch._dynamo.utils", "CleanupManager.instance"),
     "functions left out": ("torch._C._dynamo.eval_frame", "set_code_exec_strategy"),
     "CUDA graph skips": _SKIPS,
+    "kernels": ("torch.library", "get_kernel"),
 }
 
 

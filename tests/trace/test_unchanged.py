@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dis
 import importlib.util
 import re
@@ -121,6 +122,40 @@ def test_torch_is_as_it_was_after_a_trace() -> None:
     after = names()
     assert before.keys() == after.keys()
     assert [k for k in before if before[k] is not after[k]] == []
+
+
+PROTOCOLS = ("PySequence_Check", "PyMapping_Check", "PyNumber_Check", "PyIndex_Check")
+
+
+def protocols(kind: type[torch.Tensor]) -> list[int]:
+    """What a tensor is for code in C: some functions ask, and act differently."""
+    value = torch.ones(()).as_subclass(kind)
+    return [getattr(ctypes.pythonapi, name)(ctypes.py_object(value)) for name in PROTOCOLS]
+
+
+def test_a_tensor_stays_what_it_is_for_c() -> None:
+    before = protocols(torch.Tensor)
+    with Trace():
+        made = type("Made", (torch.Tensor,), {})
+        during = [protocols(kind) for kind in (torch.Tensor, torch.nn.Parameter, made)]
+        torch.tensor([torch.ones(()), torch.ones(())])
+    assert during == [before] * 3
+    assert [protocols(kind) for kind in (torch.Tensor, torch.nn.Parameter, made)] == during
+
+
+def test_a_mask_as_an_index_gives_the_same() -> None:
+    x = torch.arange(6.0, requires_grad=True)
+
+    def run() -> list[torch.Tensor]:
+        kept = x[x > 2]
+        (gradient,) = torch.autograd.grad(kept.sum(), x)
+        with torch.inference_mode():
+            return [kept, gradient, torch.nonzero(x), *torch.where(x > 2)]
+
+    plain = run()
+    with Trace():
+        traced = run()
+    assert all(torch.equal(a, b) for a, b in zip(plain, traced, strict=True))
 
 
 def test_the_comparison_tells_programs_apart() -> None:

@@ -16,7 +16,9 @@ def main():
     int(x[0])  # sync
     bool(x[0])  # sync
     x.cpu().numpy()  # sync
-    torch.nonzero(x)
+    torch.nonzero(x)  # sync
+    torch.where(x > 0)  # sync
+    torch.tensor([x[0], x[1]])  # sync*2
     x.nonzero()  # sync
     x[x > 0]  # sync
     x[0]
