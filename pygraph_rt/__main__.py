@@ -20,7 +20,8 @@ from pygraph_rt.select import remembered
 
 def doctor() -> tuple[str, bool]:
     """A few lines about this machine, and whether graphs can be used on it."""
-    lines = [f"torch {torch.__version__}, built for CUDA {torch.version.cuda or 'no version'}"]
+    built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "CPU-only build"
+    lines = [f"torch {torch.__version__}, {built}"]
     reason = torch_support.why_plain()
     try:
         version = driver.load().version()

@@ -250,8 +250,7 @@ def _of_equals(
         shorter, slower = (NO_GRAPH, GRAPH) if longer > 0 else (GRAPH, NO_GRAPH)
         percent = 100 * (math.exp(abs(longer)) - 1)
         return shorter, (
-            f"calls differ too much to be certain, but seem to take {percent:.0f} % more with "
-            f"{slower}"
+            f"the timings are noisy, and calls look {percent:.0f} % slower with {slower}"
         )
     if costs and all(c.limit == "GPU" for c in costs.values()):
         if NO_GRAPH not in costs:

@@ -61,11 +61,20 @@ def _packages(site: Path) -> set[str]:
     return {path.name for path in site.glob("pygraph_*") if not path.name.endswith(".dist-info")}
 
 
+def _check_contents(wheel: Path) -> None:
+    """The wheel holds what it should and nothing else: of the runtime also its pytest plugin."""
+    name = wheel.name.partition("-")[0]
+    inside = {"pygraph_lint": "pygraph_lint", "pygraph_rt": "pygraph_rt,pytest_pygraph.py"}[name]
+    command = (sys.executable, "-m", "check_wheel_contents", "--toplevel", inside)
+    _run(*command, wheel, cwd=wheel.parent)
+
+
 def test_the_distributions_are_well_formed(dist: Path) -> None:
     files = sorted(dist.iterdir())
     assert len(files) == 4
     _run(sys.executable, "-m", "twine", "check", "--strict", *files, cwd=dist)
-    _run(sys.executable, "-m", "check_wheel_contents", *dist.glob("*.whl"), cwd=dist)
+    for wheel in dist.glob("*.whl"):
+        _check_contents(wheel)
 
 
 @pytest.mark.parametrize("name", PROJECTS)
@@ -98,7 +107,7 @@ def test_without_one_it_is_pure_python(variable: dict[str, str], tmp_path: Path)
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name.endswith("-py3-none-any.whl")
     assert not _helpers(wheel)
-    _run(sys.executable, "-m", "check_wheel_contents", wheel, cwd=tmp_path)
+    _check_contents(wheel)
 
 
 @pytest.mark.parametrize("python", PYTHONS)
