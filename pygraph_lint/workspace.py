@@ -23,7 +23,8 @@ from pygraph_lint.rules.catalogue import Rule
 
 if TYPE_CHECKING:
     from pygraph_lint.analysis.link import Project as Linked
-    from pygraph_lint.analysis.model import LoopBody, ModuleFacts
+    from pygraph_lint.analysis.model import FileLoops, ModuleFacts
+    from pygraph_lint.analysis.program import Program
     from pygraph_lint.rules.reporter import Options
 
 # Below this much source, in bytes, starting processes costs more than it saves.
@@ -43,16 +44,6 @@ class Outcome:
 
     findings: tuple[Finding, ...]
     directives: tuple[suppressions.Directive, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What the index keeps of one file."""
-
-    signature: Signature
-    digest: bytes
-    torch: bool
-    words: frozenset[bytes]
 
 
 class Project:
@@ -82,16 +73,17 @@ class Project:
         self._modules = self._module_names()
         self._offers = Offers(cache, jobs)
         self._overlay: dict[str, bytes] = {}
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, project.Known] = {}
         self._unreadable: dict[str, str] = {}
         self._records: dict[str, tuple[bytes, Record]] = {}
-        self._loops: dict[str, tuple[bytes, Sequence[LoopBody]]] = {}
+        self._loops: dict[str, tuple[bytes, FileLoops]] = {}
         self._matter: frozenset[str] | None = None
         self._importers: Importers | None = None
         self._said: dict[tuple[str, str], bool] = {}  # which unread files have which words
         self._bases: dict[str, Basis] = {}
         self._kept: dict[tuple[str, Options], tuple[Basis, Outcome]] = {}
         self._last: _Given | None = None  # what the last check rested on, until something changes
+        self._program: Program | None = None  # of the last check that read all files
         self._scan()
 
     def relative(self, path: Path) -> str:
@@ -122,7 +114,7 @@ class Project:
 
     def _scan(self) -> None:
         name, key = "index", digest(b"index")
-        index: dict[str, _Known] = self._cache.load(name, key) or {}
+        index: dict[str, project.Known] = self._cache.load(name, key) or {}
         now = time.time_ns()
         changed = False
         for relative, path in self._paths.items():
@@ -149,13 +141,13 @@ class Project:
 
     def _look(
         self, relative: str, path: Path, signature: Signature | None, now: int
-    ) -> _Known | None:
+    ) -> project.Known | None:
         try:
             data = read_bytes(path, self._max_size(path))
         except SourceError as error:
             self._unreadable[relative] = str(error)
             return None
-        return _describe(data, signature or Signature(0, now, now, 0))
+        return project.described(data, signature or Signature(0, now, now, 0))
 
     def overlay(self, texts: Mapping[Path, bytes]) -> None:
         """From now on take these files' content from here, whatever the disk says."""
@@ -163,7 +155,7 @@ class Project:
             relative = self.relative(path)
             before = self._text(relative) if relative in self._paths else b""
             self._overlay[relative] = data
-            self._take(relative, path, _describe(data, Signature(0, 0, 0, 0)), before)
+            self._take(relative, path, project.described(data, Signature(0, 0, 0, 0)), before)
 
     def restore(self, path: Path) -> None:
         """From now on take a file's content from the disk again. It may be gone."""
@@ -173,11 +165,12 @@ class Project:
         known = self._look(relative, path, signature, time.time_ns()) if signature else None
         self._take(relative, path, known, before)
 
-    def _take(self, relative: str, path: Path, new: _Known | None, before: bytes) -> None:
+    def _take(self, relative: str, path: Path, new: project.Known | None, before: bytes) -> None:
         """Note what is now known of a file; None: it cannot be read."""
         old = self._known.pop(relative, None)
         self._last = None
         self._records.pop(relative, None)
+        self._loops.pop(relative, None)
         self._said = {asked: said for asked, said in self._said.items() if asked[0] != relative}
         if new is not None:
             self._known[relative] = new
@@ -383,9 +376,10 @@ class Project:
         except SourceError:
             return b""
 
-    def _loop_bodies(self, module: ModuleFacts) -> Sequence[LoopBody]:
+    def _loop_bodies(self, module: ModuleFacts) -> FileLoops:
         """What the training loops of a file do: from memory, from the cache, or worked out."""
         from pygraph_lint.analysis.extract import loop_bodies
+        from pygraph_lint.analysis.model import NO_BODIES
 
         name = module.path
         entry, key = f"{file_entry(name)}-loops", digest(self._known[name].digest)
@@ -398,8 +392,9 @@ class Project:
                 text = decode(self._text(name)).text
                 bodies = loop_bodies(text, module.module, module.is_package)
             except SourceError:
-                return ()
+                return NO_BODIES
             if name not in self._overlay:
+                bodies = bodies._replace(helpers=dict(bodies.helpers))
                 self._cache.store(entry, key, bodies)
         self._loops[name] = (key, bodies)
         return bodies
@@ -415,7 +410,9 @@ class Project:
             if record.facts is not None
         }
         self._progress("checking", 0, len(names))
-        linked = link(facts.values(), options.asked, bodies_of=self._loop_bodies)
+        before, bodies_of = self._program, self._loop_bodies
+        linked = link(facts.values(), options.asked, bodies_of=bodies_of, before=before)
+        self._program = linked.program
         parts = parallel.chunks(names, lambda name: self._known[name].signature.size, 4 * _CHUNK)
         # Only a forked process has the linked project without being sent it.
         jobs = self._jobs if parallel.CAN_FORK and len(parts) > 4 else 1
@@ -457,11 +454,6 @@ class Project:
                 self._records[name] = (key, record)
             done += len(part)
             self._progress("reading", done, len(tasks))
-
-
-def _describe(data: bytes, signature: Signature) -> _Known:
-    signature = replace(signature, size=len(data))
-    return _Known(signature, digest(data), project.says_torch(data), project.imported_words(data))
 
 
 def _finding(problem: tuple[str, str, int, int], path: Path) -> Finding:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.model import Call
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
 
-def targets(program: Program, call: Call) -> list[str]:
+def targets(program: Program, call: Call) -> Sequence[str]:
     """The project functions a call may reach."""
+    if call.how == "named":
+        return program.methods_called(call.name, call)
+    key = call[:3]
+    known = program.targets.get(key)
+    if known is None:
+        known = program.targets[key] = _targets(program, call)
+    return known
+
+
+def _targets(program: Program, call: Call) -> Sequence[str]:
+    """The same, by kind, target and name of a call alone."""
     if call.how in ("function", "mention"):
         return _of_function(program, call)
     if call.how == "super":
@@ -17,8 +30,6 @@ def targets(program: Program, call: Call) -> list[str]:
         return [found] if found is not None else []
     if call.how == "hook":
         return program.methods_by_name.get(call.name, [])
-    if call.how == "named":
-        return program.methods_called(call.name, call)
     owner = program.class_named(call.target)
     if owner is None:
         return []

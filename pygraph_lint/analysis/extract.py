@@ -23,7 +23,7 @@ from pygraph_lint.analysis.answers import (
 from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.exports import exported, patched
 from pygraph_lint.analysis.interpreter import run_module
-from pygraph_lint.analysis.model import Call, LoopBody, ModuleFacts, Root, Sinks
+from pygraph_lint.analysis.model import Call, FileLoops, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.errors import SourceError
 
@@ -64,17 +64,12 @@ def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -
     return facts
 
 
-def loop_bodies(text: str, module: str, is_package: bool) -> list[LoopBody]:
+def loop_bodies(text: str, module: str, is_package: bool) -> FileLoops:
     """What the training loops of a file do, and its functions that they may call. Raises
     SourceError like ``extract``.
     """
     with _deep_recursion():
-        bodies = host_loops.loop_bodies(parse(text), module, is_package)
-    if not text.isascii():
-        convert = _to_characters(text)
-        for body in bodies:
-            body.events = [convert(event) for event in body.events]
-    return bodies
+        return host_loops.loop_bodies(parse(text), module, is_package, _to_characters(text))
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
@@ -18,7 +19,14 @@ from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_calls import STEP_HOOKS, losses
 from pygraph_lint.analysis.loop_costs import Costs
 from pygraph_lint.analysis.loop_values import LoopValues, is_trainer_part
-from pygraph_lint.analysis.model import MAY_CALL_STEP, Call, LoopBody, LoopHints
+from pygraph_lint.analysis.model import (
+    MAY_CALL_STEP,
+    NO_BODIES,
+    Call,
+    FileLoops,
+    LoopBody,
+    LoopHints,
+)
 from pygraph_lint.analysis.nodes import children, dotted, span_of, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
@@ -115,18 +123,65 @@ def _has_modulo(test: ast.expr) -> bool:
     )
 
 
-def loop_bodies(tree: ast.Module, module: str, is_package: bool) -> list[LoopBody]:
+def loop_bodies(
+    tree: ast.Module, module: str, is_package: bool, placed: Callable[[Event], Event]
+) -> FileLoops:
     """What the steps of training loops do: one body a loop or step function, and one for each
-    other function of the file, which counts where a step calls it.
+    other function of the file, which counts where a step calls it. The latter are worked out when
+    they are asked for. ``placed`` gives an event with its final span.
     """
     values = LoopValues(FileQueries(tree, ProjectView(module, is_package)))
     try:
-        found = [*_steps(values), *_helpers(values)]
+        steps = [_placed(body, placed) for body in _steps(values) if not body.is_empty]
     except RecursionError:
-        return []  # nested beyond reason
+        return NO_BODIES  # nested beyond reason
     finally:
         values.close()
-    return [body for body in found if body.events or body.calls or body.returns is not None]
+    return FileLoops(steps, Helpers(values, placed))
+
+
+def _placed(body: LoopBody, placed: Callable[[Event], Event]) -> LoopBody:
+    return replace(body, events=list(map(placed, body.events)))
+
+
+class Helpers(Mapping[str, LoopBody]):
+    """What each function of a file does, by name."""
+
+    def __init__(self, values: LoopValues, placed: Callable[[Event], Event]) -> None:
+        """``values`` are of the file's steps: only the evidence for them is used."""
+        self._placed = placed
+        self._queries, self._evidence = values.queries, values.evidence
+        self._nodes: dict[str, list[ast.AST]] = {}
+        self._known: dict[str, LoopBody] = {}
+        for node in functions_of(values.queries):
+            self._nodes.setdefault(values.name_of(node) or "", []).append(node)
+
+    def __getitem__(self, name: str) -> LoopBody:
+        if name not in self._known:
+            found = list(map(self._body, self._nodes[name]))
+            # Of several definitions the last one counts; all are in the file.
+            last = next((body for body in reversed(found) if not body.is_empty), found[-1])
+            events = [self._placed(event) for body in found for event in body.events]
+            self._known[name] = replace(last, events=events)
+        return self._known[name]
+
+    def _body(self, node: ast.AST) -> LoopBody:
+        """What a function does. It does not depend on what was asked before: values that rest on
+        themselves do.
+        """
+        values = LoopValues(self._queries, self._evidence)
+        try:
+            return _body(values, node, "")
+        except RecursionError:
+            return LoopBody(values.name_of(node) or "", 0, "", [], [])
+        finally:
+            values.close()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
 
 
 def _steps(values: LoopValues) -> Iterator[LoopBody]:
@@ -182,11 +237,6 @@ def _own_statements(loop: ast.AST) -> Iterator[ast.stmt]:
     for statement in getattr(loop, "body", []):
         if not isinstance(statement, _LOOPS):
             yield statement
-
-
-def _helpers(values: LoopValues) -> Iterator[LoopBody]:
-    for function in functions_of(values.queries):
-        yield _body(values, function, "")
 
 
 def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:

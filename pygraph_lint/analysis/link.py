@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pygraph_lint.analysis.call_graph import targets
 from pygraph_lint.analysis.events import Event, Need
-from pygraph_lint.analysis.exports import private_names
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_events import loop_events
 from pygraph_lint.analysis.loop_regions import BodiesOf, LoopRegions, no_bodies
@@ -26,13 +25,18 @@ def link(
     asked: Asked = NOTHING_ASKED,
     unread: Unread = NOTHING_UNREAD,
     bodies_of: BodiesOf = no_bodies,
+    before: Program | None = None,
 ) -> Project:
     """Join the facts of all files of a project; ``asked`` are regions that the user names,
     ``unread`` the modules that are left out. ``bodies_of`` gives what the training loops of a file
-    do.
+    do. ``before`` is the program before some files changed, with the same ``unread``; where it can
+    be used it is changed, too.
     """
+    modules = list(modules)
     with _deep_recursion():
-        return Project(modules, asked, unread, bodies_of)
+        if before is not None and before.take(modules):
+            return Project(before, asked, bodies_of)
+        return Project(Program(modules, unread), asked, bodies_of)
 
 
 @contextmanager
@@ -49,19 +53,12 @@ def _deep_recursion() -> Iterator[None]:
 class Project:
     """Answers questions that need more than one file.
 
-    ``private`` has, by module, the functions and classes that no other file can mean;
-    ``disabled_calls`` the calls of each function in a region to those that are kept out of
+    ``disabled_calls`` has the calls of each function in a region to those that are kept out of
     compiled code.
     """
 
-    def __init__(
-        self,
-        modules: Iterable[ModuleFacts],
-        asked: Asked,
-        unread: Unread,
-        bodies_of: BodiesOf = no_bodies,
-    ) -> None:
-        self.program = Program(modules, unread)
+    def __init__(self, program: Program, asked: Asked, bodies_of: BodiesOf = no_bodies) -> None:
+        self.program = program
         # Whether a predicate can give a value does not depend on who calls what.
         conditions = Proof(self.program, {})
         self._compiled = compiled_regions(
@@ -71,18 +68,6 @@ class Project:
         self._loops = LoopRegions(self.program, self._compiled, bodies_of, asked)
         self._loop_proof = Proof(self.program, self._loops.callers, None, self._loops.returned)
         self.disabled_calls = self._compiled.disabled_calls
-        self.private = private_names(self.program.modules.values())
-        self._patched = {
-            self.program.symbol(name) or name
-            for module in self.program.modules.values()
-            for name in module.patched
-        }
-        self._starred = {
-            target
-            for module in self.program.modules.values()
-            for name, target in module.bindings.items()
-            if name.startswith("*")
-        }
         self._views: dict[str, ProjectView] = {}
 
     @property
@@ -112,7 +97,7 @@ class Project:
             if self._loop_proof.all_hold(event.needs):
                 yield region, event
 
-    def targets(self, call: Call) -> list[str]:
+    def targets(self, call: Call) -> Sequence[str]:
         """The project functions a call may reach."""
         return targets(self.program, call)
 
@@ -124,11 +109,11 @@ class Project:
             known = ProjectView(
                 module.module,
                 module.is_package,
-                self.private.get(module.module, frozenset()),
-                frozenset(name for name in self._patched if name.startswith(prefix)),
+                self.program.private.get(module.module, frozenset()),
+                frozenset(name for name in self.program.patched if name.startswith(prefix)),
                 frozenset(name for name in module.classes if self.program.subclasses.get(name)),
                 self._believed(module),
-                starred=module.module in self._starred,
+                starred=module.module in self.program.starred,
             )
             self._views[module.module] = known
         return known

@@ -31,13 +31,17 @@ def loop_events(module: ModuleFacts, loops: LoopRegions) -> Iterator[tuple[Regio
     if not loops.reaches(module):
         return
     bodies = loops.bodies(module)
-    for body in bodies:
-        region = loops.of_start(body) if body.why else loops.of_function(body.function)
+    for body in bodies.steps:
+        region = loops.of_start(body)
         if region is not None:
             yield from ((region, event) for event in body.events)
+    for name in bodies.helpers:
+        region = loops.of_function(name)
+        if region is not None:
+            yield from ((region, event) for event in bodies.helpers[name].events)
     for function in module.functions.values():
         region = loops.of_function(function.name)
-        if region is None or bodies:
+        if region is None or any(bodies):
             continue
         for event in function.events:
             kind = _KINDS.get(event.kind)

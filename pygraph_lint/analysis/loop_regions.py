@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from pygraph_lint.analysis.call_graph import targets
-from pygraph_lint.analysis.model import MAY_CALL_STEP, Call, LoopBody, ModuleFacts
+from pygraph_lint.analysis.model import (
+    MAY_CALL_STEP,
+    NO_BODIES,
+    Call,
+    FileLoops,
+    LoopBody,
+    ModuleFacts,
+)
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.analysis.program import Program
@@ -17,12 +24,12 @@ _MAX_CALLS = 8  # from a loop to what it calls
 # Functions that a call does not name.
 _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
 
-BodiesOf = Callable[[ModuleFacts], Sequence[LoopBody]]
+BodiesOf = Callable[[ModuleFacts], FileLoops]
 
 
-def no_bodies(module: ModuleFacts) -> Sequence[LoopBody]:
+def no_bodies(module: ModuleFacts) -> FileLoops:
     """The training loops of a file whose text is not at hand."""
-    return ()
+    return NO_BODIES
 
 
 class LoopRegions:
@@ -44,8 +51,7 @@ class LoopRegions:
         self._program = program
         self._compiled = compiled
         self._bodies_of = bodies_of
-        self._bodies: dict[str, Sequence[LoopBody]] = {}
-        self._helpers: dict[str, dict[str, LoopBody]] = {}
+        self._bodies: dict[str, FileLoops] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
         modules = [module for module in program.modules.values() if asked.counts(module.module)]
         self._steps = self._whole_steps(modules)
@@ -54,10 +60,10 @@ class LoopRegions:
         for body in starts:
             self._follow(body)
 
-    def bodies(self, module: ModuleFacts) -> Sequence[LoopBody]:
+    def bodies(self, module: ModuleFacts) -> FileLoops:
         """What the training loops of a file do, and its functions that they may call."""
         if not module.loops.may_help:
-            return ()
+            return NO_BODIES
         if module.module not in self._bodies:
             self._bodies[module.module] = self._bodies_of(module)
         return self._bodies[module.module]
@@ -68,8 +74,8 @@ class LoopRegions:
             body.function
             for module in modules
             if module.loops.starts
-            for body in self.bodies(module)
-            if body.why and body.whole and not self._is_compiled(body.function)
+            for body in self.bodies(module).steps
+            if body.whole and not self._is_compiled(body.function)
         )
 
     def _starts_in(self, modules: Iterable[ModuleFacts]) -> list[LoopBody]:
@@ -80,12 +86,12 @@ class LoopRegions:
             called = module.loops.called
             may_call = bool(called) and (unnamed or not words.isdisjoint(called))
             if module.loops.starts or may_call:
-                found += [body for body in self.bodies(module) if self._counts(body)]
+                found += [body for body in self.bodies(module).steps if self._counts(body)]
         return found
 
     def _counts(self, body: LoopBody) -> bool:
         """Whether a loop or function is run on every step of a training loop."""
-        if not body.why or self._is_compiled(body.function):
+        if self._is_compiled(body.function):
             return False
         if body.why != MAY_CALL_STEP:
             return True
@@ -115,13 +121,8 @@ class LoopRegions:
     def _helper(self, function: str) -> LoopBody | None:
         """The body of a function that is no step itself."""
         module = self._program.module_of(function)
-        if module is None:
-            return None
-        known = self._helpers.get(module.module)
-        if known is None:
-            known = {body.function: body for body in self.bodies(module) if not body.why}
-            self._helpers[module.module] = known
-        return known.get(function)
+        helper = self.bodies(module).helpers.get(function) if module is not None else None
+        return None if helper is None or helper.is_empty else helper
 
     def _is_compiled(self, function: str) -> bool:
         region = self._compiled.region(function)

@@ -42,13 +42,13 @@ _MAX_DEPTH = 60
 class LoopValues:
     """The values of one file's expressions, worked out on demand from reaching definitions."""
 
-    def __init__(self, queries: FileQueries) -> None:
+    def __init__(self, queries: FileQueries, evidence: LoopEvidence | None = None) -> None:
         self.queries = queries
         self.module = queries.view.module
         self._known: dict[ast.AST, Value] = {}
         self._of_definition: dict[Definition, Value] = {}
         self._depth = 0
-        self.evidence = LoopEvidence(queries)
+        self.evidence = evidence or LoopEvidence(queries)
         self._results = CallResults(queries, self.of, self.element)
 
     def close(self) -> None:

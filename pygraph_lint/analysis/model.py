@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -98,6 +99,23 @@ class LoopBody:
     calls: list[Call]
     returns: Value | None = None
     whole: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing."""
+        return not self.events and not self.calls and self.returns is None
+
+
+class FileLoops(NamedTuple):
+    """What the training loops of a file do: its loops and step functions, and by name the functions
+    that these may call.
+    """
+
+    steps: Sequence[LoopBody]
+    helpers: Mapping[str, LoopBody]
+
+
+NO_BODIES = FileLoops((), {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ inheritance.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from pygraph_lint.analysis import ops
+from pygraph_lint.analysis.exports import private_names
 from pygraph_lint.analysis.model import Call, ClassFacts, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.values import Value
 
@@ -35,7 +36,8 @@ class Program:
     """What a project defines. Names are qualified; ``symbol`` leads to the defining one.
 
     ``unread`` are modules that exist and whose facts were not given; those of them that a question
-    leads to are noted in ``missing``.
+    leads to are noted in ``missing``. ``targets`` keeps what calls lead to, by kind, target and
+    name.
     """
 
     def __init__(self, modules: Iterable[ModuleFacts], unread: Unread = NOTHING_UNREAD) -> None:
@@ -47,12 +49,9 @@ class Program:
         self.groups: dict[str, tuple[str, ...]] = {}
         self.instances: dict[str, str] = {}
         self.types: dict[str, Value] = {}
+        self.targets: dict[tuple[object, ...], Sequence[str]] = {}
         for module in self.modules.values():
-            self.functions.update(module.functions)
-            self.classes.update(module.classes)
-            self.groups.update(module.groups)
-            self.instances.update(module.instances)
-            self.types.update(module.types)
+            self._define(module)
         self._stars = {
             name: [star for key, star in module.bindings.items() if key[0] == "*"]
             for name, module in self.modules.items()
@@ -68,6 +67,41 @@ class Program:
         self._tables: dict[str, list[str]] = defaultdict(list)
         for group in self.groups:
             self._tables[group.rpartition(".")[0]].append(group)
+
+    def _define(self, module: ModuleFacts) -> None:
+        self.functions.update(module.functions)
+        self.classes.update(module.classes)
+        self.groups.update(module.groups)
+        self.instances.update(module.instances)
+        self.types.update(module.types)
+
+    def take(self, modules: Sequence[ModuleFacts]) -> bool:
+        """Take new facts of the same files; False, and nothing is taken, where other names are
+        defined in them.
+        """
+        if [module.module for module in modules] != list(self.modules):
+            return False
+        new = [module for module in modules if self.modules[module.module] is not module]
+        old = [self.modules[module.module] for module in new]
+        if list(map(_names, new)) != list(map(_names, old)) or not all(map(self._has_all, old)):
+            return False
+        if list(map(_held, new)) != list(map(_held, old)):
+            self.targets.clear()
+        if [list(module.functions) for module in new] != [list(module.functions) for module in old]:
+            for name in ("nested", "redefined"):
+                self.__dict__.pop(name, None)  # their order is that of the functions
+        for module in new:
+            self.modules[module.module] = module
+        self.functions.clear()
+        for module in self.modules.values():
+            self._define(module)
+        return True
+
+    def _has_all(self, module: ModuleFacts) -> bool:
+        """Whether no other file defines one of the names of a file, too."""
+        functions = (self.functions[name] is each for name, each in module.functions.items())
+        classes = (self.classes[name] is each for name, each in module.classes.items())
+        return all(functions) and all(classes)
 
     # -- names
 
@@ -215,6 +249,44 @@ class Program:
         values = (self.types.get(self.symbol(name) or "") for name in function.typed)
         return any(value is not None and value.is_tensor for value in values)
 
+    @cached_property
+    def nested(self) -> dict[str, list[str]]:
+        """The functions inside of each function that has any."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for name in self.functions:
+            outer, mark, _ = name.partition(".<locals>.")
+            if mark:
+                found[outer].append(name)
+        return found
+
+    @cached_property
+    def redefined(self) -> dict[str, list[str]]:
+        """The later definitions of each function that has several."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for name in self.functions:
+            first, again, _ = name.partition("@")
+            if again and first in self.functions:
+                found[first].append(name)
+        return found
+
+    # -- what other files mean
+
+    @cached_property
+    def private(self) -> dict[str, frozenset[str]]:
+        """The functions and classes of each module that no other file can mean."""
+        return private_names(self.modules.values())
+
+    @cached_property
+    def patched(self) -> frozenset[str]:
+        """What some file assigns to from outside."""
+        names = (name for module in self.modules.values() for name in module.patched)
+        return frozenset(self.symbol(name) or name for name in names)
+
+    @cached_property
+    def starred(self) -> frozenset[str]:
+        """The modules of which some file imports all names."""
+        return frozenset(star for stars in self._stars.values() for star in stars)
+
     # -- tables
 
     def members(self, holder: str) -> list[str]:
@@ -269,3 +341,24 @@ class Program:
             return False
         named = {keyword for keyword, _ in call.named}
         return len(call.positional) <= len(facts.parameters) and named <= set(facts.parameters)
+
+
+def _names(module: ModuleFacts) -> tuple[object, ...]:
+    """What names of a file mean: all but what functions do and what attributes hold."""
+    classes = module.classes.values()
+    return (
+        {name: function.owner for name, function in module.functions.items()},
+        [(each.name, each.bases, list(each.methods.items())) for each in classes],
+        list(module.bindings.items()),
+        list(module.groups.items()),
+        list(module.instances.items()),
+        list(module.types.items()),
+        module.exported,
+        module.patched,
+        module.inner_imports,
+    )
+
+
+def _held(module: ModuleFacts) -> list[dict[str, Value]]:
+    """What the attributes of the classes of a file hold."""
+    return [each.attributes for each in module.classes.values()]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import targets
@@ -34,17 +35,8 @@ class Reached:
         self.disabled_calls: dict[str, list[tuple[Call, str]]] = defaultdict(list)
         self._program = program
         self._possible = possible
-        self._steps: dict[str, tuple[str, str, RegionKind]] = {}
-        self._nested: dict[str, list[str]] = defaultdict(list)
-        self._redefined: dict[str, list[str]] = defaultdict(list)
+        self._steps: dict[str, _Step] = {}
         self._wrappers: list[tuple[str, str]] = []
-        for name in program.functions:
-            first, again, _ = name.partition("@")
-            if again and first in program.functions:
-                self._redefined[first].append(name)
-            outer, mark, _ = name.partition(".<locals>.")
-            if mark:
-                self._nested[outer].append(name)
 
     def region(self, function: str) -> Region | None:
         """Why ``function`` runs in a region; None if it is not known to."""
@@ -52,10 +44,10 @@ class Reached:
             return None
         path: list[str] = []
         name = function
-        kind = self._steps[function][2]
+        kind = self._steps[function].kind
         while name:
-            name, step, _ = self._steps[name]
-            path.append(step)
+            path.append(self._steps[name].in_words(name))
+            name = self._steps[name].parent
         path.reverse()
         if len(path) > _SHOWN_STEPS:
             path = [*path[: _SHOWN_STEPS // 2], "...", *path[-_SHOWN_STEPS // 2 :]]
@@ -68,7 +60,7 @@ class Reached:
         found = []
         while function in self._steps:
             found.append(function)
-            function = self._steps[function][0]
+            function = self._steps[function].parent
         return found
 
     @property
@@ -78,26 +70,31 @@ class Reached:
 
     def add(self, start: str, why: str, kind: RegionKind) -> None:
         """Everything reachable from ``start`` is in a region, unless it already is in one."""
-        if start not in self._steps:
-            self.entered[start] = kind
-        queue = deque([(start, "", f"{short(start)} ({why})")])
+        if start in self._steps:
+            return
+        self.entered[start] = kind
+        queue = deque([(start, _Step("", f"{short(start)} ({why})", 0, kind))])
         while queue:
-            name, parent, step = queue.popleft()
+            name, step = queue.popleft()
             facts = self._program.functions.get(name)
             if name in self._steps or facts is None or facts.ends_region:
                 continue
-            self._steps[name] = (parent, step, kind)
-            queue += ((other, name, how) for other, how in self._beside(name, facts.decorators))
+            self._steps[name] = step
+            for other, how in self._beside(name, facts.decorators):
+                queue.append((other, _Step(name, how, 0, kind)))
             for call in facts.calls:
-                queue += ((target, name, how) for target, how in self._called(name, call))
+                verb = "names" if call.how == "mention" else "calls"
+                for target in self._called(name, call):
+                    if target not in self._steps:
+                        queue.append((target, _Step(name, verb, call.span.line, kind)))
 
     def _beside(self, name: str, decorators: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """Functions that run when ``name`` is called, without a call being written."""
-        for other in self._redefined.get(name, ()):
+        for other in self._program.redefined.get(name, ()):
             yield other, f"is {short(name)}, defined again"
         for decorator in decorators:
             wrapper = self._program.symbol(decorator) or ""
-            for inner in self._nested.get(wrapper, ()):
+            for inner in self._program.nested.get(wrapper, ()):
                 self._wrappers.append((name, inner))
                 if name in self.entered:
                     self.entered[inner] = self.entered[name]
@@ -112,12 +109,11 @@ class Reached:
                 self.callers[inner].append(call._replace(positional=given))
         self._wrappers.clear()
 
-    def _called(self, name: str, call: Call) -> Iterator[tuple[str, str]]:
+    def _called(self, name: str, call: Call) -> Sequence[str]:
         """The functions that one call in ``name`` may reach."""
         found = targets(self._program, call)
         if not found or (call.needs and not self._possible(call)):
-            return
-        verb = "names" if call.how == "mention" else "calls"
+            return ()
         if call.target.endswith(".apply") and found[0].endswith(".forward"):
             # Of an autograd Function: its context comes first.
             call = call._replace(positional=(None, *call.positional))
@@ -125,8 +121,19 @@ class Reached:
             if call.how != "mention" and self._program.functions[target].disabled:
                 self.disabled_calls[name].append((call, target))
             self.callers[target].append(call)
-            if target not in self._steps:
-                yield target, f"{verb} {short(target)}, line {call.span.line}"
+        return found
+
+
+class _Step(NamedTuple):
+    """How a function is reached from ``parent``: ``how`` in words, or, with a ``line``, a verb."""
+
+    parent: str
+    how: str
+    line: int
+    kind: RegionKind
+
+    def in_words(self, function: str) -> str:
+        return f"{self.how} {short(function)}, line {self.line}" if self.line else self.how
 
 
 @dataclass(frozen=True)

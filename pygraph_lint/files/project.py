@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from pygraph_lint.files.cache import Signature, digest
 from pygraph_lint.files.notebooks import SUFFIX
 from pygraph_lint.files.paths import exists, is_file
 
@@ -116,6 +117,22 @@ def imported_words(data: bytes) -> frozenset[bytes]:
             words.update(_WORD.findall(names[1] or names[2] or b""))
     words.discard(b"")
     return frozenset(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the index keeps of one file."""
+
+    signature: Signature
+    digest: bytes
+    torch: bool
+    words: frozenset[bytes]
+
+
+def described(data: bytes, signature: Signature) -> Known:
+    """What the index keeps of a file with this content."""
+    signature = replace(signature, size=len(data))
+    return Known(signature, digest(data), says_torch(data), imported_words(data))
 
 
 def relevant(files: Iterable[tuple[str, bool, frozenset[bytes]]]) -> set[str]:

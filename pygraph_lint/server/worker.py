@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from pygraph_lint.errors import LintError
 from pygraph_lint.findings import Finding
 from pygraph_lint.server import messages as m
+from pygraph_lint.server.garbage import QUIET, Garbage
 from pygraph_lint.server.lenses import lenses
 from pygraph_lint.server.projects import Folder, Folders
 
@@ -75,11 +76,11 @@ class Inbox:
         with self._arrived:
             return list(self._messages)
 
-    def take(self, wait: bool) -> list[m.ToWorker]:
-        """What has come; with ``wait`` at least one message."""
+    def take(self, wait: bool, seconds: float | None = None) -> list[m.ToWorker]:
+        """What has come; with ``wait`` at least one message, unless none comes in time."""
         with self._arrived:
-            while wait and not self._messages:
-                self._arrived.wait()
+            if wait:
+                self._arrived.wait_for(lambda: self._messages, seconds)
             taken, self._messages = self._messages, []
             return taken
 
@@ -99,12 +100,18 @@ class Worker:
         self._yields_to: tuple[type, ...] = ()
         self._reading = False
         self._look_for_traces = False
+        self._garbage = Garbage()
 
     def run(self) -> None:
         """Work for ever."""
+        self._garbage.take_over()
         idle = False
         while True:
-            for message in self._inbox.take(wait=idle):
+            messages = self._inbox.take(idle, None if self._garbage.swept else QUIET)
+            if idle and not messages:
+                self._garbage.when_quiet()
+                continue
+            for message in messages:
                 self._accept(message)
             try:
                 idle = not self._work()
@@ -112,6 +119,7 @@ class Worker:
                 idle = False
             if idle:
                 self._send(m.Idle())
+                self._garbage.when_idle()
 
     # --- what comes in ---
 
@@ -320,6 +328,7 @@ class Worker:
 
     def _progress(self, what: str, done: int, total: int) -> None:
         self._reading = what == "reading"
+        self._garbage.read |= self._reading
         if self._reading and total >= _WORTH_A_BAR:
             self._send(m.Reading(done, total))
 

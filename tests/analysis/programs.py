@@ -7,7 +7,7 @@ import textwrap
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.extract import extract, loop_bodies
 from pygraph_lint.analysis.link import Project, link
-from pygraph_lint.analysis.model import LoopBody, ModuleFacts, Sinks
+from pygraph_lint.analysis.model import FileLoops, ModuleFacts, Sinks
 from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked
 
 SINKS = Sinks(frozenset(("print", "time.time")), ("random.",), frozenset(("backward",)))
@@ -23,7 +23,7 @@ def project(
         for module, text in texts.items()
     }
 
-    def bodies_of(module: ModuleFacts) -> list[LoopBody]:
+    def bodies_of(module: ModuleFacts) -> FileLoops:
         return loop_bodies(texts[module.module], module.module, False)
 
     return link(facts.values(), asked, bodies_of=bodies_of), facts

@@ -23,7 +23,7 @@ FILE = """
 def own(text: str = FILE, **others: str) -> set[str]:
     """The file's own names."""
     linked, _ = project(pkg__file=text, **others)
-    return set(linked.private.get("pkg.file", ()))
+    return set(linked.program.private.get("pkg.file", ()))
 
 
 def test_what_all_leaves_out_is_the_files_own() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from pygraph_lint.editor import OpenProject
 from pygraph_lint.server import messages as m
+from pygraph_lint.server.garbage import Garbage
 from pygraph_lint.server.projects import Folder
 from pygraph_lint.server.worker import Inbox, Interrupted, Worker
 from tests.lint.support import BOTH, CLEAN, SYNCS
@@ -262,3 +265,31 @@ def test_a_notebook_that_comes_as_one_text_is_that_text(folder: Path) -> None:
         hand.tell(m.Text(book, 1, SYNCS))
         hand.finish()
         assert hand.found() == [("book.ipynb", 1, ["PG201"])]
+
+
+def test_the_inbox_waits_as_long_as_it_is_told_to() -> None:
+    inbox = Inbox(None)  # type: ignore[arg-type]
+    assert inbox.take(wait=True, seconds=0.01) == []
+    inbox._messages.append(m.Cancel(1))
+    assert inbox.take(wait=True) == [m.Cancel(1)]
+
+
+@pytest.mark.parametrize("much", [False, True])
+def test_garbage_is_collected_when_nobody_waits(
+    much: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Facts that were read are set aside; other garbage is collected at once only if it is much."""
+    done: list[str] = []
+    for name in ("collect", "freeze", "disable"):
+        monkeypatch.setattr(gc, name, partial(done.append, name))
+    monkeypatch.setattr(gc, "get_count", lambda: (10**7 if much else 10, 0, 0))
+    garbage = Garbage()
+    garbage.take_over()
+    assert done == ["disable"] and garbage.swept
+    garbage.read = True
+    garbage.when_idle()
+    garbage.when_idle()
+    assert done[1:] == (["freeze", "collect"] if much else [])
+    assert not garbage.swept
+    garbage.when_quiet()
+    assert done[-1] == "collect" and garbage.swept
