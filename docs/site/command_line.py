@@ -1,4 +1,4 @@
-"""The reference of the linter's command line, from its argparse form."""
+"""The commands and options of the linter, from its argparse form."""
 
 from __future__ import annotations
 
@@ -6,39 +6,15 @@ import argparse
 
 from pygraph_lint.commands.arguments import parser
 
-_INTRODUCTION = """\
----
-title: Command line of pygraph-lint
-description: Every command and option of pygraph-lint
----
 
-# Command line of `pygraph-lint`
-
-{description} {epilog}
-
-Options that are also settings are explained in [Settings](settings.md); the formats in
-[Output formats](output-formats.md).
-
-## Exit codes
-
-| code | meaning |
-| --- | --- |
-| 0 | nothing found, or nothing to check |
-| 1 | findings, or files that cannot be read or parsed |
-| 2 | wrong usage or settings, a path that does not exist, a folder that cannot be read, or a file that could not be written |
-| 130 | interrupted (Ctrl-C); each file is unchanged or completely fixed |
-"""  # noqa: E501
-
-
-def page() -> str:
-    """The whole page."""
+def options() -> str:
+    """A section for each command."""
     built = parser()
-    parts = [_INTRODUCTION.format(description=built.description, epilog=built.epilog)]
     commands = next(
         action for action in built._actions if isinstance(action, argparse._SubParsersAction)
     )
     helps = {choice.dest: choice.help or "" for choice in commands._choices_actions}
-    parts += [_command(name, one, helps[name]) for name, one in commands.choices.items()]
+    parts = [_command(name, one, helps[name]) for name, one in commands.choices.items()]
     return "\n".join(parts)
 
 

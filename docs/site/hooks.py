@@ -71,10 +71,7 @@ def _exists(folder: Path, entry: Any) -> bool:
 
 def _generated() -> dict[str, Callable[[], str]]:
     """What is not a file of docs/, by its place in the site."""
-    pages: dict[str, Callable[[], str]] = {
-        "reference/command-line.md": command_line.page,
-        **rule_pages.pages(),
-    }
+    pages = rule_pages.pages()
     for source, place in _ELSEWHERE.items():
         if source.endswith((".md", ".json")):
             pages[place] = (ROOT / source).read_text
@@ -99,8 +96,12 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Point links that leave docs/ to the site's copy of their target."""
+    """Point links that leave docs/ to the site's copy of their target, and add the command line's
+    options.
+    """
     here = page.file.src_uri
+    if here == "reference/command-line.md":
+        markdown += f"\n{command_line.options()}"
     folder = posixpath.dirname(_source_of(here))
 
     def moved(match: re.Match[str]) -> str:
