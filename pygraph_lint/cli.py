@@ -18,6 +18,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
+    _open_closed_streams()
     given = arguments.parse(sys.argv[1:] if argv is None else list(argv))
     # Imported here, because `--version` and `--help` have no use for the rest.
     from pygraph_lint.errors import LintError
@@ -41,6 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"error: the report cannot be written: {error.strerror or error}", file=sys.stderr)
         return 2
+
+
+def _open_closed_streams() -> None:
+    """Python has None for a standard stream that was closed before the start."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _run(given: arguments.Command) -> int:

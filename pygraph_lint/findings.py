@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pygraph_lint.analysis.events import Event
@@ -99,3 +100,9 @@ class Finding:
     def sort_key(self) -> tuple[str, int, int, str]:
         """Order of reports: by file, then position, then code."""
         return (self.filename, self.location.row, self.location.column, self.code)
+
+
+def unreadable(path: Path, text: str) -> Finding:
+    """A file that could not be read or written, and why."""
+    place = Location(1, 1)
+    return Finding("PG002", "unreadable-file", text, str(path), place, place)

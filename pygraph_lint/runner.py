@@ -18,7 +18,7 @@ from pygraph_lint.files.project import Root, Roots
 from pygraph_lint.files.selection import Selection
 from pygraph_lint.files.settings import Resolver, Settings
 from pygraph_lint.files.sources import Source, decode, read_bytes, source_of, with_source
-from pygraph_lint.findings import Finding, Fix, Location
+from pygraph_lint.findings import Finding, Fix, unreadable
 from pygraph_lint.rules.catalogue import Rule, own_rules
 from pygraph_lint.workspace import Outcome, Progress, Project
 
@@ -101,8 +101,7 @@ class Runner:
         self._miss(folder, f"the folder cannot be read: {error.strerror or error}")
 
     def _miss(self, path: Path, text: str) -> None:
-        place = Location(1, 1)
-        self.missing.append(Finding("PG002", "unreadable-file", text, str(path), place, place))
+        self.missing.append(unreadable(path, text))
 
     def source(self, path: Path) -> Source:
         """The text of a file as this run sees it. Raises SourceError."""

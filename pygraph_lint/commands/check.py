@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pygraph_lint.commands.arguments import Check
-from pygraph_lint.commands.output import count, note, report_findings, unwritable, write
+from pygraph_lint.commands.output import complain, count, note, report_findings, write
 from pygraph_lint.commands.own_rules import rules_here
 from pygraph_lint.commands.progress import Progress
 from pygraph_lint.errors import SettingsError, SourceError
@@ -19,8 +19,8 @@ from pygraph_lint.files.cache import default_folder
 from pygraph_lint.files.settings import DECLARED
 from pygraph_lint.files.sources import write_atomically
 from pygraph_lint.files.suppressions import add_noqa
-from pygraph_lint.findings import Finding
-from pygraph_lint.report import shown_path
+from pygraph_lint.findings import Finding, unreadable
+from pygraph_lint.report import in_cells, shown_path
 from pygraph_lint.runner import ALWAYS, Runner, by_file, readers
 
 STDIN = "-"
@@ -30,11 +30,31 @@ NOTHING_FIXED = "note: --unsafe-fixes has no effect without --fix or --diff"
 
 def check(given: Check) -> int:
     """Run ``check``; the exit code. Raises SettingsError for wrong settings."""
+    _refuse_contradictions(given)
     if given.watch:
         from pygraph_lint.commands.watch import watch
 
         return watch(given)
     return check_once(given)
+
+
+def _refuse_contradictions(given: Check) -> None:
+    """Raise SettingsError for what would else be left undone without a word."""
+    if given.reading.isolated and given.reading.config is not None:
+        raise SettingsError("--isolated reads no settings file, --config names one; leave one out")
+    if "" in given.paths:
+        raise SettingsError("a path is empty")
+    if given.settings.get("select") == ():
+        raise SettingsError("--select names no rule")
+    if STDIN in given.paths and len(given.paths) > 1:
+        raise SettingsError("`-` stands for stdin and cannot be given along with other paths")
+    if STDIN in given.paths and given.add_noqa:
+        raise SettingsError("--add-noqa writes to files; it cannot be used with stdin")
+    if given.add_noqa and given.write_baseline:
+        raise SettingsError("--add-noqa and --write-baseline cannot be used together")
+    if given.fixing.wanted and (given.add_noqa or given.write_baseline):
+        option = "--add-noqa" if given.add_noqa else "--write-baseline"
+        raise SettingsError(f"{option} cannot be used with --fix or --diff")
 
 
 def check_once(given: Check) -> int:
@@ -50,8 +70,6 @@ def check_once(given: Check) -> int:
 def make_runner(given: Check, progress: Progress) -> Runner:
     """What looks at the files, as the command line wants it."""
     reading = given.reading
-    if reading.isolated and reading.config is not None:
-        raise SettingsError("--isolated reads no settings file, --config names one; leave one out")
     folder = (reading.cache_folder or default_folder()) if reading.cache else None
     return Runner(
         rules=rules_here(reading.config, reading.isolated),
@@ -84,8 +102,6 @@ def _run(given: Check, runner: Runner) -> int:
 
 def _take_stdin(given: Check, runner: Runner) -> list[Path]:
     """The name that what came by stdin goes by; nothing where it cannot be checked."""
-    if len(given.paths) > 1:
-        raise SettingsError("`-` stands for stdin and cannot be given along with other paths")
     path = Path(os.path.abspath(given.reading.stdin_name))
     return runner.take(path, sys.stdin.buffer.read())
 
@@ -100,6 +116,7 @@ def _show(given: Check, runner: Runner, files: Sequence[Path]) -> int:
     """The files that would be checked, or the settings of the current folder."""
     if given.show.files:
         write("".join(f"{shown_path(str(path))}\n" for path in files))
+        complain(runner.missing)
     if given.show.settings:
         settings = runner.resolver.of(Path.cwd())
         write(f"# settings of {settings.folder}\n")
@@ -149,12 +166,12 @@ def _write_baseline(path: Path, given: Check, runner: Runner, found: Sequence[Fi
         new, gone = baseline.changes(before, baseline.read(path))
         changes = f" ({new} new, {gone} gone)"
     note(given.output, f"{count(number, 'finding')} written to {path}{changes}")
-    return 0
+    return _unread(runner, found)
 
 
 def _add_noqa(given: Check, runner: Runner, found: Sequence[Finding]) -> int:
     total = 0
-    failed = False
+    failed: list[Finding] = []
     for path, group in by_file(f for f in found if f.code not in (*ALWAYS, "PG003")).items():
         source = runner.source(path)
         changed, number = add_noqa(source.text, group)
@@ -162,7 +179,14 @@ def _add_noqa(given: Check, runner: Runner, found: Sequence[Finding]) -> int:
             write_atomically(path, source.encode(changed), runner.content(path))
             total += number
         except SourceError as error:
-            unwritable(path, error)
-            failed = True
+            failed.append(unreadable(path, str(error)))
+    complain(failed)
     note(given.output, f"added `# noqa` for {count(total, 'finding')}")
-    return 2 if failed or runner.missing else 0
+    return 2 if failed else _unread(runner, found)
+
+
+def _unread(runner: Runner, found: Sequence[Finding]) -> int:
+    """Say on stderr which files could not be checked; the exit code."""
+    unread = [finding for finding in found if finding.code in ALWAYS]
+    complain(in_cells(unread, runner.file_bytes))
+    return 2 if runner.missing else int(bool(unread))

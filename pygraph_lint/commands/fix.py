@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pygraph_lint.commands.arguments import Check
 from pygraph_lint.commands.check import NOTHING_CHECKED, STDIN, exit_code
-from pygraph_lint.commands.output import count, note, report_findings, write
+from pygraph_lint.commands.output import complain, count, note, report_findings, write
 from pygraph_lint.files import notebooks
 from pygraph_lint.files.baseline import without_known
 from pygraph_lint.files.sources import decode, with_source
@@ -67,9 +67,7 @@ def _summary_of_fixes_only(given: Check, left: Sequence[Finding]) -> str | None:
 def _show_diff(given: Check, runner: Runner, fixed: loop.Fixed) -> int:
     """Print the difference, and on stderr what could not be read; the exit code."""
     unread = [f for f in [*runner.missing, *fixed.findings] if f.code in ALWAYS]
-    for finding in unread:
-        place = f"{shown_path(finding.filename)}:{finding.location.row}"
-        print(f"{place}: {finding.code} {finding.message}", file=sys.stderr)
+    complain(in_cells(unread, runner.file_bytes))
     write("".join(_diff(path, runner, fixed) for path in sorted(fixed.after)))
     if given.fixing.show and fixed.applied:
         note(given.output, _shown_fixes(runner, fixed, "would fix").rstrip("\n"))

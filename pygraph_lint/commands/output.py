@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pygraph_lint import report
 from pygraph_lint.commands.arguments import Output
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.findings import Finding
-from pygraph_lint.report import FOR_READING, Report, colored, shown_path
+from pygraph_lint.report import FOR_READING, Report, colored, concise
 from pygraph_lint.runner import Runner, readers
 
 
@@ -50,7 +50,8 @@ def report_findings(
         write(text)
     else:
         try:
-            Path(output.file).write_text(text, encoding="utf-8")
+            # A file's name can hold bytes that are not UTF-8.
+            Path(output.file).write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             reason = error.strerror or error
             raise SettingsError(f"{output.file}: cannot be written: {reason}") from None
@@ -86,6 +87,7 @@ def _summary(found: Sequence[Finding]) -> str:
     return text
 
 
-def unwritable(path: Path, error: Exception) -> None:
-    """Say that a file could not be written."""
-    print(f"{shown_path(str(path))}:1:1: PG002 {error}", file=sys.stderr)
+def complain(findings: Iterable[Finding]) -> None:
+    """Say on stderr what could not be read or written."""
+    for finding in findings:
+        print(concise.line(finding), file=sys.stderr)

@@ -15,6 +15,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,8 @@ class Cache:
             temporary.write_bytes(key + digest(payload) + payload)
             temporary.replace(path)
         except OSError:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.unlink()
 
     def prune_files(self, kept: Iterable[str]) -> None:
         """Remove file entries other than those named."""
@@ -137,7 +139,8 @@ class Cache:
         names = {name.removeprefix("files/") for name in kept}
         for path in (self.folder / "files").iterdir():
             if path.name not in names and not path.name.endswith(".tmp"):
-                path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    path.unlink()
 
 
 def file_entry(relative: str) -> str:

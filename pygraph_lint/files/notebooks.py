@@ -232,19 +232,29 @@ def _code_cells(text: str) -> Iterator[Cell]:
     try:
         content = json.loads(text)
         cells = content["cells"]
-        kinds = [(cell["cell_type"], cell["source"]) for cell in cells]
+        kinds = [(cell["cell_type"], _joined(cell["source"])) for cell in cells]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise SourceError(f"is not a valid notebook: {_reason(error)}") from None
-    language = content.get("metadata", {}).get("language_info", {}).get("name", "python")
-    if language != "python":
+    if _language(content) != "python":
         return
     start = _member(text, 0, "cells")
     places = list(_elements(text, start))
     for number, ((kind, source), where) in enumerate(zip(kinds, places, strict=True), 1):
         if kind == "code":
             first = _member(text, where, "source")
-            joined = source if isinstance(source, str) else "".join(source)
-            yield Cell(number, joined, first, _end(text, first))
+            yield Cell(number, source, first, _end(text, first))
+
+
+def _joined(source: str | list[str]) -> str:
+    return source if isinstance(source, str) else "".join(source)
+
+
+def _language(content: dict[str, Any]) -> str:
+    """What the cells of a notebook are written in; Python where it does not say."""
+    try:
+        return str(content["metadata"]["language_info"]["name"])
+    except (KeyError, TypeError):
+        return "python"
 
 
 def _skip_space(text: str, place: int) -> int:

@@ -12,7 +12,7 @@ from pygraph_lint.errors import SourceError
 from pygraph_lint.files import parallel
 from pygraph_lint.files.baseline import without_known
 from pygraph_lint.files.sources import Source, decode, split_lines, write_atomically
-from pygraph_lint.findings import Edit, Finding, Fix, Location
+from pygraph_lint.findings import Edit, Finding, Fix, unreadable
 from pygraph_lint.fixes.engine import apply
 from pygraph_lint.fixes.formatting import formatted
 from pygraph_lint.runner import ALWAYS, Runner, by_file
@@ -206,6 +206,5 @@ def _write_one(path: Path, data: bytes, before: bytes) -> Finding | None:
     try:
         write_atomically(path, data, before)
     except SourceError as error:
-        place = Location(1, 1)
-        return Finding("PG002", "unreadable-file", str(error), str(path), place, place)
+        return unreadable(path, str(error))
     return None

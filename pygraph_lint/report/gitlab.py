@@ -20,7 +20,8 @@ def _fingerprint(finding: Finding, seen: Counter[tuple[str, str, str]]) -> str:
     """
     about = (finding.code, shown_path(finding.filename), finding.message)
     seen[about] += 1
-    return hashlib.sha256("\0".join((*about, str(seen[about]))).encode()).hexdigest()
+    said = "\0".join((*about, str(seen[about])))
+    return hashlib.sha256(said.encode(errors="backslashreplace")).hexdigest()
 
 
 def render(report: Report) -> str:

@@ -15,7 +15,8 @@ import pytest
 
 from pygraph_lint.files import sources
 from pygraph_lint.fixes import loop
-from tests.lint.support import FIXABLE, FIXED, REPOSITORY, SYNCS, Lint, run_process
+from pygraph_lint.report import FORMATS
+from tests.lint.support import CLEAN, FIXABLE, FIXED, REPOSITORY, SYNCS, Lint, run_process
 
 HEAD = "import torch\n"
 BAD: dict[str, tuple[bytes, str, tuple[int, int] | None]] = {
@@ -180,7 +181,7 @@ def test_path_that_does_not_exist(lint: Lint) -> None:
     lint.write({"good.py": SYNCS})
     result = lint("nowhere.py", "good.py")
     assert result.code == 2
-    missing, good = result.lines
+    good, missing = result.lines
     assert missing == "nowhere.py:1:1: PG002 there is no such file or folder"
     assert good.startswith("good.py")
 
@@ -196,6 +197,16 @@ def test_names_with_odd_characters(lint: Lint) -> None:
         assert lint("--output-format", form, ".").code == 1
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_name_that_is_not_utf_8_in_every_format(lint: Lint, form: str) -> None:
+    (lint.folder / os.fsdecode(b"\xff.py")).write_text(SYNCS)
+    shown = lint("--output-format", form, ".")
+    assert shown.code == 1
+    assert "udcff" in shown.out or "%FF" in shown.out
+    lint("--output-format", form, "-o", "report", ".")
+    assert "udcff" in lint.read("report") or "%FF" in lint.read("report")
+
+
 def test_output_that_a_terminal_cannot_show(lint: Lint) -> None:
     lint.write({"ä.py": SYNCS.replace("peak", "höhe")})
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONIOENCODING": "ascii"}
@@ -204,6 +215,75 @@ def test_output_that_a_terminal_cannot_show(lint: Lint) -> None:
     assert done.returncode == 1
     assert b"Traceback" not in done.stderr
     assert b"\\xe4.py:6:16: PG201" in done.stdout
+
+
+@pytest.mark.parametrize(("closed", "code"), [("<&-", 0), (">&-", 1), ("2>&-", 1)])
+def test_standard_streams_that_are_closed(lint: Lint, closed: str, code: int) -> None:
+    lint.write({"model.py": SYNCS})
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    given = "-" if closed == "<&-" else "model.py"
+    command = f"{sys.executable} -m pygraph_lint {given} {closed}"
+    done = subprocess.run(
+        command, shell=True, cwd=lint.folder, env=environment, capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (code, b"")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("",), "a path is empty"),
+        (("--select", "", "a.py"), "--select names no rule"),
+        (("--add-noqa", "-"), "--add-noqa writes to files; it cannot be used with stdin"),
+        (("--add-noqa", "--fix", "."), "--add-noqa cannot be used with --fix or --diff"),
+        (("--write-baseline", "b", "--diff"), "--write-baseline cannot be used with --fix or"),
+        (("--write-baseline", "b", "--add-noqa"), "--add-noqa and --write-baseline cannot"),
+    ],
+)
+def test_what_would_be_left_undone_is_refused(
+    lint: Lint, options: tuple[str, ...], said: str
+) -> None:
+    lint.write({"a.py": FIXABLE})
+    result = lint(*options)
+    assert result.code == 2
+    assert result.err.startswith(f"error: {said}")
+    assert result.err.count("\n") == 1
+    assert lint.read("a.py") == FIXABLE
+
+
+@pytest.mark.parametrize(
+    "options", [("--add-noqa",), ("--write-baseline", "b.json"), ("--show-files",), ("--diff",)]
+)
+def test_what_cannot_be_read_is_named_by_everything(lint: Lint, options: tuple[str, ...]) -> None:
+    lint.write({"bad.py": "x = = 1\n", "a.py": CLEAN})
+    missing = lint(*options, "gone.py", "a.py")
+    assert missing.code == 2
+    assert "gone.py:1:1: PG002 there is no such file or folder\n" in missing.err
+    if options != ("--show-files",):
+        broken = lint(*options, "bad.py")
+        assert broken.code == 1
+        assert "bad.py:1:5: PG001 " in broken.err
+
+
+def test_a_cache_that_may_not_be_written(
+    lint: Lint, monkeypatch: pytest.MonkeyPatch, own_caches: Path
+) -> None:
+    lint.write({"a.py": SYNCS, "b.py": SYNCS})
+    lint(".")
+    (lint.folder / "b.py").unlink()
+    lint.write({"a.py": FIXABLE})
+    refused = []
+
+    def refuse(path: Path, *arguments: Any, **keywords: Any) -> None:
+        refused.append(path)
+        raise PermissionError(13, "Permission denied", str(path))
+
+    for name in ("unlink", "write_bytes", "replace", "mkdir"):
+        monkeypatch.setattr(Path, name, refuse)
+    result = lint(".")
+    assert result.lines[0].startswith("a.py:6:16: PG101")
+    assert (result.code, result.err) == (1, "")
+    assert any(own_caches in path.parents for path in refused)
 
 
 def test_reader_that_goes_away(lint: Lint) -> None:

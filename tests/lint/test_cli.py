@@ -202,7 +202,7 @@ def test_diff_and_fix_only_name_what_cannot_be_read(lint: Lint) -> None:
     lint.write({"broken.py": "import torch\nx = = 1\n"})
     shown = lint("--diff", "broken.py")
     assert shown.code == 1
-    assert "broken.py:2: PG001" in shown.err
+    assert "broken.py:2:5: PG001" in shown.err
     assert lint("--diff", "missing.py").code == 2
     only = lint("--fix-only", "broken.py")
     assert only.code == 1

@@ -161,7 +161,17 @@ def test_a_notebook_is_no_module(lint: Lint) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"{", b"[]", b'{"cells": 3}', b'{"cells": [{"cell_type": "code"}]}', b"\xff", b"null", b"1"],
+    [
+        b"{",
+        b"[]",
+        b'{"cells": 3}',
+        b'{"cells": [{"cell_type": "code"}]}',
+        b"\xff",
+        b"null",
+        b"1",
+        b'{"cells": [{"cell_type": "code", "source": 5}]}',
+        b'{"cells": [{"cell_type": "code", "source": [5]}]}',
+    ],
 )
 def test_a_damaged_notebook_is_reported(lint: Lint, data: bytes) -> None:
     lint.write({"book.ipynb": data})
@@ -177,6 +187,9 @@ def test_a_cell_that_does_not_parse(lint: Lint) -> None:
 
 def test_empty_and_foreign_notebooks(lint: Lint) -> None:
     r_language = {"language_info": {"name": "R"}}
+    odd: list[Any] = [[], None, {"language_info": None}, {"language_info": []}]
+    for number, metadata in enumerate(odd):
+        lint.write({f"odd{number}.ipynb": notebook(code("x = 1"), metadata=metadata)})
     lint.write(
         {
             "empty.ipynb": b"",
