@@ -15,7 +15,7 @@ from benchmarks.workloads import cost, results, summary, tabular
 from benchmarks.workloads.summary import Row
 
 _ROOT = Path(__file__).parents[2]
-_DOCUMENT = _ROOT / "docs" / "explanation" / "benchmarks.md"
+_FOLDER = _ROOT / "docs" / "explanation"
 BREAKS = _ROOT / "benchmarks" / "results" / "workloads_breaks.json"
 NOTES = Path(__file__).with_name("notes.json")
 FIXED = _ROOT / "benchmarks" / "results" / "workloads_fixed.json"
@@ -41,21 +41,33 @@ def table(content: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def document(
+def pages(
     content: dict[str, Any],
     source: str,
     broken: dict[str, Any] | None = None,
     fixed: dict[str, Any] | None = None,
-) -> str:
-    """The whole of docs/explanation/benchmarks.md; ``broken`` is what :mod:`breaks` measured,
+) -> dict[str, str]:
+    """The pages below docs/explanation, by name; ``broken`` is what :mod:`breaks` measured,
     ``fixed`` a result file that was made with fixed sources.
     """
     rows = [row for row in summary.rows(content) if row.timed or row.failures]
-    parts = [
-        _introduction(content, source),
-        *(figure.markdown("../img") for figure in data.workload_figures(rows)),
+    speed, memory = (figure.markdown("../img") for figure in data.workload_figures(rows))
+    main = [
+        "# Benchmarks",
+        _answer(rows, content),
+        speed,
         "## Speed\n\n" + _speed(rows),
         "## Means\n\n" + _means(rows),
+        "## Memory and warm-up\n\n" + memory,
+        cost.section(rows, _present(rows), _notes("memory and warm-up")),
+        "## Failures of a mode\n\n" + _failures(rows),
+        "## What each workload stands for\n\n" + _about(rows),
+        "## How it was measured\n\n" + _method(content, source),
+    ]
+    details = [
+        "# Benchmarks in detail",
+        "More about the workloads of [Benchmarks](benchmarks.md), for people who work on the "
+        f"runtime. Every figure is in `{source}`, unless another file is named.",
         *_standing(rows),
         *_parts(rows),
         *(_breaks(broken) if broken else ()),
@@ -64,21 +76,46 @@ def document(
         *_disturbed(content),
         "## Where the time goes\n\n" + _shares(rows),
         "## What the compiler did\n\n" + _compiler(rows),
-        "## Memory and warm-up\n\n"
-        + cost.section(rows, _present(rows), _notes("memory and warm-up")),
         "## Answers\n\n" + _answers(rows),
-        "## Failures of a mode\n\n" + _failures(rows),
         "## Not run\n\n" + _missing(content),
-        "## What each workload stands for\n\n" + _about(rows),
     ]
-    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+    parts = {"benchmarks.md": main, "benchmarks-details.md": details}
+    return {name: "\n\n".join(part.rstrip() for part in own) + "\n" for name, own in parts.items()}
 
 
-def _introduction(content: dict[str, Any], source: str) -> str:
+def _answer(rows: list[Row], content: dict[str, Any]) -> str:
+    """The result in a few sentences."""
+    over_default = summary.geometric_mean(_ratios(rows, "default"))
+    devices = sorted({environment["device"] for environment in content["environments"]})
+    text = [f"{len(rows)} workloads, inference and training, on one {' or '.join(devices)}."]
+    if over_default:
+        text.append(
+            f"pygraph has {over_default:.2f}x the speed of `torch.compile`'s default mode "
+            "(geometric mean)."
+        )
+    stock = _ratios(rows, "reduce-overhead")
+    over_stock = summary.geometric_mean(stock)
+    if over_stock:
+        text.append(
+            f"It has {over_stock:.2f}x that of `reduce-overhead` on the {len(stock)} that "
+            "`reduce-overhead` can run."
+        )
+    text.append(_notes("all")["version"])
+    text.append(
+        "Gains are large where the GPU waits for the host, as in decoding at batch 1, and small "
+        "where the GPU is always busy. [Benchmarks in detail](benchmarks-details.md) says where "
+        "pygraph is behind, and why."
+    )
+    return " ".join(text)
+
+
+def _ratios(rows: list[Row], mode: str) -> list[float]:
+    return [ratio for row in rows if (ratio := row.ratio(mode, "pygraph")) is not None]
+
+
+def _method(content: dict[str, Any], source: str) -> str:
     machines = sorted({_machine(environment) for environment in content["environments"]})
     text = (
-        f"Made by `python -m benchmarks.workloads.report` from `{source}`; every figure below is "
-        "in that file.\n\n"
         "Times are milliseconds a call in steady state: the median over interleaved rounds of all "
         "variants in one process, with new input tensors on every call (a pool made beforehand; "
         "large inputs share at least three). Where rounds differ, the fastest variants get up to "
@@ -87,12 +124,11 @@ def _introduction(content: dict[str, Any], source: str) -> str:
         "Memory and warm-up come from a process of their own for each variant."
     )
     again = (
+        f"`make bench-report` makes this page from `{source}`; every figure is in that file. "
         "To add to the file: `make bench-workloads ARGS='--resume --budget-seconds 600'` (see "
-        "`--help`; any one CUDA GPU with 120 GB, or less with `--only`), then `make bench-report`."
+        "`--help`; any one CUDA GPU with 120 GB, or less with `--only`)."
     )
-    return "\n\n".join(
-        ["# Benchmarks", text, again, "\n".join(f"- {machine}" for machine in machines)]
-    )
+    return "\n\n".join([text, "\n".join(f"- {machine}" for machine in machines), again])
 
 
 def _machine(environment: dict[str, Any]) -> str:
@@ -521,12 +557,12 @@ def _error(check: dict[str, Any] | None) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes the document; returns 0, or 2 if the result file can't be used."""
+    """Writes the pages; returns 0, or 2 if the result file can't be used."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.workloads.report")
     parser.add_argument(
         "--results", type=Path, default=_ROOT / "benchmarks" / "results" / "workloads.json"
     )
-    parser.add_argument("--document", type=Path, default=_DOCUMENT)
+    parser.add_argument("--folder", type=Path, default=_FOLDER, help="of the pages")
     parser.add_argument("--table", action="store_true", help="print a table and write nothing")
     options = parser.parse_args(arguments)
     if not options.results.exists():
@@ -544,9 +580,11 @@ def main(arguments: list[str] | None = None) -> int:
     fixed = results.load(FIXED) if FIXED.exists() else None
     source = options.results.resolve()
     shown = source.relative_to(_ROOT) if source.is_relative_to(_ROOT) else source.name
-    options.document.parent.mkdir(parents=True, exist_ok=True)
-    options.document.write_text(document(content, str(shown), broken, fixed))
-    print(f"wrote {options.document}; `make figures` draws its pictures")
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages(content, str(shown), broken, fixed).items():
+        (options.folder / name).write_text(text)
+        print(f"wrote {options.folder / name}")
+    print("`make figures` draws the pictures")
     return 0
 
 

@@ -28,6 +28,7 @@ CLAIMS = claims.claims()
 # Written by a program from results; their own tests compare them.
 GENERATED = {
     "explanation/accuracy.md",  # tests/truth/test_report.py
+    "explanation/benchmarks-details.md",
     "explanation/benchmarks.md",  # tests/workloads/test_report.py
 }
 # Pages whose numbers are looked up one by one in the files that the page names.

@@ -75,6 +75,11 @@ def _content() -> dict[str, Any]:
     }
 
 
+def _document(*given: Any) -> str:
+    """Both pages."""
+    return "".join(report.pages(*given).values())
+
+
 def test_a_crash_and_a_wrong_answer_count_as_default_in_the_second_mean() -> None:
     good, crashed, wrong = summary.rows(_content())
     assert good.ratio("default", "reduce-overhead") == 2
@@ -96,9 +101,9 @@ def test_what_there_is_to_gain() -> None:
     (good,) = [row for row in summary.rows(content) if row.name == "good"]
     assert good.most() == pytest.approx(2 / 1.5)  # of default's work, not of its own copies
     assert good.waits_for_host()
-    assert "What there is to gain" not in report.document(content, "file.json")
+    assert "What there is to gain" not in _document(content, "file.json")
     timing["timed"]["reduce-overhead"]["host_ms"] = [1.8, 1.8, 1.8]
-    text = report.document(content, "file.json")
+    text = _document(content, "file.json")
     assert "is 1.333x (1 workloads), and pygraph reaches 1.250x (1 workloads)." in text
 
 
@@ -126,7 +131,7 @@ def test_a_second_run_gives_the_change_of_the_ratio() -> None:
     row = summary.rows(content)[0]
     assert len(row.runs) == 2
     assert row.repeat_change == pytest.approx(0.05)
-    text = report.document(content, "results.json")
+    text = _document(content, "results.json")
     again = text[text.index("## Run again") :].split("\n## ")[0]
     assert "| `good` | 2.000x | 1.905x | -4.8 % | 1.00 | 1.00 | 1.05 | host | host |" in again
 
@@ -141,13 +146,13 @@ def test_a_run_with_parts_switched_off_is_shown_apart() -> None:
     row = summary.rows(content)[0]
     assert row.timed["pygraph"].ms == 1
     assert row.parts["pygraph"].ms == 1.5
-    text = report.document(content, "file.json")
+    text = _document(content, "file.json")
     part = text[text.index("## What each part contributes") :].split("\n## ")[0]
     assert "| `good` | 4.000 ±0% | 2.000 ±0% | 1.500 ±0% | 5.000 ±0% | - |" in part
 
 
 def test_the_document_names_what_failed_and_what_did_not_run() -> None:
-    text = report.document(_content(), "results.json")
+    text = _document(_content(), "results.json")
     assert "| `crashed` | 1 | 8.000 ±0% | 4.000 ±0% | failed | - |" in text
     assert "| `wrong` | 1 | 8.000 ±0% | 4.000 ±0% | wrong | - |" in text
     assert "| reduce-overhead over default | 2.000x (1 workloads) | 1.260x (3 workloads) |" in text
@@ -164,7 +169,7 @@ def test_losses_and_gains_are_told_apart_with_where_their_time_goes() -> None:
         {"state": "serving", "reason": ""},
         {"state": "ordinary", "reason": "it is a | reason"},
     ]
-    text = report.document(content, "file.json")
+    text = _document(content, "file.json")
     below = text[text.index("### Below it") :].split("\n## ")[0]
     assert "| `good` | reduce-overhead | 2.000 | 2.000 | 1.750 |" in below
     assert "0.80x | 1024.0 MiB | 1 serving, 1 ordinary; it is a / reason |" in below
@@ -176,10 +181,10 @@ def test_a_loss_shows_where_the_hosts_time_goes() -> None:
     content = _content()
     timing = content["workloads"]["good"]["timings"][0]
     timing["timed"]["pygraph"] = _timed(2.5, 2.5, 2.5)
-    assert "by layer" not in report.document(content, "file.json")
+    assert "by layer" not in _document(content, "file.json")
     layers = {"compiled graphs": {"us": 310.4, "times": 2.0}, "outputs": {"us": 7.0, "times": 2.0}}
     timing["profiles"]["pygraph"] = {**timing["profiles"]["default"], "host": layers}
-    text = report.document(content, "file.json")
+    text = _document(content, "file.json")
     below = text[text.index("### Below it") :].split("\n## ")[0]
     assert "| `good` | pygraph | 310 | - | - | - | 7 |" in below
     assert "| `good` | reduce-overhead |" not in below.split("by layer")[1]
@@ -200,7 +205,7 @@ def test_breaks_before_and_after_fixing() -> None:
             "raises": {"before": copy(0), "safe": copy(0), "unsafe": raw},
         },
     }
-    text = report.document(_content(), "file.json", broken)
+    text = _document(_content(), "file.json", broken)
     part = text[text.index("## Graph breaks before and after") :].split("\n## ")[0]
     assert "(torch 2.13.0, timm 1.0)" in part
     assert "| `bad` | 5 | 2 | 1 | a, b |" in part
@@ -225,7 +230,7 @@ def test_fixed_sources_stand_beside_the_last_run_of_the_sources_as_they_are() ->
     fixed["workloads"] = {"good": fixed["workloads"]["good"]}
     fixed["workloads"]["good"]["timings"][0]["timed"]["default"] = _timed(3, 3, 3)
     fixed["sources"] = {"fixes": "safe", "versions": {"transformers": "5.0", "timm": None}}
-    text = report.document(content, "file.json", None, fixed)
+    text = _document(content, "file.json", None, fixed)
     part = text[text.index("## What fixed sources add") :].split("\n## ")[0]
     assert "(safe fixes; transformers 5.0, and the workloads' own models)" in part
     assert "| workload | eager | default | reduce-overhead |" in part
@@ -239,12 +244,12 @@ def test_runs_are_compared_and_those_with_a_remark_are_not() -> None:
         run = json.loads(json.dumps(timings[0]))
         run["timed"]["pygraph"] = _timed(*[milliseconds] * 3)
         timings.append({**run, "remark": remark})
-    text = report.document(content, "file.json")
+    text = _document(content, "file.json")
     assert "| `good` | 1.000x, 1.053x | +5.3 % |" in text
     assert "within 5 % of each other on 0 of 1 workloads" in text
     timings.pop()
     timings.pop(-2)
-    assert "- `good`: an earlier version" in report.document(content, "file.json")
+    assert "- `good`: an earlier version" in _document(content, "file.json")
 
 
 def test_warm_ups_are_compared_where_they_were_measured_alike() -> None:
@@ -253,12 +258,12 @@ def test_warm_ups_are_compared_where_they_were_measured_alike() -> None:
     content["workloads"]["good"]["timings"][0]["timed"]["pygraph"] = _timed(1, 1, 1)
     probes["pygraph"] = {**_probe(2**20), "environment": 1, "beside": 3}
     probes["pygraph"]["result"]["warm_up_s"] = 2.8
-    text = report.document(content, "file.json")
+    text = _document(content, "file.json")
     assert "2.8* | - |" in text
     assert "as long as" not in text
     for probe in probes.values():
         probe.update(environment=1, beside=3)
-    text = report.document(content, "file.json")
+    text = _document(content, "file.json")
     assert "2.8 | 1.40x |" in text
     assert "0 of them take at most 1.3 times as long, the longest 1.40 times" in text
 
@@ -268,6 +273,7 @@ def test_notes_are_of_workloads_that_exist() -> None:
 
     names = {workload.name for workload in catalogue.WORKLOADS}
     notes = json.loads(report.NOTES.read_text())
+    assert set(notes.pop("all")) == {"version"}
     assert set(notes) == {"speed", "memory and warm-up"}
     assert all(set(of_kind) <= names for of_kind in notes.values())
 
@@ -278,11 +284,11 @@ def test_what_is_beyond_a_bound_is_named() -> None:
     probes["default"] = _probe(100 << 20)
     probes["reduce-overhead"] = _probe(120 << 20)
     probes["pygraph"] = _probe(110 << 20)
-    assert "bound, MiB" not in report.document(content, "file.json")
+    assert "bound, MiB" not in _document(content, "file.json")
     probes["pygraph"] = _probe(112 << 20)
-    assert "| `good` | 110 | 112 |" in report.document(content, "file.json")
+    assert "| `good` | 110 | 112 |" in _document(content, "file.json")
     probes["reduce-overhead"] = _probe(104 << 20)
-    assert "| `good` | 104 | 112 |" in report.document(content, "file.json")
+    assert "| `good` | 104 | 112 |" in _document(content, "file.json")
 
 
 def test_a_disturbed_run_counts_nowhere_but_is_shown() -> None:
@@ -294,20 +300,20 @@ def test_a_disturbed_run_counts_nowhere_but_is_shown() -> None:
     run["disturbed"] = "somebody compiled"
     content["workloads"]["good"]["timings"].append(run)
     assert summary.rows(content) == before
-    text = report.document(content, "file.json")
+    text = _document(content, "file.json")
     own = text[text.index("## Runs set aside") :].split("\n## ")[0]
     assert "somebody compiled" in own
     assert "| `good` | 8.000 ±0% | 40.000 ±0% | 2.000 ±0% | 1.000 ±0% |" in own
     assert "40.000" not in text.replace(own, "")
 
 
-def test_the_committed_document_is_made_from_the_committed_results() -> None:
-    document = (ROOT / "docs" / "explanation" / "benchmarks.md").read_text()
+def test_the_committed_pages_are_made_from_the_committed_results() -> None:
+    folder = ROOT / "docs" / "explanation"
     content = results.load(ROOT / "benchmarks" / "results" / "workloads.json")
     broken = json.loads(report.BREAKS.read_text())
     fixed = results.load(report.FIXED)
-    made = report.document(content, "benchmarks/results/workloads.json", broken, fixed)
-    assert made == document
+    made = report.pages(content, "benchmarks/results/workloads.json", broken, fixed)
+    assert made == {name: (folder / name).read_text() for name in made}
 
 
 def test_a_foreign_result_file_is_refused(
