@@ -169,7 +169,7 @@ def compiled_regions(
             captured = root.road.startswith("captured") or "make_graphed" in root.road
             kind = RegionKind.CAPTURED if captured else RegionKind.COMPILED
             for target in _root_targets(program, root):
-                reached.add(target, f"{root.road}, line {root.line}", kind)
+                reached.add(target, f"{root.road}, {module.path}:{root.line}", kind)
     for target, pattern in _named(program, asked.entry_points):
         reached.add(target, f"entry point {pattern}", RegionKind.COMPILED)
     for module in modules:

@@ -24,9 +24,9 @@ MINUTES = pytest.mark.skipif(not LONG, reason="make test-distributed runs it")
 CASES = [
     "ddp, no_sync",
     "fsdp, bf16",
-    "tp decode",
 ]
 MORE = [
+    "tp decode",
     "ddp",
     "fsdp",
     "fsdp, saved and loaded",
