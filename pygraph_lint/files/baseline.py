@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from pygraph_lint.errors import SettingsError
@@ -84,20 +84,18 @@ def changes(before: dict[str, Counter[str]], after: dict[str, Counter[str]]) -> 
     return new, gone
 
 
-def without_known(runner: Runner, found: Iterable[Finding]) -> list[Finding]:
-    """The findings that no baseline of their files' settings holds. Raises SettingsError."""
-    kept: list[Finding] = []
+def without_known(runner: Runner, found: Sequence[Finding]) -> list[Finding]:
+    """The findings that no baseline of their files' settings holds, in the same order. Raises
+    SettingsError.
+    """
     covered: dict[Path, list[Finding]] = {}
     for path, group in by_file(found).items():
         settings = runner.settings(path)
         if settings.baseline:
-            place = _located(settings.folder, settings.baseline)
-            covered.setdefault(place, []).extend(group)
-        else:
-            kept += group
-    for path, findings in covered.items():
-        kept += _subtract(findings, path, readers(runner))
-    return sorted(kept, key=lambda finding: finding.sort_key)
+            covered.setdefault(_located(settings.folder, settings.baseline), []).extend(group)
+    text = readers(runner)
+    known = {id(f) for path, group in covered.items() for f in _known(group, path, text)}
+    return [finding for finding in found if id(finding) not in known]
 
 
 def _located(folder: Path, name: str) -> Path:
@@ -108,15 +106,14 @@ def _located(folder: Path, name: str) -> Path:
     return here.absolute() if here.is_absolute() or here.exists() else folder / name
 
 
-def _subtract(
+def _known(
     findings: Iterable[Finding], path: Path, text: Callable[[Path], str]
 ) -> Iterable[Finding]:
-    """The findings that the baseline at ``path`` does not hold."""
+    """Those of the findings that the baseline at ``path`` holds."""
     held = read(path)
     for name, group in _counted(findings, text, path.absolute().parent):
         left = held.get(name, Counter())
         for finding, mark in group:
             if left[mark] > 0 and finding.code not in ALWAYS:
                 left[mark] -= 1
-            else:
                 yield finding

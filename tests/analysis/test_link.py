@@ -351,7 +351,7 @@ def regions_of(asked: Asked, **files: str) -> dict[str, tuple[str, bool]]:
 
 def test_a_comment_makes_a_region() -> None:
     assert regions_of(Asked(), m=SOLVER) == {
-        "m.named": ("m.named (marked as a region, line 8)", True)
+        "m.named": ("m.named (marked as a region, m.py:8)", True)
     }
 
 
