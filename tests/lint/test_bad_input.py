@@ -181,7 +181,7 @@ def test_path_that_does_not_exist(lint: Lint) -> None:
     lint.write({"good.py": SYNCS})
     result = lint("nowhere.py", "good.py")
     assert result.code == 2
-    good, missing = result.lines
+    missing, good = result.lines
     assert missing == "nowhere.py:1:1: PG002 there is no such file or folder"
     assert good.startswith("good.py")
 
