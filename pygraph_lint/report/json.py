@@ -58,7 +58,7 @@ def as_dict(finding: Finding, report: Report) -> dict[str, Any]:
         if region is None
         else {
             "function": region.function,
-            "road": list(region.call_path),
+            "call_path": list(region.call_path),
             "certain": region.certain,
         },
         "evidence": list(finding.evidence),

@@ -45,7 +45,7 @@ def _result(finding: Finding, order: dict[str, int]) -> dict[str, Any]:
     }
     if finding.region is not None:
         location["logicalLocations"] = [{"fullyQualifiedName": finding.region.function}]
-        properties["road"] = list(finding.region.call_path)
+        properties["call_path"] = list(finding.region.call_path)
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "level": "error" if is_error(finding) else "warning",

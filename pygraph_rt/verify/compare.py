@@ -40,7 +40,8 @@ def same_bits(a: Any, b: Any) -> bool:
         return bool(a == b)
     if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device or a.stride() != b.stride():
         return False
-    return bool(torch.equal(_bits(a), _bits(b)))
+    # A comparison needs the answer on the host.
+    return bool(torch.equal(_bits(a), _bits(b)))  # pygraph: ignore[PG701]
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -103,7 +103,7 @@ def test_json_has_ruffs_keys_and_ours(tmp_path: Path) -> None:
         "url": load()["PG201"].url,
         "region": {
             "function": "m.Model.forward",
-            "road": ["Model.forward (nn.Module subclass)"],
+            "call_path": ["Model.forward (nn.Module subclass)"],
             "certain": False,
         },
         "evidence": ["x is a tensor: annotated so"],
@@ -252,7 +252,7 @@ def test_json_from_the_command_says_where_and_why(lint: Lint) -> None:
     assert edit["location"]["row"] == row == 6
     assert "device" in edit["content"]
     assert sync["fix"] is None
-    assert any("Other.forward" in step for step in sync["region"]["road"])
+    assert any("Other.forward" in step for step in sync["region"]["call_path"])
     assert sync["evidence"]
     assert sync["consequences"]["sync"] == "yes"
     cached = lint("--output-format", "json", "model.py").json()

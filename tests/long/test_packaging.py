@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pygraph_lint.rules.catalogue import load
 from pygraph_rt.cuda.native import build
@@ -186,6 +187,27 @@ def test_the_action_and_the_workflow_fit_githubs_schemas(tmp_path: Path) -> None
     text = (REPOSITORY / "action.yml").read_text(encoding="utf-8")
     damaged.write_text(text.replace("using: composite", "using: compost"), encoding="utf-8")
     _validate("github-actions", damaged, expected=1)
+
+
+def test_the_action_runs_on_this_repository(tmp_path: Path) -> None:
+    """Its steps in order, with what the service would fill in."""
+    given = {
+        "inputs.paths": "pygraph_lint pygraph_rt",
+        "inputs.args": "--target cudagraph --no-cache",
+        "inputs.sarif-file": str(tmp_path / "report.sarif"),
+        "github.action_path": str(REPOSITORY),
+        "runner.temp": str(tmp_path),
+    }
+
+    def filled(text: str) -> str:
+        return re.sub(r"\$\{\{ ([a-z_.-]+) \}\}", lambda match: given[match[1]], text)
+
+    action = yaml.safe_load((REPOSITORY / "action.yml").read_text(encoding="utf-8"))
+    for step in action["runs"]["steps"]:
+        environment = {name: filled(value) for name, value in step["env"].items()}
+        _run("bash", "-eo", "pipefail", "-c", step["run"], cwd=REPOSITORY, **environment)
+    report = json.loads((tmp_path / "report.sarif").read_text(encoding="utf-8"))
+    assert report["runs"][0]["results"] == []
 
 
 _ACTIONLINT = """
