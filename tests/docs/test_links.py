@@ -45,6 +45,12 @@ def test_links_have_their_targets(page: Path) -> None:
             assert anchor in _anchors(found), f"{target}: there is no such heading"
 
 
+@pytest.mark.parametrize("name", ["lint", "rt"])
+def test_a_readme_for_a_package_index_has_no_relative_link(name: str) -> None:
+    text = (ROOT / "packaging" / name / "README.md").read_text(encoding="utf-8")
+    assert not [pair for pair in _LINK.findall(text) if not re.match("https?://", "".join(pair))]
+
+
 def test_result_files_that_pages_name_exist() -> None:
     for page in _pages():
         for name in re.findall(r"benchmarks/results/([\w*]+\.json)", page.read_text("utf-8")):
