@@ -10,6 +10,7 @@ import ast
 
 import libcst as cst
 
+from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import expression
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import all_nodes, own_nodes
@@ -34,6 +35,9 @@ def disable(site: Site, function: ast.FunctionDef) -> None:
     site.safe_only_if(
         "inspected", closed, "inspect, frames and warnings see the decorator's wrapper"
     )
+    own = (function.name, f"self.{function.name}")
+    again = any(isinstance(each, ast.expr) and dotted(each) in own for each in own_nodes(function))
+    site.safe_only_if("deep", not again, "a function that calls itself needs deeper stacks")
     node = cst.ensure_type(site.statement_node(function), cst.FunctionDef)
     decorator = cst.Decorator(expression(f"{torch}.compiler.disable"))
     decorators = [decorator, *node.decorators]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.statement_graph import Definition
 from pygraph_lint.fixes.keywords import keyword, starred
@@ -71,28 +72,31 @@ def has_integer_values(site: Site, call: ast.Call, name: str) -> bool:
     return all(is_integer(site, bound) for bound in [*call.args, *named])
 
 
-def is_integer(site: Site, node: ast.expr, depth: int = 8) -> bool:
+def is_integer(site: Site, node: ast.expr, depth: int = 8, count: bool = False) -> bool:
     """Whether an expression is certainly a whole number of Python: a literal, a size of what is
-    certainly a tensor, or whole arithmetic on such.
+    certainly a tensor, or whole arithmetic on such. ``count``: and certainly not below zero.
     """
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int)
     if isinstance(node, ast.UnaryOp):
-        return is_integer(site, node.operand, depth)
+        return not count and is_integer(site, node.operand, depth)
     if isinstance(node, ast.BinOp):
-        whole = isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod))
+        whole = (ast.Add, ast.Mult, ast.FloorDiv, ast.Mod, *(() if count else (ast.Sub,)))
         sides = (node.left, node.right)
-        return whole and all(is_integer(site, side, depth) for side in sides)
+        return isinstance(node.op, whole) and all(
+            is_integer(site, side, depth, count) for side in sides
+        )
     if isinstance(node, ast.Subscript):
         return not isinstance(node.slice, ast.Slice) and _is_shape(site, node.value)
     if isinstance(node, ast.Call):
-        if site.ask.callee(node) in ("builtins.len", "builtins.int"):
+        if site.ask.callee(node) in ("builtins.len", "" if count else "builtins.int"):
             return True
         sized = isinstance(node.func, ast.Attribute) and node.func.attr in _SIZES
-        whole = bool(node.args) or ast.unparse(node.func).endswith((".dim", ".numel"))
-        return sized and whole and _of_tensor(site, node.func)
+        whole_call = bool(node.args) or ast.unparse(node.func).endswith((".dim", ".numel"))
+        return sized and whole_call and _of_tensor(site, node.func)
     if isinstance(node, ast.Name) and depth:
-        return _integer_name(site, node, depth - 1)
+        found = site.ask.definitions.reaching(node)
+        return bool(found) and all(_defines_integer(site, it, depth - 1, count) for it in found)
     return False
 
 
@@ -113,18 +117,13 @@ def _is_shape(site: Site, node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "shape" and _of_tensor(site, node)
 
 
-def _integer_name(site: Site, name: ast.Name, depth: int) -> bool:
-    """Whether a name only ever holds sizes and whole numbers, or is a parameter annotated so."""
-    found = site.ask.definitions.reaching(name)
-    return bool(found) and all(_integer_definition(site, each, depth) for each in found)
-
-
-def _integer_definition(site: Site, each: Definition, depth: int) -> bool:
+def _defines_integer(site: Site, each: Definition, depth: int, count: bool) -> bool:
+    """Whether a name is given a size or a whole number, or is a parameter annotated so."""
     if isinstance(each.node, ast.arg):
         note = each.node.annotation
-        return isinstance(note, ast.Name) and note.id == "int"
+        return not count and isinstance(note, ast.Name) and note.id == "int"
     if each.value is not None:
-        return is_integer(site, each.value, depth)
+        return is_integer(site, each.value, depth, count)
     target = site.ask.parent(each.node)
     statement = site.ask.parent(target) if target is not None else None
     return (
@@ -140,7 +139,8 @@ def is_device(site: Site, node: ast.expr, depth: int = 4) -> bool:
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str)
     if isinstance(node, ast.Attribute):
-        return node.attr == "device" and dotted(node) is not None
+        may_be = site.ask.known(node).may_be(Type.DEVICE | Type.TEXT | Type.NONE | Type.NUMBER)
+        return node.attr == "device" and dotted(node) is not None and may_be
     if site.ask.callee(node) == "torch.device":
         return True
     if isinstance(node, ast.IfExp):

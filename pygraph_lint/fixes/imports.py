@@ -58,6 +58,11 @@ def _unseen(site: Site, name: str) -> None:
         _has_exports(site.source.tree) or (view.closed and not view.starred),
         f"`import *` of this file gives the name {name}, too",
     )
+    lists = any(isinstance(n, ast.Name) and n.id in _LISTING for n in site.ask.nodes)
+    site.safe_only_if("unlisted", not lists, f"the file lists its names, {name} among them")
+
+
+_LISTING = frozenset(("globals", "vars", "dir"))
 
 
 def _has_exports(tree: ast.Module) -> bool:

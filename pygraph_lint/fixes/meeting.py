@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.analysis.known import Device
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.site import Site
 from pygraph_lint.fixes.tensors import TOGETHER
@@ -80,7 +81,7 @@ def _depends(site: Site, node: ast.AST, depth: int) -> bool:
         if node.attr in _ASKED:
             return False
         if dotted(node) == f"self.{node.attr}":
-            return True
+            return site.ask.known(node).device is Device.MODEL
     if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Load, ast.Store)):
         found = site.ask.definitions.reaching_at(node.id, site.ask.statement(node))
         return bool(found) and all(

@@ -3,8 +3,36 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass, field
 
 from pygraph_lint.fixes.site import Site
+
+
+@dataclass
+class Chosen:
+    """How a loop finds the tokens of an expert. ``tokens`` and ``places`` are names for the two
+    results of ``torch.where``, ``expert`` the loop's number.
+    """
+
+    index: ast.Assign
+    mask: ast.expr
+    expert: str
+    tokens: set[str]
+    places: set[str]
+    turned: bool
+    name: str
+    dynamic: bool = False  # the loop is over the experts that were hit
+    removed: list[ast.stmt] = field(default_factory=list)
+    extra: ast.expr | None = None  # the number behind the last expert, which is left out
+    written: set[str] = field(default_factory=set)
+
+    def kind(self, node: ast.expr) -> str:
+        """What an index is made of: ``t`` tokens, ``p`` places, ``n`` None, ``:`` all, ``?``."""
+        if isinstance(node, ast.Name):
+            return "t" if node.id in self.tokens else "p" if node.id in self.places else "?"
+        if isinstance(node, ast.Constant) and node.value is None:
+            return "n"
+        return ":" if isinstance(node, ast.Slice) and ast.unparse(node) == ":" else "?"
 
 
 def where_mask(site: Site, node: ast.expr | None) -> ast.expr | None:
@@ -58,6 +86,52 @@ def classes_of(site: Site, mask: ast.expr) -> ast.expr | None:
             given = [item.value for item in node.keywords if item.arg == "num_classes"]
             return next(iter([*given, *node.args[1:]]), None)
     return None
+
+
+def picked_by(loop: ast.For, expert: str, mask: ast.expr) -> list[ast.expr]:
+    """What the number of an expert picks from in a loop, but for the mask: ``self.experts`` of
+    ``self.experts[e](x)``, each once.
+    """
+    aside = set(ast.walk(mask))
+    found: dict[str, ast.expr] = {}
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Subscript) and node not in aside:
+            names = {part.id for part in ast.walk(node.slice) if isinstance(part, ast.Name)}
+            if expert in names and not isinstance(node.slice, ast.Tuple):
+                found.setdefault(ast.unparse(node.value), node.value)
+    return list(found.values())
+
+
+def has_as_many(site: Site, node: ast.expr, number: ast.expr) -> bool:
+    """Whether the class makes ``self.x`` with so many elements: a ModuleList over their range, or
+    a parameter of that size.
+    """
+    owner = site.ask.owner(node)
+    text = ast.unparse(number)
+    stored = _stored(owner, ast.unparse(node)) if owner is not None else []
+    names = {text, *(ast.unparse(value) for value in (_stored(owner, text) if owner else []))}
+    return len(stored) == 1 and any(
+        isinstance(part, ast.Call)
+        and bool(part.args)
+        and (
+            (site.ask.callee(part) == "builtins.range" and len(part.args) == 1)
+            or (site.ask.callee(part) in _SIZED and stored[0] is not part)
+        )
+        and ast.unparse(part.args[0]) in names
+        for part in ast.walk(stored[0])
+    )
+
+
+_SIZED = frozenset(f"torch.{name}" for name in ("empty", "zeros", "ones", "randn", "rand"))
+
+
+def _stored(owner: ast.ClassDef, place: str) -> list[ast.expr]:
+    """What a class assigns to ``self.x``."""
+    return [
+        node.value
+        for node in ast.walk(owner)
+        if isinstance(node, ast.Assign) and any(ast.unparse(each) == place for each in node.targets)
+    ]
 
 
 _MIXING = frozenset(

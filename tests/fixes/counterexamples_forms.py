@@ -97,6 +97,13 @@ CASES = [
     ),
     Case(
         "expert_loop",
+        "pure",
+        "PG401",
+        _experts(_PAIR, "y = x[token] * torch.rand(3)[e]", _SUM),
+        _routed,
+    ),
+    Case(
+        "expert_loop",
         "row-wise",
         "PG401",
         _experts(_PAIR, "y = x[token] - x[token].mean(0)", _SUM),

@@ -14,6 +14,14 @@ CASES = [
         lambda: (3,),
         notes={"meets": "p.device", "uses": "device"},
     ),
+    # factories that are moved
+    Case(
+        "factory_device",
+        "order",
+        "PG101",
+        lines("return «torch.zeros(n).to(x.device)»", head="x, n"),
+        lambda: (None, -1),
+    ),
     # guards
     Case("guards", "in-function", "PG501", "import torch\n«print(1)»\n"),
     Case("guards", "compiled", "PG501", lines("«print(x)»", "return x"), captured=True),
@@ -56,6 +64,23 @@ CASES = [
         "        y = «np.random.normal()»\n    return np.ones(1)\n\n\n"
         "def forward():\n    return draw.__code__.co_name\n",
         lambda: (),
+    ),
+    Case(
+        "decorated",
+        "deep",
+        "PG504",
+        "import numpy as np\nimport torch\n\n\ndef draw(n):\n    for _ in range(2):\n"
+        "        y = «np.random.normal()»\n    if n:\n        draw(n - 1)\n"
+        "    return np.ones(1)\n",
+    ),
+    # names that are imported
+    Case(
+        "imports",
+        "unlisted",
+        "PG520",
+        "import numpy as np\n\n__all__ = ['forward']\n\n\ndef forward(n: int):\n"
+        "    return int(«np.prod([n, 2])»), sorted(globals())\n",
+        lambda: (2,),
     ),
     # log_once
     Case(

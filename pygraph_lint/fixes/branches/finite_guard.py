@@ -205,7 +205,8 @@ def _conditions(site: Site, guard: _Guard) -> None:
         bool(loads)
         and site.ask.only_holder(loads[0])
         and all(_makes_its_own(site, each) for each in _values_of(site, loads[0]))
-        and (closed or not _from_method(site, loads[0])),
+        and (closed or not _from_method(site, loads[0]))
+        and not any(map(_hooks, site.ask.nodes)),
         f"{guard.name} becomes a copy, and somebody else may hold the original",
     )
     site.safe_only_if("zero-sign", bool(closed), "a gradient of -0.0 becomes 0.0")
@@ -219,6 +220,12 @@ def _conditions(site: Site, guard: _Guard) -> None:
 def _values_of(site: Site, name: ast.Name) -> list[ast.expr]:
     found = (each.value for each in site.ask.definitions.reaching(name))
     return [value for value in found if value is not None]
+
+
+def _hooks(node: ast.AST) -> bool:
+    """Whether code registers a hook, which may keep what a layer gives."""
+    name = node.attr if isinstance(node, ast.Attribute) else ""
+    return name.startswith("register_") and name.endswith("_hook")
 
 
 def _from_method(site: Site, name: ast.Name) -> bool:

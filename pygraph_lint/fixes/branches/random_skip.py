@@ -15,6 +15,8 @@ import ast
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import conjunction, expression, operand
 from pygraph_lint.fixes.conditions import operands
+from pygraph_lint.fixes.factories import FLOATING_DTYPES
+from pygraph_lint.fixes.keywords import keyword
 from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, parents, pure, shared
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -60,11 +62,11 @@ def _is_plain(site: Site, node: ast.expr) -> bool:
     """Whether reading an expression twice is like reading it once: a parameter annotated as a
     number, or an attribute that the class gives one.
     """
-    if site.finding.view.closed:
-        return True
     if isinstance(node, ast.Name):
         found = site.ask.definitions.reaching(node)
         return bool(found) and all(_is_number(each.node) for each in found)
+    if site.finding.view.closed:
+        return not _answers(site, node)
     owner = site.ask.owner(node)
     if not isinstance(node, ast.Attribute) or dotted(node.value) != "self" or owner is None:
         return False
@@ -79,6 +81,16 @@ def _is_plain(site: Site, node: ast.expr) -> bool:
     bases = {site.ask.qualified(base) for base in owner.bases}
     own = bases <= {"torch.nn.Module", "torch.nn.modules.module.Module"}
     return bool(values) and numbers and not named and own and site.ask.has_no_subclass(owner)
+
+
+# What decides what reading an attribute, or comparing it, does.
+_ANSWERING = frozenset(("__getattr__", "__getattribute__", "__get__", "__gt__", "__lt__"))
+
+
+def _answers(site: Site, node: ast.expr) -> bool:
+    """Whether a function of the file may run when an expression is read or compared."""
+    named = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)} | _ANSWERING
+    return any(isinstance(each, ast.FunctionDef) and each.name in named for each in site.ask.nodes)
 
 
 def _given(site: Site, value: ast.expr) -> bool:
@@ -164,6 +176,9 @@ def _draws_one(site: Site, node: ast.expr) -> bool:
         return False
     if any(item.arg not in ("device", "dtype") for item in node.keywords):
         return False  # with out, others hold the tensor too
+    dtype = keyword(node, "dtype")
+    if dtype is not None and site.ask.qualified(dtype) not in FLOATING_DTYPES:
+        return False  # complex numbers are not compared
     size = node.args[0] if len(node.args) == 1 else None
     if isinstance(size, (ast.List, ast.Tuple)):
         return all(_one(item) for item in size.elts)

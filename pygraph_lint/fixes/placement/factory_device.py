@@ -31,6 +31,7 @@ from pygraph_lint.fixes.factories import (
 )
 from pygraph_lint.fixes.keywords import keyword, starred, with_keyword
 from pygraph_lint.fixes.names import pure, shared
+from pygraph_lint.fixes.order import is_there, never_raises
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -84,6 +85,14 @@ class FactoryDevice(Rewrite):
         fits = dtype is None or name in SMALL or site.ask.qualified(dtype) in FLOATING_DTYPES
         site.safe_only_if(
             "conversion", fits, "a number that the new dtype cannot hold differs between devices"
+        )
+        there = site.ask.statement(made) is site.ask.statement(move)
+        site.safe_only_if(
+            "order",
+            to.written is None
+            or is_there(site, to.written, move.func.value)
+            or (there and never_raises(site, move.func.value)),
+            "what raises first, the factory or asking for the device, is the other one",
         )
         _put(site, move, made, to)
 
@@ -147,7 +156,7 @@ def _kept(call: ast.Call, name: str) -> ast.expr | None:
         return None
     values = [item.value for item in call.keywords]
     known = all(item.arg in _NUMBERED for item in call.keywords)
-    return inner if known and _numbers(given) and _numbers(values) else None
+    return inner if known and _numbers([*given, *values]) else None
 
 
 def _tensor_side(site: Site, node: ast.BinOp) -> ast.expr | None:

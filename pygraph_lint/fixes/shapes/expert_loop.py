@@ -13,7 +13,6 @@ for the experts that were hit, and leaving out those that were not, is gone.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 
 import libcst as cst
 import libcst.matchers as m
@@ -30,12 +29,16 @@ from pygraph_lint.fixes.build import (
     statement,
 )
 from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.names import pure
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.routing import (
+    Chosen,
     added_by,
     classes_of,
+    has_as_many,
     is_token,
     mixes_rows,
+    picked_by,
     where_mask,
     writes,
 )
@@ -80,33 +83,14 @@ class ExpertLoop(Rewrite):
         )
         node = cst.ensure_type(site.statement_node(loop), cst.For)
         if chosen.dynamic:
-            node = node.with_changes(iter=_range(site, chosen))
+            node = node.with_changes(iter=_range(site, chosen, loop))
         for made in chosen.removed:
             site.put_statements([made], [])
         block = cst.ensure_type(node.body, cst.IndentedBlock)
         site.put_statements([loop], [node.with_changes(body=block.with_changes(body=body))])
 
 
-@dataclass
-class _Chosen:
-    """How a loop finds the tokens of an expert. ``tokens`` and ``places`` are names for the two
-    results of ``torch.where``, ``expert`` the loop's number.
-    """
-
-    index: ast.Assign
-    mask: ast.expr
-    expert: str
-    tokens: set[str]
-    places: set[str]
-    turned: bool
-    name: str
-    dynamic: bool = False  # the loop is over the experts that were hit
-    removed: list[ast.stmt] = field(default_factory=list)
-    extra: ast.expr | None = None  # the number behind the last expert, which is left out
-    written: set[str] = field(default_factory=set)
-
-
-def _selection(site: Site, loop: ast.For) -> _Chosen | None:
+def _selection(site: Site, loop: ast.For) -> Chosen | None:
     """The statement ``pos, token = torch.where(mask)`` of a loop."""
     target = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
     for each in loop.body:
@@ -128,11 +112,11 @@ def _selection(site: Site, loop: ast.For) -> _Chosen | None:
         token, place = (second, first) if turned else (first, second)
         assert isinstance(each, ast.Assign)
         name = site.free("chosen")
-        return _Chosen(each, mask, target.id, {token}, {place}, turned, name)
+        return Chosen(each, mask, target.id, {token}, {place}, turned, name)
     return None
 
 
-def _looked_for(site: Site, chosen: _Chosen, node: ast.expr, by: str) -> bool:
+def _looked_for(site: Site, chosen: Chosen, node: ast.expr, by: str) -> bool:
     """Whether an expression, perhaps under a name that only stands here, finds the experts that
     were hit; the name's statement then goes.
     """
@@ -150,7 +134,7 @@ def _looked_for(site: Site, chosen: _Chosen, node: ast.expr, by: str) -> bool:
     return asked
 
 
-def _range(site: Site, chosen: _Chosen) -> cst.BaseExpression:
+def _range(site: Site, chosen: Chosen, loop: ast.For) -> cst.BaseExpression:
     """``range(n)`` over all experts."""
     classes = classes_of(site, chosen.mask)
     if classes is None:
@@ -160,15 +144,21 @@ def _range(site: Site, chosen: _Chosen) -> cst.BaseExpression:
         same = ast.unparse(classes) in (last, f"{last} + 1")
         site.require("extra", same, "another expert than the last one is left out")
         classes = chosen.extra
-    if not site.ask.is_builtin("range", site.path[-1]):
-        raise Declined("the name range means something else here")
-    return call("range", site.expression_node(classes))
+    bound = site.expression_node(classes)
+    picked = picked_by(loop, chosen.expert, chosen.mask)
+    uncounted = [each for each in picked if not has_as_many(site, each, classes)]
+    site.require("pure", all(map(pure, picked)), "what an expert is picked from is computed")
+    lengths = [call("len", site.expression_node(each)) for each in uncounted]
+    names = ("range", "min", "len") if uncounted else ("range",)
+    if not all(site.ask.is_builtin(name, site.path[-1]) for name in names):
+        raise Declined("the name range, min or len means something else here")
+    return call("range", call("min", bound, *lengths) if lengths else bound)
 
 
 # -- the statements of the loop
 
 
-def _line(site: Site, chosen: _Chosen, each: ast.stmt) -> list[Line]:
+def _line(site: Site, chosen: Chosen, each: ast.stmt) -> list[Line]:
     """What becomes of one statement."""
     if each is chosen.index:
         return [_choice(site, chosen)]
@@ -193,7 +183,7 @@ def _line(site: Site, chosen: _Chosen, each: ast.stmt) -> list[Line]:
     return [made]
 
 
-def _choice(site: Site, chosen: _Chosen) -> Line:
+def _choice(site: Site, chosen: Chosen) -> Line:
     """``chosen = mask[e].T``: by token and place, what the router chose."""
     mask = chosen.mask
     if chosen.dynamic and isinstance(mask, ast.Call):
@@ -207,7 +197,7 @@ def _choice(site: Site, chosen: _Chosen) -> Line:
     return assign(chosen.name, bare(value)).with_changes(leading_lines=above)
 
 
-def _skips(site: Site, chosen: _Chosen, each: ast.stmt) -> bool:
+def _skips(site: Site, chosen: Chosen, each: ast.stmt) -> bool:
     """``if token.numel() == 0: continue``, ``if e == n: continue``, ``if counts[e] == 0: ...``."""
     if not isinstance(each, ast.If) or each.orelse or not isinstance(each.body[0], ast.Continue):
         return False
@@ -226,7 +216,7 @@ def _skips(site: Site, chosen: _Chosen, each: ast.stmt) -> bool:
     return False
 
 
-def _renames(chosen: _Chosen, each: ast.stmt) -> bool:
+def _renames(chosen: Chosen, each: ast.stmt) -> bool:
     """``e = e[0]``, ``rows = token.tolist()``."""
     if not isinstance(each, ast.Assign) or not isinstance(each.targets[0], ast.Name):
         return False
@@ -245,10 +235,10 @@ def _renames(chosen: _Chosen, each: ast.stmt) -> bool:
     return chosen.dynamic and name == new == chosen.expert
 
 
-def _read(chosen: _Chosen, node: ast.Subscript) -> str | None:
+def _read(chosen: Chosen, node: ast.Subscript) -> str | None:
     """A template for ``x[token]`` and the like; None for another index."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    kinds = "".join(_kind(chosen, part) for part in parts)
+    kinds = "".join(chosen.kind(part) for part in parts)
     templates = {"t": "{x}", "t:": "{x}", "nt": "{x}[None]", "nt:": "{x}[None]"}
     weights = f"({{x}} * {chosen.name}).sum(-1"
     templates |= {"tp": f"{weights})", "tpn": f"{weights}, keepdim=True)"}
@@ -258,15 +248,7 @@ def _read(chosen: _Chosen, node: ast.Subscript) -> str | None:
     return templates.get(kinds)
 
 
-def _kind(chosen: _Chosen, node: ast.expr) -> str:
-    if isinstance(node, ast.Name):
-        return "t" if node.id in chosen.tokens else "p" if node.id in chosen.places else "?"
-    if isinstance(node, ast.Constant) and node.value is None:
-        return "n"
-    return ":" if isinstance(node, ast.Slice) and ast.unparse(node) == ":" else "?"
-
-
-def _filled(template: str, chosen: _Chosen) -> Change:
+def _filled(template: str, chosen: Chosen) -> Change:
     def made(new: cst.CSTNode) -> cst.CSTNode:
         value = cst.ensure_type(new, cst.Subscript).value
         return value if template == "{x}" else expression(template, x=operand(value))
@@ -275,7 +257,7 @@ def _filled(template: str, chosen: _Chosen) -> Change:
 
 
 def _added(
-    site: Site, chosen: _Chosen, each: ast.stmt, changes: dict[cst.CSTNode, Change]
+    site: Site, chosen: Chosen, each: ast.stmt, changes: dict[cst.CSTNode, Change]
 ) -> cst.CSTNode | None:
     """``out.index_add_(0, token, y)``, ``out[token] += y`` for all tokens; None for other code."""
     value, target = getattr(each, "value", None), getattr(each, "target", None)
@@ -289,7 +271,7 @@ def _added(
         template = "{out} += {torch}.where({rows}, {y}, 0)"
     else:
         return None
-    if _kind(chosen, rows.elts[0] if isinstance(rows, ast.Tuple) else rows) != "t":
+    if chosen.kind(rows.elts[0] if isinstance(rows, ast.Tuple) else rows) != "t":
         return None
     if isinstance(out, ast.Name):
         chosen.written.add(out.id)

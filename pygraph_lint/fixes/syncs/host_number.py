@@ -165,32 +165,14 @@ def _in_python(site: Site, node: ast.expr) -> cst.BaseExpression | None:
     name = _FUNCTIONS.get(site.ask.callee(node) or "")
     if name is not None and isinstance(node, ast.Call):
         single = len(node.args) == 1 and not node.keywords
-        if single and _is_size(site, node.args[0]):
+        if single and is_integer(site, node.args[0], count=True):
             function = f"{use_module(site, 'math')}.{name}"
             return called(function, site.expression_node(node.args[0]))
         return None
     halved = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
-    if isinstance(node, ast.BinOp) and halved and _is_size(site, node.left):
+    if isinstance(node, ast.BinOp) and halved and is_integer(site, node.left, count=True):
         return site.expression_node(node) if _is_positive(node.right) else None
     return None
-
-
-def _is_size(site: Site, node: ast.expr) -> bool:
-    """A whole number that is not negative, and that no float of the host is too small for."""
-    below = (ast.Sub, ast.USub)
-    negative = any(isinstance(part, below) for part in ast.walk(node))
-    parameter = any(isinstance(part, ast.Name) for part in ast.walk(node))
-    return is_integer(site, node) and not negative and not (parameter and _given(site, node))
-
-
-def _given(site: Site, node: ast.expr) -> bool:
-    """Whether a name in an expression may hold what a caller passed, which may be negative."""
-    names = (part for part in ast.walk(node) if isinstance(part, ast.Name))
-    return any(
-        isinstance(each.node, ast.arg) and not site.ask.is_tensor(name)
-        for name in names
-        for each in site.ask.definitions.reaching(name)
-    )
 
 
 def _is_positive(node: ast.expr) -> bool:
