@@ -126,6 +126,46 @@ def said_each_step(made: Program) -> None:
     _training(made, *lines, before=before, behind="return weight.detach()")
 
 
+@idiom("loop_copy")
+def copied_each_step(made: Program) -> None:
+    """A batch that is copied to the device on each step, from a data loader or a list."""
+    made.scripted = False
+    given = made.pick(
+        "", "", ", shuffle=False", ", num_workers=0", ", pin_memory=False", ", **more"
+    )
+    size = made.pick("1", "2", "batch_size=2", "batch_size=1")
+    loader = made.pick("DataLoader(list(x), {}{})", "torch.utils.data.DataLoader(list(x), {}{})")
+    device = made.pick("x.device", "device", "'cpu'", "weight.device")
+    moved = made.pick(
+        *("batch.to({})", "batch.to(device={})", "batch.to({}, non_blocking=False)"),
+        *("batch.to({}).float()", "batch.to({}, **more)", "batch.float().to({})"),
+    )
+    target = made.pick("batch", "part", "batch")
+    lines = [
+        "from torch.utils.data import DataLoader",
+        "",
+        "more = {}",
+        "device = torch.device('cpu')",
+        "weight = torch.ones(x.shape[-1], requires_grad=True)",
+        "optimizer = torch.optim.SGD([weight], lr=0.1)",
+        f"loader = {loader.format(size, given)}",
+        made.pick("for batch in loader:", "for step, batch in enumerate(loader):"),
+        f"    {target} = {moved.format(device)}",
+        "    optimizer.zero_grad()",
+        f"    loss = ({target}.float() * weight).abs().sum()",
+        "    loss.backward()",
+        "    optimizer.step()",
+        *(["    batch.zero_()"] if made.chance(0.1) else []),
+        "return weight.detach()",
+    ]
+    made.above.append("def train(x, k):\n" + "\n".join(f"    {line}".rstrip() for line in lines))
+    made.add(
+        "if len(x) > 0:",
+        "    with torch.enable_grad():",
+        "        seen.append(train(x.detach(), 2))",
+    )
+
+
 @idiom("tensor_choice")
 def chosen(made: Program) -> None:
     """A conditional expression on a tensor."""
