@@ -52,46 +52,16 @@ def fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fix
 def _fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fixed:
     fixed = Fixed(runner.check(files))
     complete = True
-    refused: Refused = set()
-    at_once: dict[Path, int] = {}
+    attempts = _Attempts()
     for _ in range(ROUNDS):
-        plan = {
-            path: wanted[: at_once.get(path, len(wanted))]
-            for path, wanted in _plan(runner, fixed.findings, unsafe, refused).items()
-        }
+        plan = attempts.limited(_plan(runner, fixed.findings, unsafe, attempts.refused))
         if not plan and complete:
             break
-        if not plan:
+        complete = not plan
+        if plan:
+            _round(runner, fixed, plan, attempts)
+        else:
             fixed.findings = runner.check(files)
-            complete = True
-            continue
-        complete = False
-        tried = {path: _rewritten(runner.source(path), wanted) for path, wanted in plan.items()}
-        old = {path: runner.content(path) for path in plan}
-        runner.replace_content({path: data for path, (data, made) in tried.items() if made})
-        found = _looked_at(runner, fixed.findings, list(plan))
-        failed = [
-            path
-            for path, (_, made) in tried.items()
-            if not made or not _helped(path, fixed.findings, found, made)
-        ]
-        for path, (data, made) in tried.items():
-            if path in failed:
-                at_once[path] = len(plan[path]) // 2
-                if len(plan[path]) == 1:
-                    at_once[path] = 1
-                    lines = split_lines(decode(old[path]).text)
-                    refused.add(_subject(path, lines, *plan[path][0]))
-            else:
-                if path in at_once:
-                    at_once[path] *= 2
-                fixed.before.setdefault(path, old[path])
-                fixed.after[path] = data
-                fixed.applied += made
-        if failed:
-            runner.replace_content({path: old[path] for path in failed})
-            found = _looked_at(runner, found, failed)
-        fixed.findings = found
     if not complete:
         fixed.findings = runner.check(files)
     laid_out = {path: new for path in fixed.after if (new := _laid_out(runner, fixed, path))}
@@ -100,6 +70,50 @@ def _fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fi
         runner.replace_content(laid_out)
         fixed.findings = runner.check(files)
     return fixed
+
+
+@dataclass
+class _Attempts:
+    """How many fixes of a file are tried at once, and those that did not help."""
+
+    refused: Refused = field(default_factory=set)
+    at_once: dict[Path, int] = field(default_factory=dict)
+
+    def limited(self, plan: dict[Path, Made]) -> dict[Path, Made]:
+        """As many of the planned fixes as are tried at once."""
+        return {path: made[: self.at_once.get(path, len(made))] for path, made in plan.items()}
+
+    def helped(self, path: Path) -> None:
+        if path in self.at_once:
+            self.at_once[path] *= 2
+
+    def failed(self, path: Path, old: bytes, tried: Made) -> None:
+        """Try half as many the next time; a single one never again."""
+        self.at_once[path] = max(len(tried) // 2, 1)
+        if len(tried) == 1:
+            self.refused.add(_subject(path, split_lines(decode(old).text), *tried[0]))
+
+
+def _round(runner: Runner, fixed: Fixed, plan: dict[Path, Made], attempts: _Attempts) -> None:
+    """Make the planned fixes, look at the files again, and take back what did not help."""
+    tried = {path: _rewritten(runner.source(path), wanted) for path, wanted in plan.items()}
+    old = {path: runner.content(path) for path in plan}
+    runner.replace_content({path: data for path, (data, made) in tried.items() if made})
+    found = _looked_at(runner, fixed.findings, list(plan))
+    undone: list[Path] = []
+    for path, (data, made) in tried.items():
+        if made and _helped(path, fixed.findings, found, made):
+            attempts.helped(path)
+            fixed.before.setdefault(path, old[path])
+            fixed.after[path] = data
+            fixed.applied += made
+        else:
+            attempts.failed(path, old[path], plan[path])
+            undone.append(path)
+    if undone:
+        runner.replace_content({path: old[path] for path in undone})
+        found = _looked_at(runner, found, undone)
+    fixed.findings = found
 
 
 def _looked_at(runner: Runner, known: Iterable[Finding], changed: Sequence[Path]) -> list[Finding]:

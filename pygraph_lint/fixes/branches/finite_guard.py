@@ -69,7 +69,8 @@ class FiniteGuard(Rewrite):
 
     def rewrite(self, site: Site) -> None:
         guard = _read(site)
-        _conditions(site, guard)
+        _expect_clamp(site, guard)
+        _doubt_copy(site, guard)
         condition, negated = _condition(site, guard)
         value = site.expression_node(guard.clamp)
         arms = (cst.Name(guard.name), value) if negated else (value, cst.Name(guard.name))
@@ -164,7 +165,8 @@ def _condition(site: Site, guard: _Guard) -> tuple[cst.BaseExpression, bool]:
 # -- what must hold
 
 
-def _conditions(site: Site, guard: _Guard) -> None:
+def _expect_clamp(site: Site, guard: _Guard) -> None:
+    """Decline unless the branch clamps one name between numbers, and computes nothing else."""
     if site.function is None:
         raise Declined("the code is not in a function")
     same = _clamped(site, guard) == guard.name
@@ -189,6 +191,11 @@ def _conditions(site: Site, guard: _Guard) -> None:
     site.require(
         "number-bounds", numbers, "the bounds may not be numbers that every floating dtype holds"
     )
+
+
+def _doubt_copy(site: Site, guard: _Guard) -> None:
+    """Doubt unless the name holds a floating-point tensor of its own, which becomes a copy."""
+    assert site.function is not None
     floating = any(_says_floating(site, part, guard.name) for part in guard.statics)
     known = site.ask.known_at(guard.name, guard.node)
     closed = site.finding.view.closed

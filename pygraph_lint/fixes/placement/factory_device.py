@@ -277,7 +277,9 @@ def _put(site: Site, move: ast.Call, made: ast.Call, to: _Move) -> None:
     chain = site.expression_node(move.func.value)
     there = site.ask.statement(made) is site.ask.statement(move)
     if there:
-        chain = placed if chain is call else _replaced(chain, call, placed)
+        found = placed if chain is call else chain.deep_replace(call, placed)
+        assert isinstance(found, cst.BaseExpression)
+        chain = found
     elif to.written is not None:
         site.require(
             "same-device",
@@ -291,11 +293,3 @@ def _put(site: Site, move: ast.Call, made: ast.Call, to: _Move) -> None:
     elif isinstance(site.ask.parent(move), (ast.Assign, ast.Return)) and "\n" not in code(chain):
         chain = bare(chain)
     site.put(move, chain)
-
-
-def _replaced(
-    chain: cst.BaseExpression, old: cst.BaseExpression, new: cst.BaseExpression
-) -> cst.BaseExpression:
-    found = chain.deep_replace(old, new)
-    assert isinstance(found, cst.BaseExpression)
-    return found

@@ -57,38 +57,7 @@ class ScalarFill(Rewrite):
         )
         site.require("device", "device" in given, "no device is asked for")
         value, dtype = call.args[0], given.get("dtype")
-        written = _is_written(site, value, dtype)
-        large = literal_number(value) is not None and not written
-        site.require("range", not large, "the number is larger than what the dtype holds")
-        site.require(
-            "number",
-            written or site.note("number") is not None,
-            "nothing shows that the value is a number",
-        )
-        site.require(
-            "typed",
-            written or dtype is not None,
-            "the dtype follows from a value that is not written out",
-        )
-        site.safe_only_if(
-            "written",
-            written,
-            "a number that the dtype cannot hold is refused instead of overflowing",
-        )
-        truth = isinstance(value, ast.Constant) and isinstance(value.value, bool)
-        site.safe_only_if(
-            "no-truth", not truth, "a scripted function fills whole numbers, not truth values"
-        )
-        site.safe_only_if(
-            "signed",
-            not (_is_negative(value) and _is_unsigned(site, dtype)),
-            "a negative number wraps in an unsigned dtype instead of being refused",
-        )
-        site.safe_only_if(
-            "held",
-            not written or site.finding.view.closed or _is_held(site, value, dtype),
-            "scripted code fills a number that the dtype may not hold in another way",
-        )
+        _expect_number(site, value, dtype)
         site.require(
             "stays-tensor",
             not _is_read(site, call),
@@ -104,6 +73,34 @@ class ScalarFill(Rewrite):
         named = dtype is not None and (site.ask.qualified(dtype) or "").startswith("torch.")
         text = str(literal_number(value))
         site.put(call, _filled(site, node, text if named or "." in text else ""))
+
+
+def _expect_number(site: Site, value: ast.expr, dtype: ast.expr | None) -> None:
+    """Decline or doubt unless a value is a number that its dtype holds, however it is filled."""
+    written = _is_written(site, value, dtype)
+    large = literal_number(value) is not None and not written
+    site.require("range", not large, "the number is larger than what the dtype holds")
+    number = written or site.note("number") is not None
+    site.require("number", number, "nothing shows that the value is a number")
+    typed = written or dtype is not None
+    site.require("typed", typed, "the dtype follows from a value that is not written out")
+    site.safe_only_if(
+        "written", written, "a number that the dtype cannot hold is refused instead of overflowing"
+    )
+    truth = isinstance(value, ast.Constant) and isinstance(value.value, bool)
+    site.safe_only_if(
+        "no-truth", not truth, "a scripted function fills whole numbers, not truth values"
+    )
+    site.safe_only_if(
+        "signed",
+        not (_is_negative(value) and _is_unsigned(site, dtype)),
+        "a negative number wraps in an unsigned dtype instead of being refused",
+    )
+    site.safe_only_if(
+        "held",
+        not written or site.finding.view.closed or _is_held(site, value, dtype),
+        "scripted code fills a number that the dtype may not hold in another way",
+    )
 
 
 _NAMED = {"0": "zeros", "0.0": "zeros", "1": "ones", "1.0": "ones"}
