@@ -80,7 +80,7 @@ def times_table(rows: Rows, digits: int, busy: bool) -> str:
             own = " (own process)" if mode in row["apart"] else ""
             cells.append(f"{row['period_ms'][mode]['median']:.{digits}f}{own}")
         body.append([*cells, f"{row['gpu_busy_ms']['pygraph']:.{digits}f}"][: 5 if busy else 4])
-    return markdown(["ms a call", *MODES, "GPU busy (pygraph)"][: 5 if busy else 4], body)
+    return markdown(["ms per call", *MODES, "GPU busy (pygraph)"][: 5 if busy else 4], body)
 
 
 def _memory(rows: Rows) -> str:
@@ -107,7 +107,7 @@ def _host() -> str:
     host = load("runtime.json")["host"]["rows"]
     kinds = {"host_us": "the GPU idle before each call", "in_a_row_us": "calls in a row"}
     return markdown(
-        ["us a call", *(f"{row['patched_nodes']:.0f} nodes patched" for row in host)],
+        ["us per call", *(f"{row['patched_nodes']:.0f} nodes patched" for row in host)],
         [[said, *(f"{row[key]['median']:.1f}" for row in host)] for key, said in kinds.items()],
     )
 
@@ -127,7 +127,7 @@ def _selection() -> str:
 
 def _placement() -> str:
     modes = ("default", "reduce-overhead", "pygraph, before", "pygraph")
-    head = ["ms a call", "default", "reduce-overhead", "`placement` off", "pygraph"]
+    head = ["ms per call", "default", "reduce-overhead", "`placement` off", "pygraph"]
     cases = load("placement.json")["cases"]
     return markdown(
         head, [[case["what"], *(_placed(case["modes"][m]) for m in modes)] for case in cases]

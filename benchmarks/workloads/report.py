@@ -27,7 +27,7 @@ _VARIANTS = ("eager", "default", "reduce-overhead", "pygraph")
 
 
 def table(content: dict[str, Any]) -> str:
-    """A plain table for a terminal: milliseconds a call and what failed."""
+    """A plain table for a terminal: milliseconds per call and what failed."""
     rows = summary.rows(content)
     present = _present(rows)
     present += sorted({name for row in rows for name in row.timed} - set(present))
@@ -116,11 +116,11 @@ def _ratios(rows: list[Row], mode: str) -> list[float]:
 def _method(content: dict[str, Any], source: str) -> str:
     machines = sorted({_machine(environment) for environment in content["environments"]})
     text = (
-        "Times are milliseconds a call in steady state: the median over interleaved rounds of all "
-        "variants in one process, with new input tensors on every call (a pool made beforehand; "
-        "large inputs share at least three). Where rounds differ, the fastest variants get up to "
-        "99 of them. A call is one inference, or one training step: forward, loss outside the "
-        "compiled model, backward. ± is half the interquartile range. "
+        "Times are milliseconds per call in steady state: the median over interleaved rounds of "
+        "all variants in one process, with new input tensors on every call (a pool made "
+        "beforehand; large inputs share at least three). Where rounds differ, the fastest variants "
+        "get up to 99 of them. A call is one inference, or one training step: forward, loss "
+        "outside the compiled model, backward. ± is half the interquartile range. "
         "Memory and warm-up come from a process of their own for each variant."
     )
     again = (
@@ -417,8 +417,8 @@ def _host_time(rows: list[Row]) -> list[str]:
     if not body:
         return []
     note = (
-        "The host's time by layer, microseconds a call. Compiled graphs contain their regions, and "
-        "those the rest; *memory* is pygraph's, which takes new memory for each output.\n\n"
+        "The host's time by layer, microseconds per call. Compiled graphs contain their regions, "
+        "and those the rest; *memory* is pygraph's, which takes new memory for each output.\n\n"
     )
     return [note + tabular.markdown(["workload", "mode", *layers], body)]
 

@@ -122,7 +122,10 @@ def load_with(folders: Iterable[Path]) -> dict[str, Rule]:
             _check_own(rule, page)
             for name in _claims(rule):
                 if name in taken:
-                    raise CatalogueError(f"{page}: {taken[name]} already reports `{name}`")
+                    raise CatalogueError(
+                        f"{page}: `{name}` already belongs to {taken[name]}; "
+                        "two rules cannot share a name or a call"
+                    )
                 taken[name] = rule.code
             rules[rule.code] = replace(rule, page=page.absolute().as_uri())
     return rules

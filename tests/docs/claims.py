@@ -33,8 +33,8 @@ def _workloads() -> Claims:
         "README.md",
         f"{len(rows)} workloads on one NVIDIA H200, torch 2.11, version 0.1: {mean:.2f}x the speed "
         f"of `torch.compile`'s default mode (geometric mean), {both:.2f}x that of "
-        f"`reduce-overhead` on the {runs} workloads that it can run. In the worst case it reaches "
-        f"{worst:.2f}x of the better of both modes.",
+        f"`reduce-overhead` on the {runs} workloads that `reduce-overhead` can run. In the worst "
+        f"case pygraph reaches {worst:.2f}x of the better of both modes.",
     )
     yield "README.md", f"The {len(rows)} workloads were measured with version 0.1"
     yield "explanation/runtime-measured.md", f"{len(rows)} more workloads are in"

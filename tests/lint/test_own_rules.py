@@ -117,8 +117,8 @@ def test_rule_test(lint: Lint) -> None:
     [
         (('"ACME001"', '"PG999"'), "must be called PG999.md"),
         (('calls = ["acme.sync.wait_for_all"]', 'events = ["sync.item"]'), "not `events`"),
-        (("acme.sync.wait_for_all", "random.random"), "already reports `random.random`"),
-        (('"acme-sync"', '"item"'), "already reports `item`"),
+        (("acme.sync.wait_for_all", "random.random"), "`random.random` already belongs to PG504"),
+        (('"acme-sync"', '"item"'), "`item` already belongs to PG201"),
         (('calls = ["acme.sync.wait_for_all"]\nmethods = ["to_host_now"]', ""), "names no `calls`"),
         (('sync = "yes"', 'sync = "perhaps"'), "consequences.sync must be one of"),
         (("+++\ncode", "code"), "a page starts with data"),
