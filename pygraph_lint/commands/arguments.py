@@ -22,31 +22,8 @@ COMMANDS = (
     "completion",
 )
 COLORS = ("auto", "always", "never")
-TARGETS = ("compile", "fullgraph", "cudagraph")
 TRACE_FORMATS = ("text", "json", "sarif", "chrome", "html")
 SHELLS = ("bash", "zsh", "tcsh", "fish", "powershell")
-
-# Options of `check` that are settings, by field name.
-_SETTINGS = (
-    "select",
-    "ignore",
-    "extend_select",
-    "fixable",
-    "unfixable",
-    "per_file_ignores",
-    "ignore_noqa",
-    "exclude",
-    "extend_exclude",
-    "force_exclude",
-    "respect_gitignore",
-    "target",
-    "target_torch",
-    "regions",
-    "preview",
-    "unsafe_fixes",
-    "output_format",
-    "baseline",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +49,7 @@ class Fixing:
 class Output:
     """How ``check`` reports. ``file`` None: stdout."""
 
-    file: str | None = None
+    file: Path | None = None
     statistics: bool = False
     quiet: bool = False
     exit_zero: bool = False
@@ -193,7 +170,7 @@ def parse(argv: Sequence[str]) -> Command:
     if given.command == "config":
         return Configuration(given.key)
     if given.command == "clean":
-        return Clean(Path(given.cache_dir) if given.cache_dir else None)
+        return Clean(_path(given.cache_dir))
     if given.command == "rule-test":
         return TestRules(tuple(given.folders))
     if given.command == "trace":
@@ -205,7 +182,10 @@ def parse(argv: Sequence[str]) -> Command:
 
 
 def _check(given: argparse.Namespace) -> Check:
-    chosen = {name: getattr(given, name) for name in _SETTINGS}
+    from pygraph_lint.files.settings import DECLARED
+
+    names = [declared.name for declared in DECLARED.values()]
+    chosen = {name: getattr(given, name, None) for name in names}
     return Check(
         paths=tuple(given.paths),
         settings={
@@ -222,7 +202,11 @@ def _check(given: argparse.Namespace) -> Check:
             fail_if_fixed=given.exit_non_zero_on_fix,
         ),
         output=Output(
-            given.output_file, given.statistics, given.quiet, given.exit_zero, given.color
+            file=_path(given.output_file),
+            statistics=given.statistics,
+            quiet=given.quiet,
+            exit_zero=given.exit_zero,
+            color=given.color,
         ),
         reading=Reading(
             stdin_name=given.stdin_filename or "stdin.py",
@@ -230,13 +214,17 @@ def _check(given: argparse.Namespace) -> Check:
             isolated=given.isolated,
             jobs=given.jobs,
             cache=not given.no_cache,
-            cache_folder=Path(given.cache_dir) if given.cache_dir else None,
+            cache_folder=_path(given.cache_dir),
         ),
         show=Show(given.show_settings, given.show_files),
         watch=given.watch,
         add_noqa=given.add_noqa,
-        write_baseline=Path(given.write_baseline) if given.write_baseline else None,
+        write_baseline=_path(given.write_baseline),
     )
+
+
+def _path(given: str | None) -> Path | None:
+    return Path(given) if given else None
 
 
 def _trace(given: argparse.Namespace) -> Trace:
@@ -249,8 +237,8 @@ def _trace(given: argparse.Namespace) -> Trace:
         join=tuple(given.join or ()),
         compare=tuple(given.compare or ()),
         form=given.output_format,
-        output=Path(given.output_file) if given.output_file else None,
-        report_misses=Path(given.report_misses) if given.report_misses else None,
+        output=_path(given.output_file),
+        report_misses=_path(given.report_misses),
         fix=given.fix,
         unsafe=given.unsafe_fixes,
     )
@@ -398,6 +386,8 @@ def _add_switch(add: Callable[..., Any], name: str, about: str) -> None:
 
 
 def _add_rules(check: argparse.ArgumentParser) -> None:
+    from pygraph_lint.rules.catalogue import TARGETS
+
     check.add_argument(
         "paths", nargs="*", default=["."], metavar="PATH", help="files, folders, or - for stdin"
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-
 from pygraph_lint.commands.arguments import parser
+from pygraph_lint.commands.output import write
 
 
 def completion(shell: str) -> int:
     """Print the script for one of ``SHELLS``; the exit code."""
     import shtab
 
-    sys.stdout.write(shtab.complete(parser(), shell=shell))
+    write(shtab.complete(parser(), shell=shell))
     return 0

@@ -28,10 +28,18 @@ def note(output: Output, text: str) -> None:
         print(text, file=sys.stderr)
 
 
-def write(text: str) -> None:
-    """Write to stdout what may hold characters that a terminal's encoding lacks."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+def write(text: str, file: Path | None = None) -> None:
+    """Write to a file or to stdout what may hold characters that cannot be shown there. Raises
+    SettingsError for a file that cannot be written.
+    """
+    if file is None:
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        return
+    try:
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise SettingsError(f"{file}: cannot be written: {error.strerror or error}") from None
 
 
 def report_findings(
@@ -46,15 +54,7 @@ def report_findings(
         text = _statistics(found, form)
     else:
         text = report.render(form, Report(found, runner.rules, text_of, color))
-    if output.file is None:
-        write(text)
-    else:
-        try:
-            # A file's name can hold bytes that are not UTF-8.
-            Path(output.file).write_text(text, encoding="utf-8", errors="backslashreplace")
-        except OSError as error:
-            reason = error.strerror or error
-            raise SettingsError(f"{output.file}: cannot be written: {reason}") from None
+    write(text, output.file)
     if not output.quiet and form in FOR_READING and not (output.statistics and found):
         write(f"{_summary(found) if summary is None else summary}\n")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pygraph_lint.commands.output import write
 from pygraph_lint.commands.own_rules import rules_here
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.files.suggest import nearest
@@ -47,11 +47,11 @@ def rule(code: str, form: str) -> int:
         hint = f"did you mean {near}?" if near else "`pygraph-lint rules` lists them"
         raise SettingsError(f"there is no rule {code!r}; {hint}")
     if form == "json":
-        sys.stdout.write(json.dumps(_as_dict(found), indent=2) + "\n")
+        write(json.dumps(_as_dict(found), indent=2) + "\n")
         return 0
     follows = "; ".join(consequences_in_words(found.consequences)) or "nothing at run time"
     status = "on by default" if found.status == "default" else "off unless --preview"
-    sys.stdout.write(
+    write(
         f"# {found.code} {found.name}\n\n"
         f"Impact: {follows}.\n"
         f"Fix: {_FIX[found.fix]}. Status: {status}. Torch {found.torch}.\n\n"
@@ -67,15 +67,15 @@ def _of_break(gb_id: str, form: str) -> int:
     page = SITE.format(gb_id.lower())
     if form == "json":
         said = {"gb_id": gb_id, "gb_type": name_of(gb_id), "rules": codes, "url": page}
-        sys.stdout.write(json.dumps(said, indent=2) + "\n")
+        write(json.dumps(said, indent=2) + "\n")
         return 0
     name = name_of(gb_id)
-    sys.stdout.write(f"{gb_id} {name}".rstrip() + "\n")
+    write(f"{gb_id} {name}".rstrip() + "\n")
     for code, versions in codes.items():
-        sys.stdout.write(f"{code}  {known[code].name}  (torch {', '.join(versions)})\n")
+        write(f"{code}  {known[code].name}  (torch {', '.join(versions)})\n")
     if not codes:
-        sys.stdout.write("no rule\n")
-    sys.stdout.write(f"torch says: {page}\n")
+        write("no rule\n")
+    write(f"torch says: {page}\n")
     return 0
 
 
@@ -86,14 +86,12 @@ def rules(form: str) -> int:
 
 def _list(listed: Sequence[Rule], form: str) -> int:
     if form == "json":
-        sys.stdout.write(json.dumps([_as_dict(one) for one in listed], indent=2) + "\n")
+        write(json.dumps([_as_dict(one) for one in listed], indent=2) + "\n")
         return 0
     width = max(len(one.name) for one in listed)
     for one in listed:
         marks = "fix" if one.fix != "none" else ""
         marks += " preview" if one.status == "preview" else ""
         follows = "; ".join(consequences_in_words(one.consequences))
-        sys.stdout.write(
-            f"{one.code}  {one.name:{width}}  {marks.strip():7}  {follows}".rstrip() + "\n"
-        )
+        write(f"{one.code}  {one.name:{width}}  {marks.strip():7}  {follows}".rstrip() + "\n")
     return 0

@@ -28,7 +28,7 @@ def trace(given: Trace) -> int:
     """
     if given.compare:
         before, after = (read_all([Path(path)])[0] for path in given.compare)
-        _write(compare.compare(before, after), given.output)
+        write(compare.compare(before, after), given.output)
         return 0
     if given.join:
         return 1 if _join([Path(path) for path in given.join], given).places else 0
@@ -58,14 +58,14 @@ def _join(paths: Sequence[Path], given: Trace) -> Joined:
     files = own_files(sources)
     joined = join(traces, sources, runner.offer_fixes(runner.check(files)))
     if given.form == "text":
-        _write(text.render(joined, rules), given.output)
+        write(text.render(joined, rules), given.output)
     elif given.form == "chrome":
-        _write(chrome.render(joined), given.output)
+        write(chrome.render(joined), given.output)
     else:
         render = {"json": as_json, "sarif": sarif, "html": html}[given.form].render
-        _write(render(joined, rules), given.output)
+        write(render(joined, rules), given.output)
     if given.report_misses is not None:
-        _write(as_json.misses(joined), given.report_misses)
+        write(as_json.misses(joined), given.report_misses)
     if given.fix:
         _fix(runner, files, joined, given)
     return joined
@@ -80,13 +80,3 @@ def _fix(runner: fixing.ChosenFixes, files: Sequence[Path], joined: Joined, give
         print(f"fixed {place}: {finding.code} {done.message} ({why})", file=sys.stderr)
     rest = "; trace again to see what is left" if made else ""
     print(f"Fixed {count(len(made), 'finding')}{rest}.", file=sys.stderr)
-
-
-def _write(made: str, file: Path | None) -> None:
-    if file is None:
-        write(made)
-        return
-    try:
-        file.write_text(made, encoding="utf-8")
-    except OSError as error:
-        raise SettingsError(f"{file}: cannot be written: {error.strerror or error}") from None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -153,3 +155,14 @@ def test_the_page_in_the_documentation_works(lint: Lint) -> None:
     tested = lint("rule-test")
     assert tested.code == 0
     assert tested.out.count(": ok") == 2
+
+
+def test_a_page_that_a_terminal_cannot_show(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint.write(
+        {"pygraph-lint.toml": SETTINGS, "my_rules/ACME001.md": PAGE.replace("Our", "Unsere\xe4")}
+    )
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    assert lint("rule", "ACME001").code == 0
+    written = sys.stdout.buffer
+    assert isinstance(written, io.BytesIO)
+    assert b"Unsere\\xe4 helper" in written.getvalue()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pygraph_lint.rules.catalogue import load
 from tests.lint.support import BOTH, BOTH_FIXED, CLEAN, REPOSITORY
+from tests.lint.test_notebooks import BOOK, notebook
 
 
 def _run(
@@ -56,6 +57,7 @@ def test_hooks_under_pre_commit(tmp_path: Path) -> None:
     user = tmp_path / "user"
     user.mkdir()
     (user / "model.py").write_text(BOTH)
+    (user / "book.ipynb").write_bytes(BOOK)
     (user / ".pre-commit-config.yaml").write_text(
         f"repos:\n  - repo: {hooks}\n    rev: {revision}\n"
         "    hooks:\n      - id: pygraph-lint-fix\n      - id: pygraph-lint\n"
@@ -68,8 +70,12 @@ def test_hooks_under_pre_commit(tmp_path: Path) -> None:
     first = _run(pre_commit, user, expected=1, PRE_COMMIT_HOME=home).stdout
     assert "files were modified by this hook" in first
     assert (user / "model.py").read_text() == BOTH_FIXED
+    fixed = BOOK.replace(b"x.shape[0]).to(x.device)", b"x.shape[0], device=x.device)")
+    assert (user / "book.ipynb").read_bytes() == fixed
     second = _run(pre_commit, user, expected=1, PRE_COMMIT_HOME=home).stdout
     assert "files were modified" not in second
     assert "model.py:12:16: PG201" in second
+    assert "book.ipynb:cell 3:5:27: PG201" in second
     (user / "model.py").write_text(CLEAN)
+    (user / "book.ipynb").write_bytes(notebook())
     _run(pre_commit, user, PRE_COMMIT_HOME=home)
