@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,11 +13,12 @@ import psutil
 import pytest
 from lsprotocol import types
 
-from pygraph_lint.rules.catalogue import load
+from pygraph_lint.rules.catalogue import load, rules_folder
 from pygraph_lint.runner import Runner
 from tests.lint.support import BOTH, BOTH_FIXED, CLEAN, FIXABLE, FIXED, SYNCS
 from tests.server.client import Editor, code_of, editor
 
+_EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 EVERYWHERE = types.Range(types.Position(0, 0), types.Position(10_000, 0))
 
 
@@ -160,19 +162,30 @@ def test_no_process_is_left_however_it_ends(folder: Path, how: str) -> None:
 
 
 def test_the_same_findings_as_check_gives(folder: Path) -> None:
+    """Of a project of more than 100 files, the examples of the rules' pages."""
+    for page in sorted(rules_folder().glob("PG*.md")):
+        for number, example in enumerate(_EXAMPLE.findall(page.read_text())):
+            (folder / f"{page.stem.lower()}_{number}.py").write_text(example)
+    names = sorted(path.name for path in folder.glob("*.py"))
+    wanted: dict[str, list[object]] = {name: [] for name in names}
+    for one in Runner(load(), {}).check([folder / name for name in names]):
+        place, end = one.location, one.end_location
+        where = (place.row, place.column, end.row, end.column)
+        wanted[Path(one.filename).name].append((one.code, where, one.message))
+
     async def session(editor: Editor) -> None:
-        for name in ("both.py", "clean.py", "fixable.py"):
-            found = await editor.open(name)
-            given = [
-                (one.code, one.range.start.line + 1, one.range.start.character + 1, one.message)
-                for one in found
-            ]
-            wanted = Runner(load(), {}).check([folder / name])
-            assert given == [
-                (one.code, one.location.row, one.location.column, one.message) for one in wanted
-            ]
+        for name in names:
+            given = []
+            for one in await editor.open(name):
+                start, end = one.range.start, one.range.end
+                where = (start.line + 1, start.character + 1, end.line + 1, end.character + 1)
+                given.append((one.code, where, one.message))
+            assert given == wanted[name], name
+            editor.close(name)
 
     run(folder, session)
+    assert len(names) > 100
+    assert sum(map(len, wanted.values())) > 100
 
 
 def applied(text: str, edit: types.WorkspaceEdit | None) -> str:
