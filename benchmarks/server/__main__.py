@@ -1,8 +1,9 @@
 """``make bench-server``: the editor server in transformers as the workspace.
 
 200 recorded edits (``recorded.json``), each sent when the one before is shown: milliseconds from
-sending it to its diagnostics. Then edits of base classes: until the diagnostics of another open
-file change. Fixes: asking for what can be done at a finding, and for the edit of the first fix.
+sending it to its diagnostics. Then edits of the files that most others import. Then edits of base
+classes: until the diagnostics of another open file change. Fixes: asking for what can be done at a
+finding, and for the edit of the first fix.
 The first read starts with an empty cache; meanwhile requests are sent. 100 files are compared with
 what ``pygraph-lint check`` says of them. Wall time, and the CPU time of the server's processes,
 since the machine may have other users.
@@ -30,7 +31,7 @@ from lsprotocol import types
 
 from benchmarks.lint_speed import package_folder, processor, version
 from benchmarks.server.client import Editor, editor
-from benchmarks.server.edits import HUBS, read
+from benchmarks.server.edits import HUBS, MOST_IMPORTED, read
 
 RESULTS = Path(__file__).parent.parent / "results" / "server.json"
 _FEW = 10  # of this many findings a file, fixes are asked for at most
@@ -135,6 +136,26 @@ async def edits(editor: Editor, memory: Memory, recorded: list[dict[str, Any]]) 
         "without_hubs": percentiles([row["ms"] for row in rows if row not in hubs]),
         "rows": rows,
     }
+
+
+async def most_imported(editor: Editor, memory: Memory) -> dict[str, Any]:
+    """Edit files that nearly all others import, most of which no recorded edit is in."""
+    found: dict[str, Any] = {}
+    for name in MOST_IMPORTED:
+        editor.open(name)
+        await editor.diagnostics(name)
+        spent = []
+        for number in range(10):
+            end = [number % 2, 0]  # a line more at the top, and a line less
+            text = "" if number % 2 else "\n"
+            started = editor.change({"file": name, "start": [0, 0], "end": end, "text": text})
+            shown = await editor.diagnostics(name)
+            assert shown is not None
+            spent.append(1000 * (shown[0] - started))
+        memory.look()
+        editor.close(name)
+        found[name] = percentiles(spent)
+    return found
 
 
 async def dependants(
@@ -255,6 +276,7 @@ async def measure(options: argparse.Namespace, cache: Path) -> dict[str, Any]:
         report["first_read"] = await first_read(opened)
         memory.look()
         report["edits"] = await edits(opened, memory, recorded["edits"][: options.edits])
+        report["most_imported"] = await most_imported(opened, memory)
         report["dependants"] = await dependants(opened, memory, recorded["dependants"])
         report["fixes"] = await fixes(opened, memory, _with_fixes(report, recorded))
         report["compared"] = await compared(opened, drawn)

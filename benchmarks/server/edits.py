@@ -20,6 +20,13 @@ from pygraph_lint.rules.catalogue import load
 RECORDED = Path(__file__).parent / "recorded.json"
 # Files that very many others import.
 HUBS = ("modeling_utils.py", "modeling_rope_utils.py", "models/llama/modeling_llama.py")
+MOST_IMPORTED = (
+    "modeling_utils.py",
+    "configuration_utils.py",
+    "generation/utils.py",
+    "cache_utils.py",
+    "masking_utils.py",
+)
 _FORWARD = re.compile(r"^( +)def forward\(\s*self,\s*(\w+)[^)]*\)[^:]*:\n", re.MULTILINE)
 _BASE = re.compile(r"^class (\w+)\(([\w.]+)\):\n", re.MULTILINE)
 _FROM_MODEL = re.compile(r"^from \.\.(\w+)\.(modeling_\w+) import", re.MULTILINE)

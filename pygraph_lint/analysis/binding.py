@@ -7,7 +7,7 @@ import sys
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import MADE
-from pygraph_lint.analysis.nodes import source_of, span_of
+from pygraph_lint.analysis.nodes import source_of, span_of, statements
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.subscripts import index_parts, names_one, names_place
 from pygraph_lint.analysis.symbols import extend, is_symbol
@@ -114,12 +114,7 @@ def last_stores(function: ast.AST) -> dict[str, int]:
     if not found:
         return found
     first = min(
-        (
-            node.lineno
-            for statement in body
-            for node in ast.walk(statement)
-            if isinstance(node, ast.Return)
-        ),
+        (node.lineno for node in statements(body) if isinstance(node, ast.Return)),
         default=sys.maxsize,
     )
     return {name: line for name, line in found.items() if line < first}

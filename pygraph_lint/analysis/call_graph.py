@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.model import Call
+from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
@@ -19,6 +19,16 @@ def targets(program: Program, call: Call) -> Sequence[str]:
     if known is None:
         known = program.targets[key] = _targets(program, call)
     return known
+
+
+def edges(program: Program, function: FunctionFacts) -> Sequence[tuple[Call, Sequence[str]]]:
+    """The calls of a function that may reach functions of the project, with these."""
+    known = program.edges.get(function.name)
+    if known is None or known[0] is not function:
+        found = [(call, targets(program, call)) for call in function.calls]
+        known = (function, [(call, reached) for call, reached in found if reached])
+        program.edges[function.name] = known
+    return known[1]
 
 
 def _targets(program: Program, call: Call) -> Sequence[str]:

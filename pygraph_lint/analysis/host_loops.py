@@ -27,7 +27,7 @@ from pygraph_lint.analysis.model import (
     LoopBody,
     LoopHints,
 )
-from pygraph_lint.analysis.nodes import children, dotted, span_of, walk
+from pygraph_lint.analysis.nodes import children, dotted, span_of, statements, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.symbols import as_argument
@@ -107,7 +107,7 @@ def rare_lines(text: str, tree: ast.Module) -> list[tuple[int, int]]:
     if "%" not in text or _RARE_TEST.search(text) is None:
         return []
     found = []
-    for node in walk(tree):
+    for node in statements(tree.body):
         if isinstance(node, ast.If) and _has_modulo(node.test):
             last = node.body[-1].end_lineno
             found.append((node.lineno, last if last is not None else node.lineno))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from pygraph_lint.analysis.events import Span
 
@@ -59,6 +59,15 @@ def walk(root: ast.AST) -> list[ast.AST]:
             elif value is not None:
                 add(value)
     return found
+
+
+def statements(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
+    """All statements of a block and of the blocks in it, and what holds the latter."""
+    stack: list[ast.AST] = [*body]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += [each for each in children(node) if not isinstance(each, ast.expr)]
 
 
 def span_of(node: ast.AST) -> Span:

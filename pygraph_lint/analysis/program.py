@@ -37,7 +37,7 @@ class Program:
 
     ``unread`` are modules that exist and whose facts were not given; those of them that a question
     leads to are noted in ``missing``. ``targets`` keeps what calls lead to, by kind, target and
-    name.
+    name, and ``edges`` the same by function.
     """
 
     def __init__(self, modules: Iterable[ModuleFacts], unread: Unread = NOTHING_UNREAD) -> None:
@@ -50,6 +50,7 @@ class Program:
         self.instances: dict[str, str] = {}
         self.types: dict[str, Value] = {}
         self.targets: dict[tuple[object, ...], Sequence[str]] = {}
+        self.edges: dict[str, tuple[FunctionFacts, Sequence[tuple[Call, Sequence[str]]]]] = {}
         for module in self.modules.values():
             self._define(module)
         self._stars = {
@@ -87,6 +88,7 @@ class Program:
             return False
         if list(map(_held, new)) != list(map(_held, old)):
             self.targets.clear()
+            self.edges.clear()
         if [list(module.functions) for module in new] != [list(module.functions) for module in old]:
             for name in ("nested", "redefined"):
                 self.__dict__.pop(name, None)  # their order is that of the functions
@@ -359,6 +361,9 @@ def _names(module: ModuleFacts) -> tuple[object, ...]:
     )
 
 
-def _held(module: ModuleFacts) -> list[dict[str, Value]]:
-    """What the attributes of the classes of a file hold."""
-    return [each.attributes for each in module.classes.values()]
+def _held(module: ModuleFacts) -> tuple[object, ...]:
+    """What the attributes of the classes of a file hold, and what its functions take."""
+    return (
+        [each.attributes for each in module.classes.values()],
+        {name: function.parameters for name, function in module.functions.items()},
+    )

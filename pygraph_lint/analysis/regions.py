@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.call_graph import targets
+from pygraph_lint.analysis.call_graph import edges
 from pygraph_lint.analysis.model import Call, Root
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.places import Region, RegionKind
@@ -37,6 +37,7 @@ class Reached:
         self._possible = possible
         self._steps: dict[str, _Step] = {}
         self._wrappers: list[tuple[str, str]] = []
+        self._disabled = {name for name, facts in program.functions.items() if facts.disabled}
 
     def region(self, function: str) -> Region | None:
         """Why ``function`` runs in a region; None if it is not known to."""
@@ -82,9 +83,12 @@ class Reached:
             self._steps[name] = step
             for other, how in self._beside(name, facts.decorators):
                 queue.append((other, _Step(name, how, 0, kind)))
-            for call in facts.calls:
+            for call, found in edges(self._program, facts):
+                if call.needs and not self._possible(call):
+                    continue
+                self._note(name, call, found)
                 verb = "names" if call.how == "mention" else "calls"
-                for target in self._called(name, call):
+                for target in found:
                     if target not in self._steps:
                         queue.append((target, _Step(name, verb, call.span.line, kind)))
 
@@ -109,19 +113,15 @@ class Reached:
                 self.callers[inner].append(call._replace(positional=given))
         self._wrappers.clear()
 
-    def _called(self, name: str, call: Call) -> Sequence[str]:
-        """The functions that one call in ``name`` may reach."""
-        found = targets(self._program, call)
-        if not found or (call.needs and not self._possible(call)):
-            return ()
+    def _note(self, name: str, call: Call, found: Sequence[str]) -> None:
+        """Keep a call in ``name`` with the functions that it may reach."""
         if call.target.endswith(".apply") and found[0].endswith(".forward"):
             # Of an autograd Function: its context comes first.
             call = call._replace(positional=(None, *call.positional))
         for target in found:
-            if call.how != "mention" and self._program.functions[target].disabled:
+            if target in self._disabled and call.how != "mention":
                 self.disabled_calls[name].append((call, target))
             self.callers[target].append(call)
-        return found
 
 
 class _Step(NamedTuple):
