@@ -27,6 +27,7 @@ PAGES = (
     "reference/rules/index",
     "reference/rules/PG301",
     "reference/api",
+    "reference/report",
     "explanation/indirection",
     "explanation/benchmarks",
     "troubleshooting",
