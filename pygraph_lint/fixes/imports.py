@@ -10,6 +10,7 @@ from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.fixes.names import loads, own_nodes
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Site
+from pygraph_lint.fixes.trees import first_line
 
 
 def use_torch(site: Site) -> str:
@@ -153,6 +154,38 @@ def _add_import(site: Site) -> None:
             _unseen(site, "torch")
             return
     raise Declined("the file does not import torch")
+
+
+def add_torch(site: Site) -> str:
+    """Import torch in a file that imports nothing from it: behind the standard library's modules.
+
+    Raises Declined where the file imports torch in some other way, or the name means something.
+    """
+    tree, source = site.source.tree, site.source
+    found = [n for n in site.ask.nodes if isinstance(n, (ast.Import, ast.ImportFrom))]
+    if any("torch" in _tops(node) for node in found) or site.taken("torch"):
+        raise Declined("the file does not import torch for all of its code")
+    early = [n for n in tree.body if _is_early(n)]
+    rest = tree.body[len(early) :]
+    if early != tree.body[: len(early)] or not rest or any(n.col_offset for n in tree.body):
+        raise Declined("there is no place for an import")
+    site.safe_only_if("uses-torch", False, "the file imports torch now")
+    end = source.newline
+    imports = isinstance(rest[0], (ast.Import, ast.ImportFrom))
+    if early and isinstance(early[-1], (ast.Import, ast.ImportFrom)):
+        start = source.line_start((early[-1].end_lineno or early[-1].lineno) + 1)
+        site.replace(start, start, f"import torch{end}" if imports else f"{end}import torch{end}")
+    else:
+        start = source.line_start(first_line(rest[0]))
+        site.replace(start, start, f"import torch{end}" + (end if imports else end * 2))
+    return "torch"
+
+
+def _is_early(node: ast.stmt) -> bool:
+    """A docstring, or an import of the standard library."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return _standard(node)
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _tops(node: ast.Import | ast.ImportFrom) -> list[str]:

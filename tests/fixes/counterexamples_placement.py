@@ -76,6 +76,12 @@ CASES = [
     # names that are imported
     Case(
         "imports",
+        "uses-torch",
+        "PG301",
+        "def forward(x):\n    assert «x.sum() > 0», f'{x}'\n    return x\n",
+    ),
+    Case(
+        "imports",
         "unlisted",
         "PG520",
         "import numpy as np\n\n__all__ = ['forward']\n\n\ndef forward(n: int):\n"
