@@ -168,8 +168,10 @@ def compiled_regions(
         for root in module.roots:
             captured = root.road.startswith("captured") or "make_graphed" in root.road
             kind = RegionKind.CAPTURED if captured else RegionKind.COMPILED
+            # A line of a notebook is none that its reader sees.
+            place = module.path + ("" if module.path.endswith(".ipynb") else f":{root.line}")
             for target in _root_targets(program, root):
-                reached.add(target, f"{root.road}, {module.path}:{root.line}", kind)
+                reached.add(target, f"{root.road}, {place}", kind)
     for target, pattern in _named(program, asked.entry_points):
         reached.add(target, f"entry point {pattern}", RegionKind.COMPILED)
     for module in modules:

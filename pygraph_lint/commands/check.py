@@ -13,7 +13,7 @@ from pygraph_lint.commands.output import complain, count, note, report_findings,
 from pygraph_lint.commands.own_rules import rules_here
 from pygraph_lint.commands.progress import Progress
 from pygraph_lint.errors import SettingsError, SourceError
-from pygraph_lint.files import baseline
+from pygraph_lint.files import baseline, notebooks
 from pygraph_lint.files.baseline import without_known
 from pygraph_lint.files.cache import default_folder
 from pygraph_lint.files.settings import DECLARED
@@ -102,8 +102,12 @@ def _run(given: Check, runner: Runner) -> int:
 
 def _take_stdin(given: Check, runner: Runner) -> list[Path]:
     """The name that what came by stdin goes by; nothing where it cannot be checked."""
-    path = Path(os.path.abspath(given.reading.stdin_name))
-    return runner.take(path, sys.stdin.buffer.read())
+    name, data = given.reading.stdin_name, sys.stdin.buffer.read()
+    if not name.endswith(notebooks.SUFFIX) and notebooks.is_one(data):
+        raise SettingsError(
+            "what comes by stdin is a notebook; name it as one: --stdin-filename book.ipynb"
+        )
+    return runner.take(Path(os.path.abspath(name)), data)
 
 
 def _cores() -> int:

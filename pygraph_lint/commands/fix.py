@@ -72,8 +72,21 @@ def _show_diff(given: Check, runner: Runner, fixed: loop.Fixed) -> int:
     if given.fixing.show and fixed.applied:
         note(given.output, _shown_fixes(runner, fixed, "would fix").rstrip("\n"))
     fixes = count(len(fixed.applied), "fix")
-    note(given.output, f"{fixes} in {count(len(fixed.after), 'file')} would be made")
+    more = _unsafe_left(runner, fixed)
+    also = f"; {more} more with `--unsafe-fixes`" if more else ""
+    note(given.output, f"{fixes} in {count(len(fixed.after), 'file')} would be made{also}")
     return exit_code(given, runner, [*unread, *(finding for finding, _ in fixed.applied)])
+
+
+def _unsafe_left(runner: Runner, fixed: loop.Fixed) -> int:
+    """How many of the findings that are left have an unsafe fix."""
+    left = runner.offer_fixes(without_known(runner, fixed.findings))
+    return sum(
+        finding.fix is not None
+        and finding.fix.applicability == "unsafe"
+        and runner.selection(Path(finding.filename)).fixable(finding.code)
+        for finding in left
+    )
 
 
 def _diff(path: Path, runner: Runner, fixed: loop.Fixed) -> str:

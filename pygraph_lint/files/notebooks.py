@@ -70,6 +70,11 @@ def cells_of(program: str, cells: Sequence[tuple[int, str]]) -> list[str]:
     return [_with_magics(new, old) for new, (_, old) in zip(changed, cells, strict=True)]
 
 
+def is_one(data: bytes) -> bool:
+    """Whether bytes look like a notebook, whatever the file is called."""
+    return data.lstrip()[:1] == b"{" and b'"cells"' in data and b'"nbformat"' in data
+
+
 def code_cells(data: bytes) -> list[Cell]:
     """The code cells of a notebook. Raises SourceError for what is none."""
     return list(_code_cells(_text(data)))

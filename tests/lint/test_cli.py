@@ -322,6 +322,9 @@ def test_reasons_of_unsafe_fixes_are_shown_with_a_diff(lint: Lint) -> None:
     result = lint("--diff", "--unsafe-fixes", "--show-fixes", "model.py")
     assert "would fix model.py:6: PG101" in result.err
     assert "(unsafe: " in result.err
+    assert lint("--diff", "--unsafe-fixes", "model.py").err.endswith("would be made\n")
+    only_safe = lint("--diff", "model.py").err
+    assert only_safe == "1 fix in 1 file would be made; 1 more with `--unsafe-fixes`\n"
 
 
 def test_a_prefix_lists_rules(lint: Lint) -> None:

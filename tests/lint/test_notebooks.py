@@ -134,6 +134,12 @@ def test_stdin(lint: Lint, monkeypatch: pytest.MonkeyPatch) -> None:
     assert b"device=x.device" in done.stdout
 
 
+def test_stdin_without_a_notebooks_name_is_no_program(lint: Lint) -> None:
+    done = run_process("-", cwd=lint.folder, stdin=BOOK)
+    assert done.returncode == 2
+    assert b"name it as one: --stdin-filename book.ipynb" in done.stderr
+
+
 @pytest.mark.parametrize("options", [(), ("--fix",), ("--diff",)])
 def test_stdin_that_is_no_notebook(lint: Lint, options: tuple[str, ...]) -> None:
     done = run_process(*options, "--stdin-filename", "b.ipynb", "-", cwd=lint.folder, stdin=b"[1")
