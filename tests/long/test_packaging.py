@@ -171,7 +171,7 @@ def _recipes(heading: str) -> list[str]:
     text = "\n".join(guide.read_text(encoding="utf-8") for guide in guides)
     section = re.split(r"^## ", text, flags=re.MULTILINE)
     (found,) = (part for part in section if part.startswith(f"{heading}\n"))
-    return re.findall(r"^```yaml\n(.*?)^```", found, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```yaml[^\n]*\n(.*?)^```", found, flags=re.MULTILINE | re.DOTALL)
 
 
 def _validate(schema: str, path: Path, expected: int = 0) -> None:
