@@ -157,9 +157,10 @@ def traced(entry: Entry) -> dict[str, Any]:
 def compared(entry: Entry, folder: Path) -> dict[str, Any]:
     """One model's row."""
     before = set(folder.glob("dedicated_log*"))
-    plain = in_child(lambda: call(entry), folder / f"{entry.name}.plain")
+    name = entry.name.replace("/", "-")
+    plain = in_child(lambda: call(entry), folder / f"{name}.plain")
     logs = [p for p in folder.glob("dedicated_log*") if p not in before]
-    seen = in_child(lambda: traced(entry), folder / f"{entry.name}.traced")
+    seen = in_child(lambda: traced(entry), folder / f"{name}.traced")
     row: dict[str, Any] = {"package": entry.package, "error": plain and plain[0]}
     if seen is None or plain is None or len(logs) != 1:
         return {**row, "failed": "a process ended early, or torch wrote no log"}

@@ -33,9 +33,11 @@ _OWN = str(Path(__file__).parent)
 _DEPTH = 30  # frames between an entry point and the user's code
 _WARNING = "called a synchronizing CUDA operation"
 
-# The result's values or its shape come from a tensor's values. C++ methods of torch.Tensor.
+# The result's values or its shape come from a tensor's values. C++ methods of torch.Tensor; READS
+# call nothing else that is wrapped.
+READS = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__")
 VALUES = (
-    *("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__"),
+    *READS,
     *("is_nonzero", "equal", "allclose", "__repr__", "__format__"),
 )
 SHAPES = (
@@ -165,6 +167,7 @@ class Syncs:
         local, known, record = self._local, self._known, self._record
         waits, again = _waits_for(name, self._gpu), self._recorder.again
         clock, timed = time.perf_counter, self._gpu
+        direct = not timed and name in READS
         if name in ("cpu", "to"):
             original = self._remembers(original)
 
@@ -174,6 +177,9 @@ class Syncs:
             caller = sys._getframe(1)
             seen = known.get((id(caller.f_code), caller.f_lasti, name))
             if seen is None and self._is_no_wait(name, args, caller):
+                return original(*args, **named)
+            if seen is not None and direct:
+                again(seen[0], at=clock())
                 return original(*args, **named)
             local.inside = True
             began = clock()
