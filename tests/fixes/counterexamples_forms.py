@@ -355,4 +355,11 @@ CASES = [
         ),
         lambda: (torch.ones(3, requires_grad=True),),
     ),
+    Case(
+        "masked_write",
+        "unsaved",
+        "PG406",
+        lines("z = x * 1", "seen = [z]", "«z[x > 0] *= x.sum()»", "return z, seen"),
+        lambda: (torch.ones(3, requires_grad=True),),
+    ),
 ]

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import libcst as cst
 import libcst.matchers as m
 
+from pygraph_lint.analysis.known import Type
 from pygraph_lint.fixes.build import Line, assign, call, expression, operand
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.masked import (
@@ -89,7 +90,8 @@ def _is_kept(
         return False
     reads = masked_reads(node.value, mask)
     own = any(ast.dump(each.value) == ast.dump(written).replace("Store", "Load") for each in reads)
-    if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Mult, ast.Div)) and reads:
+    number = site.ask.known(node.value).must_be(Type.NUMBER)
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Mult, ast.Div)) and not number:
         return True
     linear = (ast.Add, ast.Sub)
     return own and any(
