@@ -73,6 +73,17 @@ def _reason(error: BaseException) -> str:
     return str(getattr(error, "gb_type", None) or type(error).__name__)
 
 
+def _cause(error: BaseException) -> str:
+    """Dynamo's name for the break that `error` follows from; empty if it follows from none.
+
+    torch 2.13 does not chain the two: the message starts with that of the cause.
+    """
+    if error.__cause__ is not None:
+        return _reason(error.__cause__)
+    cause, found, _ = str(getattr(error, "msg", "")).partition("*** While handling this graph")
+    return cause.partition("\n")[0].strip() if found else ""
+
+
 def _located(error: BaseException, skips_frame: bool) -> Break | None:
     """The break that `error` stands for, or None when it is not in a measured package."""
     stack = list(getattr(error, "real_stack", None) or [])
@@ -80,9 +91,9 @@ def _located(error: BaseException, skips_frame: bool) -> Break | None:
         return None
     inner = stack[-1]
     kind = _reason(error)
-    cause = error.__cause__
-    if cause is not None and kind in CONSEQUENCES:
-        kind = f"{kind}: {_reason(cause)}"
+    cause = _cause(error)
+    if cause and kind in CONSEQUENCES:
+        kind = f"{kind}: {cause}"
     places = [
         (name, frame.lineno or 0)
         for frame in reversed(stack)

@@ -33,7 +33,21 @@ def _cells(result: Mapping[str, Any], path: str) -> dict[str, str]:
     }
     counts = numbers["precision"]
     right, judged = counts["right"], counts["right"] + counts["wrong"]
-    return rows | {f"findings that are right{PATHS[path]}": _share(right, judged)}
+    rows |= {f"findings that are right{PATHS[path]}": _share(right, judged)}
+    return rows | _claim_cells(numbers) if path == "all" else rows
+
+
+def _claim_cells(numbers: Mapping[str, Any]) -> dict[str, str]:
+    """The same of what findings say about breaks; lines that Dynamo never traced do not count."""
+    claims, names = numbers["break_claims"], numbers["gb_types"]
+    return {
+        "claims of a break where there is none": _share(
+            claims["without_a_break"], claims["claims"]
+        ),
+        "found breaks with torch's own name": _share(names["right"], names["matched"])
+        if names
+        else "not said",
+    }
 
 
 def _table(run: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import MADE
 from pygraph_lint.analysis.nodes import source_of, span_of, statements
 from pygraph_lint.analysis.state import State
-from pygraph_lint.analysis.subscripts import index_parts, names_one, names_place
+from pygraph_lint.analysis.subscripts import by_mask, index_parts, names_one, names_place
 from pygraph_lint.analysis.symbols import extend, is_symbol
 from pygraph_lint.analysis.transfer.containers import with_entry
 from pygraph_lint.analysis.values import Value
@@ -81,7 +81,10 @@ def assign_attribute(
         if target.attr == "requires_grad":
             state.event("effect.requires-grad", span_of(target), f"{source_of(target)} = ...", base)
         elif target.attr == "data":
-            state.event("effect.data-assign", span_of(target), f"{source_of(target)} = ...", base)
+            made_before = isinstance(target.value, ast.Attribute) or base.flags & v.BUFFER
+            form = {"form": "input"} if made_before else {}
+            subject = f"{source_of(target)} = ..."
+            state.event("effect.data-assign", span_of(target), subject, base, **form)
 
 
 def _moves_itself(state: State, target: ast.Attribute, source: ast.expr | None) -> bool:
@@ -137,14 +140,29 @@ def as_held(state: State, value: Value) -> Value:
     return v.shallow(value, 2)
 
 
+def _by_unknown(state: State, index: ast.expr, base: Value) -> bool:
+    """Whether all axes of a tensor are indexed with what is not known: numbers or tensors."""
+    parts = index.elts if isinstance(index, ast.Tuple) else []
+    return (
+        len(parts) > 1
+        and base.ndim in (-1, len(parts))
+        and all(state.ev_quiet(part).kinds & v.UNKNOWN for part in parts)
+        and not any(isinstance(part, (ast.Slice, ast.Constant)) for part in parts)
+    )
+
+
 def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
     """``base[index] = value``."""
     base = state.ev(target.value)
+    if by_mask(state, base, target.slice):
+        base = v.tensor("it is indexed with a boolean tensor", device=v.ON_DEVICE)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
         mask, lists, gathered, number = index_parts(state, target.slice, base)
         about = base
         if _is_number(value) and number is not None and names_one(state, target.slice, base.ndim):
             gathered = number._replace(needs=())
+        elif _is_number(value) and _by_unknown(state, target.slice, base):
+            gathered = base
         if mask is not None and _is_number(value):
             return  # a fill: neither waits nor breaks
         if mask is not None:
@@ -160,7 +178,7 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
                 value=kind,
             )
         elif gathered is not None and _is_number(value) and base.device != v.ON_HOST:
-            about = about._replace(needs=about.needs + gathered.needs)
+            about = about._replace(needs=about.needs + gathered.needs * (gathered is not base))
             state.event("sync.index-write", span_of(target), source_of(target, 40), about)
         elif gathered is not None and names_place(gathered):
             state.event("shape.from-value", span_of(target), source_of(target, 40), gathered)

@@ -8,7 +8,7 @@ import sys
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import arguments, note_formatted
-from pygraph_lint.analysis.edges import call_project, pass_on, returned
+from pygraph_lint.analysis.edges import call_project, pass_on, result_of, returned
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import dotted, short, source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
@@ -130,7 +130,10 @@ def _call_method(state: State, function: ast.Attribute, node: ast.Call) -> Value
     site = arguments(state, node)
     if base.flags & v.LOGGER:
         if method in _LOG_METHODS:
-            state.event("effect.log", span_of(node), dotted(function) or f"logger.{method}")
+            form = {"form": "loguru"} if base.cls == "loguru.logger" else {}
+            state.event(
+                "effect.log", span_of(node), dotted(function) or f"logger.{method}", None, **form
+            )
         return v.NONE_VALUE
     if base.cls and state.module.sinks.has_call(f"{base.cls}.{method}"):
         state.event("call", span_of(node), f"{base.cls}.{method}")
@@ -142,7 +145,7 @@ def _call_on_super(state: State, method: str, site: CallSite) -> Value:
     if method == "__init__" and state.owner:
         about = Value(v.TENSOR, needs=(Need("module", state.owner, ""),))
         state.event("effect.parameter-made", span_of(site.node), "super().__init__()", about)
-    need = Need("return", f"super:{state.owner}.{method}", "")
+    need = result_of(state, f"super:{state.owner}.{method}", site.node)
     return symbol(need, f"super().{method}() returns a tensor")
 
 
@@ -160,7 +163,7 @@ def _call_on_self(state: State, name: str, node: ast.Call) -> Value:
         return v.NONE_VALUE
     state.record_call("method", owner, name, node, site)
     if name.startswith(_OWN_METHODS) or state.module.has_method(owner, name):
-        need = Need("return", f"{owner}.{name}", "")
+        need = result_of(state, f"{owner}.{name}", node)
         return returned(state, need, f"self.{name}() returns a tensor")
     return extend(symbol(Need("attr", owner, name), f"`self.{name}` returns a tensor"), "()")
 
@@ -184,6 +187,8 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
     """A method of a value."""
     certain = ops.ARRAY_METHODS if _is_result(base) else ops.CERTAIN_METHODS
     fits = not (site.node.args and method in ops.WITHOUT_ARGUMENTS)
+    if fits and method in ops.ARRAY_METHODS and _is_computed(base, holder):
+        base = base._replace(needs=(), why=f"only an array has .{method}()")
     if fits and method in certain and base.kinds & v.UNKNOWN:
         base = _learned(state, base, method, holder)
     if base.is_tensor:
@@ -221,6 +226,14 @@ def _is_result(value: Value) -> bool:
     return need is not None and need.kind == "param" and need.name.partition("|")[2] == "()"
 
 
+def _is_computed(value: Value, node: ast.expr) -> bool:
+    """Whether a value is calculated from others, at least one of which may be a tensor: it is a
+    tensor or a number.
+    """
+    written = isinstance(node, (ast.BinOp, ast.Compare, ast.UnaryOp))
+    return written and value.kinds == v.TENSOR and bool(value.needs)
+
+
 def _learned(state: State, base: Value, method: str, holder: ast.expr) -> Value:
     """The value whose method only a tensor has; so it is a tensor from here on."""
     if base.kinds & ~(v.UNKNOWN | v.TENSOR | v.NONE) or not (base.needs or base.kinds == v.UNKNOWN):
@@ -236,7 +249,7 @@ def _learned(state: State, base: Value, method: str, holder: ast.expr) -> Value:
 def _method_of(state: State, cls: str, method: str, site: CallSite) -> Value:
     """A method of an object of a class."""
     state.record_call("method", cls, method, site.node, site)
-    need = Need("return", f"{cls}.{method}", "")
+    need = result_of(state, f"{cls}.{method}", site.node)
     return returned(state, need, f"{short(cls)}.{method}() returns a tensor")
 
 
@@ -264,7 +277,8 @@ def _method_on_other(state: State, base: Value, method: str, site: CallSite) -> 
             return v.UNKNOWN_VALUE
         name = f"{base.cls}.{method}"
         state.record_call("function", name, "", site.node, site)
-        return symbol(Need("return", name, ""), f"{short(name)}() returns a tensor")
+        need = result_of(state, name, site.node)
+        return symbol(need, f"{short(name)}() returns a tensor")
     if base.kinds & v.UNKNOWN:
         reads = method in ops.READING_METHODS and not site.node.args
         other = site.node.args and method in ops.WITHOUT_ARGUMENTS

@@ -6,7 +6,7 @@ import ast
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import has_starred
-from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.events import Need, call_site
 from pygraph_lint.analysis.nodes import are_classes, short, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.symbols import symbol
@@ -24,7 +24,18 @@ def call_project(state: State, name: str, site: CallSite) -> Value:
         return v.named_tuple(fields, [site.get(index, field) for index, field in enumerate(fields)])
     if name in state.module.class_nodes or are_classes((name,)):
         return Value(v.INSTANCE, cls=name, flags=v.MADE)
-    return returned(state, Need("return", name, ""), f"{short(name)}() returns a tensor")
+    return returned(state, result_of(state, name, node), f"{short(name)}() returns a tensor")
+
+
+def result_of(state: State, function: str, node: ast.Call) -> Need:
+    """What a function of the project gives at one call; where arguments are passed with stars, at
+    any.
+    """
+    starred = has_starred(node) or any(keyword.arg is None for keyword in node.keywords)
+    shifted = function.endswith(".apply")  # a context comes first
+    if starred or shifted or not (node.args or node.keywords):
+        return Need("return", function, "")
+    return Need("return", function, "", site=call_site(state.function.name, span_of(node)))
 
 
 def returned(state: State, need: Need, why: str) -> Value:
@@ -71,13 +82,13 @@ def pass_on(state: State, function: Value, site: CallSite) -> Value:
         if are_classes(v.classes(function)):
             return Value(v.INSTANCE, cls=function.cls, flags=v.MADE)
         return returned(
-            state, Need("return", function.cls, ""), f"{short(function.cls)}() returns a tensor"
+            state, result_of(state, function.cls, node), f"{short(function.cls)}() returns a tensor"
         )
     if function.kinds & v.INSTANCE and function.cls and not function.flags & v.MODULE:
         results = []
         for cls in v.classes(function):
             state.record_call("instance", cls, "forward", node, site)
-            need = Need("return", f"{cls}.forward", "")
+            need = result_of(state, f"{cls}.forward", node)
             results.append(returned(state, need, f"{short(cls)} returns a tensor"))
         return v.join_all(results)
     return v.UNKNOWN_VALUE

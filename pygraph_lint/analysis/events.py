@@ -21,17 +21,31 @@ class Need(NamedTuple):
     ``true`` / ``false`` (a predicate can give that), ``keeps`` (a cached function ends the graph),
     ``ends`` (the graph ends in a method), ``asked`` (importing a module calls it), ``any`` (all of
     one of the ``choices`` hold); ``owner`` is the qualified name of the function or class, ``name``
-    the parameter, the attribute or the module (empty for ``return``).
+    the parameter, the attribute or the module (empty for ``return``). ``site`` is the call whose
+    result is meant (``call_site``); without one, of any call.
     """
 
     kind: str
     owner: str
     name: str
     choices: tuple[tuple[Need, ...], ...] = ()
+    site: str = ""
 
 
 Needs = tuple[Need, ...]
 _MAX_CHOICES = 3
+
+
+def call_site(function: str, span: Span) -> str:
+    """The name of a call in a function of the project."""
+    return f"{function}@{span.line}:{span.column}:{span.end_line}:{span.end_column}"
+
+
+def of_any_call(needs: Needs) -> Needs:
+    """The same of a function's result, whoever calls it."""
+    if not any(need.site for need in needs):
+        return needs
+    return tuple(need._replace(site="") for need in needs)
 
 
 def any_of(a: Needs, b: Needs) -> Needs:

@@ -160,7 +160,7 @@ def _holds(need: Need, confirmed: frozenset[Need]) -> bool:
     if need.kind == "any":
         return any(all(_holds(each, confirmed) for each in needs) for needs in need.choices)
     # A number that is one as long as no call path passes a tensor is a number by its annotation.
-    return need in confirmed and need.kind != "given"
+    return need._replace(site="") in confirmed and need.kind != "given"
 
 
 def _named(need: Need) -> Iterator[str]:

@@ -418,7 +418,7 @@ def _part(value: Value, path: tuple[int, ...]) -> Value:
             return value
         if value.needs and value.flags & v.SYMBOL:
             need = value.needs[0]
-            further = Need(need.kind, need.owner, f"{need.name}|{place}")
+            further = need._replace(name=f"{need.name}|{place}")
             value = value._replace(needs=(further,))
         elif value.items is not None and place < len(value.items):
             value = value.items[place]

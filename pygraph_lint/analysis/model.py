@@ -59,6 +59,8 @@ class FunctionFacts:
     decorators: tuple[str, ...] = ()
     keeps_answer: bool = False  # cached, and without parameters
     arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called
+    tensors: tuple[str, ...] = ()  # parameters that are tensors, by annotation or by their use
+    unexplained: tuple[str, ...] = ()  # parameters of which nothing is known
     takes_tensors: bool = False  # a parameter is a tensor, or it computes with one made elsewhere
     typed: tuple[str, ...] = ()  # types of other files that parameters are annotated with
 

@@ -88,7 +88,7 @@ class Module:
         """Module-level variables: loggers, numbers, tables of functions."""
         for name, target in self.bindings.items():
             if target in _LOGGERS:
-                self.module_values[name] = Value(v.OTHER, flags=v.LOGGER)
+                self.module_values[name] = Value(v.OTHER, flags=v.LOGGER, cls=target)
         for node in module_statements(self.tree.body):
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
                 target_node: ast.expr = node.targets[0]

@@ -91,20 +91,25 @@ class OfValue(Obligation):
 
 @dataclass(frozen=True, slots=True)
 class ParameterIsTensor(OfValue):
-    """A parameter is a tensor at some call in a region; with ``only``: is nothing but one."""
+    """A parameter is a tensor at some call in a region, or at the one that ``site`` names; with
+    ``only``: is nothing but one.
+    """
 
     function: str
     parameter: str
     only: bool = False
+    site: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnsTensor(OfValue):
     """A function of the project returns a tensor. ``function`` may be several names, with commas,
-    or ``super:Class.method``: the next method behind ``Class``.
+    or ``super:Class.method``: the next method behind ``Class``. ``site`` names the call that is
+    meant; without one it is any.
     """
 
     function: str
+    site: str = ""
 
 
 @dataclass(frozen=True, slots=True)

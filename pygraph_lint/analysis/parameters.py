@@ -48,6 +48,7 @@ class Uses:
         self.tested: set[str] = set()
         self.function = function
         self._called: dict[ast.expr, ast.Call] = {}
+        self._masks: dict[str, ast.expr] = {}
 
     def read(self, names: set[str]) -> None:
         """Collect what is known of ``names``."""
@@ -56,6 +57,8 @@ class Uses:
         nodes = [node for statement in self.function.body for node in walk(statement)]
         for node in nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                if isinstance(node.value, (ast.Compare, ast.UnaryOp)):
+                    self._masks[node.targets[0].id] = node.value
                 source = _operand(node.value, names)
                 if source:
                     made_of.setdefault(node.targets[0].id, source)
@@ -67,14 +70,32 @@ class Uses:
                 name = self._used_name(node.value, names, made_of)
                 if name and line <= last.get(name, line):
                     self._read_attribute(name, node)
-            elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-                name = node.value.id
-                if name in names and line <= last.get(name, line) and _by_axes(node.slice):
-                    self.shows.setdefault(name, f"`{name}` {BY_AXES}")
+            elif isinstance(node, ast.Subscript):
+                self._read_subscript(node, names, made_of, last)
             elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name):
                 name = node.args[0].id
                 if name in names and line <= last.get(name, line):
                     self._read_argument(name, node)
+
+    def _read_subscript(
+        self, node: ast.Subscript, names: set[str], made_of: dict[str, str], last: dict[str, int]
+    ) -> None:
+        """A parameter that is indexed, or whose comparison is an index: a mask."""
+        if isinstance(node.value, ast.Name):
+            name = node.value.id
+            if (
+                name in names
+                and node.lineno <= last.get(name, node.lineno)
+                and _by_axes(node.slice)
+            ):
+                self.shows.setdefault(name, f"`{name}` {BY_AXES}")
+        if isinstance(node.value, (ast.Tuple, ast.List, ast.Dict, ast.Constant)):
+            return
+        for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+            name = _compared(part, names) or _compared(self._masks.get(source_of(part)), names)
+            if name and node.lineno <= last.get(name, node.lineno):
+                text = source_of(node, 40)
+                self.suggests.setdefault(name, f"`{name}` is used as a tensor: {text}")
 
     def _used_name(self, node: ast.expr, names: set[str], made_of: dict[str, str]) -> str:
         return made_of.get(node.id, "") if isinstance(node, ast.Name) else _operand(node, names)
@@ -163,6 +184,22 @@ def _operand(node: ast.expr, names: set[str]) -> str:
     return used[0] if explained else ""
 
 
+def _compared(node: ast.expr | None, names: set[str]) -> str:
+    """The one of ``names`` whose comparison, or whose ``~``, makes a mask."""
+    if isinstance(node, ast.Compare):
+        operands = [node.left, *node.comparators]
+        if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in operands):
+            return ""
+        if isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
+            return ""
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        operands = [node.operand]
+    else:
+        return ""
+    used = [part.id for part in operands if isinstance(part, ast.Name) and part.id in names]
+    return used[0] if len(used) == 1 else ""
+
+
 def assigned_names(function: ast.AST) -> set[str]:
     """Names that a function binds itself: they hide the module's."""
     found: set[str] = set()
@@ -213,18 +250,21 @@ def bind_parameters(
     if unknown:
         uses = Uses(module, node, self_name, facts.owner)
         uses.read(set(unknown))
-        facts.arrays = tuple(
+        facts.unexplained = tuple(
             name
-            for name in uses.suggests
+            for name in unknown
             if not (name in uses.shows or name in uses.against or name in uses.tested)
             and _is_none(defaults.get(name))
         )
+        facts.arrays = tuple(name for name in uses.suggests if name in facts.unexplained)
         for name in unknown:
             env[name] = _guessed(facts.name, name, uses, defaults.get(name), env[name])
     facts.arrays += tuple(either)
     facts.typed = tuple(name for value in env.values() if (name := _typed(value)))
-    plain = (value.is_tensor and not value.needs for value in env.values())
-    facts.takes_tensors = bool(facts.arrays) or any(plain)
+    facts.tensors = tuple(
+        name for name, value in env.items() if value.is_tensor and not value.needs
+    )
+    facts.takes_tensors = bool(facts.arrays or facts.tensors)
     if arguments.vararg is not None:
         item = annotated(module.names, arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
         env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)

@@ -8,9 +8,9 @@ from typing import Any
 from pygraph_lint.analysis import memoised
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import returning
-from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.events import Need, call_site
 from pygraph_lint.analysis.graph_ends import GraphEnds
-from pygraph_lint.analysis.model import Call
+from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.obligations import (
     RESULT,
     AnyOf,
@@ -28,6 +28,7 @@ from pygraph_lint.analysis.obligations import (
     ReturnsTensor,
     TypeIsTensor,
 )
+from pygraph_lint.analysis.passed_on import PassedOn
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
@@ -51,10 +52,12 @@ class Proof:
         self.callers = callers
         self.entered = entered if entered is not None else {}
         self.graph_ends = GraphEnds(program)
+        self.passed_on = PassedOn(program)
         self._returned = returned
         self.asked: set[AttributeIsTensor] = set()
         self._known: dict[Need, bool] = {}
         self._proven: dict[Obligation, bool] = {}
+        self._sites: dict[str, Call | None] = {}
 
     def returned(self, function: str) -> Value | None:
         """What a function of the project gives."""
@@ -63,6 +66,17 @@ class Proof:
             return known
         facts = self.program.functions.get(function)
         return facts.returns if facts is not None else None
+
+    def call_at(self, site: str) -> Call | None:
+        """The call that a site names."""
+        if site and site not in self._sites:
+            function = self.program.functions.get(site.rpartition("@")[0])
+            calls = function.calls if function is not None else ()
+            self._sites[site] = None
+            self._sites.update(
+                (call_site(site.rpartition("@")[0], call.span), call) for call in calls
+            )
+        return self._sites[site] if site else None
 
     def holds(self, need: Need) -> bool:
         """Whether what a file's facts need holds."""
@@ -94,9 +108,9 @@ def of_need(need: Need) -> Obligation:
     first, *steps = need.name.split("|")
     path = tuple(steps)
     if need.kind in ("param", "given"):
-        return ParameterIsTensor(path, need.owner, first, need.kind == "given")
+        return ParameterIsTensor(path, need.owner, first, need.kind == "given", need.site)
     if need.kind == "return":
-        return ReturnsTensor(tuple(step for step in (first, *steps) if step), need.owner)
+        return ReturnsTensor(tuple(filter(None, (first, *steps))), need.owner, need.site)
     if need.kind == "attr":
         return AttributeIsTensor(path, need.owner, first)
     if need.kind == "type":
@@ -160,13 +174,11 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     facts = proof.program.functions.get(obligation.function)
     if facts is None or obligation.parameter not in facts.parameters:
         return False
-    index = facts.parameters.index(obligation.parameter)
-    calls = proof.callers.get(obligation.function, ())
+    call = proof.call_at(obligation.site)
+    calls = proof.callers.get(obligation.function, ()) if call is None else (call,)
     unsaid = not calls
     for call in calls:
-        value = dict(call.named).get(obligation.parameter)
-        if value is None and index < len(call.positional):
-            value = call.positional[index]
+        value = _passed(facts, obligation.parameter, call)
         unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
         if value is None or (obligation.only and value.kinds != v.TENSOR):
             continue
@@ -175,12 +187,22 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     # Of compiled code's arguments only tensors, and arrays that are traced as such, have an array's
     # methods.
     plain = not obligation.path and not obligation.only
-    return plain and unsaid and obligation.parameter in facts.arrays
+    return plain and unsaid and proof.passed_on.is_tensor(facts, obligation.parameter)
+
+
+def _passed(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
+    """What a call passes for a parameter; None where that is not known."""
+    value = dict(call.named).get(parameter)
+    index = facts.parameters.index(parameter)
+    if value is None and index < len(call.positional):
+        value = call.positional[index]
+    return value
 
 
 def _returns_tensor(proof: Proof, obligation: ReturnsTensor) -> bool:
     names = returning(proof.program, obligation.function)
-    return any(_one_returns_tensor(proof, name, obligation.path) for name in names)
+    site = obligation.site
+    return any(_one_returns_tensor(proof, name, obligation.path, site) for name in names)
 
 
 def _attribute_is_tensor(proof: Proof, obligation: AttributeIsTensor) -> bool:
@@ -238,9 +260,30 @@ def _method_returns_tensor(proof: Proof, path: Path) -> bool:
     return False
 
 
-def _one_returns_tensor(proof: Proof, name: str, path: Path) -> bool:
+def _one_returns_tensor(proof: Proof, name: str, path: Path, site: str = "") -> bool:
     value = proof.returned(name)
+    if value is not None and proof.call_at(site) is not None:
+        value = _at_call(value, name, site)
     return value is not None and _is_tensor(proof, value, path)
+
+
+def _at_call(value: Value, function: str, site: str) -> Value:
+    """What a function returns at one call: its parameters are what that call passes."""
+    needs = tuple(_need_at_call(need, function, site) for need in value.needs)
+    items, item = value.items, value.item
+    if items is not None:
+        items = tuple(_at_call(each, function, site) for each in items)
+    if item is not None:
+        item = _at_call(item, function, site)
+    return value._replace(needs=needs, items=items, item=item)
+
+
+def _need_at_call(need: Need, function: str, site: str) -> Need:
+    choices = tuple(
+        tuple(_need_at_call(each, function, site) for each in needs) for needs in need.choices
+    )
+    here = need.kind == "param" and need.owner == function
+    return need._replace(choices=choices, site=site if here else need.site)
 
 
 def _is_tensor(proof: Proof, value: Value, path: Path) -> bool:

@@ -12,6 +12,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import edges
 from pygraph_lint.analysis.model import Call, Root
 from pygraph_lint.analysis.nodes import short
+from pygraph_lint.analysis.passed_on import PassedOn
 from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.analysis.program import Program
 
@@ -179,13 +180,14 @@ def compiled_regions(
             forward = facts.methods.get("forward")
             if forward is not None and program.is_module(name):
                 reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
+    passed_on = PassedOn(program)
     for module in modules if asked.every else ():
         for name, function in module.functions.items():
             outer = name.rpartition(".<locals>.")[0]
             inside = outer and reached.region(outer) is not None
             made_once = name.endswith(".__init__") and program.is_module(function.owner)
             if (
-                program.takes_tensors(function)
+                passed_on.takes_tensors(function)
                 and (inside or _may_be_compiled(name))
                 and not made_once
             ):

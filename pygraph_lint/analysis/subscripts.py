@@ -15,9 +15,8 @@ from pygraph_lint.analysis.values import Value
 
 def eval_subscript(state: State, node: ast.Subscript) -> Value:
     base = state.ev(node.value)
-    doubtful = bool(base.needs) or base.kinds == v.UNKNOWN
-    if doubtful and isinstance(node.slice, ast.Tuple) and by_mask_and_slice(state, node.slice):
-        why = "it is indexed with a boolean tensor and a slice"
+    if by_mask(state, base, node.slice):
+        why = "it is indexed with a boolean tensor"
         return index_tensor(state, v.tensor(why, device=v.ON_DEVICE), node)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING)):
         return index_tensor(state, base, node)
@@ -29,13 +28,15 @@ def eval_subscript(state: State, node: ast.Subscript) -> Value:
     return select(state, base, index, node)
 
 
-def by_mask_and_slice(state: State, node: ast.Tuple) -> bool:
-    """Whether an index is made of boolean tensors and slices: only tensors take one."""
-    slices = [isinstance(part, ast.Slice) for part in node.elts]
-    if not any(slices) or all(slices):
+def by_mask(state: State, base: Value, index: ast.expr) -> bool:
+    """Whether what nothing else explains is indexed with boolean tensors, and slices: as only
+    tensors are.
+    """
+    if not (base.needs or base.kinds == v.UNKNOWN) or isinstance(index, (ast.Constant, ast.Slice)):
         return False
-    parts = [state.ev(part) for part in node.elts if not isinstance(part, ast.Slice)]
-    return all(part.is_tensor and part.dtype == "bool" for part in parts)
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    values = [state.ev_quiet(part) for part in parts if not isinstance(part, ast.Slice)]
+    return bool(values) and all(value.is_mask and value.ndim != 0 for value in values)
 
 
 def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Value:

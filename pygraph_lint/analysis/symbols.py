@@ -36,7 +36,7 @@ def extend(value: Value, step: str) -> Value:
     if not value.needs or value.needs[0].name.count("|") > 3:
         return v.UNKNOWN_VALUE
     need = value.needs[0]
-    return symbol(Need(need.kind, need.owner, f"{need.name}|{step}"), value.why)
+    return symbol(need._replace(name=f"{need.name}|{step}"), value.why)
 
 
 def as_tensor(value: Value, outcome: bool) -> Value | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from pygraph_lint.analysis.events import Need, any_of
+from pygraph_lint.analysis.events import Need, any_of, of_any_call
 
 # What a value may be: one bit each, joined by `|`.
 TENSOR = 1
@@ -276,7 +276,7 @@ def _joined_tensor(a: Value, b: Value) -> tuple[str, int, int, tuple[Need, ...],
             a.dtype if a.dtype == b.dtype else "",
             a.device if a.device == b.device else ANYWHERE,
             a.ndim if a.ndim == b.ndim else -1,
-            any_of(a.needs, b.needs),
+            _joined_needs(a.needs, b.needs),
             source.why,
         )
     for one in (a, b):
@@ -289,6 +289,12 @@ def _joined_tensor(a: Value, b: Value) -> tuple[str, int, int, tuple[Need, ...],
         dtype = a.dtype or b.dtype
     needs = a.needs if a.needs == b.needs else ()
     return dtype, ANYWHERE, -1, needs, min(whys) if whys else ""
+
+
+def _joined_needs(a: tuple[Need, ...], b: tuple[Need, ...]) -> tuple[Need, ...]:
+    """Either's; of two results of one function what any call gives."""
+    anywhere = of_any_call(a)
+    return anywhere if a != b and anywhere == of_any_call(b) else any_of(a, b)
 
 
 def _evidence_order(value: Value) -> tuple[bool, bool, str]:
@@ -337,7 +343,9 @@ def _joined_flags(a: Value, b: Value) -> int:
             flags |= a.flags & group
         else:
             flags |= a.flags & b.flags & group
-    return flags & ~SYMBOL if a.needs and b.needs and a.needs != b.needs else flags
+    if a.needs and b.needs and of_any_call(a.needs) != of_any_call(b.needs):
+        return flags & ~SYMBOL
+    return flags
 
 
 def _joined_classes(a: Value, b: Value) -> str:

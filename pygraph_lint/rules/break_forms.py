@@ -19,6 +19,14 @@ from pygraph_lint.analysis.events import Event
 SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
 # What is called, where the subject says that: no expression of the user.
 _CALLEE = re.compile(r"(torch|numpy|math)\.[\w.]+(\(\))?|\.?\w+\(\)")
+# Forms that no example has, and the form that does the same: an operator reads a value, or a
+# function is called that Dynamo skips.
+_READ_BY_OPERATOR = "PG407 shape.from-value torch.arange"
+_SAME_AS = {
+    "PG202 sync.number operator": _READ_BY_OPERATOR,
+    "PG203 sync.tolist int": _READ_BY_OPERATOR,
+    "PG502 effect.log loguru": "PG503 call warnings.warn",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +49,13 @@ class _Table:
 
 
 def keys(code: str, event: Event) -> tuple[str, ...]:
-    """The forms that an event has, the most exact first: with what is called, then without."""
+    """The forms that an event has, the most exact first: with what the analysis says of it, or with
+    what is called, then without.
+    """
     kind = f"{code} {event.kind}"
+    form = event.note("form")
+    if form is not None and f"{kind} {form}" not in _SAME_AS:
+        return f"{kind} {form}", kind
     if event.kind in ("call", "method") or _CALLEE.fullmatch(event.subject):
         return f"{kind} {event.subject}", kind
     return (kind,)
@@ -53,7 +66,8 @@ def form_of(code: str, event: Event, torch: str | None) -> Form | None:
     was never run.
     """
     table = _table()
-    for key in keys(code, event):
+    alike = _SAME_AS.get(f"{code} {event.kind} {event.note('form')}", "")
+    for key in (alike, *keys(code, event)):
         recorded = table.forms.get(key)
         if recorded is not None:
             return _form(table, _at(recorded, table.versions, torch))

@@ -174,10 +174,7 @@ class Trace:
             "exit": self.exit,
             "notes": [*self.notes, *self._notes()],
         }
-        compilations, reached = self.recorder.compilations, self._reached()
-        return documents.document(
-            run, self._detectors(), self.events, regions, compilations, reached
-        )
+        return documents.document(run, self._detectors(), self.events, regions, self._reached())
 
     def _notes(self) -> list[str]:
         found = []

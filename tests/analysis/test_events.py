@@ -64,6 +64,7 @@ SEEN = [
     ("x.requires_grad = True", ["effect.requires-grad"]),
     ("x.data = x + 1", ["effect.data-assign"]),
     ("return nn.Linear(3, 3)(x)", ["effect.parameter-made"]),
+    ("return self.made(x)[x > 0]", ["shape.mask-read"]),
 ]
 
 
@@ -78,7 +79,7 @@ def test_an_array_of_what_is_not_known_is_an_array() -> None:
 
 
 NOT_SEEN = [
-    "return self.made(x)[x > 0]",
+    "return self.made(x)[x]",
     "return self.made(x)[x, :]",
     "if x.shape[0] > 1:\n    x = x + 1\nreturn x",
     "if x.size(0) == x.dim():\n    return x",

@@ -27,6 +27,43 @@ def test_forms_are_by_what_is_called_not_by_the_users_words() -> None:
     assert keys("PG202", Event("sync.number", SPAN, "float()"))[0] == "PG202 sync.number float()"
 
 
+def test_forms_without_an_example_break_like_another() -> None:
+    source = """
+import torch
+from loguru import logger
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logger.info("a")
+        order = x.argsort().tolist()
+        part = x.float().tolist()
+        return torch.add(x, x, alpha=x.sum()) + order[0] + part[0]
+"""
+    found = [(f.code, f.gb_id) for f in lint_text(source) if f.gb_id]
+    assert found == [
+        ("PG502", "GB0007"),
+        ("PG203", "GB0033"),
+        ("PG203", "GB0109"),
+        ("PG202", "GB0033"),
+    ]
+
+
+def test_assigning_data_breaks_the_graph_for_what_the_graph_made() -> None:
+    source = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        y.data = x
+        self.weight.data = x
+        return y
+"""
+    found = [(f.code, f.consequences["compile"]) for f in lint_text(source)]
+    assert found == [("PG509", "break"), ("PG509", "ok")]
+
+
 @pytest.mark.parametrize(
     ("torch", "breaks", "gb_id"),
     [("2.11", "break", "GB0175"), ("2.13", "ok", ""), ("2.99", "ok", ""), (None, "ok", "")],

@@ -95,7 +95,7 @@ def torch_operation(
     for keyword in _NUMBERS_OF.get(name.rstrip("_"), ()):
         given = site.named.get(keyword, v.NUMBER_VALUE)
         if given.is_tensor and given.device != v.ON_HOST:
-            state.event("sync.number", span_of(site.node), f"{keyword}=", given)
+            state.event("sync.number", span_of(site.node), f"{keyword}=", given, form="operator")
     return _shaped(name, result, rest, site.named, receiver)
 
 

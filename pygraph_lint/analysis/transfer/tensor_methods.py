@@ -63,7 +63,8 @@ def _item(state: State, base: Value, method: str, site: CallSite) -> Value:
 
 
 def _tolist(state: State, base: Value, method: str, site: CallSite) -> Value:
-    state.event("sync.tolist", span_of(site.node), ".tolist()", base)
+    form = {} if base.dtype in ("float", "complex") else {"form": "int"}
+    state.event("sync.tolist", span_of(site.node), ".tolist()", base, **form)
     return Value(v.SEQUENCE, item=v.READ_VALUE, flags=v.LIST)
 
 

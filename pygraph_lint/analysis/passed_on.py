@@ -1,0 +1,70 @@
+"""Parameters that a function only passes on, to one that shows what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.call_graph import targets
+from pygraph_lint.analysis.model import Call, FunctionFacts
+from pygraph_lint.analysis.program import Program
+from pygraph_lint.analysis.values import Value
+
+
+class PassedOn:
+    """Which parameters that nothing in their function explains are tensors to who gets them."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def takes_tensors(self, function: FunctionFacts) -> bool:
+        """Whether a function has a parameter that is a tensor, or computes with a tensor that is
+        made elsewhere.
+        """
+        if self._program.takes_tensors(function):
+            return True
+        return any(self.is_tensor(function, parameter) for parameter in function.unexplained)
+
+    def is_tensor(self, function: FunctionFacts, parameter: str) -> bool:
+        """Whether a parameter is a tensor, by its function or by one that it is passed on to."""
+        if parameter in function.tensors or parameter in function.arrays:
+            return True
+        if parameter not in function.unexplained:
+            return False
+        key = (function.name, parameter)
+        if key not in self._known:
+            self._known[key] = False  # as long as it only goes round in a circle
+            self._known[key] = any(
+                self.is_tensor(target, name) for target, name in self._takers(function, parameter)
+            )
+        return self._known[key]
+
+    def _takers(
+        self, function: FunctionFacts, parameter: str
+    ) -> Iterator[tuple[FunctionFacts, str]]:
+        """The functions of the project that get a parameter, and what they call it."""
+        for call in function.calls:
+            if call.how in ("mention", "named", "hook") or call.target.endswith(".apply"):
+                continue
+            places = _places(call, function.name, parameter)
+            for target in targets(self._program, call) if places else ():
+                facts = self._program.functions[target]
+                for place in places:
+                    if isinstance(place, str):
+                        yield facts, place
+                    elif place < len(facts.parameters):
+                        yield facts, facts.parameters[place]
+
+
+def _places(call: Call, function: str, parameter: str) -> list[int | str]:
+    """The positions and keywords at which a call passes a parameter as it is."""
+    given: list[tuple[int | str, Value | None]] = [*enumerate(call.positional), *call.named]
+    return [
+        place for place, value in given if value is not None and _is(value, function, parameter)
+    ]
+
+
+def _is(value: Value, function: str, parameter: str) -> bool:
+    need = value.needs[0] if value.needs and value.flags & v.SYMBOL else None
+    return need is not None and (need.kind, need.owner, need.name) == ("param", function, parameter)

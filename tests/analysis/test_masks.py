@@ -1,0 +1,60 @@
+"""What an index says of the value that is indexed, and of what the index is made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from pygraph_lint.analysis.regions import Asked
+from tests.analysis.programs import confirmed, project
+
+STEP = """
+    import torch
+    def step(x, y, a, b):
+        total = torch.abs(x).sum()
+        USE
+        return total
+"""
+
+
+def kinds(use: str) -> set[str]:
+    """What happens in the body of a function that nobody annotated."""
+    linked, facts = project(Asked(every=True), pkg__loss=STEP.replace("USE", use))
+    return {event.kind for event in confirmed(linked, facts["pkg.loss"])}
+
+
+@pytest.mark.parametrize(
+    ("use", "kind"),
+    [
+        ("y[a == 1]", "shape.mask-read"),
+        ("y[~a]", "shape.mask-read"),
+        ("y[:, a > 0]", "shape.mask-read"),
+        ("keep = a != -1\n        y[keep]", "shape.mask-read"),
+        ("y[x > 0]", "shape.mask-read"),
+        ("y[x > 0] = x", "shape.mask-write"),
+        ("x[a, b] = 1", "sync.index-write"),
+        ("(a == b).nonzero()", "shape.nonzero"),
+        ("if ((a - b) ** 2).mean() < 3: total += 1", "branch.if"),
+    ],
+)
+def test_is_a_tensor(use: str, kind: str) -> None:
+    assert kind in kinds(use)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        'y[a == "mean"]',
+        "y[a is None]",
+        "y[a in b]",
+        '("no", "yes")[a == 1]',
+        "y[a]",
+        "y[a > 0 if a else 0]",
+        "x[:, b] = 1",
+        "x[a] = 1",
+        "x[a, b] = y",
+        "(a == b).sum",
+        "if (a - b) ** 2 < 3: total += 1",
+    ],
+)
+def test_may_be_something_else(use: str) -> None:
+    assert not kinds(use)
