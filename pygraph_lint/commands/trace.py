@@ -14,8 +14,9 @@ from pygraph_lint.errors import SettingsError
 from pygraph_lint.files.cache import default_folder
 from pygraph_lint.report import shown_path
 from pygraph_lint.trace import as_json, chrome, compare, fixing, html, sarif, text
+from pygraph_lint.trace.advice import UNSAFE, fixable
 from pygraph_lint.trace.document import TraceError, read_all
-from pygraph_lint.trace.join import Joined, join, own_files
+from pygraph_lint.trace.join import CONFIRMED, Joined, join, own_files
 from pygraph_lint.trace.record import record
 from pygraph_lint.trace.sources import find
 
@@ -42,7 +43,8 @@ def trace(given: Trace) -> int:
     try:
         _join([given.file], given)
     except TraceError as error:
-        print(f"error: {error}", file=sys.stderr)
+        ended = f" The program ended with exit code {code}." if code else ""
+        print(f"error: {error}.{ended}", file=sys.stderr)
         return code or 2
     return code
 
@@ -77,6 +79,10 @@ def _fix(runner: fixing.ChosenFixes, files: Sequence[Path], joined: Joined, give
     for confirmed, finding, done in made:
         place = f"{shown_path(finding.filename)}:{finding.location.row}"
         why = "confirmed" if confirmed else "not confirmed"
+        if done.applicability == "unsafe":
+            why += f"; unsafe: {done.reason}"
         print(f"fixed {place}: {finding.code} {done.message} ({why})", file=sys.stderr)
     rest = "; trace again to see what is left" if made else ""
-    print(f"Fixed {count(len(made), 'finding')}{rest}.", file=sys.stderr)
+    more = sum(fixable(one.finding) == UNSAFE for one in joined.judged if one.status == CONFIRMED)
+    also = f"; {more} more with --unsafe-fixes" if more and not given.unsafe else ""
+    print(f"Fixed {count(len(made), 'finding')}{rest}{also}.", file=sys.stderr)

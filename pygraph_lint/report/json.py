@@ -60,6 +60,7 @@ def as_dict(finding: Finding, report: Report) -> dict[str, Any]:
             "function": region.function,
             "call_path": list(region.call_path),
             "certain": region.certain,
+            "road": list(region.call_path),  # its name in version 0.1
         },
         "evidence": list(finding.evidence),
         "consequences": finding.consequences,

@@ -10,7 +10,7 @@ from pygraph_lint.fixes.engine import apply
 from pygraph_lint.report import shown_path
 from pygraph_lint.rules.break_forms import rules_of
 from pygraph_lint.rules.catalogue import Rule
-from pygraph_lint.trace.join import Place
+from pygraph_lint.trace.join import OBSERVED, Place
 from pygraph_lint.trace.sources import Code
 
 _BY_KIND = {
@@ -24,10 +24,13 @@ _BY_KIND = {
 }
 
 
+UNSAFE = "--fix --unsafe-fixes"
+
+
 def fixable(finding: Finding) -> str:
     """The option of the command that fixes a finding; empty where none does."""
     applicability = finding.fix.applicability if finding.fix is not None else ""
-    return {"safe": "--fix", "unsafe": "--fix --unsafe-fixes"}.get(applicability, "")
+    return {"safe": "--fix", "unsafe": UNSAFE}.get(applicability, "")
 
 
 def advice(place: Place, rules: Mapping[str, Rule]) -> str:
@@ -35,10 +38,14 @@ def advice(place: Place, rules: Mapping[str, Rule]) -> str:
     for finding in place.findings:
         option = fixable(finding)
         if option and finding.fix is not None:
-            return f"`{option}`: {finding.fix.message}"
+            fix = finding.fix
+            why = f" (unsafe: {fix.reason})" if fix.applicability == "unsafe" else ""
+            return f"`{option}`: {fix.message}{why}"
     for finding in place.findings:
         if finding.code in rules and rules[finding.code].by_hand:
             return f"by hand: {rules[finding.code].by_hand} (`pygraph-lint rule {finding.code}`)"
+    if place.kind == "sync" and place.status == OBSERVED:
+        return "nothing, if it happens once: it is outside of compiled code"
     event = place.first
     known = [code for code in rules_of(event.gb_id) if code in rules] if event.gb_id else []
     more = f" (`pygraph-lint rule {event.gb_id}`)" if event.gb_id else ""

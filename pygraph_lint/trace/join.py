@@ -36,7 +36,8 @@ class Place:
     """What happened at one statement, of one kind. ``events`` are pairs of trace label and event.
 
     ``file`` is the name in the trace, ``lines`` the first and last line of the statement.
-    ``hides`` are lines behind a break that never were compiled because of it.
+    ``hides`` are lines behind a break that never were compiled because of it. ``outside``: no
+    compiled function was on the stack.
     """
 
     kind: str
@@ -46,13 +47,15 @@ class Place:
     findings: list[Finding] = field(default_factory=list)
     hides: tuple[int, ...] = ()
     differs: str = ""
+    outside: bool = False
 
     @property
     def status(self) -> str:
-        """``confirmed``, ``missed``, or ``observed``: of this kind the linter predicts nothing."""
+        """``confirmed``, ``missed``, or ``observed``: of this the linter predicts nothing."""
         if self.findings:
             return CONFIRMED
-        return MISSED if self.kind in PREDICTED else OBSERVED
+        once = self.kind == "sync" and self.outside and self.count == 1
+        return MISSED if self.kind in PREDICTED and not once else OBSERVED
 
     @property
     def count(self) -> int:
@@ -109,11 +112,11 @@ class Joined:
             status = judged.status if kind is None else judged.by_kind.get(kind)
             if status is not None:
                 counts[status] += 1
-        counts["places"] = sum(p.kind in PREDICTED and kind in (None, p.kind) for p in self.places)
         for place in self.places:
             if kind in (None, place.kind):
                 counts[MISSED] += place.status == MISSED
                 counts[OBSERVED] += place.status == OBSERVED
+                counts["places"] += place.status != OBSERVED
         names = (CONFIRMED, REFUTED, NOT_REACHED, UNKNOWN, MISSED, OBSERVED, "places")
         return {name: counts[name] for name in names}
 
@@ -163,6 +166,8 @@ def _places(traces: Sequence[Trace], sources: Sources) -> tuple[list[Place], lis
     other: dict[tuple[str, str, int], Place] = {}
     left_out = {*sources.changed, *sources.missing}
     for trace in traces:
+        frames = [r.frame for r in trace.regions] + [c.frame for c in trace.compilations]
+        compiled = {(frame.file, frame.function) for frame in frames}
         for event in trace.events:
             kind = PROBLEMS.get(event.kind)
             # The innermost line of the user's own: a library's line is not theirs to change.
@@ -173,8 +178,10 @@ def _places(traces: Sequence[Trace], sources: Sources) -> tuple[list[Place], lis
             code = sources.codes.get(shown.file)
             lines = code.statement(shown.line) if code else (shown.line, shown.line)
             table = own if frame else other
-            place = table.setdefault((kind, shown.file, lines[0]), Place(kind, shown.file, lines))
+            new = Place(kind, shown.file, lines, outside=True)
+            place = table.setdefault((kind, shown.file, lines[0]), new)
             place.events.append((trace.label, event))
+            place.outside &= not any((f.file, f.function) in compiled for f in event.stack)
     for place in (*own.values(), *other.values()):
         place.differs = _difference(place, [trace.label for trace in traces])
     return list(own.values()), list(other.values())

@@ -105,6 +105,7 @@ def test_json_has_ruffs_keys_and_ours(tmp_path: Path) -> None:
             "function": "m.Model.forward",
             "call_path": ["Model.forward (nn.Module subclass)"],
             "certain": False,
+            "road": ["Model.forward (nn.Module subclass)"],
         },
         "evidence": ["x is a tensor: annotated so"],
         "consequences": {"compile": "break", "fullgraph": "ok", "cudagraph": "ok", "sync": "yes"},

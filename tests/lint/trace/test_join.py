@@ -53,6 +53,21 @@ def test_a_break_at_a_finding_confirms_it_and_others_are_judged(lint: Lint, mode
     assert joined["totals"]["sync"]["places"] == 1
 
 
+def test_a_sync_that_happens_once_outside_of_compiled_code_is_not_missed(
+    lint: Lint, model: Path
+) -> None:
+    def status(count: int, *stack: dict[str, Any]) -> str:
+        made = document(lint.folder, [model], [event("sync", list(stack), frame=None, count=count)])
+        made["compilations"] = [{"compile_id": "0/0", **frame(model, 5), "called_by": None}]
+        (place,) = _joined(lint, made)["places"]
+        return str(place["status"])
+
+    alone = frame(model, 24, "custom")
+    assert status(1, alone) == "observed"
+    assert status(3, alone) == "missed"
+    assert status(1, frame(model, 14), alone) == "missed"
+
+
 def test_another_line_of_one_statement_is_the_same_place(lint: Lint, model: Path) -> None:
     joined = _joined(
         lint,
