@@ -70,7 +70,7 @@ class Session:
         self.lint("--trace-file", name, self.program.name)
         trace = json.loads((self.folder / name).read_text("utf-8"))
         kept = self.said.copy()
-        joined = json.loads(self.lint("--join", name, "--format", "json"))
+        joined = json.loads(self.lint("--join", name, "--output-format", "json"))
         self.said = kept
         count = lambda kind: sum(e["count"] for e in trace["events"] if e["kind"] == kind)  # noqa: E731
         return {

@@ -324,7 +324,11 @@ def parser() -> argparse.ArgumentParser:
     served = _add(
         commands, "server", "serve an editor over stdin and stdout (Language Server Protocol)"
     )
-    served.add_argument("--stdio", action="store_true", help="has no effect: it is always so")
+    served.add_argument(
+        "--stdio",
+        action="store_true",
+        help="for editors that give it; stdin and stdout are always used",
+    )
     completion = _add(
         commands,
         "completion",
@@ -392,10 +396,22 @@ def _add_rules(check: argparse.ArgumentParser) -> None:
         "paths", nargs="*", default=["."], metavar="PATH", help="files, folders, or - for stdin"
     )
     add = check.add_argument_group("rules").add_argument
-    add("--select", type=_codes, action="extend", metavar="CODES", help="only these: PG201,PG3,ALL")
-    add("--ignore", type=_codes, action="extend", metavar="CODES", help="not these")
-    add("--extend-select", type=_codes, action="extend", metavar="CODES", help="these too")
-    _add_switch(add, "--preview", "also uncertain and new rules")
+    add(
+        "--select",
+        type=_codes,
+        action="extend",
+        metavar="CODES",
+        help="turn on only these rules: PG201,PG3,ALL",
+    )
+    add("--ignore", type=_codes, action="extend", metavar="CODES", help="turn these rules off")
+    add(
+        "--extend-select",
+        type=_codes,
+        action="extend",
+        metavar="CODES",
+        help="turn these rules on, too",
+    )
+    _add_switch(add, "--preview", "also use rules that are new or uncertain")
     add("--target", choices=TARGETS, help="only rules that matter for this target")
     add("--target-torch", type=_version, metavar="X.Y", help="the torch the code has to run on")
     add(
@@ -423,7 +439,7 @@ def _add_known(check: argparse.ArgumentParser) -> None:
         "--per-file-ignores",
         type=_codes_by_glob,
         metavar="GLOB:CODES",
-        help="these are off in some files: tests/*:PG2,PG3 instead of the settings'",
+        help="turn rules off in some files: tests/*:PG2,PG3; replaces the setting",
     )
     _add_switch(add, "--ignore-noqa", "also report what a comment silences")
     add("--add-noqa", action="store_true", help="put a `# noqa` on every line with a finding")
@@ -440,9 +456,21 @@ def _add_known(check: argparse.ArgumentParser) -> None:
 
 def _add_files(check: argparse.ArgumentParser) -> None:
     add = check.add_argument_group("files").add_argument
-    add("--exclude", type=_globs, action="extend", metavar="GLOBS", help="instead of the default")
-    add("--extend-exclude", type=_globs, action="extend", metavar="GLOBS", help="not these either")
-    _add_switch(add, "--force-exclude", "exclude given files too")
+    add(
+        "--exclude",
+        type=_globs,
+        action="extend",
+        metavar="GLOBS",
+        help="leave these out instead of the default list",
+    )
+    add(
+        "--extend-exclude",
+        type=_globs,
+        action="extend",
+        metavar="GLOBS",
+        help="leave these out, too",
+    )
+    _add_switch(add, "--force-exclude", "exclusions also apply to files named here")
     _add_switch(add, "--respect-gitignore", "leave out what git ignores (default)")
     add("--stdin-filename", metavar="PATH", help="the name of what comes by stdin")
     add("--config", metavar="FILE", help="take settings from this file only")
@@ -459,7 +487,7 @@ def _add_output(check: argparse.ArgumentParser) -> None:
     add("-o", "--output-file", metavar="FILE", help="write the report here")
     add("--statistics", action="store_true", help="counts by rule instead of findings")
     add("-q", "--quiet", action="store_true", help="findings only, no summary")
-    add("--color", choices=COLORS, default="auto", help="colors on a terminal (auto), or as said")
+    add("--color", choices=COLORS, default="auto", help="auto: colors on a terminal")
     add("-e", "--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     add("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if something was fixed")
 

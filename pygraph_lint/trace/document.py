@@ -60,6 +60,15 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
+class Compilation:
+    """One attempt to compile ``frame``, which ran in ``called_by``, the innermost other one."""
+
+    compile_id: str
+    frame: Frame
+    called_by: Frame | None
+
+
+@dataclass(frozen=True, slots=True)
 class Reached:
     """The lines of a file that Dynamo traced, and those that Python executed (None: not known)."""
 
@@ -80,6 +89,7 @@ class Trace:
     files: Mapping[str, Mapping[str, Any]]
     events: Sequence[Event]
     regions: Sequence[Region]
+    compilations: Sequence[Compilation]
     reached: Mapping[str, Reached]
     detectors: frozenset[str]
     run: Mapping[str, Any]
@@ -122,7 +132,7 @@ def _read(path: Path) -> Trace:
 
 def _trace(path: Path, document: dict[str, Any]) -> Trace:
     rank = document["rank"]
-    kept = ("events", "regions", "files", "reached", "detectors")
+    kept = ("events", "regions", "compilations", "files", "reached", "detectors")
     return Trace(
         path=path,
         label=str(path.name) if rank is None else f"rank {rank}",
@@ -132,6 +142,14 @@ def _trace(path: Path, document: dict[str, Any]) -> Trace:
         regions=[
             Region(_frame(row), row["compile_id"] or "", int(row["calls"]), float(row["host_s"]))
             for row in document["regions"]
+        ],
+        compilations=[
+            Compilation(
+                str(row["compile_id"]),
+                _frame(row),
+                _frame(row["called_by"]) if row["called_by"] else None,
+            )
+            for row in document.get("compilations", ())
         ],
         reached={
             file: Reached(

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 import pygraph_rt
-from pygraph_rt.trace.model import VERSION, Event, Region
+from pygraph_rt.trace.model import VERSION, Compilation, Event, Region
 
 _SPANS = (ast.stmt, ast.ExceptHandler)
 
@@ -84,6 +84,7 @@ def document(
     detectors: list[dict[str, Any]],
     events: Iterable[Event],
     regions: Iterable[Region],
+    compilations: Iterable[Compilation],
     reached: dict[str, Any],
 ) -> dict[str, Any]:
     """The whole trace. `run` has directory, command, started, duration_s, exit and notes."""
@@ -104,6 +105,7 @@ def document(
         "files": {file: _file_row(file, folder) for file in sorted(files)},
         "events": rows,
         "regions": region_rows,
+        "compilations": [one.to_dict() for one in compilations],
         "reached": reached,
     }
 

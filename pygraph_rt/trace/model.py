@@ -129,5 +129,22 @@ class Region:
         }
 
 
+@dataclass(frozen=True)
+class Compilation:
+    """One attempt to compile a frame.
+
+    called_by: the innermost frame around it that was compiled, too, or given up.
+    """
+
+    compile_id: str
+    frame: Frame
+    called_by: Frame | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is written."""
+        around = self.called_by.to_dict() if self.called_by else None
+        return {"compile_id": self.compile_id, **self.frame.to_dict(), "called_by": around}
+
+
 def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 6)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from pygraph_rt.trace.model import Event, Frame, Region
+from pygraph_rt.trace.model import Compilation, Event, Frame, Region
 from pygraph_rt.trace.torch_hooks import Break, Compile, Graph, Place, gb_ids, keep_out
 
 _TORCH = str(Path(torch.__file__).parent) + "/"
@@ -57,6 +57,7 @@ class Recorder:
         self.began = time.perf_counter()
         self.events: dict[Hashable, Event] = {}
         self.regions: dict[str, Region] = {}
+        self.compilations: list[Compilation] = []
         self.traced_lines: defaultdict[str, set[int]] = defaultdict(set)
         self._wrapped: list[tuple[dict[str, Any], str, Any, Any]] = []
         self._lock = threading.RLock()
@@ -103,6 +104,9 @@ class Recorder:
 
     def compiled(self, done: Compile) -> None:
         """A frame was compiled, skipped, or failed."""
+        if done.compile_id:
+            around = _frame(done.called_by) if done.called_by else None
+            self.compilations.append(Compilation(done.compile_id, _frame(done.frame), around))
         for found in _once(done.breaks):
             self._add_break(done, found)
         if done.limit:

@@ -174,7 +174,10 @@ class Trace:
             "exit": self.exit,
             "notes": [*self.notes, *self._notes()],
         }
-        return documents.document(run, self._detectors(), self.events, regions, self._reached())
+        compilations, reached = self.recorder.compilations, self._reached()
+        return documents.document(
+            run, self._detectors(), self.events, regions, compilations, reached
+        )
 
     def _notes(self) -> list[str]:
         found = []

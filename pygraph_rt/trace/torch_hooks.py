@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, Protocol
 
 import torch
@@ -55,7 +55,10 @@ class Break:
 
 @dataclass
 class Compile:
-    """One attempt of torch to compile a frame, with everything that happened in it."""
+    """One attempt of torch to compile a frame, with everything that happened in it.
+
+    called_by: the innermost frame around that torch compiled, or tried to, as its own one.
+    """
 
     frame: Place
     compile_id: str
@@ -71,6 +74,7 @@ class Compile:
     ended: float = 0.0
     graphs: list[Graph] = field(default_factory=list)
     nested_in: str = ""
+    called_by: Place | None = None
 
 
 @dataclass
@@ -215,6 +219,7 @@ class DynamoHooks:
         self._lacking: frozenset[str] = frozenset()
         self._skip: Any = None
         self._original_skip: Any = None
+        self._frames: dict[tuple[str, int], Place] = {}
 
     def install(self) -> None:
         """Put the hooks in place. What this torch lacks is left out; see `missing()`."""
@@ -343,7 +348,9 @@ class DynamoHooks:
                 time.perf_counter(),
                 bool(args[5]) if len(args) > 5 else False,
                 nested_in=stack[-1].compile_id if stack else "",
+                called_by=self._caller(sys._getframe(1)),
             )
+            self._frames[code.co_filename, code.co_firstlineno] = done.frame
             stack.append(done)
             try:
                 with self._pause.compiling():
@@ -359,6 +366,15 @@ class DynamoHooks:
                 self._sink.compiled(done)
 
         return compile_frame
+
+    def _caller(self, frame: FrameType | None) -> Place | None:
+        """The innermost frame from here on that torch has met; generated code has its place."""
+        while frame is not None:
+            found = self._frames.get((frame.f_code.co_filename, frame.f_code.co_firstlineno))
+            if found is not None:
+                return found
+            frame = frame.f_back
+        return None
 
     def _correct_lines(self) -> None:
         """Write each step of a line table once.
