@@ -38,7 +38,8 @@ def trace(given: Trace) -> int:
     options = [*(["--coverage"] if given.coverage else []), *(["-m"] if given.module else [])]
     code, recorded = record(given.python or sys.executable, [*options, *given.program], given.file)
     if not recorded:
-        print(f"error: the program left no trace in {given.file}", file=sys.stderr)
+        if code != 2:  # then the recorder has said what is wrong
+            print(f"error: the program left no trace in {given.file}", file=sys.stderr)
         return code or 2
     try:
         _join([given.file], given)

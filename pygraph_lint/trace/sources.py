@@ -7,6 +7,7 @@ import hashlib
 import os
 import sysconfig
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,20 +104,20 @@ def _own(trace: Trace) -> Iterator[str]:
 
 def _look_up(file: str, trace: Trace, found: Sources) -> None:
     relative = trace.files[file].get("relative")
-    for path in (Path(file), Path.cwd() / (relative or file)):
+    there = False
+    # A copy of the project is meant where it is the current folder.
+    for path in (Path.cwd() / (relative or file), Path(file)):
         try:
             data = path.read_bytes()
         except OSError:
             continue
+        there = True
         if hashlib.sha256(data).hexdigest() == trace.files[file].get("sha256"):
-            try:
+            with suppress(SourceError):
                 found.codes[file] = Code(path, decode(data).text)
                 return
-            except SourceError:
-                continue
+    if there:
         found.codes.pop(file, None)
-        if file not in found.changed:
-            found.changed.append(file)
-        return
-    if file not in found.missing:
-        found.missing.append(file)
+    left = found.changed if there else found.missing
+    if file not in left:
+        left.append(file)

@@ -159,6 +159,20 @@ def test_changed_files_are_named_and_left_out(lint: Lint, model: Path) -> None:
     assert "left out: model.py has changed since the trace" in text
 
 
+def test_a_copy_of_the_project_is_meant_where_it_is_the_current_folder(
+    lint: Lint, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = document(lint.folder, [model], [event("sync", [frame(model, 6)], frame=None)])
+    copy = lint.folder / "copy"
+    copy.mkdir()
+    monkeypatch.chdir(copy)
+    name = write(copy / "trace.json", made)
+    for text, used in ((MODEL, copy / "model.py"), (MODEL + "\n", model)):
+        (copy / "model.py").write_text(text)
+        result = lint("trace", "--output-format", "json", "--join", name)
+        assert [p["file"] for p in json.loads(result.out)["places"]] == [str(used)]
+
+
 def test_the_table(lint: Lint, model: Path) -> None:
     events = [
         event(
