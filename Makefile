@@ -88,6 +88,7 @@ fuzz-fixes: $(VENV)/.ready
 test-long: $(VENV)/.ready-long
 	$(BIN)/python -m pytest -q --durations 5 tests/long
 	PYGRAPH_PAGES=all $(BIN)/python -m pytest -q tests/docs/test_transcripts.py
+	PYGRAPH_LONG=1 $(BIN)/python -m pytest -q tests/trace tests/runtime/test_memory_helper.py
 
 # Both distributions, source and wheel, in dist/. Of the runtime two wheels: one for this Python and system with the compiled
 # launch helper (where there is a C compiler), and one in pure Python for all others.

@@ -21,11 +21,9 @@ pytestmark = pytest.mark.skipif(
 ROOT = Path(__file__).parents[2]
 LONG = os.environ.get("PYGRAPH_DISTRIBUTED") == "all"
 MINUTES = pytest.mark.skipif(not LONG, reason="make test-distributed runs it")
-CASES = [
-    "ddp, no_sync",
-    "fsdp, bf16",
-]
+CASES = ["fsdp, bf16"]
 MORE = [
+    "ddp, no_sync",
     "tp decode",
     "ddp",
     "fsdp",

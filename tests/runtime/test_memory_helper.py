@@ -15,6 +15,7 @@ import pytest
 
 from pygraph_rt.cuda.native import memory
 from pygraph_rt.cuda.native.memory import Helper
+from tests.marks import LONG
 
 ROOT = Path(__file__).parents[2]
 _SECONDS = 60
@@ -221,7 +222,9 @@ def ended(process: int) -> bool:
         return True
 
 
-@pytest.mark.parametrize("way", ["its end", "Ctrl-C", "a kill"])
+@pytest.mark.parametrize(
+    "way", ["its end", pytest.param("Ctrl-C", marks=LONG), pytest.param("a kill", marks=LONG)]
+)
 def test_the_build_ends_with_the_program(way: str, compiler: Path, tmp_path: Path) -> None:
     """Builder and compiler; the next program starts another."""
     if not Path("/proc/self/stat").exists():

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.marks import LONG
+
 ROOT = Path(__file__).parents[2]
 MODEL = """
 import os, signal, sys, threading, time
@@ -61,22 +63,27 @@ def said(done: Any) -> list[str]:
     return [line for line in done.stderr.splitlines() if line.startswith("pygraph: ")]
 
 
+MORE = [
+    ("sys.exit()", 0, "exited"),
+    ("sys.exit('no')", 1, "exited"),
+    ("os._exit(5)", 5, "exited"),
+    ("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", -signal.SIGINT, "interrupted"),
+    ("if os.fork() == 0:\n  forward(torch.ones(2)); os._exit(4)\nos.wait()", 0, "finished"),
+    ("os.chdir('/')", 0, "finished"),
+    ("threading.Thread(target=lambda: time.sleep(0.5)).start()", 0, "finished"),
+    ("threading.Thread(target=time.sleep, args=(99,), daemon=True).start()", 0, "finished"),
+]
+
+
 @pytest.mark.parametrize(
     ("source", "code", "kind"),
     [
         ("", 0, "finished"),
         ("sys.exit(3)", 3, "exited"),
-        ("sys.exit()", 0, "exited"),
-        ("sys.exit('no')", 1, "exited"),
         ("raise ValueError('wrong')", 1, "raised"),
-        ("os._exit(5)", 5, "exited"),
         ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(9)", -signal.SIGTERM, "signal"),
-        ("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", -signal.SIGINT, "interrupted"),
         ("if os.fork() == 0: sys.exit(4)\nos.wait()", 0, "finished"),
-        ("if os.fork() == 0:\n  forward(torch.ones(2)); os._exit(4)\nos.wait()", 0, "finished"),
-        ("os.chdir('/')", 0, "finished"),
-        ("threading.Thread(target=lambda: time.sleep(0.5)).start()", 0, "finished"),
-        ("threading.Thread(target=time.sleep, args=(99,), daemon=True).start()", 0, "finished"),
+        *(pytest.param(*row, marks=LONG) for row in MORE),
     ],
 )
 def test_a_program_that_ends_early(tmp_path: Path, source: str, code: int, kind: str) -> None:

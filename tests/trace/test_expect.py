@@ -13,6 +13,7 @@ import torch
 
 import pygraph_rt
 from pygraph_rt.trace.expect import ExpectationFailed, expect
+from tests.marks import LONG
 
 ROOT = Path(__file__).parents[2]
 
@@ -138,7 +139,13 @@ def test_unmarked(): pass
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "xdist"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param((), id="one process"),
+        pytest.param(("-n", "2"), marks=LONG, id="xdist"),
+    ],
+)
 def test_the_mark(tmp_path: Path, options: tuple[str, ...]) -> None:
     said = run_pytest(tmp_path, MARKED, "--strict-markers", *PLUGIN, *options)
     assert "4 failed, 2 passed" in said, said

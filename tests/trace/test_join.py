@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pygraph_lint.cli import main
+from tests.marks import LONG
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures" / "trace"
@@ -65,6 +66,7 @@ def _trace(folder: Path, text: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads((folder / "joined.json").read_text("utf-8"))
 
 
+@LONG
 def test_the_predicted_number_of_graphs_comes_true(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'sample'\n", "utf-8")
     code, joined = _trace(tmp_path, PROGRAM)
