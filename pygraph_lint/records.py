@@ -13,6 +13,7 @@ from pygraph_lint.files.cache import Cache, digest, file_entry
 from pygraph_lint.files.sources import decode, read_bytes, refuse_nul
 
 if TYPE_CHECKING:
+    from pygraph_lint.analysis.kept_runs import KeptRuns
     from pygraph_lint.analysis.model import ModuleFacts, Sinks
 
 
@@ -37,6 +38,7 @@ class Task:
     facts: bool
     data: bytes | None
     size: int
+    kept: KeptRuns | None = None  # of a text in an editor
 
 
 _analysis: tuple[Path, Cache, Sinks]
@@ -81,7 +83,8 @@ def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
     try:
         refuse_nul(text)
         if task.facts:
-            facts = extract(text, task.relative, task.module, task.is_package, sinks)
+            name, module = task.relative, task.module
+            facts = extract(text, name, module, task.is_package, sinks, task.kept)
         else:
             parse(text)
     except SourceError as error:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,16 +15,18 @@ from pygraph_lint.errors import SourceError
 from pygraph_lint.files import parallel, project, suppressions
 from pygraph_lint.files.cache import Cache, Signature, digest, file_entry
 from pygraph_lint.files.paths import is_file
-from pygraph_lint.files.sources import decode, read_bytes
+from pygraph_lint.files.sources import read_bytes
 from pygraph_lint.findings import Finding, Location
 from pygraph_lint.fixes.offers import Fixes, Offers
+from pygraph_lint.loop_bodies import LoopBodies
 from pygraph_lint.project_part import Basis, Importers, UnreadFiles
 from pygraph_lint.records import Record, Task
 from pygraph_lint.rules.catalogue import Rule
 
 if TYPE_CHECKING:
+    from pygraph_lint.analysis.kept_runs import KeptRuns
     from pygraph_lint.analysis.link import Project as Linked
-    from pygraph_lint.analysis.model import FileLoops, ModuleFacts
+    from pygraph_lint.analysis.model import ModuleFacts
     from pygraph_lint.analysis.program import Program
     from pygraph_lint.rules.reporter import Options
 
@@ -32,6 +35,8 @@ _WORTH_PROCESSES = 400_000
 _CHUNK = 150_000
 # So few files of a project with so many are checked by reading only a part of it.
 _FEW, _MANY = 20, 100
+# The runs of functions are kept of so many edited files.
+_EDITED = 4
 # A file written this shortly (ns) before it was looked at may change under the same time stamp.
 _RACY = 2_000_000_000
 
@@ -76,7 +81,8 @@ class Project:
         self._known: dict[str, project.Known] = {}
         self._unreadable: dict[str, str] = {}
         self._records: dict[str, tuple[bytes, Record]] = {}
-        self._loops: dict[str, tuple[bytes, FileLoops]] = {}
+        self._loops = LoopBodies(cache, self._text, self._digest, self._overlay.__contains__)
+        self._kept_runs: dict[str, KeptRuns] = {}  # of the files that were edited last
         self._matter: frozenset[str] | None = None
         self._importers: Importers | None = None
         self._said: dict[tuple[str, str], bool] = {}  # which unread files have which words
@@ -170,7 +176,7 @@ class Project:
         old = self._known.pop(relative, None)
         self._last = None
         self._records.pop(relative, None)
-        self._loops.pop(relative, None)
+        self._loops.forget(relative)
         self._said = {asked: said for asked, said in self._said.items() if asked[0] != relative}
         if new is not None:
             self._known[relative] = new
@@ -351,7 +357,7 @@ class Project:
                 asked = replace(options.asked, within=within)
                 left_out = UnreadFiles(unread, self._text, self._said)
                 self._progress("checking", 0, len(names))
-                linked = link(facts.values(), asked, left_out, self._loop_bodies)
+                linked = link(facts.values(), asked, left_out, self._loops.of)
                 self._progress("checking", 0, len(names))
                 _remember_check(facts, linked, self._rules, options)
                 found = _check_names(names)
@@ -376,29 +382,6 @@ class Project:
         except SourceError:
             return b""
 
-    def _loop_bodies(self, module: ModuleFacts) -> FileLoops:
-        """What the training loops of a file do: from memory, from the cache, or worked out."""
-        from pygraph_lint.analysis.extract import loop_bodies
-        from pygraph_lint.analysis.model import NO_BODIES
-
-        name = module.path
-        entry, key = f"{file_entry(name)}-loops", digest(self._known[name].digest)
-        held = self._loops.get(name)
-        if held is not None and held[0] == key:
-            return held[1]
-        bodies = None if name in self._overlay else self._cache.load(entry, key)
-        if bodies is None:
-            try:
-                text = decode(self._text(name)).text
-                bodies = loop_bodies(text, module.module, module.is_package)
-            except SourceError:
-                return NO_BODIES
-            if name not in self._overlay:
-                bodies = bodies._replace(helpers=dict(bodies.helpers))
-                self._cache.store(entry, key, bodies)
-        self._loops[name] = (key, bodies)
-        return bodies
-
     def _check_linked(
         self, names: Sequence[str], options: Options
     ) -> Iterable[tuple[str, tuple[Finding, ...]]]:
@@ -410,7 +393,7 @@ class Project:
             if record.facts is not None
         }
         self._progress("checking", 0, len(names))
-        before, bodies_of = self._program, self._loop_bodies
+        before, bodies_of = self._program, self._loops.of
         linked = link(facts.values(), options.asked, bodies_of=bodies_of, before=before)
         self._program = linked.program
         parts = parallel.chunks(names, lambda name: self._known[name].signature.size, 4 * _CHUNK)
@@ -444,16 +427,34 @@ class Project:
             tasks.append(Task(name, module, is_package, name in matter, data, size))
         if not tasks:
             return
-        total = sum(task.size for task in tasks)
+        edited = [task for task in tasks if task.data is not None]
+        here, elsewhere = [], tasks
+        if len(edited) <= _EDITED:
+            here = [replace(task, kept=self._runs_of(task.relative)) for task in edited]
+            elsewhere = [task for task in tasks if task.data is None]
+        total = sum(task.size for task in elsewhere)
         jobs = self._jobs if total > _WORTH_PROCESSES else 1
-        parts = parallel.chunks(tasks, lambda task: task.size, _CHUNK)
-        given = (self._root.base, self._cache, sinks(self._rules))
+        parts = parallel.chunks(elsewhere, lambda task: task.size, _CHUNK)
+        given = (records.remember, self._root.base, self._cache, sinks(self._rules))
+        found = [
+            parallel.spread(records.analyse_part, [here], 1, *given),
+            parallel.spread(records.analyse_part, parts, jobs, *given),
+        ]
         done = 0
-        for part in parallel.spread(records.analyse_part, parts, jobs, records.remember, *given):
+        for part in chain.from_iterable(found):
             for name, key, record in part:
                 self._records[name] = (key, record)
             done += len(part)
             self._progress("reading", done, len(tasks))
+
+    def _runs_of(self, name: str) -> KeptRuns:
+        """What is kept of the runs of an edited file's functions."""
+        from pygraph_lint.analysis.kept_runs import KeptRuns
+
+        self._kept_runs[name] = kept = self._kept_runs.pop(name, None) or KeptRuns()
+        if len(self._kept_runs) > _EDITED:
+            del self._kept_runs[next(iter(self._kept_runs))]
+        return kept
 
 
 def _finding(problem: tuple[str, str, int, int], path: Path) -> Finding:

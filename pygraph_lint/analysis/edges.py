@@ -35,7 +35,12 @@ def result_of(state: State, function: str, node: ast.Call) -> Need:
     shifted = function.endswith(".apply")  # a context comes first
     if starred or shifted or not (node.args or node.keywords):
         return Need("return", function, "")
-    return Need("return", function, "", site=call_site(state.function.name, span_of(node)))
+    return Need(
+        "return",
+        function,
+        "",
+        site=call_site(state.function.name, state.function.line, span_of(node)),
+    )
 
 
 def returned(state: State, need: Need, why: str) -> Value:
@@ -43,11 +48,7 @@ def returned(state: State, need: Need, why: str) -> Value:
     made on the host are known.
     """
     value = symbol(need, why)
-    module = state.module
-    if need.owner not in module.facts.functions and module.run_first is not None:
-        module.run_first(need.owner)
-    facts = module.facts.functions.get(need.owner)
-    known = facts.returns if facts is not None else None
+    known = state.module.returned(need.owner)
     if known is not None and known.kinds == v.NUMBER and known.flags & v.READ:
         return v.READ_VALUE
     if known is None or not known.is_tensor or known.kinds & (v.SEQUENCE | v.MAPPING):

@@ -36,9 +36,10 @@ Needs = tuple[Need, ...]
 _MAX_CHOICES = 3
 
 
-def call_site(function: str, span: Span) -> str:
-    """The name of a call in a function of the project."""
-    return f"{function}@{span.line}:{span.column}:{span.end_line}:{span.end_column}"
+def call_site(function: str, start: int, span: Span) -> str:
+    """The name of a call in a function of the project that starts on the line ``start``."""
+    first, last = span.line - start, span.end_line - start
+    return f"{function}@{first}:{span.column}:{last}:{span.end_column}"
 
 
 def of_any_call(needs: Needs) -> Needs:

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 from pygraph_lint.analysis import capture, host_loops
@@ -23,6 +24,7 @@ from pygraph_lint.analysis.answers import (
 from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.exports import exported, patched
 from pygraph_lint.analysis.interpreter import run_module
+from pygraph_lint.analysis.kept_runs import KeptRuns
 from pygraph_lint.analysis.model import Call, FileLoops, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.errors import SourceError
@@ -32,17 +34,27 @@ _PlacedT = TypeVar("_PlacedT", Event, Call)
 _REGION = re.compile(r"#\s*pygraph:\s*region\b")
 
 
-def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -> ModuleFacts:
+def extract(
+    text: str,
+    path: str,
+    module: str,
+    is_package: bool,
+    sinks: Sinks,
+    kept: KeptRuns | None = None,
+) -> ModuleFacts:
     """The facts of one file.
 
-    ``text`` is decoded source, ``module`` its dotted name. Raises SourceError, with a position
+    ``text`` is decoded source, ``module`` its dotted name. ``kept`` has what the last text of the
+    file said of its functions, and takes what this one does. Raises SourceError, with a position
     where there is one, for anything that cannot be parsed.
     """
     with _deep_recursion():
         tree = parse(text)
         file = Module(tree, path, module, is_package, sinks)
         facts = file.facts
-        run_module(file, "compile" in text or "graph" in text)
+        if kept is not None:
+            kept.take(text, file)
+        run_module(file, "compile" in text or "graph" in text, kept=kept)
         _read_imports(file)
         if "cache_clear" in text:
             facts.forgotten = tuple(forgotten(tree, file.names))
@@ -57,9 +69,9 @@ def extract(text: str, path: str, module: str, is_package: bool, sinks: Sinks) -
             facts.rare_lines = host_loops.rare_lines(text, tree)
     if not text.isascii():
         convert = _to_characters(text)
-        for function in facts.functions.values():
-            function.events = [convert(event) for event in function.events]
-            function.calls = [convert(call) for call in function.calls]
+        for name, function in facts.functions.items():
+            events, calls = map(convert, function.events), map(convert, function.calls)
+            facts.functions[name] = replace(function, events=[*events], calls=[*calls])
         facts.capture_events = [convert(event) for event in facts.capture_events]
     return facts
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pygraph_lint.analysis import control_flow, displays, operators, ops, statements, subscripts
@@ -14,6 +15,7 @@ from pygraph_lint.analysis.attributes import eval_attribute, eval_constant, eval
 from pygraph_lint.analysis.binding import last_stores
 from pygraph_lint.analysis.calls import eval_call
 from pygraph_lint.analysis.devices import note_uses
+from pygraph_lint.analysis.kept_runs import KeptRuns
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import FunctionNode
@@ -25,20 +27,35 @@ _MAX_DEMANDS = 8
 _IMPORT_LEVEL = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
-def run_module(module: Module, has_roots: bool, handlers: Handlers | None = None) -> None:
+def run_module(
+    module: Module,
+    has_roots: bool,
+    handlers: Handlers | None = None,
+    kept: KeptRuns | None = None,
+) -> None:
     """Run every function of a module abstractly, constructors first: they say what objects hold.
 
     ``has_roots`` is whether the module's own statements, where scripts compile and capture, are
-    run too.
+    run too. ``kept`` are runs of functions for an earlier text.
     """
     handlers = handlers or HANDLERS
-    module.run_first = _by_demand(module, handlers, methods=False)
+
+    def run(name: str, node: FunctionNode, owner: str) -> None:
+        if name in module.done:
+            return
+        if kept is None:
+            run_function(module, name, node, owner, handlers)
+        else:
+            fresh = partial(run_function, module, name, node, owner, handlers)
+            kept.run(module, (name, node, owner), fresh)
+
+    module.run_first = _by_demand(module, run, methods=False)
     for name, node, owner in module.functions:
         if owner and node.name == "__init__":
-            run_function(module, name, node, owner, handlers)
-    module.run_first = _by_demand(module, handlers, methods=True)
+            run(name, node, owner)
+    module.run_first = _by_demand(module, run, methods=True)
     for name, node, owner in module.functions:
-        run_function(module, name, node, owner, handlers)
+        run(name, node, owner)
     if has_roots:
         facts = FunctionFacts(f"{module.name}.<module>", "", 1, ())
         body = [node for node in module.tree.body if not isinstance(node, _IMPORT_LEVEL)]
@@ -46,7 +63,9 @@ def run_module(module: Module, has_roots: bool, handlers: Handlers | None = None
     module.run_first = None  # or the module and its tree stay until garbage is collected
 
 
-def _by_demand(module: Module, handlers: Handlers, methods: bool) -> Callable[[str], None]:
+def _by_demand(
+    module: Module, run: Callable[[str, FunctionNode, str], None], methods: bool
+) -> Callable[[str], None]:
     """Run a function of the module before its turn: a caller wants to know what it returns.
     ``methods`` are told apart, which need what constructors say.
     """
@@ -55,14 +74,14 @@ def _by_demand(module: Module, handlers: Handlers, methods: bool) -> Callable[[s
     }
     depth = 0
 
-    def run(name: str) -> None:
+    def demand(name: str) -> None:
         nonlocal depth
         if name in definitions and name not in module.done and depth < _MAX_DEMANDS:
             depth += 1
-            run_function(module, name, *definitions[name], handlers)
+            run(name, *definitions[name])
             depth -= 1
 
-    return run
+    return demand
 
 
 def run_function(
@@ -73,10 +92,14 @@ def run_function(
     handlers: Handlers,
     closure: Environment | None = None,
 ) -> None:
-    """Run one function abstractly and keep what was seen."""
+    """Run one function abstractly and keep what was seen. With ``closure`` it stands in another
+    one, whose names are given.
+    """
     if name in module.done:
         return
     module.done.add(name)
+    if closure is not None:
+        module.cannot_repeat()
     marks = {item.id for item in node.decorator_list if isinstance(item, ast.Name)}
     bound = bool(owner) and "staticmethod" not in marks
     facts = FunctionFacts(name, owner, node.lineno, parameter_names(node, bound))
@@ -138,6 +161,7 @@ def _read_decorators(module: Module, node: FunctionNode, facts: FunctionFacts) -
         if name in ops.COMPILERS:
             why = f"decorated with {name}"
             module.facts.roots.append(Root("function", facts.name, why, node.lineno))
+            module.cannot_repeat()
         elif name in ops.REGION_ENDS:
             facts.ends_region = True
             facts.disabled = name in ops.DISABLERS

@@ -70,12 +70,12 @@ class Proof:
     def call_at(self, site: str) -> Call | None:
         """The call that a site names."""
         if site and site not in self._sites:
-            function = self.program.functions.get(site.rpartition("@")[0])
-            calls = function.calls if function is not None else ()
+            name = site.rpartition("@")[0]
+            function = self.program.functions.get(name)
             self._sites[site] = None
-            self._sites.update(
-                (call_site(site.rpartition("@")[0], call.span), call) for call in calls
-            )
+            if function is not None:
+                line, calls = function.line, function.calls
+                self._sites.update((call_site(name, line, call.span), call) for call in calls)
         return self._sites[site] if site else None
 
     def holds(self, need: Need) -> bool:
