@@ -53,9 +53,10 @@ class Observed:
     """What one mode did with a program.
 
     error: of the first failed call, empty when there was none. wrong: whether results differ from
-    those of eager. records: CUDA graphs that the stock mode recorded. skips: its reasons for
-    leaving them out. told: lines that the user saw. period_ms: a step once warmed up, NaN where it
-    failed. reserved_mib: of torch's allocator, at most.
+    those of eager, and from those of default mode, which may round in another way than eager.
+    records: CUDA graphs that the stock mode recorded. skips: its reasons for leaving them out.
+    told: lines that the user saw. period_ms: a step once warmed up, NaN where it failed.
+    reserved_mib: of torch's allocator, at most.
     """
 
     error: str = ""
@@ -96,7 +97,7 @@ def wrong(mode: str = "reduce-overhead") -> Symptom:
     """Results differ from those of eager, without any error."""
 
     def shown(seen: Seen) -> str:
-        return "results differ from eager's" if seen[mode].wrong else ""
+        return "results differ from eager's and default mode's" if seen[mode].wrong else ""
 
     return Symptom("computes something else", shown, mode)
 

@@ -15,7 +15,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -155,55 +155,79 @@ class Program:
         text = str(error).strip().splitlines() or [""]
         self.seen.error = f"{type(error).__name__}: {without_paths(text[0])}"[:400]
 
-    def period(self, calls: int) -> float:
-        """Milliseconds a step, over some steps."""
+    def period(self, numbers: Sequence[int]) -> float:
+        """Milliseconds a step, over the steps of these numbers."""
         synchronize()
         started = time.perf_counter()
-        for _ in range(calls):
-            self.step()
+        for number in numbers:
+            self.step(number)
         synchronize()
-        return (time.perf_counter() - started) / calls * 1e3
+        return (time.perf_counter() - started) / len(numbers) * 1e3
 
-    def worst(self) -> float:
-        """Milliseconds of the slowest of some steps, each until the GPU is done."""
+    def worst(self, numbers: Sequence[int]) -> float:
+        """Milliseconds of the slowest of these steps, each until the GPU is done."""
         slowest = 0.0
-        for _ in range(2 * self._complaint.calls):
+        for number in numbers:
             synchronize()
             started = time.perf_counter()
-            self.step()
+            self.step(number)
             synchronize()
             slowest = max(slowest, time.perf_counter() - started)
         return slowest * 1e3
 
 
-def timed(programs: list[Program], least: int) -> None:
-    """Time the programs in turn, `least` steps or more at a time; one that fails now is left
-    out.
+def disagree(program: Program, other: Program, tolerance: float) -> bool:
+    """Whether results differ from those of another program, when graphs are in use, too."""
+    return any(
+        differ(a, b, tolerance)
+        for found in (program.results, program.later)
+        for a, b in zip(found, other.results, strict=False)
+    )
+
+
+def timed(eager: Program, compiled: list[Program], least: int) -> None:
+    """Time the programs in turn on the same steps, `least` of them or more at a time; one that
+    fails now is left out. Eager makes the steps first, untimed: what a library prepares once for a
+    new shape is then there for all (cuDNN's attention plans a new shape for tens of milliseconds).
     """
+    programs = [eager, *compiled]
     samples: dict[str, list[float]] = {program.mode: [] for program in programs}
     calls = dict.fromkeys(samples, least)
+    first = max(program.seen.steps for program in programs)
     started = time.perf_counter()
-    for number in range(_ROUNDS):
-        for program in programs if number % 2 else programs[::-1]:
+    for turn_number in range(_ROUNDS):
+        numbers = prepared(eager, first, max(calls.values()))
+        first += len(numbers)
+        for program in programs if turn_number % 2 else programs[::-1]:
             mode = program.mode
             if program.seen.error:
                 continue
             try:
-                period = program.period(calls[mode])
+                period = program.period(numbers[: calls[mode]])
             except Exception as error:  # as in `begin`
                 program.failed(error)
                 continue
-            if number:  # the first round says how many steps are enough
+            if turn_number:  # the first round says how many steps are enough
                 samples[mode].append(period)
             else:
                 calls[mode] = max(least, math.ceil(_PART * 1e3 / max(period, 1e-4)))
-        if number >= 3 and time.perf_counter() - started > _TIMED:
+        if turn_number >= 3 and time.perf_counter() - started > _TIMED:
             break
+    numbers = prepared(eager, first, 2 * least)
     for program in programs:
         if not program.seen.error and samples[program.mode]:
             found = spread(samples[program.mode])
             program.row["period_ms"], program.seen.period_ms = found, found["median"]
-            program.seen.worst_ms = program.worst()
+            program.seen.worst_ms = program.worst(numbers)
+
+
+def prepared(eager: Program, first: int, count: int) -> Sequence[int]:
+    """Numbers of steps that eager has made."""
+    numbers = range(first, first + count)
+    for number in numbers:
+        eager.step(number)
+    synchronize()
+    return numbers
 
 
 def judge(complaint: Complaint, seen: Seen, device: str) -> dict[str, Any]:
@@ -252,13 +276,10 @@ def one(name: str, setup: Setup, modes: list[str], lock: str) -> dict[str, Any]:
         for program in programs:
             forget_shapes()
             program.begin()
-            program.seen.wrong = any(
-                differ(a, b, complaint.tolerance)
-                for found in (program.results, program.later)
-                for a, b in zip(found, eager.results, strict=False)
-            )
+            others = [eager, *(p for p in programs if p.mode == "default" and p is not program)]
+            program.seen.wrong = all(disagree(program, p, complaint.tolerance) for p in others)
     with turn(lock, True):
-        timed([eager, *programs], 2 if setup.tiny else complaint.calls)
+        timed(eager, programs, 2 if setup.tiny else complaint.calls)
     seen = {program.mode: program.seen for program in (eager, *programs)}
     for mode in MODES:
         seen.setdefault(mode, Observed(error="the process ended"))

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -47,9 +48,16 @@ class Meter:
     """Counts a loop's steps: times those after `warm`, keeps the values of the first ones."""
 
     def __init__(
-        self, warm: int, steps: int, profile: bool = False, planned: int | None = None
+        self,
+        warm: int,
+        steps: int,
+        profile: bool = False,
+        planned: int | None = None,
+        alone: AbstractContextManager[None] | None = None,
     ) -> None:
-        """`planned`: steps of the usual run, where this one is shorter."""
+        """`planned`: steps of the usual run, where this one is shorter. `alone`: held while steps
+        are timed.
+        """
         self.total = warm + steps + (PROFILED if profile else 0)
         self.planned = planned or warm + steps
         self.values: list[torch.Tensor] = []
@@ -59,6 +67,7 @@ class Meter:
         self._started = 0.0
         self._profile: Any = None
         self._served = 0.0
+        self._alone = alone or nullcontext()
 
     def tick(self, value: torch.Tensor | None = None) -> None:
         """A step is over; `value` is compared with eager's where it is one of the first."""
@@ -67,10 +76,12 @@ class Meter:
         self._count += 1
         if self._count == self._warm:
             synchronize()
+            self._alone.__enter__()
             self._started = time.perf_counter()
         elif self._count == self._warm + self._steps:
             synchronize()
             self.ms = (time.perf_counter() - self._started) / self._steps * 1e3
+            self._alone.__exit__(None, None, None)
             if self.total > self._count:
                 self._begin_profile()
         elif self._count == self.total and self._profile is not None:
@@ -114,7 +125,7 @@ class Setup(NamedTuple):
 class Framework(NamedTuple):
     """packages: that it imports. loop: runs `meter.total` steps of the framework's own loop, with
     `meter.tick` after each. warm: steps until it is timed; steps: that are timed. tolerance: of the
-    first values, relative to the largest, beside eager's.
+    first values, relative to the largest, beside default mode's.
     """
 
     packages: tuple[str, ...]

@@ -56,7 +56,7 @@ def run(
         return {
             "arguments": arguments,
             "error": f"exit status {done.returncode}",
-            "last_lines": [line[:300] for line in told[-4:]],
+            "last_lines": [line[:300] for line in told[-12:]],
         }
     return json.loads(lines[-1])  # type: ignore[no-any-return]
 

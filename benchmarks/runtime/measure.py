@@ -12,11 +12,11 @@ import contextlib
 import ctypes
 import gc
 import json
+import os
 import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,19 +28,50 @@ Step = Callable[[list[torch.Tensor]], Any]
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
+class Turn:
+    """Among measurements that were started together: one is timed `alone`, while none compiles.
+    Without a lock file there is no waiting.
+    """
+
+    def __init__(self, lock: str) -> None:
+        self._file = os.open(lock, os.O_RDWR | os.O_CREAT) if lock else None
+
+    def _take(self, alone: bool) -> None:
+        if self._file is not None:
+            import fcntl
+
+            fcntl.flock(self._file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until nobody compiles or is timed; afterwards go on beside others."""
+        self._take(alone=True)
+        try:
+            yield
+        finally:
+            self._take(alone=False)
+
+    @contextlib.contextmanager
+    def beside_others(self) -> Iterator[None]:
+        """Wait until nobody is timed."""
+        self._take(alone=False)
+        try:
+            yield
+        finally:
+            if self._file is not None:
+                os.close(self._file)
+
+
 @contextlib.contextmanager
 def turn(lock: str, alone: bool) -> Iterator[None]:
-    """Among measurements that were started together: wait until none compiles or measures
-    (`alone`), or until none is alone. Without a lock file there is no waiting.
-    """
-    if not lock:
-        yield
-        return
-    import fcntl
-
-    with Path(lock).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        yield
+    """A turn of one kind: `alone`, or beside others."""
+    own = Turn(lock)
+    with own.beside_others():
+        if not alone:
+            yield
+            return
+        with own.alone():
+            yield
 
 
 def compiled(function: Callable[..., Any], mode: str) -> Step:

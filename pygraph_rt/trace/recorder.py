@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
+from pygraph_rt.trace.host_tensors import meetings
 from pygraph_rt.trace.model import Compilation, Event, Frame, Region
-from pygraph_rt.trace.torch_hooks import Break, Compile, Graph, Place, gb_ids, keep_out
+from pygraph_rt.trace.torch_hooks import Break, Compile, Graph, gb_ids, keep_out
 
 _TORCH = str(Path(torch.__file__).parent) + "/"
 _OWN = str(Path(__file__).parents[1]) + "/"
@@ -30,6 +31,7 @@ _PARTS = re.compile(r"\n  (Explanation|Hint|Developer debug context): ")
 KEPT_GUARDS = 20
 DYNAMO = "dynamo"
 INDUCTOR = "Inductor's CUDA graph skips"
+GRAPHS = "Dynamo's graphs"
 
 
 @functools.cache
@@ -40,7 +42,7 @@ def is_users(file: str) -> bool:
     return file.startswith(_SITE) or not file.startswith(_STANDARD)
 
 
-def _frame(place: Place) -> Frame:
+def _frame(place: Frame) -> Frame:
     file = place.file if place.file.startswith("<") else os.path.abspath(place.file)
     return Frame(file, place.line, place.function)
 
@@ -80,7 +82,7 @@ class Recorder:
         """Dynamo has traced a line."""
         self.traced_lines[file].add(line)
 
-    def cudagraph_skipped(self, reason: str, compiling: Place | None) -> None:
+    def cudagraph_skipped(self, reason: str, compiling: Frame | None) -> None:
         """Inductor gave up a CUDA graph, maybe while it compiled a frame."""
         places = _GUARD_STACK.findall(reason)
         stack = tuple(Frame(file, int(line), name) for file, line, name in places)
@@ -92,6 +94,22 @@ class Recorder:
             "graph_refused", INDUCTOR, users_place(stack), stack, why, frame=frame, details=details
         )
         self.add(event, why, at=time.perf_counter())
+
+    def graph(self, graph: Any, compiling: Compile) -> None:
+        """Note the host tensors of a graph that meet the device."""
+        for met in meetings(graph):
+            stack = tuple(_frame(Frame(*one)) for one in met.stack) or (_frame(compiling.frame),)
+            event = Event(
+                "host_tensor",
+                GRAPHS,
+                users_place(stack),
+                stack,
+                met.reason,
+                frame=_frame(compiling.frame),
+                compile_ids=[compiling.compile_id] if compiling.compile_id else [],
+                details={"operation": met.operation},
+            )
+            self.add(event, met.reason, at=time.perf_counter())
 
     def keep(self, event: Event) -> None:
         """Add an event that has been counted already."""

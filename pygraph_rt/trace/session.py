@@ -29,6 +29,7 @@ _SUMMARY = (
     ("recompile", "recompilation", "recompilations"),
     ("cache_limit", "frame given up at the recompilation limit", "frames given up at the limit"),
     ("sync", "host-device sync", "host-device syncs"),
+    ("host_tensor", "host tensor in compiled code", "host tensors in compiled code"),
     ("graph_refused", "region without a CUDA graph", "regions without a CUDA graph"),
 )
 

@@ -4,7 +4,7 @@ Python's entry points to a tensor's values are wrapped while a trace runs. They 
 Dynamo compiles, so that it sees torch as it is. Indexing stays as it is: a `__getitem__` of Python
 would make every tensor a sequence for C, and `torch.tensor([a, b])` of two numbers would fail. A
 mask as an index needs the operator `nonzero`; without a GPU its kernel is watched. On CUDA, torch's
-sync debug mode reports what is not covered. This module has not been run on a GPU.
+sync debug mode reports what is not covered.
 """
 
 from __future__ import annotations
@@ -23,13 +23,23 @@ import torch
 
 from pygraph_rt.trace.kernel import WatchedKernel
 from pygraph_rt.trace.model import Event, Frame
-from pygraph_rt.trace.recorder import Recorder, is_users
-from pygraph_rt.trace.torch_hooks import is_fake, keep_out, original_name
+from pygraph_rt.trace.recorder import GRAPHS, Recorder, is_users
+from pygraph_rt.trace.torch_hooks import is_fake, keep_out, missing, original_name
 
 ENTRY = "Python entry points"
 KERNEL = "the operator nonzero"
 DEBUG_MODE = "torch.cuda.set_sync_debug_mode"
 _OWN = str(Path(__file__).parent)
+_TORCH = Path(torch.__file__).parent
+# Inductor waits here when it tunes kernels and records its own CUDA graphs, once each.
+_COMPILER = tuple(
+    str(path)
+    for path in (
+        _TORCH / "_inductor" / "runtime",
+        _TORCH / "_inductor" / "cudagraph_trees.py",
+        _TORCH.parent / "triton",
+    )
+)
 _DEPTH = 30  # frames between an entry point and the user's code
 _WARNING = "called a synchronizing CUDA operation"
 
@@ -87,10 +97,11 @@ class Syncs:
             self._kernel = WatchedKernel("nonzero", "CPU", self._on_kernel)
         else:
             self._debug_mode = torch.cuda.get_sync_debug_mode()
-            torch.cuda.set_sync_debug_mode("warn")
             self._filters = warnings.catch_warnings()
             self._filters.__enter__()
+            warnings.filterwarnings("ignore", message=".*debug mode is a prototype.*")
             warnings.filterwarnings("always", message=f".*{_WARNING}.*")
+            torch.cuda.set_sync_debug_mode("warn")
             self._showwarning = warnings.showwarning
             warnings.showwarning = self._on_warning
 
@@ -123,9 +134,10 @@ class Syncs:
     def detectors(self) -> list[tuple[str, str | None, str]]:
         """For each kind of event: what sees it, and what that misses."""
         if self._gpu:
+            graphs = None if "graphs" in missing() else GRAPHS
             return [
                 ("sync", f"{DEBUG_MODE} and {ENTRY}", "waits inside C++ of other packages"),
-                ("host_tensor", None, "not looked for"),
+                ("host_tensor", graphs, "code that is not compiled: its copies are syncs"),
             ]
         missed = (
             "there is no GPU, so these would wait if the tensor were on one; waits in C++, in"
@@ -149,7 +161,7 @@ class Syncs:
 
     def _make(self) -> Iterator[tuple[Any, str, bool, Any, Any]]:
         tensor = torch.Tensor
-        for name in (*VALUES, *SHAPES, *COPIES, *SPARSE):
+        for name in (*VALUES, *SHAPES, *COPIES, *SPARSE, *(("cuda",) if self._gpu else ())):
             original = getattr(tensor, name, None)
             if original is not None:
                 inherited = name not in vars(tensor)
@@ -230,12 +242,13 @@ class Syncs:
             return
         would = not self._gpu
         by = ", which a mask as an index calls," if detector == KERNEL else ""
+        what = "an operation" if detector == DEBUG_MODE else f"`{operation}`{by}"
         event = Event(
             "sync",
             detector,
             stack[0],
             stack,
-            f"`{operation}`{by} {'would wait' if would else 'waited'} for the GPU",
+            f"{what} {'would wait' if would else 'waited'} for the GPU",
             frame=None,
             details={"operation": operation, "would": would},
         )
@@ -246,13 +259,19 @@ class Syncs:
     def _on_warning(self, message: Any, category: Any, *args: Any, **named: Any) -> None:
         if _WARNING not in str(message):
             self._showwarning(message, category, *args, **named)
-        elif not self._local.inside:
-            stack = _stack(sys._getframe(1))
-            if stack:
-                details = {"operation": "unknown", "would": False}
-                why = "an operation waited for the GPU"
-                event = Event("sync", DEBUG_MODE, stack[0], stack, why, details=details)
-                self._recorder.add(event, DEBUG_MODE, at=time.perf_counter())
+        elif not self._local.inside and not self._compiling:
+            began = time.perf_counter()
+            self._wait()
+            took = time.perf_counter() - began
+            self._record("unknown", DEBUG_MODE, sys._getframe(2), began, took)
+
+    def _wait(self) -> None:
+        """Wait for what the operation is about to wait for: torch warns before it does."""
+        self._local.inside = True
+        try:
+            torch.cuda.current_stream().synchronize()
+        finally:
+            self._local.inside = False
 
 
 def _found(path: str) -> Any:
@@ -263,28 +282,42 @@ def _found(path: str) -> Any:
 
 
 def _stack(frame: Any) -> tuple[Frame, ...]:
-    """From the user's frame, which comes first, to the entry point; empty where it is too far."""
+    """From the user's frame, which comes first, to the entry point.
+
+    Empty where the user's frame is too far, and for waits of Inductor that tunes kernels.
+    """
     found: list[Frame] = []
     for _ in range(_DEPTH):
         if frame is None:
             return ()
         code = frame.f_code
+        if code.co_filename.startswith(_COMPILER):
+            return ()
         if not code.co_filename.startswith(_OWN):
             found.append(Frame(code.co_filename, frame.f_lineno, original_name(code.co_name)))
-            if is_users(code.co_filename):
+            if is_users(code.co_filename) and not _is_generated(frame):
                 return tuple(reversed(found))
         frame = frame.f_back
     return ()
 
 
-def _to_host(args: tuple[Any, ...], named: dict[str, Any], gpu: bool) -> bool:
-    """Without a GPU only "cpu" as text: the device of another tensor would be a GPU's."""
+def _is_generated(frame: Any) -> bool:
+    """Whether this is code that Inductor has written."""
+    return str(frame.f_globals.get("__name__")).startswith("torch.")
+
+
+def _target(args: tuple[Any, ...], named: dict[str, Any], gpu: bool) -> str | None:
+    """The kind of device that `to` is given; None where it does not wait.
+
+    Without a GPU only devices as text count: the device of another tensor would be a GPU's.
+    """
     target = named.get("device", args[1] if len(args) > 1 else None)
     if gpu and isinstance(target, torch.Tensor):
         target = target.device
-    if isinstance(target, (str, torch.device) if gpu else str):
-        return torch.device(target).type == "cpu" and not named.get("non_blocking", False)
-    return False
+    does_not_wait = named.get("non_blocking", False) or any(one is True for one in args[1:])
+    if does_not_wait or not isinstance(target, (str, torch.device) if gpu else str):
+        return None
+    return torch.device(target).type
 
 
 def _is_number(tensor: torch.Tensor, frame: Any) -> bool:
@@ -316,10 +349,15 @@ def _waits_for(name: str, gpu: bool) -> Callable[[tuple[Any, ...], dict[str, Any
         return counted and named.get("output_size") is None and tensor(args, named)
 
     def by_target(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        return _to_host(args, named, gpu) and tensor(args, named)
+        target = _target(args, named, gpu)
+        if gpu and target == "cuda":
+            return from_host(args, named)
+        return target == "cpu" and tensor(args, named)
 
-    if name == "repeat_interleave":
-        return by_repeats
-    if name == "to":
-        return by_target
-    return tensor
+    def from_host(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        first = args[0] if args else None
+        blocking = not named.get("non_blocking", False)
+        return isinstance(first, torch.Tensor) and first.is_cpu and blocking and not is_fake(first)
+
+    special = {"repeat_interleave": by_repeats, "to": by_target, "cuda": from_host}
+    return special.get(name, tensor)

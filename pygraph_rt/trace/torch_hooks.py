@@ -23,19 +23,12 @@ from typing import Any, Protocol
 
 import torch
 
+from pygraph_rt.trace.model import Frame
+
 LIMIT_TYPE = "Dynamo recompile limit exceeded"
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
 _GRAPH_NAME = "__compiled_fn_"
 _CAUSED = "*** While handling this graph break, another graph break occurred: ***"
-
-
-@dataclass(frozen=True)
-class Place:
-    """One frame of a stack: an absolute file, a line, the function's name."""
-
-    file: str
-    line: int
-    function: str
 
 
 @dataclass
@@ -45,7 +38,7 @@ class Break:
     cause: torch's text on the break that led to this one; empty where none did.
     """
 
-    stack: tuple[Place, ...]
+    stack: tuple[Frame, ...]
     gb_type: str
     reason: str
     cause: str = ""
@@ -60,7 +53,7 @@ class Compile:
     called_by: the innermost frame around that torch compiled, or tried to, as its own one.
     """
 
-    frame: Place
+    frame: Frame
     compile_id: str
     began: float
     full_graph: bool
@@ -69,12 +62,11 @@ class Compile:
     limit: str = ""
     skip_reason: str = ""
     error: str = ""
-    error_place: tuple[Place, ...] = ()
+    error_place: tuple[Frame, ...] = ()
     raised: bool = False
     ended: float = 0.0
     graphs: list[Graph] = field(default_factory=list)
-    nested_in: str = ""
-    called_by: Place | None = None
+    called_by: Frame | None = None
 
 
 @dataclass
@@ -84,7 +76,7 @@ class Graph:
     name: str
     scope: dict[str, Any]
     compile_id: str
-    frame: Place
+    frame: Frame
 
 
 class Sink(Protocol):
@@ -96,8 +88,11 @@ class Sink(Protocol):
     def traced(self, file: str, line: int) -> None:
         """Dynamo has traced a line."""
 
-    def cudagraph_skipped(self, reason: str, compiling: Place | None) -> None:
+    def cudagraph_skipped(self, reason: str, compiling: Frame | None) -> None:
         """Inductor gave up a CUDA graph, maybe while it compiled a frame."""
+
+    def graph(self, graph: Any, compiling: Compile) -> None:
+        """Dynamo hands a graph to the backend."""
 
 
 class Pause(Protocol):
@@ -113,8 +108,8 @@ def original_name(function: str) -> str:
     return found.group(1) if found else function
 
 
-def _places(stack: Any) -> tuple[Place, ...]:
-    found = [Place(f.filename, f.lineno or 0, original_name(f.name)) for f in stack or ()]
+def _places(stack: Any) -> tuple[Frame, ...]:
+    found = [Frame(f.filename, f.lineno or 0, original_name(f.name)) for f in stack or ()]
     return tuple(found)
 
 
@@ -143,8 +138,8 @@ def _break_of(error: BaseException, code: CodeType, *, skipped: bool) -> Break:
     )
 
 
-def _frame_of(code: CodeType) -> Place:
-    return Place(code.co_filename, code.co_firstlineno, original_name(code.co_name))
+def _frame_of(code: CodeType) -> Frame:
+    return Frame(code.co_filename, code.co_firstlineno, original_name(code.co_name))
 
 
 @functools.cache
@@ -191,6 +186,7 @@ NAMES = {
     "compiled callables": ("torch._dynamo.utils", "CleanupManager.instance"),
     "functions left out": ("torch._C._dynamo.eval_frame", "set_code_exec_strategy"),
     "CUDA graph skips": _SKIPS,
+    "graphs": ("torch._dynamo.output_graph", "OutputGraph.call_user_compiler"),
     "kernels": ("torch.library", "get_kernel"),
 }
 
@@ -202,10 +198,14 @@ def missing() -> list[str]:
 
 def _exists(module: str, path: str) -> bool:
     try:
-        functools.reduce(getattr, path.split("."), importlib.import_module(module))
+        _found(module, path)
     except (ImportError, AttributeError):
         return False
     return True
+
+
+def _found(module: str, path: str) -> Any:
+    return functools.reduce(getattr, filter(None, path.split(".")), importlib.import_module(module))
 
 
 class DynamoHooks:
@@ -216,34 +216,28 @@ class DynamoHooks:
         self._pause = pause
         self._patches = Patches()
         self._local = threading.local()
-        self._lacking: frozenset[str] = frozenset()
         self._skip: Any = None
         self._original_skip: Any = None
-        self._frames: dict[tuple[str, int], Place] = {}
+        self._frames: dict[tuple[str, int], Frame] = {}
 
     def install(self) -> None:
         """Put the hooks in place. What this torch lacks is left out; see `missing()`."""
-        from torch._dynamo import convert_frame, symbolic_convert
-
-        self._lacking = frozenset(missing())
-        translator = symbolic_convert.InstructionTranslatorBase
-        table = (
-            ("graph breaks", translator, "log_graph_break", self._on_break),
-            ("traced lines", translator, "starts_line", self._on_line),
-            ("restarts", symbolic_convert.SpeculationLog, "clear", self._on_restart),
-            ("frames", convert_frame, "_compile", self._on_compile),
-            ("refused frames", convert_frame.ConvertFrameAssert, "__call__", self._on_frame),
-            (
-                "recompilations",
-                convert_frame,
-                "get_and_maybe_log_recompilation_reasons",
-                self._on_recompile,
-            ),
-        )
-        for what, owner, name, make in table:
-            if what not in self._lacking:
-                self._patches.replace(owner, name, make)
-        if "CUDA graph skips" not in self._lacking:
+        lacking = frozenset(missing())
+        table = {
+            "graph breaks": self._on_break,
+            "traced lines": self._on_line,
+            "restarts": self._on_restart,
+            "graphs": self._on_graph,
+            "frames": self._on_compile,
+            "refused frames": self._on_frame,
+            "recompilations": self._on_recompile,
+        }
+        for what, make in table.items():
+            if what not in lacking:
+                module, path = NAMES[what]
+                owner, _, name = path.rpartition(".")
+                self._patches.replace(_found(module, owner), name, make)
+        if "CUDA graph skips" not in lacking:
             cudagraph_utils = importlib.import_module(_SKIPS[0])
             self._original_skip = getattr(cudagraph_utils, _SKIPS[1])
             self._skip = self._on_skip(self._original_skip)
@@ -329,6 +323,15 @@ class DynamoHooks:
 
         return call
 
+    def _on_graph(self, original: Any) -> Any:
+        def call_user_compiler(output: Any, graph: Any, *args: Any, **named: Any) -> Any:
+            stack = self._stack()
+            if stack:
+                self._sink.graph(graph, stack[-1])
+            return original(output, graph, *args, **named)
+
+        return call_user_compiler
+
     def _on_skip(self, original: Any) -> Any:
         def skip(message: str) -> Any:
             stack = self._stack()
@@ -347,7 +350,6 @@ class DynamoHooks:
                 str(named.get("compile_id") or ""),
                 time.perf_counter(),
                 bool(args[5]) if len(args) > 5 else False,
-                nested_in=stack[-1].compile_id if stack else "",
                 called_by=self._caller(sys._getframe(1)),
             )
             self._frames[code.co_filename, code.co_firstlineno] = done.frame
@@ -367,7 +369,7 @@ class DynamoHooks:
 
         return compile_frame
 
-    def _caller(self, frame: FrameType | None) -> Place | None:
+    def _caller(self, frame: FrameType | None) -> Frame | None:
         """The innermost frame from here on that torch has met; generated code has its place."""
         while frame is not None:
             found = self._frames.get((frame.f_code.co_filename, frame.f_code.co_firstlineno))
@@ -433,7 +435,7 @@ def _note_error(done: Compile, error: BaseException, code: CodeType) -> None:
         found.frame_skipped = True
 
 
-def graphs_of(generated: CodeType, compile_id: str, frame: Place) -> Iterator[Graph]:
+def graphs_of(generated: CodeType, compile_id: str, frame: Frame) -> Iterator[Graph]:
     """The compiled callables that generated code calls."""
     from torch._dynamo.utils import CleanupManager
 

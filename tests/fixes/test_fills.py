@@ -46,7 +46,19 @@ def test_numbers_are_filled_where_they_are_wanted(
     x = data.draw(tensors([torch.float16, torch.bfloat16, torch.float32, torch.float64]))
     old, new = module_of(marked(text)[0]).forward, module_of(fixed).forward
     assert_same(run(old, (x,)), run(new, (x,)))
-    assert_same(run(old, (x,)), run(compiled(new), (x,)))
+
+
+def test_filled_numbers_are_the_same_when_compiled() -> None:
+    """All of them in one program."""
+    head = "import torch\n\n\ndef forward(x):\n    return ["
+    rows = [(f"torch.tensor({before})", f"torch.{after}") for before, after in FILLS]
+    old, new = (
+        module_of(head + "".join(f"x * {t}, torch.where(x > 0, {t}, x), " for t in column) + "]\n")
+        for column in zip(*rows, strict=True)
+    )
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        x = torch.tensor([[1.5, -0.0, -2.0], [float("inf"), float("nan"), 0.0]]).to(dtype)
+        assert_same(run(old.forward, (x,)), run(compiled(new.forward), (x,)))
 
 
 READ = [

@@ -30,6 +30,7 @@ from benchmarks import slices
 from pygraph_rt.backend import _graph_maker
 from pygraph_rt.cuda.native import memory
 from pygraph_rt.replay.platform import Native
+from pygraph_rt.reports.report import REGIONS
 
 # Some kernels give other last bits with other block sizes, and torch tunes kernels again when
 # compiled code comes out of its cache: two compilations of one model may differ. Nothing is tuned.
@@ -130,3 +131,4 @@ def fresh_state() -> object:
     torch._dynamo.reset()
     # Dynamo forgets a backend when it is reset: what a test compiled after that is still there.
     pygraph_rt.pygraph.reset()
+    REGIONS.forget()

@@ -124,6 +124,7 @@ def test_too_little_memory() -> None:
 
 def test_what_the_helper_takes_is_torchs(memory_module: Any) -> None:
     """Memory of torch's allocator for GPUs, counted there, and its error where there is none."""
+    torch.cuda.init()  # else torch's Python says that nothing is allocated
     empty = torch._C._dynamo.guards._empty_strided_cuda
     specimen = empty((0,), (1,), torch.uint8)
     pieces = (((3 * MIB,), (1,), torch.uint8), ((64, 8), (8, 1), torch.float32))

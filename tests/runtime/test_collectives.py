@@ -14,6 +14,7 @@ from pygraph_rt.inductor import hook
 from pygraph_rt.inductor.collectives import NAMESPACES, cut_at_collectives, operators
 from pygraph_rt.inductor.cuts import splits
 from pygraph_rt.inductor.graph_info import GraphInfo
+from tests.runtime.inductor_on_software_gpu import FALLBACK
 
 distributed = pytest.importorskip("torch.distributed")
 pytestmark = pytest.mark.skipif(
@@ -86,7 +87,10 @@ def compiled(group: Any, ours: bool) -> tuple[Any, GraphInfo | None]:
         patch.setattr(
             hook, "wrap_partitions", lambda found, info, *rest: seen.extend([found, info])
         )
-        with torch._functorch.config.patch(enable_autograd_cache=False):
+        with (
+            torch._functorch.config.patch(enable_autograd_cache=False),
+            torch._inductor.config.patch(FALLBACK),
+        ):
             torch.compile(program, backend=backend)(torch.ones(4, 4), group)
     return seen[0], seen[1]
 

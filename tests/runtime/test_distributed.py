@@ -9,8 +9,9 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -67,29 +68,38 @@ def ended(rows: list[str], ranks: int, folder: Path) -> list[int]:
     return [process.returncode for process in running]
 
 
-def run(cases: list[str], ranks: int, folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """The results of each case, by rank."""
-    codes = ended([f"right: {case}" for case in cases], ranks, folder)
-    logs = "\n".join((folder / f"log{rank}").read_text()[-2000:] for rank in range(ranks))
-    assert codes == [0] * ranks, logs
-    return {
-        case: [
-            json.loads((folder / str(n) / f"rank{rank}.json").read_text()) for rank in range(ranks)
-        ]
+class Job(NamedTuple):
+    """Exit codes of all ranks, and the results of each case, by rank."""
+
+    codes: list[int]
+    found: dict[str, list[dict[str, Any]]]
+
+
+def run(cases: list[str], ranks: int, folder: Path, *, then: Sequence[str] = ()) -> Job:
+    """Run all cases, one after the other by the same processes, and then the rows of faults."""
+    codes = ended([*(f"right: {case}" for case in cases), *then], ranks, folder)
+    files = {
+        case: [folder / str(n) / f"rank{rank}.json" for rank in range(ranks)]
         for n, case in enumerate(cases)
     }
+    logs = "\n".join((folder / f"log{rank}").read_text()[-2000:] for rank in range(ranks))
+    assert all(file.exists() for ranks_files in files.values() for file in ranks_files), logs
+    return Job(codes, {case: [json.loads(f.read_text()) for f in files[case]] for case in cases})
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    """All cases, run one after the other by the same two processes."""
-    return run(CASES + (MORE if LONG else []), 2, tmp_path_factory.mktemp("two"))
+def two(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """Two ranks, of which one is killed at the end."""
+    cases = CASES + (MORE if LONG else [])
+    return run(cases, 2, tmp_path_factory.mktemp("two"), then=["faults: killed: fsdp"])
 
 
 @pytest.fixture(scope="module")
-def four(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+def four(tmp_path_factory: pytest.TempPathFactory) -> Job:
     """Meshes of two dimensions, on four ranks."""
-    return run(MESHES, 4, tmp_path_factory.mktemp("four"))
+    job = run(MESHES, 4, tmp_path_factory.mktemp("four"))
+    assert job.codes == [0] * 4
+    return job
 
 
 def check(found: list[dict[str, Any]]) -> None:
@@ -103,38 +113,38 @@ def check(found: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_two_ranks_compute_what_default_mode_computes(case: str, results: Any) -> None:
-    check(results[case])
+def test_two_ranks_compute_what_default_mode_computes(case: str, two: Job) -> None:
+    check(two.found[case])
 
 
 @MINUTES
 @pytest.mark.parametrize("case", MORE)
-def test_two_ranks_in_more_ways(case: str, results: Any) -> None:
-    check(results[case])
+def test_two_ranks_in_more_ways(case: str, two: Job) -> None:
+    check(two.found[case])
 
 
 @MINUTES
 @pytest.mark.parametrize("case", MESHES)
-def test_four_ranks_on_meshes_of_two_dimensions(case: str, four: Any) -> None:
-    check(four[case])
+def test_four_ranks_on_meshes_of_two_dimensions(case: str, four: Job) -> None:
+    check(four.found[case])
 
 
-def test_equal_blocks_are_captured_once(results: Any) -> None:
+def test_equal_blocks_are_captured_once(two: Job) -> None:
     """Two blocks, forward and backward: two regions, which serve all calls but their first ones."""
-    for rank in results["fsdp, bf16"]:
+    for rank in two.found["fsdp, bf16"]:
         assert rank["regions"] == 2
         assert rank["served"] + rank["unserved"] == 2 * 2 * rank["steps"]
         assert rank["unserved"] <= 4
 
 
+def test_a_job_with_a_killed_rank_ends_as_without_graphs(two: Job) -> None:
+    """The other one waits for it only in a collective, which gloo ends."""
+    assert two.codes == [1, -9]
+
+
+@MINUTES
 @pytest.mark.parametrize(
-    ("fault", "codes"),
-    [
-        ("killed", [1, -9]),
-        pytest.param("raising", [1, 1], marks=MINUTES),
-        pytest.param("out of memory", [1, 1], marks=MINUTES),
-        pytest.param("late", [0, 0], marks=MINUTES),
-    ],
+    ("fault", "codes"), [("raising", [1, 1]), ("out of memory", [1, 1]), ("late", [0, 0])]
 )
 def test_a_job_with_a_failing_rank_ends_as_without_graphs(
     fault: str, codes: list[int], tmp_path: Path

@@ -90,7 +90,7 @@ def test_little_work_starts_no_build_but_takes_what_is_there(
     assert Helper(folder).ask() is not None
 
 
-@pytest.mark.parametrize("command", ["/nonexistent/c++", "false", "true"])
+@pytest.mark.parametrize("command", ["/nonexistent/c++", pytest.param("false", marks=LONG), "true"])
 def test_a_compiler_that_does_not_work_is_no_error(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

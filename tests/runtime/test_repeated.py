@@ -221,7 +221,7 @@ def test_one_region_serves_forward_and_backward_of_all_blocks(
     def backend(graph: Any, inputs: Any) -> Any:
         from pygraph_rt.inductor import hook
 
-        return hook.compile_graphed(graph, inputs, {}, wrap)
+        return hook.compile_graphed(graph, inputs, inductor_on_software_gpu.FALLBACK, wrap)
 
     model = Net()
     reference = copy.deepcopy(model)

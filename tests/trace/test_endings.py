@@ -1,4 +1,7 @@
-"""However a program ends, its trace is written, its exit code is kept, and one line says so."""
+"""However a program ends, its trace is written, its exit code is kept, and one line says so.
+
+Where nothing depends on how Python starts, programs run in forked processes.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,15 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.marks import LONG
+from tests.trace.forked import ROOT, Done, Parent
 
-ROOT = Path(__file__).parents[2]
 MODEL = """
 import os, signal, sys, threading, time
 import torch
@@ -31,35 +35,38 @@ forward(torch.ones(2))
 """
 
 
-def command(folder: Path, source: str, *options: str) -> list[str]:
+@pytest.fixture(scope="module")
+def parent() -> Iterator[Parent]:
+    made = Parent()
+    yield made
+    made.close()
+
+
+def program(folder: Path, source: str) -> None:
     (folder / "program.py").write_text(MODEL + textwrap.dedent(source))
-    return [sys.executable, "-m", "pygraph_rt.trace", *options, "program.py"]
 
 
-def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **more}
-
-
-def traced(folder: Path, source: str, **more: str) -> tuple[Any, dict[str, Any]]:
-    done = subprocess.run(
-        command(folder, source),
+def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """The command line itself, in a new interpreter."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "pygraph_rt.trace", *arguments],
         cwd=folder,
-        env=environment(**more),
-        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
-        check=False,
     )
-    files = sorted(folder.glob("trace*.json"))
-    assert len(files) == 1, done.stderr
-    return done, json.loads(files[0].read_text("utf-8"))
+
+
+def trace_of(folder: Path, name: str = "trace.json") -> dict[str, Any]:
+    return json.loads((folder / name).read_text("utf-8"))
 
 
 def breaks(trace: dict[str, Any]) -> int:
     return sum(e["count"] for e in trace["events"] if e["kind"] == "graph_break")
 
 
-def said(done: Any) -> list[str]:
+def said(done: Done) -> list[str]:
     return [line for line in done.stderr.splitlines() if line.startswith("pygraph: ")]
 
 
@@ -86,9 +93,14 @@ MORE = [
         *(pytest.param(*row, marks=LONG) for row in MORE),
     ],
 )
-def test_a_program_that_ends_early(tmp_path: Path, source: str, code: int, kind: str) -> None:
-    done, trace = traced(tmp_path, source)
+def test_a_program_that_ends_early(
+    parent: Parent, tmp_path: Path, source: str, code: int, kind: str
+) -> None:
+    program(tmp_path, source)
+    done = parent.trace(tmp_path, "program.py")
     assert done.returncode == code, done.stderr
+    assert len(list(tmp_path.glob("trace*.json"))) == 1
+    trace = trace_of(tmp_path)
     assert trace["exit"]["kind"] == kind
     assert trace["exit"]["code"] == (code if code >= 0 else 128 - code)
     assert breaks(trace) == 1
@@ -97,47 +109,39 @@ def test_a_program_that_ends_early(tmp_path: Path, source: str, code: int, kind:
 
 
 def test_a_traceback_shows_the_program_alone(tmp_path: Path) -> None:
-    done, trace = traced(tmp_path, "raise ValueError('wrong')")
-    assert "ValueError: wrong" in done.stderr
-    assert "pygraph_rt" not in done.stderr.replace(said(done)[0], "")
-    assert trace["exit"]["error"] == "ValueError: wrong"
+    program(tmp_path, "raise ValueError('wrong')")
+    errors = started(tmp_path, "program.py").communicate(timeout=120)[1]
+    assert "ValueError: wrong" in errors
+    shown = [line for line in errors.splitlines() if not line.startswith("pygraph: ")]
+    assert len(shown) == len(errors.splitlines()) - 1
+    assert not any("pygraph_rt" in line for line in shown)
+    assert trace_of(tmp_path)["exit"]["error"] == "ValueError: wrong"
 
 
 def test_ctrl_c_from_outside(tmp_path: Path) -> None:
-    running = subprocess.Popen(
-        command(tmp_path, "print('ready', flush=True); time.sleep(60)"),
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    program(tmp_path, "print('ready', flush=True); time.sleep(60)")
+    running = started(tmp_path, "program.py")
     assert running.stdout is not None
     while running.stdout.readline() != "ready\n":
         time.sleep(0.01)
     running.send_signal(signal.SIGINT)
-    assert running.wait(timeout=60) == -signal.SIGINT
-    assert breaks(json.loads((tmp_path / "trace.json").read_text("utf-8"))) == 1
+    running.communicate(timeout=60)
+    assert running.returncode == -signal.SIGINT
+    assert breaks(trace_of(tmp_path)) == 1
 
 
-def test_a_program_that_compiles_nothing(tmp_path: Path) -> None:
+def test_a_program_that_compiles_nothing(parent: Parent, tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("print(sum(range(5)))\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "pygraph_rt.trace", "plain.py"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "10\n"
+    done = parent.trace(tmp_path, "plain.py")
+    assert (done.returncode, done.stdout) == (0, "10\n")
     assert len(said(done)) == 1
     assert "nothing was compiled" in said(done)[0]
 
 
-def test_one_file_a_rank(tmp_path: Path) -> None:
-    _, trace = traced(tmp_path, "", RANK="3", WORLD_SIZE="4")
-    assert (tmp_path / "trace.rank3.json").exists()
+def test_one_file_a_rank(parent: Parent, tmp_path: Path) -> None:
+    program(tmp_path, "")
+    parent.trace(tmp_path, "program.py", RANK="3", WORLD_SIZE="4")
+    trace = trace_of(tmp_path, "trace.rank3.json")
     assert (trace["rank"], trace["world_size"]) == (3, 4)
 
 
@@ -145,57 +149,32 @@ def test_a_module_and_its_arguments(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").touch()
     (tmp_path / "package" / "work.py").write_text("import sys\nprint(sys.argv[1:], __name__)\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "pygraph_rt.trace", "-m", "package.work", "-o", "x", "--coverage"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "['-o', 'x', '--coverage'] __main__\n"
+    running = started(tmp_path, "-m", "package.work", "-o", "x", "--coverage")
+    assert running.communicate(timeout=120)[0] == "['-o', 'x', '--coverage'] __main__\n"
+    assert running.returncode == 0
 
 
 @pytest.mark.parametrize("wrong", [["absent.py"], ["-m", "absent_module"]])
-def test_no_such_program(tmp_path: Path, wrong: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pygraph_rt.trace", *wrong],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_no_such_program(parent: Parent, tmp_path: Path, wrong: list[str]) -> None:
+    done = parent.trace(tmp_path, *wrong)
     assert done.returncode in (1, 2)
     assert "Traceback" not in done.stderr
     assert "absent" in done.stderr
 
 
-def test_a_file_that_cannot_be_written_keeps_the_exit_code(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_keeps_the_exit_code(parent: Parent, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    done = subprocess.run(
-        command(tmp_path, "sys.exit(3)", "-o", "file/trace.json"),
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program(tmp_path, "sys.exit(3)")
+    done = parent.trace(tmp_path, "-o", "file/trace.json", "program.py")
     assert done.returncode == 3
     assert len(said(done)) == 1
     assert "cannot be written" in said(done)[0]
 
 
-def test_lines_that_ran_with_coverage(tmp_path: Path) -> None:
-    subprocess.run(
-        command(tmp_path, "if not torch:\n    pass\n", "--coverage"),
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        check=True,
-    )
-    trace = json.loads((tmp_path / "trace.json").read_text("utf-8"))
-    lines = trace["reached"]["files"][str(tmp_path / "program.py")]
+def test_lines_that_ran_with_coverage(parent: Parent, tmp_path: Path) -> None:
+    program(tmp_path, "if not torch:\n    pass\n")
+    assert parent.trace(tmp_path, "--coverage", "program.py").returncode == 0
+    lines = trace_of(tmp_path)["reached"]["files"][str(tmp_path / "program.py")]
     source = (tmp_path / "program.py").read_text().splitlines()
     last = len(source)
     assert source[last - 1].strip() == "pass"
