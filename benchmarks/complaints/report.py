@@ -98,6 +98,14 @@ def losses(rows: list[Row], causes: dict[str, str]) -> list[str]:
     ]
 
 
+def not_measured(done: list[str]) -> list[str]:
+    """Programs that the result file does not have."""
+    from benchmarks.complaints import base
+
+    left = [name for name in base.names() if name not in done]
+    return ["", f"Not measured: {', '.join(f'`{name}`' for name in left)}."] if left else []
+
+
 def page(content: Row, causes: dict[str, str]) -> str:
     """The whole page."""
     done = [row for row in content["rows"] if "modes" in row]
@@ -132,9 +140,10 @@ def page(content: Row, causes: dict[str, str]) -> str:
         "",
         *other_table(counted),
         "",
-        "## Not shown by this torch",
+        "## Not shown in this run",
         "",
         *([f"- {title(row['name'])} ({links(row)})" for row in others] or ["None."]),
+        *not_measured([row["name"] for row in done]),
     ]
     return "\n".join(lines) + "\n"
 

@@ -19,7 +19,7 @@ import torch
 import pygraph_rt
 from benchmarks.decode import bandwidth
 from benchmarks.decode.ways import GROUPS, settings
-from benchmarks.rows import add_row_options
+from benchmarks.rows import add_row_options, without_paths
 from benchmarks.runtime.measure import end_with_the_parent, gpu_busy_ms, spread, synchronize, turn
 
 PROMPT, NEW = 32, 512
@@ -168,7 +168,8 @@ def begin(name: str, model: Any, prompt: torch.Tensor, new: int) -> Way:
         way.begin()
     except Exception as error:  # what this way does with the model is what is measured
         lines = str(error).strip().splitlines() or [""]
-        way.error = way.row["error"] = f"{type(error).__name__}: {lines[0]}"[:300]
+        told = f"{type(error).__name__}: {without_paths(lines[0])}"
+        way.error = way.row["error"] = told[:300]
     return way
 
 

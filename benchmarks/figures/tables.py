@@ -141,8 +141,65 @@ def _placed(timed: dict[str, Any]) -> str:
     return f"{timed['period_ms']['median']:.3f}{wrong}"
 
 
+_WAYS = {
+    "whole default": "default",
+    "whole pygraph": "pygraph",
+    "blocks default": "default, block by block",
+    "blocks pygraph": "pygraph, block by block",
+}
+_MODELS = {
+    "llama32_inference": "Llama-like, 32 layers",
+    "dit24_inference": "DiT-L/2, 24 blocks",
+    "vit_l_inference": "ViT-L/16",
+    "bert_large_inference": "BERT-large",
+}
+
+
+def _regional() -> str:
+    rows = load("regional.json")["rows"]
+    body = []
+    for row in rows:
+        times = [row["ways"][way]["period_ms"]["median"] for way in _WAYS]
+        cold = [row["ways"][way]["cold_s"] for way in _WAYS]
+        cells = [f"{ms:.2f} ({s:.1f})" for ms, s in zip(times, cold, strict=True)]
+        body.append([_MODELS[row["name"]], *cells])
+    return markdown(["ms a step (cold start, s)", *_WAYS.values()], body)
+
+
+_LOOPS = {
+    "hf_generate": "transformers, `generate`",
+    "hf_trainer": "transformers, `Trainer`",
+    "accelerate_gpt2": "Accelerate",
+    "lightning_vit": "Lightning",
+    "sentence_encoding": "sentence-transformers",
+    "pyg_gcn": "PyTorch Geometric",
+    "torchdiffeq_ode": "torchdiffeq",
+    "botorch_acquisition": "BoTorch",
+    "torchvision_detection": "torchvision detection",
+    "ppo": "PPO",
+}
+
+
+def _frameworks() -> str:
+    rows = {row["name"]: row for row in load("frameworks.json")["rows"] if "modes" in row}
+    body = []
+    for name, said in _LOOPS.items():
+        if name not in rows:
+            body.append([said, *["not measured"] * 3, "", ""])
+            continue
+        modes = rows[name]["modes"]
+        times = [
+            f"{own['step_ms']:.2f}" if "step_ms" in (own := modes[m]) else "fails" for m in MODES
+        ]
+        served = f"{100 * modes['pygraph']['served_share']:.0f} %"
+        body.append([said, *times, f"{rows[name]['speed']['beside default']:.2f}x", served])
+    return markdown(["ms a step", *MODES, "pygraph over default", "kernels in graphs"], body)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "accuracy": _accuracy,
+    "regional": _regional,
+    "frameworks": _frameworks,
     "runtime": lambda: times_table(load("runtime_2_15.json")["timing"], 2, busy=False),
     "runtime-2-11": lambda: times_table(load("runtime.json")["timing"], 3, busy=True),
     "runtime-2-15": lambda: times_table(load("runtime_2_15.json")["timing"], 3, busy=True),

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from benchmarks.frameworks.base import MODES, Framework, How, Meter, Setup, load
-from benchmarks.rows import add_row_options, known_regions
+from benchmarks.rows import add_row_options, known_regions, without_paths
 from benchmarks.runtime.measure import Turn, end_with_the_parent
 
 _ROUNDS = 3
@@ -61,7 +61,8 @@ def first_run(framework: Framework, mode: str, setup: Setup) -> tuple[dict[str, 
         row["first_run_s"] = round(run(framework, mode, meter, setup), 2)
     except Exception as error:  # whatever it is, it is what the user gets
         lines = str(error).strip().splitlines() or [""]
-        return {"error": f"{type(error).__name__}: {lines[0]}"[:300], "right": False}, []
+        told = f"{type(error).__name__}: {without_paths(lines[0])}"
+        return {"error": told[:300], "right": False}, []
     if torch.cuda.is_available():
         row["reserved_mib"] = torch.cuda.max_memory_reserved() >> 20
     return row, meter.values

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from benchmarks.regional.models import MODELS, Case
-from benchmarks.rows import add_row_options, known_regions
+from benchmarks.rows import add_row_options, known_regions, without_paths
 from benchmarks.runtime.measure import end_with_the_parent, gpu_busy_ms, spread, synchronize, turn
 from pygraph_rt.region.region import Partition
 from pygraph_rt.repeated import compile_blocks
@@ -127,7 +127,7 @@ def begin(name: str, case: Case, training: bool, expected: list[torch.Tensor]) -
         way.row["furthest"] = furthest(found, expected)
     except Exception as error:  # what this way does with the model is what is measured
         lines = str(error).strip().splitlines() or [""]
-        way.error = f"{type(error).__name__}: {lines[0]}"[:300]
+        way.error = f"{type(error).__name__}: {without_paths(lines[0])}"[:300]
         way.row["error"] = way.error
     if torch.cuda.is_available():
         way.row["reserved_mib"] = (torch.cuda.max_memory_reserved() - held) >> 20

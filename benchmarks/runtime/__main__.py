@@ -49,12 +49,11 @@ def run(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"arguments": arguments, "error": f"not done after {seconds} s"}
+        return {"error": f"not done after {seconds} s"}
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         told = [line for line in done.stderr.strip().splitlines() if line.strip()]
         return {
-            "arguments": arguments,
             "error": f"exit status {done.returncode}",
             "last_lines": [line[:300] for line in told[-12:]],
         }

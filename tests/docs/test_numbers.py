@@ -30,6 +30,7 @@ GENERATED = {
     "explanation/accuracy.md",  # tests/truth/test_report.py
     "explanation/benchmarks-details.md",
     "explanation/benchmarks.md",  # tests/workloads/test_report.py
+    "explanation/complaints.md",  # tests/workloads/test_complaints.py
 }
 # Pages whose numbers are looked up one by one in the files that the page names.
 NAMED = {

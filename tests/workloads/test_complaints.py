@@ -230,3 +230,9 @@ def test_no_row_is_started_late_and_rows_of_other_runs_stay(
     assert run("--resume") == [("a", 1), ("b", None), ("c", 2)]
     assert run("--resume", "--only", "a,b") == [("a", 1), ("b", None), ("c", 2)]
     assert measured == ["a", "c", "b", "b"]
+
+
+def test_the_page_is_made_from_the_result_file() -> None:
+    content = json.loads(report.RESULTS.read_text("utf-8"))
+    assert report.PAGE.read_text("utf-8") == report.page(content, {})
+    assert content["totals"] == totals(content["rows"])
