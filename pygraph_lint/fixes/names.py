@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import lru_cache
 
-from pygraph_lint.analysis.nodes import children
+from pygraph_lint.analysis.nodes import children, dotted
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, parameters
 
 
@@ -101,3 +101,20 @@ def assigned_values(function: ast.AST, name: str) -> list[ast.expr] | None:
 
 def _targets(node: ast.Assign | ast.AnnAssign | ast.NamedExpr) -> list[ast.expr]:
     return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def changed_in_place(function: ast.AST, name: str) -> bool:
+    """Whether a function changes a tensor in place under this name: ``x += y``, ``x.mul_(y)``,
+    ``x[i] = y``.
+    """
+    return any(changes_in_place(node, name) for node in all_nodes(function))
+
+
+def changes_in_place(node: ast.AST, name: str) -> bool:
+    """Whether one node changes what ``name`` (it may have dots) holds in place."""
+    if isinstance(node, ast.AugAssign):
+        return dotted(node.target) == name
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr.endswith("_") and dotted(node.func.value) == name
+    stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+    return stored and dotted(node.value) == name  # type: ignore[attr-defined]

@@ -362,4 +362,67 @@ CASES = [
         lines("z = x * 1", "seen = [z]", "«z[x > 0] *= x.sum()»", "return z, seen"),
         lambda: (torch.ones(3, requires_grad=True),),
     ),
+    Case(
+        "masked_write",
+        "unsaved",
+        "PG406",
+        lines(
+            "z = torch.zeros_like(x)",
+            "y = x * 1",
+            "at = x > 0",
+            "«z[at] = y[at].sin()»",
+            "y.mul_(2)",
+            "return z",
+        ),
+        lambda: (torch.ones(3, requires_grad=True),),
+    ),
+    # scaled_operand
+    Case(
+        "scaled_operand",
+        "pure",
+        "PG202",
+        lines("return «torch.add(x, stack[-1], alpha=stack.pop())»", head="x, stack: list"),
+    ),
+    Case(
+        "scaled_operand",
+        "plain",
+        "PG202",
+        lines("return «torch.add(x, x, alpha=x.max(), **more)»", head="x: torch.Tensor, more"),
+    ),
+    Case(
+        "scaled_operand",
+        "rounding",
+        "PG202",
+        lines("return «torch.add(x, x, alpha=x.max())»"),
+    ),
+    # element_index
+    Case(
+        "element_index",
+        "whole",
+        "PG407",
+        lines("return x[«x.sum() > 0»]"),
+        lambda: (torch.ones(3),),
+    ),
+    Case(
+        "element_index",
+        "tensor",
+        "PG407",
+        lines("return rows[«x.argmax()»]", head="x: torch.Tensor, rows: list"),
+        lambda: (torch.ones(3), [1, 2, 3]),
+    ),
+    Case(
+        "element_index",
+        "read",
+        "PG407",
+        lines("x[«x[:, 0].argmax()»].zero_()", "return x"),
+        lambda: (torch.ones(3, 2),),
+    ),
+    Case(
+        "element_index",
+        "read",
+        "PG407",
+        lines("row = x[«x[:, 0].argmax()»]", "row += 1", "return x"),
+        lambda: (torch.ones(3, 2),),
+    ),
+    Case("element_index", "copy", "PG407", lines("return x[«x.argmax()»]")),
 ]

@@ -118,6 +118,30 @@ def test_writes_through_a_mask_become_a_selection(name: str) -> None:
     _same_and_whole(_module(WRITES[name]), code, (x, y))
 
 
+SCALED = [
+    ("«torch.add(x, y.abs() + 1, alpha=x.max())»", "torch.add(x, (y.abs() + 1) * x.max())"),
+    ("«torch.add(x, y, alpha=-x.max())»", "torch.add(x, y * (-x.max()))"),
+    ("«x.sub(y, alpha=x.max())»", "x.sub(y * x.max())"),
+    ("«torch.add(\n    x, y, alpha=x.max()\n)»", "torch.add(\n        x, y * x.max()\n    )"),
+    ("«torch.addcmul(x, y, y, value=x.max())»", "torch.addcmul(x, y * x.max(), y)"),
+    (
+        "«torch.addr(x, y[:, 0], y[0], alpha=x.max())»",
+        "torch.addr(x, y[:, 0] * x.max(), y[0])",
+    ),
+    ("x[«x[:, 0].argmax()»]", "x[x[:, 0].argmax().reshape(1)].squeeze(0)"),
+    ("x.T[«-x[0].argmax()»] * 2", "x.T[(-x[0].argmax()).reshape(1)].squeeze(0) * 2"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), SCALED)
+def test_factors_and_indices_stay_on_the_device(before: str, after: str) -> None:
+    code = "PG407" if "arg" in before else "PG202"
+    x = torch.tensor([[-1.0, 0.0], [0.5, -0.25]])
+    text = _module(f"return {before}")
+    assert after in offer(text, code)[1]
+    _same_and_whole(text, code, (x, torch.arange(4.0).reshape(2, 2)))
+
+
 EXPERTS_HEAD = """
 import torch
 from torch import nn
@@ -449,3 +473,48 @@ def test_training_loops_wait_less_often(code: str) -> None:
     fix, after = offer(source, code)
     assert fix is not None and fix.applicability == "unsafe", fix
     assert f"        {expected}\n" in after
+
+
+KEEPS = """
+import torch
+
+
+class Scheduler:
+    def __init__(self):
+        self.steps = torch.tensor([3, 2, 1])
+        self.index = self.first = None
+
+    def index_of(self, step):
+        return «(self.steps == step).nonzero()»[0].item()
+
+    def start(self, step):
+        if self.first is None:
+            step = step.to(self.steps.device)
+            self.index = self.index_of(step)
+        else:
+            self.index = self.first
+
+    def also(self, step):
+        self.index = self.index_of(step)
+        return self.index
+
+
+owner = Scheduler()
+
+
+def forward(x: torch.Tensor, step):
+    owner.start(step)
+    return x * owner.index
+"""
+
+
+def test_a_method_that_only_keeps_what_was_read_is_left_out_too() -> None:
+    fix, after = offer(KEEPS, "PG401")
+    assert fix is not None and fix.applicability == "unsafe", fix
+    out = "    @torch.compiler.disable\n    def {}(self, step)"
+    assert out.format("index_of") in after and out.format("start") in after
+    assert out.format("also") not in after
+    old, new = (module_of(each).forward for each in (marked(KEEPS)[0], after))
+    arguments = (torch.ones(2), torch.tensor(2))
+    assert_same(run(old, arguments), run(new, arguments))
+    assert breaks(old, arguments) > breaks(new, arguments)

@@ -38,6 +38,7 @@ def test_python_works_the_number_out(before: str, after: str) -> None:
     "value",
     [
         "«np.prod(x.shape)».item()",  # 1.0 where there are no sizes
+        "int(«np.prod(list(x.shape)[:-1])»)",
         "int(«np.prod(x.shape[1:])»)",  # the other sizes may be beyond 64 bits
         "int(«np.prod([k, 2])»)",
         "x.view(«np.prod(x.shape)»)",  # another type
@@ -47,6 +48,21 @@ def test_what_may_wrap_or_be_seen_is_unsafe(value: str) -> None:
     fix, changed = offer(f"{HEAD}    return {value}\n", "PG520")
     assert fix is not None and fix.applicability == "unsafe"
     assert "np." not in changed.partition("def ")[2]
+
+
+def test_a_name_that_holds_sizes_is_one_of_a_list() -> None:
+    body = (
+        "    sizes = list(x.shape)\n    return x.reshape([int(«np.prod(sizes[:-k])»), -1]), sizes\n"
+    )
+    fix, changed = offer(HEAD + body, "PG520")
+    assert fix is not None and fix.applicability == "unsafe"
+    assert "int(math.prod(sizes[:-k]))" in changed
+    old, new = module_of(marked(HEAD + body)[0]).forward, module_of(changed).forward
+    assert_same(run(old, (torch.ones(2, 3, 4), 1)), run(new, (torch.ones(2, 3, 4), 1)))
+    for change in ("sizes[0] = 1.5", "sizes += [1.5]"):
+        other = body.replace("\n", f"\n    {change}\n", 1)
+        fix, _ = offer(HEAD + other, "PG520")
+        assert fix is not None and fix.applicability == "declined"
 
 
 @pytest.mark.parametrize(

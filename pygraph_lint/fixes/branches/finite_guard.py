@@ -39,7 +39,7 @@ from pygraph_lint.fixes.finite_tests import (
     tested_value,
 )
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import pure, shared
+from pygraph_lint.fixes.names import changed_in_place, pure, shared
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -219,7 +219,7 @@ def _doubt_copy(site: Site, guard: _Guard) -> None:
     site.safe_only_if("zero-sign", bool(closed), "a gradient of -0.0 becomes 0.0")
     site.safe_only_if(
         "not-in-place",
-        not _changed_in_place(site.function, guard.name),
+        not changed_in_place(site.function, guard.name),
         f"{guard.name} becomes a copy, and a change in place no longer reaches the original",
     )
 
@@ -251,23 +251,6 @@ def _makes_its_own(site: Site, value: ast.expr) -> bool:
         return False
     handed = {item.arg for item in value.keywords} if isinstance(value, ast.Call) else set()
     return not handed & {"out", "inplace", "requires_grad", None}
-
-
-def _changed_in_place(function: ast.AST, name: str) -> bool:
-    """Whether a function changes a tensor in place under this name: ``x += y``, ``x.mul_(y)``,
-    ``x[i] = y``.
-    """
-    for node in ast.walk(function):
-        if isinstance(node, ast.AugAssign) and dotted(node.target) == name:
-            return True
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            method = node.func.attr
-            if method.endswith("_") and dotted(node.func.value) == name:
-                return True
-        stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-        if stored and dotted(node.value) == name:  # type: ignore[attr-defined]
-            return True
-    return False
 
 
 def _clamped(site: Site, guard: _Guard) -> str | None:

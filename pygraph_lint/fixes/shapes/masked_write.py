@@ -16,6 +16,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from pygraph_lint.analysis.known import Type
+from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import Line, assign, call, expression, operand
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.masked import (
@@ -26,6 +27,7 @@ from pygraph_lint.fixes.masked import (
     masked_reads,
     widened,
 )
+from pygraph_lint.fixes.names import all_nodes, changes_in_place
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -63,7 +65,7 @@ class MaskedWrite(Rewrite):
         operator = _OPERATORS.get(type(node.op)) if isinstance(node, ast.AugAssign) else None
         plain = alone and (operator is not None or not added)
         site.require("elementwise", plain, "what is written is not computed element by element")
-        kept = _is_kept(site, node, written, mask)
+        kept = _is_kept(site, node, written, mask) or _changes_later(site, node, mask)
         site.require("unsaved", not kept, "gradients need the tensor as it was before the write")
         site.safe_only_if(
             "everywhere",
@@ -98,6 +100,21 @@ def _is_kept(
         isinstance(each, ast.Call)
         or (isinstance(each, ast.BinOp) and not isinstance(each.op, linear))
         for each in ast.walk(node.value)
+    )
+
+
+def _changes_later(site: Site, node: ast.Assign | ast.AugAssign, mask: ast.expr) -> bool:
+    """Whether what is read, or the mask, is changed in place somewhere else: autograd keeps it as
+    it is, where it kept copies of what the mask selects.
+    """
+    read = [each.value for each in masked_reads(node.value, mask)]
+    names = {dotted(each) for each in (*read, mask)} - {None}
+    own = set(ast.walk(node))
+    return any(
+        changes_in_place(each, name or "")
+        for name in names
+        for each in all_nodes(site.function or site.source.tree)
+        if each not in own
     )
 
 

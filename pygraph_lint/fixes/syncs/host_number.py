@@ -19,6 +19,7 @@ from pygraph_lint.fixes.build import call as called
 from pygraph_lint.fixes.build import expression, operand
 from pygraph_lint.fixes.factories import is_integer
 from pygraph_lint.fixes.imports import use_module
+from pygraph_lint.fixes.names import changed_in_place
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -111,9 +112,23 @@ def _of_shape(node: ast.expr) -> ast.expr:
 def _is_list(site: Site, node: ast.expr) -> bool:
     """A list or tuple of whole numbers, or a part of a shape."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-        return _is_whole_shape(site, node.value)
+        return _is_sizes(site, node.value)
     elements = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
-    return bool(elements) and all(is_integer(site, each) for each in elements)
+    whole = bool(elements) and all(is_integer(site, each) for each in elements)
+    return whole or (isinstance(node, (ast.Name, ast.Call)) and _is_sizes(site, node))
+
+
+def _is_sizes(site: Site, node: ast.expr) -> bool:
+    """A shape, a list or tuple made of one, or a name that only ever holds such."""
+    if isinstance(node, ast.Name):
+        values = site.ask.values(node)
+        changed = site.function is None or changed_in_place(site.function, node.id)
+        return bool(values) and not changed and all(_is_sizes(site, each) for each in values or ())
+    if isinstance(node, ast.Call) and site.ask.callee(node) in ("builtins.list", "builtins.tuple"):
+        return len(node.args) == 1 and _is_sizes(site, node.args[0])
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        return _is_sizes(site, node.value)
+    return _is_whole_shape(site, node)
 
 
 def _item_behind(site: Site, call: ast.Call) -> ast.Call | None:

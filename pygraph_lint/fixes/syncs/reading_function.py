@@ -61,6 +61,42 @@ class ReadingFunction(Rewrite):
         site.require("pure", clean, "the function does more than read")
         site.safe_only_if("seen", False, "torch.export and torch.jit.script do not see into it")
         disable(site, function)
+        for caller in _keepers(site, function):
+            disable(site, caller)
+
+
+def _keepers(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:
+    """The methods that only keep what the function read, ``self.index = self.index_of(step)``: each
+    would end the graph once more, where it is called.
+    """
+    scopes = {
+        site.ask.scope(node)
+        for node in site.ask.nodes
+        if isinstance(node, ast.Call) and dotted(node.func) == f"self.{function.name}"
+    }
+    owner = site.parent(function)
+    methods = [each for each in getattr(owner, "body", ()) if each in scopes]
+    return [each for each in methods if isinstance(each, ast.FunctionDef) and _keeps(site, each)]
+
+
+def _keeps(site: Site, method: ast.FunctionDef) -> bool:
+    """Whether a method only sets attributes of ``self``, to numbers that are read or held."""
+    plain = all(
+        isinstance(each, (ast.If, ast.Assign, ast.Pass))
+        or (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+        for each in own_nodes(method)
+        if isinstance(each, ast.stmt)
+    )
+    values = [
+        each.value
+        for each in own_nodes(method)
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Attribute)
+    ]
+    held = all(
+        (dotted(each.func if isinstance(each, ast.Call) else each) or "").startswith("self.")
+        for each in values
+    )
+    return plain and held and bool(values) and not method.decorator_list
 
 
 def _is_called(site: Site, function: ast.FunctionDef) -> bool:

@@ -201,3 +201,35 @@ def reads(made: Program) -> None:
         body = "\n".join(f"    {each}" for each in lines)
         made.above.append(f"def read(z{note}):\n{body}")
         made.keep("read(x)")
+
+
+@idiom("scaled_operand")
+def scaled(made: Program) -> None:
+    """A factor that is read from a tensor."""
+    made.scripted = False
+    factor = made.pick("x.sum()", "-x.abs().max()", "y", "torch.tensor(0.5)", "x.mean()", "2.0")
+    other = made.pick("x * 2", "x", "x.abs()", "torch.ones_like(x)", "x[:1]")
+    form = made.pick(
+        *("torch.add(x, {0}, alpha={1})", "x.sub({0}, alpha={1})", "torch.sub(x, {0}, alpha={1})"),
+        *("torch.addcmul(x, {0}, x, value={1})", "x.addcdiv({0}, x, value={1})"),
+        "torch.add({0}, x, alpha={1}) * k",
+    )
+    made.keep(form.format(other, factor))
+
+
+@idiom("element_index")
+def looked_up(made: Program) -> None:
+    """An element that is looked up by an index computed on the device."""
+    made.scripted = False
+    index = made.pick(
+        *("x.reshape(-1).argmax() % x.shape[0]", "(x.sum() > 0).long()", "torch.tensor(0)"),
+        *("x.flatten()[:2].argmin() * 0", "-(x.sum() > 0).long()", "x.sum().long() * 0"),
+    )
+    if made.chance(0.5):
+        made.add(f"at = {index}")
+        index = "at"
+    if made.chance(0.3):
+        made.add(f"row = x[{index}]", made.pick("row.mul_(2)", "row = row * 2", "row += 1"))
+        made.keep("row")
+    else:
+        made.keep(made.pick("x[{}]", "x[{}] * 2", "x[{}][..., :1]", "x.T[{}]").format(index))
