@@ -43,6 +43,7 @@ TEST_JOBS ?= 2
 	bench-shapes \
 	bench-server \
 	bench-trace-overhead \
+	bench-trace-predictions \
 	bench-trace-truth \
 	bench-training \
 	bench-trace-page \
@@ -203,6 +204,10 @@ bench-lint-truth: .venv-truth/.ready
 # The recorder of `python -m pygraph_rt.trace` beside torch's own log of processes that are not traced.
 bench-trace-truth: .venv-truth/.ready
 	OMP_NUM_THREADS=1 .venv-truth/bin/python -m benchmarks.trace_truth $(ARGS)
+
+# The number of graphs that `pygraph-lint trace` names for each step, beside what came true.
+bench-trace-predictions: .venv-truth/.ready
+	OMP_NUM_THREADS=1 .venv-truth/bin/python -m benchmarks.trace_predictions $(ARGS)
 
 # What a trace costs on the CPU.
 bench-trace-overhead: $(VENV)/.ready-test

@@ -53,10 +53,11 @@ def chosen(count: int) -> list[Entry]:
     found.sort(key=lambda e: e.name)
     breaking = [e for e in found if {f"{e.name}:eval", f"{e.package}/{e.name}:eval"} & named]
     others = [e for e in found if e not in breaking]
-    return [*_spread(breaking, count - count // 5), *_spread(others, count // 5)]
+    return [*spread(breaking, count - count // 5), *spread(others, count // 5)]
 
 
-def _spread(entries: list[Entry], count: int) -> list[Entry]:
+def spread(entries: list[Entry], count: int) -> list[Entry]:
+    """So many of them, at equal distances."""
     step = max(1, len(entries) // max(1, count))
     return entries[::step][:count]
 

@@ -11,6 +11,7 @@ from typing import Any
 from pygraph_lint.errors import LintError
 
 VERSION = 1
+_EMPTY = "No ops traced"
 
 
 class TraceError(LintError):
@@ -47,6 +48,11 @@ class Event:
     compile_ids: tuple[str, ...]
     frame_skipped: bool
     raised: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a frame was skipped because it does nothing with tensors."""
+        return self.kind == "skipped_frame" and _EMPTY in self.reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,11 @@ def _places(traces: Sequence[Trace], sources: Sources) -> tuple[list[Place], lis
             kind = PROBLEMS.get(event.kind)
             # The innermost line of the user's own: a library's line is not theirs to change.
             frame = next((f for f in reversed(event.stack) if f.file in sources.codes), None)
-            if kind is None or (frame is None and event.stack[-1].file in left_out):
+            if (
+                kind is None
+                or event.is_empty
+                or (frame is None and event.stack[-1].file in left_out)
+            ):
                 continue
             shown = frame or event.stack[-1]
             code = sources.codes.get(shown.file)

@@ -3,14 +3,15 @@
 A function that breaks is compiled in segments: up to the first break, from there to the next one,
 and so on. Where the break is in a function that it calls, the called function is compiled in
 segments of its own. A segment holds one graph for each time it was compiled, or none where it does
-nothing with tensors. When every break behind which a segment begins is fixed, it becomes a part of
-the segment before the break.
+nothing with tensors. To count the graphs that are left, torch.compile is followed through the
+segments: it goes on behind a break that is fixed, into the functions called there, until a break
+that is not.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Set
 
 from pygraph_lint.trace.document import Event, Frame, Trace
 
@@ -23,6 +24,11 @@ def _segment(compile_id: str) -> str:
     return compile_id.partition("/")[0]
 
 
+def _number(segment: str) -> int:
+    """Segments are numbered in the order in which they were first compiled."""
+    return int(segment) if segment.isdecimal() else 0
+
+
 class Segments:
     """What was compiled in one trace. A segment is named by torch's number."""
 
@@ -30,48 +36,43 @@ class Segments:
         self._calls: Counter[str] = Counter()
         for region in trace.regions:
             self._calls[_segment(region.compile_id)] += region.calls
-        self._sites: defaultdict[str, list[set[str]]] = defaultdict(list)
         self._graphs = Counter(_segment(r.compile_id) for r in trace.regions if r.compile_id)
         # Of code that was compiled before tracing began nothing is known.
         self._more = sum(not region.compile_id for region in trace.regions)
         self._breaks: defaultdict[str, list[Event]] = defaultdict(list)
-        self._at: defaultdict[tuple[Frame, ...], set[str]] = defaultdict(set)
         self._again: set[str] = set()
         frames = {(_segment(r.compile_id), r.frame) for r in trace.regions if r.compile_id}
         for event in trace.events:
             names = {_segment(one) for one in event.compile_ids}
             frames |= {(name, event.frame) for name in names if event.frame is not None}
             self._again |= names if event.kind in _AGAIN else set()
-            if event.kind in _ENDS:
-                self._at[event.stack] |= names
-                for name in names:
-                    self._breaks[name].append(event)
+            for name in names if event.kind in _ENDS and not event.is_empty else ():
+                self._breaks[name].append(event)
         frames |= {(_segment(one.compile_id), one.frame) for one in trace.compilations}
-        self._frames = dict(frames)
-        self._parents, self._called = self._links(trace)
+        self._frames: dict[str, Frame] = dict(sorted(frames, key=lambda pair: _number(pair[0])))
+        self._behind: defaultdict[str, set[str]] = defaultdict(set)
+        self._called: defaultdict[str, set[str]] = defaultdict(set)
+        self._link(trace)
         self._fixed: set[str] = set()
 
-    def _links(self, trace: Trace) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-        """The segments that each one continues, and those that call it."""
+    def _link(self, trace: Trace) -> None:
+        """Note for each segment what goes on behind it, and the segments of what it calls."""
         of: defaultdict[Frame | None, set[str]] = defaultdict(set)
         for name, frame in self._frames.items():
             of[frame].add(name)
-        callers: defaultdict[str, set[Frame | None]] = defaultdict(set)
+        for name, events in self._breaks.items():
+            for event in events:
+                self._behind[name] |= of.get(event.stack[0], set()) - {name}
+        inner = set().union(*self._behind.values())
+        called = {_segment(one.compile_id) for one in trace.compilations}
         for one in trace.compilations:
-            callers[_segment(one.compile_id)].add(one.called_by)
-        parents: defaultdict[str, set[str]] = defaultdict(set)
-        called: defaultdict[str, set[str]] = defaultdict(set)
-        for stack, names in self._at.items():
-            for name in of.get(stack[0], ()):
-                parents[name] |= names - {name}
-            for name in self._at.get(stack[1:], ()):
-                called[name] |= names - {name}
-                self._sites[name].append(names)
-        for name in self._frames.keys() - parents.keys():
-            for caller in callers[name]:
-                # "" is a program that calls it outside of everything that was compiled.
-                called[name] |= (of.get(caller, set()) - {name}) if caller else {""}
-        return parents, called
+            name = _segment(one.compile_id)
+            callers = of.get(one.called_by, set()) - {name} if one.called_by else set()
+            for caller in callers if name not in inner else ():
+                self._called[caller].add(name)
+            if not callers:
+                called.discard(name)
+        self._roots = [name for name in self._frames if name not in called | inner]
 
     def fix(self, event: Event) -> None:
         """From now on this break is gone."""
@@ -80,54 +81,82 @@ class Segments:
     def count(self) -> tuple[int, bool]:
         """How many graphs there are, and whether that is certain."""
         graphs, certain = self._more, True
-        whole = {name for name in self._breaks if self._is_whole(name, frozenset())}
-        gone = {name for name in self._frames if self._is_gone(name, whole)}
-        for name in self._frames.keys() - gone:
-            line = {name, *self._behind(name, gone, self._parents)}
-            everything = set(line)
-            for one in line:
-                everything |= {*self._behind(one, gone, self._parents, self._called)}
-            most = max(self._graphs[one] for one in line)
-            graphs += most or any(self._graphs[one] for one in everything)
-            if len(everything) > 1:
-                again = not self._again.isdisjoint(everything)
-                given_up = any(
-                    e.frame_skipped for one in everything for e in self._breaks.get(one, ())
-                )
-                inside = all(self._only_there(one) for one in everything - line)
-                certain = certain and inside and not again and not given_up
+        todo, seen = list(self._roots), set(self._roots)
+        while todo:
+            name = todo.pop()
+            part, end = self._traced(name, frozenset())
+            skipped = end is not None and self._is_skipped(end)
+            if len(part) == 1:
+                graphs += self._graphs[name]
+            elif not skipped:
+                graphs += self._together(name, part)
+            certain &= len(part) == 1 or (not skipped and self._is_certain(part))
+            # A function that is given up calls on their own what would be a part of it.
+            apart = part if skipped else {n for n in part if n == end or n not in self._breaks}
+            after = self._next(apart, end) - seen
+            seen |= after
+            todo += after
         return graphs, certain
+
+    def _next(self, apart: Set[str], end: str | None) -> set[str]:
+        """What is compiled on its own after a segment ends."""
+        found = set().union(*(self._called.get(one, set()) for one in apart))
+        return found | (self._behind.get(end, set()) if end is not None else set())
+
+    def _traced(self, name: str, around: Set[str]) -> tuple[set[str], str | None]:
+        """The segments that are traced together from the start of one.
+
+        With the segment whose break ends that; None where nothing does.
+        """
+        part, around = {name}, around | {name}
+        if any(event.name not in self._fixed for event in self._breaks.get(name, ())):
+            return part, name
+        if name not in self._breaks:
+            return part, None
+        at_break = self._called_at_break(name)
+        for one in self._called.get(name, set()) - around:
+            inside, end = self._traced(one, around)
+            # What was called before the break was traced without one.
+            if end is not None and _number(one) >= at_break:
+                return part, name
+            part |= inside
+        for one in self._behind.get(name, set()) - around:
+            inside, end = self._traced(one, around)
+            part |= inside
+            if end is not None:
+                return part, end
+        return part, None
+
+    def _called_at_break(self, name: str) -> int:
+        """The first function that a segment calls where it breaks; 0 where it calls none there."""
+        ends = [event.stack for event in self._breaks[name]]
+        found = [
+            _number(one)
+            for one in self._called.get(name, ())
+            for event in self._breaks.get(one, ())
+            if any(end[-len(event.stack) :] == event.stack for end in ends)
+        ]
+        return min(found, default=0)
+
+    def _together(self, name: str, part: Set[str]) -> int:
+        """How many graphs a part holds: one for each time its function was compiled."""
+        own, todo = {name}, [name]
+        while todo:
+            more = self._behind.get(todo.pop(), set()) & part - own
+            own |= more
+            todo += more
+        return max(self._graphs[one] for one in own) or any(self._graphs[one] for one in part)
+
+    def _is_skipped(self, name: str) -> bool:
+        return any(event.frame_skipped for event in self._breaks.get(name, ()))
+
+    def _is_certain(self, part: Set[str]) -> bool:
+        """Whether these segments, taken together, hold what is said of them."""
+        once = self._again.isdisjoint(part) and not any(self._is_skipped(one) for one in part)
+        return once and all(self._only_there(one) for one in part)
 
     def _only_there(self, name: str) -> bool:
         """Whether a segment's calls are those from where it has become part of another one."""
-        known = sum(self._calls[one] for names in self._sites.get(name, ()) for one in names)
-        return name not in self._sites or self._calls[name] <= known
-
-    def _is_whole(self, name: str, seen: Set[str]) -> bool:
-        """Whether all breaks of a segment are fixed, those of functions that it calls included."""
-        for event in self._breaks.get(name, ()):
-            if event.name not in self._fixed:
-                return False
-            inner = self._at.get(event.stack[1:], set()) if len(event.stack) > 1 else set()
-            for one in inner - seen:
-                around = seen | {name, one}
-                behind = self._behind(one, set(self._frames), self._parents)
-                if not all(self._is_whole(each, around) for each in {one, *behind}):
-                    return False
-        return True
-
-    def _is_gone(self, name: str, whole: Set[str]) -> bool:
-        """Whether a segment has become part of others, wherever it is reached from."""
-        before = self._parents.get(name, set()) | self._called.get(name, set())
-        return bool(before) and before <= whole
-
-    def _behind(self, name: str, among: Set[str], *links: dict[str, set[str]]) -> Iterator[str]:
-        """Segments among those given that are reached from one, near or far."""
-        found, todo = {name}, [name]
-        while todo:
-            last = todo.pop()
-            for one in among - found:
-                if any(last in link.get(one, ()) for link in links):
-                    found.add(one)
-                    todo.append(one)
-                    yield one
+        callers = [one for one, called in self._called.items() if name in called]
+        known = sum(self._calls[one] for one in callers)
+        return not callers or self._calls[name] <= known

@@ -145,7 +145,7 @@ def _repair(joined: Joined, rules: Mapping[str, Rule]) -> Iterator[str]:
     if not steps:
         return
     now = fix_order.number_of_graphs(joined.traces)
-    yield f"Fix in this order; now there are {said(now, 'graph')}:"
+    yield f"Fix in this order; now there {'is' if now == 1 else 'are'} {said(now, 'graph')}:"
     for number, step in enumerate(steps, 1):
         where = shown(joined, step.place.file, step.place.lines[0])
         yield f"  {number}. {where}  graphs afterwards: {step}"

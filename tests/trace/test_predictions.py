@@ -97,6 +97,50 @@ def main():
     torch.compile(outer, backend="eager")(torch.ones(3))
     torch.compile(inner, backend="eager")(torch.ones(3))
 """,
+    "behind another at the same call": f"""\
+def first(x):
+    x = x + 1
+    {BREAK}
+    return x * 2
+
+
+def second(x):
+    x = x + 3
+    {BREAK}
+    return x * 4
+
+
+def middle(x):
+    return second(first(x * 5) + 6)
+
+
+def outer(x):
+    return middle(x - 3) / 2
+"""
+    + RUN.format(function="outer"),
+    "layers that break twice": f"""\
+def scaled(x, by):
+    x = x * by
+    {BREAK}
+    return x + 1
+
+
+class Layer(torch.nn.Module):
+    def forward(self, x):
+        x = scaled(x + 1, 2.0)
+        {BREAK}
+        return scaled(x * 2, 3.0)
+
+
+def outer(x):
+    for layer in LAYERS:
+        x = layer(x)
+    return x
+
+
+LAYERS = [Layer() for _ in range(2)]
+"""
+    + RUN.format(function="outer"),
     "layers in a loop": f"""\
 class Layer(torch.nn.Module):
     def forward(self, x):
