@@ -31,9 +31,9 @@ def has_starred(node: ast.Call) -> bool:
     return any(isinstance(argument, ast.Starred) for argument in node.args)
 
 
-def note_formatted(state: State, value: Value, node: ast.AST) -> None:
-    """Record that a value is turned into text."""
+def note_formatted(state: State, value: Value, node: ast.AST, **form: str) -> None:
+    """Record that a value is turned into text; ``form`` says how, where Dynamo cannot trace it."""
     for part in (value, *(value.items or ())):
         if part.is_tensor and not part.needs and not part.kinds & v.UNKNOWN:
-            state.event("sync.format", span_of(node), "text", part)
+            state.event("sync.format", span_of(node), "text", part, **form)
             return

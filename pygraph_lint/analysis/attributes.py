@@ -11,9 +11,15 @@ from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import dotted, short, span_of
 from pygraph_lint.analysis.state import BUILTINS, CallSite, State
 from pygraph_lint.analysis.symbols import constant, extend, symbol
+from pygraph_lint.analysis.transfer.distributions import distribution_attribute, is_distribution
 from pygraph_lint.analysis.values import Value
 
 _DESCRIBED = {"device": v.DEVICE_VALUE, "dtype": v.DTYPE_VALUE, "shape": v.SHAPE_VALUE}
+PARAMETER = v.tensor("a parameter of a module", "float", v.ON_DEVICE, flags=v.BUFFER)
+# What an optimizer has.
+PARAMETER_GROUPS = Value(
+    v.SEQUENCE, item=v.mapping({"params": Value(v.SEQUENCE, item=PARAMETER, flags=v.LIST)})
+)
 _RESULT_FIELDS = {"values": 0, "indices": 1, "P": 0, "L": 1, "U": 2}
 
 
@@ -93,6 +99,8 @@ def self_attribute(state: State, name: str, node: ast.Attribute) -> Value:
             return v.DTYPE_VALUE
         if name == "config":
             return v.OTHER_VALUE
+        if name == "param_groups":
+            return PARAMETER_GROUPS
         if state.module.is_kept(state.owner, name):
             state.event("effect.cached-property", span_of(node), f"self.{name}")
         if state.module.is_property(state.owner, name):
@@ -114,6 +122,8 @@ def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:
     if base.kinds & v.TENSOR:
         return _tensor_attribute(base, name)
     if base.kinds & v.INSTANCE and base.cls:
+        if is_distribution(base):
+            return distribution_attribute(base, name)
         if base.flags & v.MODULE:
             if name in ("weight", "bias", "running_mean", "running_var"):
                 return v.tensor(f"`.{name}` of a layer", "float", v.ON_DEVICE, flags=v.BUFFER)
@@ -123,6 +133,8 @@ def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:
         return held._replace(flags=held.flags | (base.flags & v.MADE)) if bound else held
     if name in _DESCRIBED:
         return _DESCRIBED[name]
+    if name == "param_groups":
+        return PARAMETER_GROUPS
     if base.kinds == v.OTHER:
         return v.OTHER_VALUE
     if base.flags & v.RESULT and base.items:
@@ -144,7 +156,8 @@ def _tensor_attribute(base: Value, name: str) -> Value:
     if name == "dtype":
         return Value(v.DTYPE, dtype=base.dtype)
     if name in ops.TENSOR_ATTRIBUTES:
-        return base._replace(flags=base.flags & ~v.FRESH, ndim=-1)
+        maybe = v.NONE if name == "grad" else 0
+        return base._replace(kinds=base.kinds | maybe, flags=base.flags & ~v.FRESH, ndim=-1)
     if name in ops.NUMBER_ATTRIBUTES:
         return v.NUMBER_VALUE
     if base.flags & v.SYMBOL:

@@ -155,7 +155,7 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
     """``base[index] = value``."""
     base = state.ev(target.value)
     if by_mask(state, base, target.slice):
-        base = v.tensor("it is indexed with a boolean tensor", device=v.ON_DEVICE)
+        base = v.tensor("it is indexed with a tensor", device=v.ON_DEVICE)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
         mask, lists, gathered, number = index_parts(state, target.slice, base)
         about = base
@@ -194,4 +194,7 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
 
 
 def _is_number(value: Value) -> bool:
-    return not value.is_tensor and bool(value.kinds & (v.NUMBER | v.OTHER))
+    """Whether a value is a number, as far as is known here."""
+    if value.is_tensor:
+        return value.kinds == v.TENSOR | v.NUMBER and bool(value.needs)
+    return bool(value.kinds & (v.NUMBER | v.OTHER))

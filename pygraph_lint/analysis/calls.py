@@ -8,6 +8,7 @@ import sys
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import arguments, note_formatted
+from pygraph_lint.analysis.attributes import PARAMETER
 from pygraph_lint.analysis.edges import call_project, pass_on, result_of, returned
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import dotted, short, source_of, span_of
@@ -16,6 +17,7 @@ from pygraph_lint.analysis.symbols import constant, extend, symbol
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
 from pygraph_lint.analysis.transfer.builtin_functions import call_builtin, call_math
 from pygraph_lint.analysis.transfer.containers import mapping_method, sequence_method
+from pygraph_lint.analysis.transfer.distributions import distribution_method, is_distribution
 from pygraph_lint.analysis.transfer.layers import apply_layer
 from pygraph_lint.analysis.transfer.numpy_functions import array_item, call_numpy
 from pygraph_lint.analysis.transfer.tensor_methods import tensor_method
@@ -34,7 +36,21 @@ _LOG_METHODS = frozenset(
 _EINOPS = frozenset(
     ("einops.rearrange", "einops.reduce", "einops.repeat", "einops.einsum", "einops.layers.torch")
 )
-_REGISTER = ("register_buffer", "register_parameter", "add_module", "register_module")
+_REGISTER = ("register_buffer", "register_parameter", "add_module", "register_module", "add_state")
+# Methods of modules that give their tensors.
+_HELD: dict[str, Value] = {
+    **dict.fromkeys(("parameters", "buffers"), Value(v.SEQUENCE, item=PARAMETER)),
+    **dict.fromkeys(
+        ("named_parameters", "named_buffers"),
+        Value(v.SEQUENCE, item=v.sequence([v.TEXT_VALUE, PARAMETER])),
+    ),
+}
+_PROGRESS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track")
+_TENSOR_KINDS = {
+    "register_buffer": "buffer",
+    "register_parameter": "parameter",
+    "add_state": "state",
+}
 _MODULE_STAYS = ("to", "eval", "train", "cuda", "half", "float")
 _TEXT_TO_NUMBER = ("startswith", "endswith", "find", "count")
 _OWN_METHODS = ("get_", "compute_", "_", "prepare_", "forward")
@@ -90,6 +106,8 @@ def _call_named(state: State, name: str, node: ast.Call) -> Value:
 def _call_library(state: State, name: str, head: str, tail: str, site: CallSite) -> Value:
     """A call of the standard library, of einops, or of the project."""
     if name in ("copy.copy", "copy.deepcopy") and site.positional:
+        return site.first
+    if name in _PROGRESS and site.positional:
         return site.first
     if name == "typing.cast" and site.positional:
         return site.positional[-1]
@@ -161,6 +179,8 @@ def _call_on_self(state: State, name: str, node: ast.Call) -> Value:
     if name in _REGISTER:
         _register(state, name, site)
         return v.NONE_VALUE
+    if name in _HELD and not state.module.has_method(owner, name):
+        return _HELD[name]
     state.record_call("method", owner, name, node, site)
     if name.startswith(_OWN_METHODS) or state.module.has_method(owner, name):
         need = result_of(state, f"{owner}.{name}", node)
@@ -174,9 +194,11 @@ def _register(state: State, how: str, site: CallSite) -> None:
     if not node.args or not isinstance(node.args[0], ast.Constant):
         return
     name = str(node.args[0].value)
-    value = site.get(1, "tensor", site.named.get("param", v.NONE_VALUE))
-    if how in ("register_buffer", "register_parameter"):
-        kind = "buffer" if how == "register_buffer" else "parameter"
+    names = ("tensor", "param", "default")
+    given = next((site.named[each] for each in names if each in site.named), v.NONE_VALUE)
+    value = site.get(1, "", given)
+    if how in _TENSOR_KINDS and not value.kinds & v.SEQUENCE:
+        kind = _TENSOR_KINDS[how]
         why = f"`self.{name}` is a {kind}"
         held = v.tensor(why, value.dtype, v.ON_DEVICE, value.ndim, v.BUFFER)
         value = held._replace(kinds=held.kinds | (value.kinds & v.NONE))
@@ -185,8 +207,14 @@ def _register(state: State, how: str, site: CallSite) -> None:
 
 def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: CallSite) -> Value:
     """A method of a value."""
+    if is_distribution(base):
+        return distribution_method(base, method)
+    if method in _HELD and not any(state.module.has_method(c, method) for c in v.classes(base)):
+        return _HELD[method]
     certain = ops.ARRAY_METHODS if _is_result(base) else ops.CERTAIN_METHODS
     fits = not (site.node.args and method in ops.WITHOUT_ARGUMENTS)
+    if method in ("item", "tolist") and not site.everything and _is_given(base):
+        base = base._replace(needs=(), why=f"only a tensor has .{method}()")
     if fits and method in ops.ARRAY_METHODS and _is_computed(base, holder):
         base = base._replace(needs=(), why=f"only an array has .{method}()")
     if fits and method in certain and base.kinds & v.UNKNOWN:
@@ -224,6 +252,13 @@ def _is_result(value: Value) -> bool:
     """Whether a value is what calling a parameter gives, as functions to integrate are."""
     need = value.needs[0] if value.needs and value.flags & v.SYMBOL else None
     return need is not None and need.kind == "param" and need.name.partition("|")[2] == "()"
+
+
+def _is_given(value: Value) -> bool:
+    """Whether a value is a parameter that nothing else explains, or an element of one."""
+    if not (value.flags & v.SYMBOL and value.needs) or value.needs[0].kind != "param":
+        return False
+    return all(step.isdigit() for step in value.needs[0].name.split("|")[1:])
 
 
 def _is_computed(value: Value, node: ast.expr) -> bool:

@@ -104,10 +104,10 @@ def settle_comparisons(state: State, node: ast.BoolOp) -> None:
 def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
     """A tensor's value decides which way the program goes."""
     if kind not in ("branch.assert", "branch.while"):
-        if value.flags & v.RANDOM:
-            kind = "branch.random-skip"
-        elif value.flags & v.FINITE:
+        if value.flags & v.FINITE:
             kind = "branch.half-guard" if state.half else "branch.finite-guard"
+        elif value.flags & v.RANDOM:
+            kind = "branch.random-skip"
     if state.stops is not None:  # a break in a loop leaves the rest of the function untraced
         if value.flags & v.DECIDED:
             return

@@ -13,6 +13,7 @@ from pygraph_lint.analysis.conditions import guard, narrow, narrowed_by_class, t
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.nodes import dotted, span_of
 from pygraph_lint.analysis.state import State
+from pygraph_lint.analysis.symbols import as_made
 from pygraph_lint.analysis.transfer.containers import entry
 from pygraph_lint.analysis.values import Value
 
@@ -264,7 +265,7 @@ def join_environments(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Val
         if old is None:
             joined[name] = value._replace(const=None) if value.const is not None else value
         elif old is not value:
-            joined[name] = v.join(old, value)
+            joined[name] = v.join(as_made(old, value), as_made(value, old))
     for name in a:
         if name not in b and joined[name].const is not None:
             joined[name] = joined[name]._replace(const=None)

@@ -10,6 +10,7 @@ from pygraph_lint.analysis.events import Need, call_site
 from pygraph_lint.analysis.nodes import are_classes, short, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.symbols import symbol
+from pygraph_lint.analysis.transfer.distributions import is_distribution
 from pygraph_lint.analysis.values import Value
 
 
@@ -49,6 +50,8 @@ def returned(state: State, need: Need, why: str) -> Value:
     """
     value = symbol(need, why)
     known = state.module.returned(need.owner)
+    if known is not None and is_distribution(known):
+        return known
     if known is not None and known.kinds == v.NUMBER and known.flags & v.READ:
         return v.READ_VALUE
     if known is None or not known.is_tensor or known.kinds & (v.SEQUENCE | v.MAPPING):

@@ -10,17 +10,18 @@ from pygraph_lint.analysis.conditions import guard, narrow, settle_comparisons, 
 from pygraph_lint.analysis.devices import note_mixed_devices
 from pygraph_lint.analysis.nodes import span_to
 from pygraph_lint.analysis.state import State
-from pygraph_lint.analysis.symbols import constant
+from pygraph_lint.analysis.symbols import as_made, constant
 from pygraph_lint.analysis.transfer.arithmetic import (
     arithmetic_dtype,
     broadcast_rank,
     fold,
     fold_compare,
     identity,
+    inherited_flags,
     merge_device,
     merge_needs,
 )
-from pygraph_lint.analysis.values import FLOW, Value
+from pygraph_lint.analysis.values import Value
 
 _TEXT_OR_NONE = v.TEXT | v.NONE
 
@@ -44,7 +45,7 @@ def arithmetic(
     kinds = left.kinds | right.kinds
     if left.kinds & v.TEXT and not left.kinds & v.TENSOR:
         if operator is ast.Mod:
-            note_formatted(state, right, node)
+            note_formatted(state, right, node, form="percent")
         return v.TEXT_VALUE
     if left.kinds == v.SEQUENCE and operator is ast.Mult and (right.needs or not right.is_tensor):
         return Value(v.SEQUENCE, item=v.element(left), flags=left.flags & v.LIST)
@@ -54,7 +55,7 @@ def arithmetic(
         if (left.kinds | right.kinds) & v.SEQUENCE and operator is ast.Add:
             return v.SEQUENCE_VALUE
         kind = arithmetic_dtype(operator, left, right)
-        flags = (left.flags | right.flags) & FLOW
+        flags = inherited_flags([left, right])
         ndim = broadcast_rank(left, right)
         source = left if left.is_tensor and not (left.needs and right.is_tensor) else right
         if not source.is_tensor:
@@ -148,7 +149,7 @@ def compare(
             if one.needs and other.const is not None and isinstance(other.const, (str, bool)):
                 return v.NUMBER_VALUE
     note_mixed_devices(state, left_node, left, right_node, right)
-    flags = (left.flags | right.flags) & FLOW
+    flags = inherited_flags([left, right])
     source = left if left.is_tensor else right
     return v.tensor(
         source.why,
@@ -193,7 +194,7 @@ def eval_boolean(state: State, node: ast.BoolOp) -> Value:
             before = state.ev_quiet(operand)
             static = truth(state, operand, "branch.ternary")
             value = before._replace(const=None)
-        result = value if result is None else v.join(result, value)
+        result = value if result is None else v.join(as_made(result, value), value)
         if static is not None and static != conjunction and index < last:
             result = Value(v.NUMBER, const=static) if result.kinds == v.NUMBER else result
             break

@@ -26,7 +26,13 @@ _KNOWN = (
 
 _ONLY_TENSORS_HAVE = ops.TENSOR_ONLY_ATTRIBUTES | ops.TENSOR_ONLY_METHODS
 # torch.<name> that takes a tensor first, and nothing else.
-_ONLY_OF_TENSORS = ops.TENSOR_METHODS - ops.OF_NUMBERS - ops.FACTORIES - set(ops.NOT_TENSORS)
+_ONLY_OF_TENSORS = (
+    (ops.TENSOR_METHODS | ops.FACTORIES_LIKE | {"cdist", "searchsorted", "stft", "combinations"})
+    - ops.OF_NUMBERS
+    - ops.FACTORIES
+    - set(ops.NOT_TENSORS)
+)
+_NAMESPACES_OF_TENSORS = ("torch.nn.functional.", "torch.linalg.", "torch.fft.")
 BY_AXES = "is indexed by several axes"
 
 
@@ -49,6 +55,8 @@ class Uses:
         self.function = function
         self._called: dict[ast.expr, ast.Call] = {}
         self._masks: dict[str, ast.expr] = {}
+        self._placed: set[str] = set()
+        self._indexed: set[str] = set()
 
     def read(self, names: set[str]) -> None:
         """Collect what is known of ``names``."""
@@ -76,6 +84,8 @@ class Uses:
                 name = node.args[0].id
                 if name in names and line <= last.get(name, line):
                     self._read_argument(name, node)
+        for name in self._placed & self._indexed:
+            self.shows.setdefault(name, f"`{name}` is indexed and has a device")
 
     def _read_subscript(
         self, node: ast.Subscript, names: set[str], made_of: dict[str, str], last: dict[str, int]
@@ -83,6 +93,8 @@ class Uses:
         """A parameter that is indexed, or whose comparison is an index: a mask."""
         if isinstance(node.value, ast.Name):
             name = node.value.id
+            if name in names and node.lineno <= last.get(name, node.lineno):
+                self._indexed.add(name)
             if (
                 name in names
                 and node.lineno <= last.get(name, node.lineno)
@@ -105,6 +117,8 @@ class Uses:
         itself = isinstance(node.value, ast.Name) and node.value.id == name
         call = self._called.get(node)
         other = call is not None and call.args and attribute in ops.WITHOUT_ARGUMENTS
+        if itself and attribute == "device":
+            self._placed.add(name)
         if itself and (attribute not in _KNOWN or other):
             self.against.add(name)
         elif itself and attribute in _ONLY_TENSORS_HAVE:
@@ -160,7 +174,7 @@ def _takes_a_tensor(
     if isinstance(callee.value, ast.Name) and callee.value.id == self_name:
         return f"the layer self.{callee.attr}" if callee.attr in layers else ""
     name = module.names.resolve(callee) or ""
-    if name.startswith("torch.nn.functional.") or (
+    if name.startswith(_NAMESPACES_OF_TENSORS) or (
         name == f"torch.{callee.attr}" and callee.attr in _ONLY_OF_TENSORS
     ):
         return name
@@ -331,6 +345,21 @@ def _number_or_tensor(function: str, parameter: str) -> Value:
     return v.NUMBER_VALUE._replace(needs=(Need("given", function, parameter),), why=why)
 
 
+def _is_number(default: ast.expr | None) -> bool:
+    """Whether a default is written as a number: ``-1``, ``1 / 3``, ``-float("inf")``."""
+    if isinstance(default, ast.UnaryOp):
+        return isinstance(default.op, ast.USub) and _is_number(default.operand)
+    if isinstance(default, ast.BinOp):
+        return _is_number(default.left) and _is_number(default.right)
+    if isinstance(default, ast.Call):
+        return isinstance(default.func, ast.Name) and default.func.id in ("float", "int")
+    if isinstance(default, ast.Attribute):
+        return default.attr in ("inf", "nan", "pi", "e", "eps") and isinstance(
+            default.value, (ast.Name, ast.Call)
+        )
+    return isinstance(default, ast.Constant) and type(default.value) in (int, float)
+
+
 def _guessed(
     function: str, parameter: str, uses: Uses, default: ast.expr | None, declared: Value
 ) -> Value:
@@ -343,9 +372,9 @@ def _guessed(
         return Value(v.TENSOR | v.NONE, device=v.ON_DEVICE, why=why)
     if _typed(declared):
         return declared
+    if _is_number(default):
+        return _maybe_tensor(function, parameter)
     if isinstance(default, ast.Constant) and default.value is not None:
-        if type(default.value) in (int, float):
-            return _maybe_tensor(function, parameter)
         return Value(v.TEXT if isinstance(default.value, str) else v.NUMBER)
     why = uses.suggests.get(parameter, f"a caller passes a tensor as `{parameter}`")
     return symbol(Need("param", function, parameter), why, optional)

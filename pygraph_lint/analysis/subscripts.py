@@ -16,7 +16,7 @@ from pygraph_lint.analysis.values import Value
 def eval_subscript(state: State, node: ast.Subscript) -> Value:
     base = state.ev(node.value)
     if by_mask(state, base, node.slice):
-        why = "it is indexed with a boolean tensor"
+        why = "it is indexed with a tensor"
         return index_tensor(state, v.tensor(why, device=v.ON_DEVICE), node)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING)):
         return index_tensor(state, base, node)
@@ -29,14 +29,17 @@ def eval_subscript(state: State, node: ast.Subscript) -> Value:
 
 
 def by_mask(state: State, base: Value, index: ast.expr) -> bool:
-    """Whether what nothing else explains is indexed with boolean tensors, and slices: as only
-    tensors are.
+    """Whether what nothing else explains is indexed with boolean tensors, or with several places,
+    and slices: as only tensors are.
     """
     if not (base.needs or base.kinds == v.UNKNOWN) or isinstance(index, (ast.Constant, ast.Slice)):
         return False
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     values = [state.ev_quiet(part) for part in parts if not isinstance(part, ast.Slice)]
-    return bool(values) and all(value.is_mask and value.ndim != 0 for value in values)
+    return bool(values) and all(
+        value.ndim != 0 and (value.is_mask or (value.must_be_tensor and value.ndim > 0))
+        for value in values
+    )
 
 
 def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Value:

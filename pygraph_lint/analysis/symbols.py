@@ -39,6 +39,14 @@ def extend(value: Value, step: str) -> Value:
     return symbol(need._replace(name=f"{need.name}|{step}"), value.why)
 
 
+def as_made(value: Value, other: Value) -> Value:
+    """A parameter, where another path makes a tensor in its place: one of that kind."""
+    given = value.flags & v.SYMBOL and value.needs and not value.dtype
+    if not given or value.needs[0].kind != "param" or not other.must_be_tensor:
+        return value
+    return value._replace(kinds=value.kinds & ~v.UNKNOWN, dtype=other.dtype, ndim=other.ndim)
+
+
 def as_tensor(value: Value, outcome: bool) -> Value | None:
     """A value after a test whether it is a tensor."""
     if outcome:

@@ -212,6 +212,9 @@ def element(value: Value) -> Value:
     """
     if value.kinds & TENSOR:
         rank = value.ndim - 1 if value.ndim > 0 else -1
+        if value.flags & SYMBOL and value.needs and value.needs[0].name.count("|") <= _MAX_DEPTH:
+            need = value.needs[0]._replace(name=f"{value.needs[0].name}|0")
+            return value._replace(ndim=rank, needs=(need,), items=None, item=None, keys=None)
         return tensor(value.why, value.dtype, value.device, rank, value.flags & ~FRESH, value.needs)
     if value.items is not None:
         held = join_all(value.items)

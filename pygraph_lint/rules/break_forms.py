@@ -22,10 +22,21 @@ _CALLEE = re.compile(r"(torch|numpy|math)\.[\w.]+(\(\))?|\.?\w+\(\)")
 # Forms that no example has, and the form that does the same: an operator reads a value, or a
 # function is called that Dynamo skips.
 _READ_BY_OPERATOR = "PG407 shape.from-value torch.arange"
+_READ_BY_FUNCTION = "PG207 sync.equal torch.equal()"
+_SKIPPED = "PG503 call warnings.warn"
 _SAME_AS = {
     "PG202 sync.number operator": _READ_BY_OPERATOR,
+    "PG202 sync.number fill": "PG208 sync.index-write",
     "PG203 sync.tolist int": _READ_BY_OPERATOR,
-    "PG502 effect.log loguru": "PG503 call warnings.warn",
+    "PG206 sync.builtin all()": "PG206 sync.builtin any()",
+    "PG209 sync.format str": "PG501 call print",
+    "PG209 sync.format percent": _READ_BY_FUNCTION,
+    "PG408 call torch.corrcoef": _READ_BY_FUNCTION,
+    "PG408 call torch.cov": _READ_BY_FUNCTION,
+    "PG408 call torch.nn.functional.gaussian_nll_loss": _READ_BY_FUNCTION,
+    "PG408 method .corrcoef": _READ_BY_FUNCTION,
+    "PG408 method .cov": _READ_BY_FUNCTION,
+    "PG502 effect.log loguru": _SKIPPED,
 }
 
 
@@ -66,12 +77,21 @@ def form_of(code: str, event: Event, torch: str | None) -> Form | None:
     was never run.
     """
     table = _table()
-    alike = _SAME_AS.get(f"{code} {event.kind} {event.note('form')}", "")
-    for key in (alike, *keys(code, event)):
+    for key in (_alike(code, event), *keys(code, event)):
         recorded = table.forms.get(key)
         if recorded is not None:
             return _form(table, _at(recorded, table.versions, torch))
     return _of_all_forms(table, code, torch)
+
+
+def _alike(code: str, event: Event) -> str:
+    """The form that does the same as one that no example has; empty for others."""
+    for said in (event.note("form"), event.subject):
+        found = _SAME_AS.get(f"{code} {event.kind} {said}")
+        if found is not None:
+            return found
+    written_in_python = event.kind == "call" and "." in event.subject
+    return _SKIPPED if code == "PG507" and written_in_python else ""
 
 
 def _form(table: _Table, outcome: list[str]) -> Form:

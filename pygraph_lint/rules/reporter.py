@@ -165,10 +165,10 @@ class Reporter:
         by_hand = region is not None and region.captured
         consequences = _untraced(rule) if by_hand else dict(rule.consequences)
         form = None
-        if consequences["compile"] != "ok":
+        if not by_hand:
             form = form_of(rule.code, event, self.options.target_torch)
-        if form is not None and form.compile == "ok":
-            consequences["compile"] = "ok"
+        if form is not None and form.compile != consequences["compile"]:
+            consequences["compile"] = form.compile
             consequences["fullgraph"] = form.fullgraph
         return Finding(
             code=rule.code,

@@ -15,8 +15,9 @@ from tests.rules.observe import Observed, observe
 
 RULES = catalogue.load()
 HEAD = """
-import concurrent.futures, contextvars, datetime, gc, inspect, io, json, logging, multiprocessing
-import os, pickle, pprint, random, secrets, shutil, subprocess, sys, threading, time, warnings
+import base64, bisect, concurrent.futures, contextvars, copy, datetime, gc, glob, hashlib, heapq
+import inspect, io, json, logging, multiprocessing, os, pickle, pprint, random, secrets, shutil
+import subprocess, sys, tempfile, threading, time, uuid, warnings, zlib
 import numpy, torch
 
 VARIABLE = contextvars.ContextVar("variable", default=1)
@@ -51,6 +52,9 @@ BREAKS: dict[str, dict[str, str]] = {
         "torch.corrcoef": "torch.corrcoef(y)",
         "torch.cov": "torch.cov(y)",
         "torch.linalg.lstsq": "torch.linalg.lstsq(y, y)",
+        "torch.nn.functional.gaussian_nll_loss": (
+            "torch.nn.functional.gaussian_nll_loss(y, y, y * y)"
+        ),
     },
     "PG501": {
         "print": "print(end='')",
@@ -142,8 +146,33 @@ BREAKS: dict[str, dict[str, str]] = {
         "torch.cuda.max_memory_allocated": "torch.cuda.max_memory_allocated()",
         "torch.cuda.memory_allocated": "torch.cuda.memory_allocated()",
         "torch.cuda.memory_reserved": "torch.cuda.memory_reserved()",
+        "base64.*": "base64.b64encode(b'a')",
+        "bisect.*": "bisect.bisect([1, 2], 1)",
+        "copy.copy": "copy.copy([1])",
+        "glob.*": "glob.glob('/')",
+        "hashlib.*": "hashlib.md5(b'a')",
+        "heapq.heapify": "heapq.heapify([2, 1])",
+        "heapq.heappop": "heapq.heappop([1, 2])",
+        "heapq.heappush": "heapq.heappush([1], 2)",
+        "heapq.heappushpop": "heapq.heappushpop([1], 2)",
+        "heapq.heapreplace": "heapq.heapreplace([1], 2)",
+        "io.BytesIO": "io.BytesIO()",
+        "io.StringIO": "io.StringIO()",
+        "os.cpu_count": "os.cpu_count()",
+        "sys.getsizeof": "sys.getsizeof(1)",
+        "tempfile.*": "tempfile.TemporaryFile()",
+        "threading.current_thread": "threading.current_thread()",
+        "torch.get_num_threads": "torch.get_num_threads()",
+        "torch.jit.script": "torch.jit.script(torch.nn.functional.relu)",
+        "torch.jit.trace": "torch.jit.trace(torch.nn.functional.relu, torch.ones(1))",
+        "torch.utils.dlpack.to_dlpack": "torch.utils.dlpack.to_dlpack(torch.ones(1))",
+        "uuid.*": "uuid.uuid4()",
+        "zlib.*": "zlib.crc32(b'a')",
     },
     "PG510": {
+        "torch.autograd.functional.*": (
+            "torch.autograd.functional.jacobian(lambda v: v * 2, torch.ones(1))"
+        ),
         "torch.autograd.backward": "torch.autograd.backward(y.sum(), retain_graph=True)",
         "torch.autograd.grad": "torch.autograd.grad(y.sum(), self.weight, retain_graph=True)",
     },
@@ -171,9 +200,14 @@ BREAKS: dict[str, dict[str, str]] = {
         "torch.sparse.spdiags": "torch.sparse.spdiags(torch.ones(1, 3), torch.tensor([0]), (3, 3))",
     },
 }
-# Listed callables that a test cannot call: they wait for a person, a network, a file or a device.
+# Listed callables that a test cannot call: they wait for a person, a network, a file or a device,
+# or belong to a package that the tests do not need.
 NOT_CALLED = {
     "input",
+    "tqdm.tqdm",
+    "tqdm.trange",
+    "tqdm.auto.tqdm",
+    "tqdm.auto.trange",
     "breakpoint",
     "pdb.set_trace",
     "os.mkdir",
@@ -227,6 +261,7 @@ TRACED = {
         "torch.linalg.eigvalsh": "torch.linalg.eigvalsh(y)",
         "torch.linalg.inv": "torch.linalg.inv(y)",
         "torch.linalg.solve": "torch.linalg.solve(y, y)",
+        "torch.linalg.tensorsolve": "torch.linalg.tensorsolve(y.view(2, 2, 4), y[:2, :2])",
         "torch.linalg.svd": "torch.linalg.svd(y)",
         "torch.linalg.svdvals": "torch.linalg.svdvals(y)",
     },

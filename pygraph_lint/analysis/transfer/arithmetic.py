@@ -26,6 +26,18 @@ def merge_device(values: list[Value]) -> int:
     return v.ANYWHERE
 
 
+def inherited_flags(values: list[Value]) -> int:
+    """What a result has of its operands' flags. What is computed from a draw and from other
+    tensors depends on these, too: it is no draw.
+    """
+    flags = 0
+    for value in values:
+        flags |= value.flags & v.FLOW
+    tensors = [value for value in values if value.is_tensor]
+    mixed = any(not value.flags & v.RANDOM for value in tensors)
+    return flags & ~v.RANDOM if mixed else flags
+
+
 def identity(operator: ast.cmpop, left: Value, right: Value) -> bool | None:
     """``left is right`` where the kinds leave no choice."""
     positive = isinstance(operator, ast.Is)

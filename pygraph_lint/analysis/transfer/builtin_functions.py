@@ -184,7 +184,8 @@ def _known_number(state: State, name: str, site: CallSite) -> Value:
 
 
 def _text(state: State, name: str, site: CallSite) -> Value:
-    note_formatted(state, site.first, site.node)
+    form = {} if name == "format" else {"form": "str"}
+    note_formatted(state, site.first, site.node, **form)
     return v.TEXT_VALUE
 
 

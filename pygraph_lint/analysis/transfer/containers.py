@@ -40,7 +40,7 @@ def _grow(state: State, base: Value, method: str, holder: ast.expr, site: CallSi
         return
     known = base.item is not None or bool(base.items)
     item = v.join(v.element(base), added) if known else added
-    state.env[place] = Value(v.SEQUENCE, item=v.shallow(item, 2))
+    state.env[place] = Value(v.SEQUENCE, item=v.shallow(item, 2), flags=base.flags & v.LIST)
     if not place.startswith("self."):
         return
     state.module.set_attribute(state.owner, place[5:], state.env[place])

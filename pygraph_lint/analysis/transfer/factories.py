@@ -58,6 +58,11 @@ def make_factory(state: State, tail: str, site: CallSite) -> Value:
         flags |= v.DYNAMIC
     if not said:
         state.event("host.factory", span_of(site.node), f"torch.{tail}")
+    elif device == v.ON_DEVICE:
+        state.function.takes_tensors = True
+    filled = site.get(1, "fill_value") if tail == "full" else v.NUMBER_VALUE
+    if filled.is_tensor and filled.device != v.ON_HOST and not filled.kinds & v.UNKNOWN:
+        state.event("sync.number", span_of(site.node), "fill_value=", filled, form="fill")
     note_wanted_grad(state, site)
     kind = dtype_of(named) or _made_dtype(tail, site)
     return v.tensor(f"made by torch.{tail}", kind, device, _rank_of_sizes(tail, site), flags)
@@ -124,7 +129,8 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
     else:
         notes = {**({"placed": "yes"} if said else {}), **({"number": "yes"} if number else {})}
         state.event("host.data-tensor", span_of(node), f"torch.{tail}", None, **notes)
-    return v.tensor(why, kind, device, 0 if number else -1, v.FRESH)
+    rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.kinds == v.NUMBER else -1
+    return v.tensor(why, kind, device, rank, v.FRESH)
 
 
 def new_tensor(state: State, base: Value, method: str, site: CallSite) -> Value:

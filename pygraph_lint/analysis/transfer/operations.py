@@ -8,18 +8,23 @@ from pygraph_lint.analysis.arguments import has_starred
 from pygraph_lint.analysis.devices import note_mixed_devices
 from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.state import CallSite, State
-from pygraph_lint.analysis.transfer.arithmetic import merge_device
+from pygraph_lint.analysis.transfer.arithmetic import inherited_flags, merge_device
 from pygraph_lint.analysis.transfer.factories import note_sizes, note_wanted_grad
 from pygraph_lint.analysis.values import Value
 
-_DYNAMIC = frozenset(("nonzero", "argwhere", "unique", "unique_consecutive", "masked_select"))
+_DYNAMIC = frozenset(
+    "nonzero argwhere unique unique_consecutive masked_select combinations".split()
+)
 _COMPARED_ON_HOST = ("equal", "allclose", "is_nonzero")
 _SIZE_KEYWORDS = ("size", "pad", "shape")
 _SAME_RANK = ops.BOOL_OPS | frozenset(
     """
         abs neg clamp clone detach float masked_fill argsort cumsum softmax sigmoid exp log sqrt
         square round floor ceil sign flip roll contiguous nan_to_num zeros_like ones_like
-        empty_like full_like rand_like randn_like sort
+        empty_like full_like rand_like randn_like sort pad log_softmax relu gelu silu tanh sin cos
+        tan exp2 expm1 log1p log2 log10 rsqrt reciprocal erf lgamma digamma trunc frac cumprod
+        clamp_min clamp_max clip tril triu requires_grad_
+        normalize dropout softplus leaky_relu elu hardtanh cummax cummin logcumsumexp
     """.split()
 )
 _RANKS = {"nonzero": 2, "argwhere": 2, "masked_select": 1, "bincount": 1}
@@ -32,11 +37,25 @@ _GIVE_FLOAT = frozenset(
     """.split()
 )
 _NUMBERED = ("split", "split_with_sizes", "tensor_split", "chunk")
-# Arguments that are Python numbers: the value of a tensor is read.
-_NUMBERS_OF = {
-    **dict.fromkeys(("add", "sub", "rsub"), ("alpha",)),
-    **dict.fromkeys(("addmm", "addmv", "addr", "addbmm", "baddbmm"), ("alpha", "beta")),
-    **dict.fromkeys(("addcmul", "addcdiv"), ("value",)),
+# Arguments that are Python numbers, with their places: the value of a tensor is read.
+_Numbers = tuple[tuple[str, int], ...]
+_NUMBERS_OF: dict[str, _Numbers] = {
+    **dict.fromkeys(("add", "sub", "rsub"), (("alpha", 9),)),
+    **dict.fromkeys(("addmm", "addmv", "addr", "addbmm", "baddbmm"), (("alpha", 9), ("beta", 9))),
+    **dict.fromkeys(("addcmul", "addcdiv"), (("value", 3),)),
+    **dict.fromkeys(("full_like", "new_full"), (("fill_value", 1),)),
+    **dict.fromkeys(
+        ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"), (("p", 1),)
+    ),
+    **dict.fromkeys(("elu", "celu", "leaky_relu"), (("alpha", 1), ("negative_slope", 1))),
+    **dict.fromkeys(("huber_loss", "smooth_l1_loss"), (("delta", 9), ("beta", 9))),
+    "pad": (("value", 3),),
+    "threshold": (("threshold", 1), ("value", 2)),
+    "hardtanh": (("min_val", 1), ("max_val", 2)),
+    "softplus": (("beta", 1), ("threshold", 2)),
+    "nan_to_num": (("nan", 1), ("posinf", 2), ("neginf", 3)),
+    "renorm": (("p", 1), ("maxnorm", 3)),
+    "topk": (("k", 1),),
 }
 # Operations whose result has a shape that depends on values, or that need their input's values.
 _COSTS: dict[str, str] = {
@@ -46,6 +65,7 @@ _COSTS: dict[str, str] = {
     "masked_select": "shape.mask-read",
     "unique": "shape.unique",
     "unique_consecutive": "shape.unique",
+    "combinations": "shape.mask-read",
     "bincount": "shape.bincount",
     "repeat_interleave": "shape.repeat-interleave",
     "one_hot": "shape.one-hot",
@@ -69,6 +89,8 @@ def torch_operation(
     if any(value.device != v.ON_HOST and (only or not value.needs) for value in tensors):
         state.function.takes_tensors = True
     source = receiver if receiver is not None else (tensors[0] if tensors else None)
+    if only and name in ops.TENSOR_METHODS and site.positional:
+        source = _operand(state, site.first, spelled)
     _note_costs(state, name, spelled, site, receiver, source)
     rest = site.positional if receiver is not None else site.positional[1:]
     if name in ops.SIZED:
@@ -92,11 +114,41 @@ def torch_operation(
     )
     if len(tensors) > 1 and receiver is None:
         _note_operands(state, site)
-    for keyword in _NUMBERS_OF.get(name.rstrip("_"), ()):
-        given = site.named.get(keyword, v.NUMBER_VALUE)
-        if given.is_tensor and given.device != v.ON_HOST:
-            state.event("sync.number", span_of(site.node), f"{keyword}=", given, form="operator")
+    _note_numbers(state, name, site, receiver)
     return _shaped(name, result, rest, site.named, receiver)
+
+
+def _operand(state: State, value: Value, spelled: str) -> Value | None:
+    """The first argument of a function that takes a tensor there: so it is one."""
+    if value.is_tensor:
+        return value._replace(needs=())
+    if value.kinds != v.UNKNOWN:
+        return None
+    state.function.takes_tensors = True
+    return v.tensor(f"passed to {spelled}")
+
+
+def _note_numbers(state: State, name: str, site: CallSite, receiver: Value | None) -> None:
+    """Record a tensor of the device that is given where the operator wants a Python number."""
+    base = name.rstrip("_")
+    arguments = site.positional if receiver is None else [receiver, *site.positional]
+    form = "operator"
+    given: list[tuple[str, Value]] = []
+    if base == "clamp":  # bounds are both numbers, or both tensors
+        bounds = [
+            (keyword, site.named.get(keyword, value))
+            for keyword, value in zip(("min", "max"), (*arguments[1:3], v.NONE_VALUE, v.NONE_VALUE))
+        ]
+        if any(value.kinds == v.NUMBER for _, value in bounds):
+            given = bounds
+    elif base == "masked_fill" and len(arguments) > 2:
+        form, given = "fill", [("value", arguments[2])]
+    for keyword, place in _NUMBERS_OF.get(base, ()):
+        value = arguments[place] if place < len(arguments) else site.named.get(keyword)
+        given += [(keyword, value)] if value is not None else []
+    for keyword, value in given:
+        if value.is_tensor and value.device != v.ON_HOST and not value.kinds & v.UNKNOWN:
+            state.event("sync.number", span_of(site.node), f"{keyword}=", value, form=form)
 
 
 def _all_numbers(site: CallSite) -> bool:
@@ -104,9 +156,7 @@ def _all_numbers(site: CallSite) -> bool:
 
 
 def _result_flags(name: str, tensors: list[Value]) -> int:
-    flags = 0
-    for value in tensors:
-        flags |= value.flags & v.FLOW
+    flags = inherited_flags(tensors)
     if name in ops.RANDOM_FACTORIES or name == "bernoulli":
         flags |= v.RANDOM
     if name in ops.FINITE_OPS:

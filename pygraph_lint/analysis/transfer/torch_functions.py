@@ -10,6 +10,7 @@ from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.symbols import constant
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
+from pygraph_lint.analysis.transfer.distributions import made_distribution
 from pygraph_lint.analysis.transfer.factories import make_factory, make_from_data
 from pygraph_lint.analysis.transfer.layers import make_layer
 from pygraph_lint.analysis.transfer.operations import torch_operation
@@ -38,6 +39,8 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
         functions = [value for value in site.positional if value.kinds & v.CALLABLE]
         rest = CallSite(site.node, site.positional[1:], {})
         return v.join_all([call_passed(state, function, rest) for function in functions])
+    if name.startswith("torch.distributions."):
+        return made_distribution(name, site)
     if name in _PACKERS:
         lengths = site.get(1, "lengths")
         if lengths.is_tensor and lengths.device != v.ON_HOST:
@@ -63,6 +66,10 @@ def folded(name: str) -> Value | None:
 
 def _call_top_level(state: State, tail: str, site: CallSite) -> Value | None:
     """``torch.name(...)`` where that is no operation on tensors; None where it is."""
+    if tail == "_assert":
+        if site.first.is_tensor and not site.first.kinds & v.UNKNOWN:
+            state.event("sync.number", span_of(site.node), "torch._assert()", site.first)
+        return v.NONE_VALUE
     other = ops.NOT_TENSORS.get(tail)
     if other is not None:
         return _OTHER.get(other, v.OTHER_VALUE) if other != "device" else _device(site)
