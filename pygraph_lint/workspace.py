@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pygraph_lint.analysis.kept_runs import KeptRuns
     from pygraph_lint.analysis.link import Project as Linked
     from pygraph_lint.analysis.model import ModuleFacts
-    from pygraph_lint.analysis.program import Program
     from pygraph_lint.rules.reporter import Options
 
 # Below this much source, in bytes, starting processes costs more than it saves.
@@ -89,7 +88,7 @@ class Project:
         self._bases: dict[str, Basis] = {}
         self._kept: dict[tuple[str, Options], tuple[Basis, Outcome]] = {}
         self._last: _Given | None = None  # what the last check rested on, until something changes
-        self._program: Program | None = None  # of the last check that read all files
+        self._linked: Linked | None = None  # of the last check that read all files
         self._scan()
 
     def relative(self, path: Path) -> str:
@@ -393,9 +392,9 @@ class Project:
             if record.facts is not None
         }
         self._progress("checking", 0, len(names))
-        before, bodies_of = self._program, self._loops.of
+        before, bodies_of = self._linked, self._loops.of
         linked = link(facts.values(), options.asked, bodies_of=bodies_of, before=before)
-        self._program = linked.program
+        self._linked = linked
         parts = parallel.chunks(names, lambda name: self._known[name].signature.size, 4 * _CHUNK)
         # Only a forked process has the linked project without being sent it.
         jobs = self._jobs if parallel.CAN_FORK and len(parts) > 4 else 1

@@ -15,7 +15,7 @@ from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.places import Region
 from pygraph_lint.analysis.program import NOTHING_UNREAD, Program, Unread
 from pygraph_lint.analysis.proof import Proof
-from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, compiled_regions
+from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, Reached, compiled_regions
 
 _DEPTH = 8000
 
@@ -25,17 +25,17 @@ def link(
     asked: Asked = NOTHING_ASKED,
     unread: Unread = NOTHING_UNREAD,
     bodies_of: BodiesOf = no_bodies,
-    before: Program | None = None,
+    before: Project | None = None,
 ) -> Project:
     """Join the facts of all files of a project; ``asked`` are regions that the user names,
     ``unread`` the modules that are left out. ``bodies_of`` gives what the training loops of a file
-    do. ``before`` is the program before some files changed, with the same ``unread``; where it can
-    be used it is changed, too.
+    do. ``before`` is the project before some files changed, with the same ``unread``; where it can
+    be used its program is changed, and it must not be asked any more.
     """
     modules = list(modules)
     with _deep_recursion():
-        if before is not None and before.take(modules):
-            return Project(before, asked, bodies_of)
+        if before is not None and before.program.take(modules):
+            return Project(before.program, asked, bodies_of, before)
         return Project(Program(modules, unread), asked, bodies_of)
 
 
@@ -51,24 +51,40 @@ def _deep_recursion() -> Iterator[None]:
 
 
 class Project:
-    """Answers questions that need more than one file.
+    """Answers questions that need more than one file."""
 
-    ``disabled_calls`` has the calls of each function in a region to those that are kept out of
-    compiled code.
-    """
-
-    def __init__(self, program: Program, asked: Asked, bodies_of: BodiesOf = no_bodies) -> None:
+    def __init__(
+        self,
+        program: Program,
+        asked: Asked,
+        bodies_of: BodiesOf = no_bodies,
+        before: Project | None = None,
+    ) -> None:
+        """``before`` is of the same program, before it took new facts of some files."""
         self.program = program
+        self._asked = asked
+        kept = before if before is not None and before._still_holds(asked) else None
         # Whether a predicate can give a value does not depend on who calls what.
-        conditions = Proof(self.program, {})
-        self._compiled = compiled_regions(
-            self.program, lambda call: _is_possible(conditions, call.needs), asked
+        conditions = Proof(program, lambda _: ())
+        self._compiled: Reached = (
+            kept._compiled
+            if kept is not None
+            else compiled_regions(program, lambda call: _is_possible(conditions, call.needs), asked)
         )
-        self._proof = Proof(self.program, self._compiled.callers, self._compiled.entered)
-        self._loops = LoopRegions(self.program, self._compiled, bodies_of, asked)
-        self._loop_proof = Proof(self.program, self._loops.callers, None, self._loops.returned)
-        self.disabled_calls = self._compiled.disabled_calls
+        self._proof = Proof(program, self._compiled.calls_of, self._compiled.entered)
+        self._loops: LoopRegions = (
+            kept._loops
+            if kept is not None and kept._loops.still_hold(program.replaced or (), bodies_of)
+            else LoopRegions(program, self._compiled, bodies_of, asked)
+        )
+        self._loop_proof = Proof(program, self._loops.calls_of, None, self._loops.returned)
         self._views: dict[str, ProjectView] = {}
+
+    def _still_holds(self, asked: Asked) -> bool:
+        """Whether regions start and end as they did, after the program took new facts."""
+        replaced = self.program.replaced
+        same = replaced is not None and asked == self._asked and not asked.every
+        return same and self._compiled.still_holds(replaced or ())
 
     @property
     def missing(self) -> set[str]:
@@ -86,6 +102,10 @@ class Project:
         mine = module.functions.keys()
         chains = {name: self._compiled.chain(name) for name in self._compiled.functions}
         return {name: chain for name, chain in chains.items() if not mine.isdisjoint(chain)}
+
+    def disabled_calls(self, function: str) -> Iterator[tuple[Call, str]]:
+        """The calls of a function in a region to what is kept out of compiled code."""
+        return self._compiled.disabled_calls(function)
 
     def confirmed(self, need: Need) -> bool:
         """Whether what a file assumed about another place holds."""
@@ -122,7 +142,7 @@ class Project:
         """What values in the regions of a file rest on, where some call path confirms it."""
         found: set[Need] = set()
         for function in module.functions.values():
-            if self.region(function.name) is not None:
+            if self._compiled.kind(function.name) is not None:
                 found |= _assumptions(function)
         with _deep_recursion():
             return frozenset(filter(self.confirmed, found))

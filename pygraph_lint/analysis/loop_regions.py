@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pygraph_lint.analysis.call_graph import targets
 from pygraph_lint.analysis.model import (
@@ -47,7 +47,7 @@ class LoopRegions:
         bodies_of: BodiesOf = no_bodies,
         asked: Asked = NOTHING_ASKED,
     ) -> None:
-        self.callers: dict[str, list[Call]] = defaultdict(list)
+        self._callers: dict[str, list[Call]] = defaultdict(list)
         self._program = program
         self._compiled = compiled
         self._bodies_of = bodies_of
@@ -59,6 +59,26 @@ class LoopRegions:
         self._starts = {_key(body) for body in starts}
         for body in starts:
             self._follow(body)
+
+    def still_hold(
+        self, replaced: Iterable[tuple[ModuleFacts, ModuleFacts]], bodies_of: BodiesOf
+    ) -> bool:
+        """Whether all of this is the same after the program took new facts of some files, given
+        with the old ones: no training loop is in them or leads to them.
+        """
+        self._bodies_of = bodies_of
+        return not any(
+            each.loops.starts
+            or each.loops.called
+            or each.module in self._bodies
+            or not self._paths.keys().isdisjoint(each.functions)
+            for pair in replaced
+            for each in pair
+        )
+
+    def calls_of(self, function: str) -> Sequence[Call]:
+        """The calls on every step that may reach a function."""
+        return self._callers.get(function, ())
 
     def bodies(self, module: ModuleFacts) -> FileLoops:
         """What the training loops of a file do, and its functions that they may call."""
@@ -125,8 +145,8 @@ class LoopRegions:
         return None if helper is None or helper.is_empty else helper
 
     def _is_compiled(self, function: str) -> bool:
-        region = self._compiled.region(function)
-        return region is not None and region.certain
+        kind = self._compiled.kind(function)
+        return kind in (RegionKind.COMPILED, RegionKind.CAPTURED)
 
     def _follow(self, start: LoopBody) -> None:
         queue = deque(self._called(start.calls, (_start(start),)))
@@ -149,7 +169,7 @@ class LoopRegions:
             if call.how == "mention":
                 continue
             for target in targets(self._program, call):
-                self.callers[target].append(call)
+                self._callers[target].append(call)
                 step = f"calls {short(target)}, line {call.span.line}"
                 yield target, (*path, step)
 

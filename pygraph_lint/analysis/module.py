@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from pygraph_lint.analysis import ops
@@ -293,12 +294,12 @@ def _is_property(node: FunctionNode) -> bool:
 
 
 def _disambiguate(functions: list[Definition]) -> list[Definition]:
-    """A name that is defined again (property setters, fallbacks) gets its line added."""
-    seen: set[str] = set()
+    """A name that is defined again (property setters, fallbacks) is numbered."""
+    seen: Counter[str] = Counter()
     unique: list[Definition] = []
     for name, node, owner in functions:
-        unique.append((f"{name}@{node.lineno}" if name in seen else name, node, owner))
-        seen.add(name)
+        seen[name] += 1
+        unique.append((f"{name}@{seen[name]}" if seen[name] > 1 else name, node, owner))
     return unique
 
 

@@ -65,6 +65,8 @@ class Program:
                 self.subclasses[base].append(name)
         self._modules_of_torch = {name for name in self.classes if self._derives_module(name)}
         self._named: dict[str, list[str]] = {}
+        # Old and new facts of the files that were taken last; None where calls may lead elsewhere.
+        self.replaced: list[tuple[ModuleFacts, ModuleFacts]] | None = None
         self._tables: dict[str, list[str]] = defaultdict(list)
         for group in self.groups:
             self._tables[group.rpartition(".")[0]].append(group)
@@ -86,16 +88,20 @@ class Program:
         old = [self.modules[module.module] for module in new]
         if list(map(_names, new)) != list(map(_names, old)) or not all(map(self._has_all, old)):
             return False
+        self.replaced = list(zip(old, new, strict=True))
         if list(map(_held, new)) != list(map(_held, old)):
             self.targets.clear()
             self.edges.clear()
-        if [list(module.functions) for module in new] != [list(module.functions) for module in old]:
-            for name in ("nested", "redefined"):
-                self.__dict__.pop(name, None)  # their order is that of the functions
+            self.replaced = None
         for module in new:
             self.modules[module.module] = module
-        self.functions.clear()
-        for module in self.modules.values():
+        moved = [list(each.functions) for each in new] != [list(each.functions) for each in old]
+        if moved:
+            self.replaced = None
+            for name in ("nested", "redefined"):
+                self.__dict__.pop(name, None)  # their order is that of the functions
+            self.functions.clear()
+        for module in self.modules.values() if moved else new:
             self._define(module)
         return True
 

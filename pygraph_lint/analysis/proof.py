@@ -44,7 +44,7 @@ class Proof:
     def __init__(
         self,
         program: Program,
-        callers: Mapping[str, Sequence[Call]],
+        callers: Callable[[str], Sequence[Call]],
         entered: Mapping[str, object] | None = None,
         returned: Callable[[str], Value | None] | None = None,
     ) -> None:
@@ -175,7 +175,7 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     if facts is None or obligation.parameter not in facts.parameters:
         return False
     call = proof.call_at(obligation.site)
-    calls = proof.callers.get(obligation.function, ()) if call is None else (call,)
+    calls = proof.callers(obligation.function) if call is None else (call,)
     unsaid = not calls
     for call in calls:
         value = _passed(facts, obligation.parameter, call)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import fnmatch
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import edges
-from pygraph_lint.analysis.model import Call, Root
+from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts, Root
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.passed_on import PassedOn
 from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.analysis.program import Program
 
 _SHOWN_STEPS = 8
+_CONDITIONS = ("true", "false")  # needs: what a predicate has to give
 # How functions begin that run once, or around training: nobody compiles them.
 _SET_UP = tuple(
     "init reset_param load save from_pretrained convert export plot show main test_".split()
@@ -26,19 +27,18 @@ _SET_UP = tuple(
 class Reached:
     """The functions reached from the starts added so far. The first call path to a function stays.
 
-    ``possible`` says of a call whether the conditions it stands under can hold.
+    ``possible`` says of a call whether the conditions it stands under can hold. Calls are not kept,
+    but looked up in the program when they are asked for: it may have moved them to other lines.
     """
 
     def __init__(self, program: Program, possible: Callable[[Call], bool]) -> None:
-        self.callers: dict[str, list[Call]] = defaultdict(list)
         self.entered: dict[str, RegionKind] = {}
-        # Calls, by function, to what torch.compiler.disable keeps out of the region.
-        self.disabled_calls: dict[str, list[tuple[Call, str]]] = defaultdict(list)
         self._program = program
         self._possible = possible
         self._steps: dict[str, _Step] = {}
-        self._wrappers: list[tuple[str, str]] = []
-        self._disabled = {name for name, facts in program.functions.items() if facts.disabled}
+        self._callers: dict[str, list[str]] = defaultdict(list)  # functions in regions
+        self._wrappers: list[tuple[str, str]] = []  # decorated functions, what is around them
+        self._calls: dict[str, list[Call]] = {}  # what was asked for so far
 
     def region(self, function: str) -> Region | None:
         """Why ``function`` runs in a region; None if it is not known to."""
@@ -48,12 +48,24 @@ class Reached:
         name = function
         kind = self._steps[function].kind
         while name:
-            path.append(self._steps[name].in_words(name))
-            name = self._steps[name].parent
+            step = self._steps[name]
+            path.append(step.how or self._call_in_words(step.parent, name))
+            name = step.parent
         path.reverse()
         if len(path) > _SHOWN_STEPS:
             path = [*path[: _SHOWN_STEPS // 2], "...", *path[-_SHOWN_STEPS // 2 :]]
         return Region(function, tuple(path), kind)
+
+    def _call_in_words(self, caller: str, function: str) -> str:
+        """The first call in one function that may reach another one."""
+        call = next(call for call, found in self.calls_in(caller) if function in found)
+        verb = "names" if call.how == "mention" else "calls"
+        return f"{verb} {short(function)}, line {call.span.line}"
+
+    def kind(self, function: str) -> RegionKind | None:
+        """The kind of the region that a function runs in; None where it is in none."""
+        step = self._steps.get(function)
+        return step.kind if step is not None else None
 
     def chain(self, function: str) -> list[str]:
         """The function and those through which it is reached, outermost last; empty where it is in
@@ -70,12 +82,52 @@ class Reached:
         """All functions in regions."""
         return list(self._steps)
 
+    def calls_in(self, function: str) -> Iterator[tuple[Call, Sequence[str]]]:
+        """The calls of a function that can happen, with the functions that they may reach."""
+        for call, found in edges(self._program, self._program.functions[function]):
+            if not call.needs or self._possible(call):
+                yield call, found
+
+    def calls_of(self, function: str) -> list[Call]:
+        """The calls in regions that may reach a function. What is passed to a decorated function is
+        passed to the function around it.
+        """
+        known = self._calls.get(function)
+        if known is None:
+            known = self._calls[function] = self._calls_of(function, len(self._wrappers))
+        return known
+
+    def _calls_of(self, function: str, wrappers: int) -> list[Call]:
+        """The same, through the first ``wrappers`` of the functions around others."""
+        calls = [
+            _of_function(call, found)
+            for name in self._callers.get(function, ())
+            for call, found in self.calls_in(name)
+            for target in found
+            if target == function
+        ]
+        for at, (name, inner) in enumerate(self._wrappers[:wrappers]):
+            if inner == function:
+                bound = bool(self._program.functions[name].owner)
+                for call in self._calls_of(name, at):
+                    given = (None, *call.positional) if bound else call.positional
+                    calls.append(call._replace(positional=given))
+        return calls
+
+    def disabled_calls(self, function: str) -> Iterator[tuple[Call, str]]:
+        """The calls of a function in a region to what torch.compiler.disable keeps out of it."""
+        for call, found in self.calls_in(function) if function in self._steps else ():
+            for target in found:
+                facts = self._program.functions.get(target)
+                if call.how != "mention" and facts is not None and facts.disabled:
+                    yield call, target
+
     def add(self, start: str, why: str, kind: RegionKind) -> None:
         """Everything reachable from ``start`` is in a region, unless it already is in one."""
         if start in self._steps:
             return
         self.entered[start] = kind
-        queue = deque([(start, _Step("", f"{short(start)} ({why})", 0, kind))])
+        queue = deque([(start, _Step("", f"{short(start)} ({why})", kind))])
         while queue:
             name, step = queue.popleft()
             facts = self._program.functions.get(name)
@@ -83,15 +135,36 @@ class Reached:
                 continue
             self._steps[name] = step
             for other, how in self._beside(name, facts.decorators):
-                queue.append((other, _Step(name, how, 0, kind)))
-            for call, found in edges(self._program, facts):
-                if call.needs and not self._possible(call):
-                    continue
-                self._note(name, call, found)
-                verb = "names" if call.how == "mention" else "calls"
-                for target in found:
-                    if target not in self._steps:
-                        queue.append((target, _Step(name, verb, call.span.line, kind)))
+                queue.append((other, _Step(name, how, kind)))
+            further = _Step(name, "", kind)
+            reached = dict.fromkeys(each for _, found in self.calls_in(name) for each in found)
+            for target in reached:
+                self._callers[target].append(name)
+                if target not in self._steps:
+                    queue.append((target, further))
+
+    def still_holds(self, replaced: Iterable[tuple[ModuleFacts, ModuleFacts]]) -> bool:
+        """Whether all that was reached still is, after the program took new facts of some files:
+        given with the old ones, where these define the same names.
+        """
+        self._calls.clear()
+        return all(
+            old.roots == new.roots
+            and all(
+                old.functions[name] is facts or self._leads_on(name, old.functions[name], facts)
+                for name, facts in new.functions.items()
+            )
+            for old, new in replaced
+        )
+
+    def _leads_on(self, name: str, old: FunctionFacts, new: FunctionFacts) -> bool:
+        """Whether a function leads to what its old facts led to."""
+        if _leads_to(old) != _leads_to(new):
+            return False
+        if name not in self._steps:
+            return True
+        facts, before = self._program.edges.get(name, (new, ()))
+        return facts is old and _in_short(before) == _in_short(edges(self._program, new))
 
     def _beside(self, name: str, decorators: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """Functions that run when ``name`` is called, without a call being written."""
@@ -105,36 +178,36 @@ class Reached:
                     self.entered[inner] = self.entered[name]
                 yield inner, f"is wrapped by {short(inner)}"
 
-    def pass_to_wrappers(self) -> None:
-        """What is passed to a decorated function is passed to the function around it."""
-        for name, inner in self._wrappers:
-            bound = bool(self._program.functions[name].owner)
-            for call in self.callers.get(name, ()):
-                given = (None, *call.positional) if bound else call.positional
-                self.callers[inner].append(call._replace(positional=given))
-        self._wrappers.clear()
 
-    def _note(self, name: str, call: Call, found: Sequence[str]) -> None:
-        """Keep a call in ``name`` with the functions that it may reach."""
-        if call.target.endswith(".apply") and found[0].endswith(".forward"):
-            # Of an autograd Function: its context comes first.
-            call = call._replace(positional=(None, *call.positional))
-        for target in found:
-            if target in self._disabled and call.how != "mention":
-                self.disabled_calls[name].append((call, target))
-            self.callers[target].append(call)
+def _leads_to(facts: FunctionFacts) -> tuple[object, ...]:
+    """What a function says of regions, beside its calls."""
+    value = facts.returns
+    given = (value.const, value.cls, value.kinds) if value is not None else ()
+    return facts.ends_region, facts.disabled, facts.decorators, given
+
+
+def _in_short(calls: Sequence[tuple[Call, Sequence[str]]]) -> list[tuple[object, ...]]:
+    """What calls reach, and under which conditions, wherever they stand."""
+    return [
+        (call.how == "mention", found, [each for each in call.needs if each.kind in _CONDITIONS])
+        for call, found in calls
+    ]
+
+
+def _of_function(call: Call, found: Sequence[str]) -> Call:
+    """A call as the functions that it reaches see it."""
+    if call.target.endswith(".apply") and found[0].endswith(".forward"):
+        # Of an autograd Function: its context comes first.
+        return call._replace(positional=(None, *call.positional))
+    return call
 
 
 class _Step(NamedTuple):
-    """How a function is reached from ``parent``: ``how`` in words, or, with a ``line``, a verb."""
+    """How a function is reached from ``parent``: ``how`` in words, empty for a call."""
 
     parent: str
     how: str
-    line: int
     kind: RegionKind
-
-    def in_words(self, function: str) -> str:
-        return f"{self.how} {short(function)}, line {self.line}" if self.line else self.how
 
 
 @dataclass(frozen=True)
@@ -192,7 +265,6 @@ def compiled_regions(
                 and not made_once
             ):
                 reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
-    reached.pass_to_wrappers()
     return reached
 
 

@@ -134,7 +134,7 @@ class Reporter:
 
     def disabled_calls(self, function: str) -> Iterator[Event]:
         """The calls in a function that torch.compiler.disable keeps out of the region."""
-        for call, target in self.project.disabled_calls.get(function, ()):
+        for call, target in self.project.disabled_calls(function):
             why = (f"{short(target)} is under torch.compiler.disable",)
             yield Event("effect.disabled-call", call.span, short(target), evidence=why)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import textwrap
+from unittest import mock
 
 import pytest
 
+from pygraph_lint.analysis import link as link_module
 from pygraph_lint.analysis.extract import extract, loop_bodies
 from pygraph_lint.analysis.link import Project, link
 from pygraph_lint.analysis.model import ModuleFacts
+from pygraph_lint.analysis.regions import compiled_regions
 from tests.analysis.programs import SINKS, confirmed
 
 BASE = """
@@ -64,10 +67,11 @@ def test_a_second_link_says_what_a_new_one_does(kind: str) -> None:
     before, after = _facts("base", BASE), _facts("base", BASE.replace(*EDITS[kind]))
     new = _says(link([after, model]), [after, model])
     assert new != _says(link([before, model]), [before, model])
-    program = link([before, model]).program
-    assert _says(link([after, model], before=program), [after, model]) == new
+    linked = link([before, model])
+    again = link([after, model], before=linked)
+    assert _says(again, [after, model]) == new
     old = _says(link([before, model]), [before, model])
-    assert _says(link([before, model], before=program), [before, model]) == old
+    assert _says(link([before, model], before=again), [before, model]) == old
 
 
 def test_names_are_looked_up_again_only_where_they_may_mean_something_else() -> None:
@@ -113,3 +117,57 @@ def test_what_a_helper_does_is_the_same_whichever_is_asked_for_first() -> None:
     assert {name: backwards[name] for name in reversed(list(backwards))} == found
     assert [name.rpartition(".")[2] for name in found] == ["fit", "loss", "log", "smooth"]
     assert [event.kind for event in found["m.Trainer.log"].events] == ["loop.read"]
+
+
+STEPS = """
+import torch
+from base import first
+@torch.compile
+def step(x):
+    return first(x) + around(x)
+def wrapper(function):
+    def inner(*given):
+        return function(*given)
+    return inner
+@wrapper
+def around(x):
+    if is_large():
+        second(x)
+    return x.item()
+def second(x):
+    return x.tolist()
+def is_large():
+    return torch.compiler.is_compiling()
+def size(x):
+    return 1
+def size(x):
+    return x.item()
+"""
+MOVES = {
+    "nothing": ("", "", False),
+    "a line more": ("    return x.item()", "    x = x + 1\n    return x.item()", False),
+    "an event more": ("    return x.tolist()", "    print(x)\n    return x.tolist()", False),
+    "lines above a function that is defined again": ("return 1", "x = 1\n    return x", False),
+    "a call more": ("    return x.item()", "    size(x)\n    return x.item()", True),
+    "a call in another order": ("first(x) + around(x)", "around(x) + first(x)", True),
+    "no condition": ("if is_large():", "if x is None:", True),
+    "a condition that never holds": ("torch.compiler.is_compiling()", "False", True),
+    "no decorator": ("@wrapper\n", "", True),
+    "a start that is on another line": ("from base", "import math\nfrom base", True),
+    "disabled": ("def second(x)", "@torch.compiler.disable\ndef second(x)", True),
+}
+
+
+@pytest.mark.parametrize("kind", MOVES)
+def test_regions_are_looked_for_again_only_where_they_may_be_others(kind: str) -> None:
+    old, new, again = MOVES[kind]
+    base, model, before = _facts("base", BASE), _facts("model", MODEL), _facts("steps", STEPS)
+    after = _facts("steps", STEPS.replace(old, new, 1) if old else STEPS)
+    linked = link([base, model, before])
+    _says(linked, [base, model, before])
+    with mock.patch.object(link_module, "compiled_regions", wraps=compiled_regions) as found:
+        second = link([base, model, after], before=linked)
+    assert found.called == again
+    assert _says(second, [base, model, after]) == _says(
+        link([base, model, after]), [base, model, after]
+    )
