@@ -148,14 +148,26 @@ class Reached:
         given with the old ones, where these define the same names.
         """
         self._calls.clear()
-        return all(
-            old.roots == new.roots
-            and all(
-                old.functions[name] is facts or self._leads_on(name, old.functions[name], facts)
-                for name, facts in new.functions.items()
-            )
-            for old, new in replaced
-        )
+        for old, new in replaced:
+            others = ((name, old.functions[name], facts) for name, facts in new.functions.items())
+            if [each._replace(line=0) for each in old.roots] != [
+                each._replace(line=0) for each in new.roots
+            ] or not all(was is now or self._leads_on(name, was, now) for name, was, now in others):
+                return False
+            self._move_starts(old, new)
+        return True
+
+    def _move_starts(self, old: ModuleFacts, new: ModuleFacts) -> None:
+        """Say on which lines the starts are now that a file shows."""
+        words = {
+            _in_words(old, was): _in_words(new, now)
+            for was, now in zip(old.roots, new.roots, strict=True)
+            if was != now
+        }
+        for name, step in self._steps.items() if words else ():
+            why = step.how.removeprefix(f"{short(name)} (").removesuffix(")")
+            if not step.parent and why in words:
+                self._steps[name] = step._replace(how=f"{short(name)} ({words[why]})")
 
     def _leads_on(self, name: str, old: FunctionFacts, new: FunctionFacts) -> bool:
         """Whether a function leads to what its old facts led to."""
@@ -177,6 +189,13 @@ class Reached:
                 if name in self.entered:
                     self.entered[inner] = self.entered[name]
                 yield inner, f"is wrapped by {short(inner)}"
+
+
+def _in_words(module: ModuleFacts, root: Root) -> str:
+    """Why a region starts, and where that is said."""
+    # A line of a notebook is none that its reader sees.
+    place = module.path + ("" if module.path.endswith(".ipynb") else f":{root.line}")
+    return f"{root.road}, {place}"
 
 
 def _leads_to(facts: FunctionFacts) -> tuple[object, ...]:
@@ -242,10 +261,8 @@ def compiled_regions(
         for root in module.roots:
             captured = root.road.startswith("captured") or "make_graphed" in root.road
             kind = RegionKind.CAPTURED if captured else RegionKind.COMPILED
-            # A line of a notebook is none that its reader sees.
-            place = module.path + ("" if module.path.endswith(".ipynb") else f":{root.line}")
             for target in _root_targets(program, root):
-                reached.add(target, f"{root.road}, {place}", kind)
+                reached.add(target, _in_words(module, root), kind)
     for target, pattern in _named(program, asked.entry_points):
         reached.add(target, f"entry point {pattern}", RegionKind.COMPILED)
     for module in modules:

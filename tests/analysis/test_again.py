@@ -153,7 +153,7 @@ MOVES = {
     "no condition": ("if is_large():", "if x is None:", True),
     "a condition that never holds": ("torch.compiler.is_compiling()", "False", True),
     "no decorator": ("@wrapper\n", "", True),
-    "a start that is on another line": ("from base", "import math\nfrom base", True),
+    "a start that is on another line": ("from base", "\n\nfrom base", False),
     "disabled": ("def second(x)", "@torch.compiler.disable\ndef second(x)", True),
 }
 
