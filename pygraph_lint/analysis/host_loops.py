@@ -190,7 +190,7 @@ def _steps(values: LoopValues) -> Iterator[LoopBody]:
     seen: set[ast.AST] = set()
     for loss in losses(queries.nodes):
         loop = _loop_around(queries, loss)
-        if loop not in seen:
+        if loop not in seen and not _runs_once(queries, loop):
             seen.add(loop)
             yield _body(values, loop, "computes gradients on every step")
     loops = [node for node in queries.nodes if isinstance(node, _LOOPS)]
@@ -215,6 +215,13 @@ def _loop_around(queries: FileQueries, node: ast.AST) -> ast.AST:
         if isinstance(each, (*_LOOPS, *FUNCTIONS)):
             return each
     return queries.tree
+
+
+def _runs_once(queries: FileQueries, place: ast.AST) -> bool:
+    """Whether gradients are computed there for a test, or once by a script, not to train."""
+    around = (each for each in (place, *queries.path(place)) if isinstance(each, FUNCTIONS))
+    names = [getattr(each, "name", "") for each in around]
+    return isinstance(place, ast.Module) or any(name.startswith("test_") for name in names)
 
 
 def _names_a_compiler(node: ast.AST) -> bool:

@@ -268,3 +268,18 @@ def test_arrays_of_numpy_are_no_tensors_of_the_device() -> None:
             score(action, state)
     """
     assert kinds(source, helper=textwrap.dedent(helper)) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [("def train_step(model, x):", ["loop.read"]), ("def test_gradients(model, x):", [])],
+)
+def test_a_test_trains_nothing(head: str, expected: list[str]) -> None:
+    body = "    loss = model(x).square().mean()\n    loss.backward()\n    assert loss.item() > 0\n"
+    assert kinds(f"{head}\n{body}") == expected
+
+
+def test_a_script_that_computes_gradients_once_has_no_step() -> None:
+    once = "loss = F.relu(torch.ones(3, requires_grad=True)).sum()\nloss.backward()\nloss.item()\n"
+    assert kinds(once) == []
+    assert kinds(f"for _ in range(9):\n{textwrap.indent(once, '    ')}") == ["loop.read"]
