@@ -106,8 +106,12 @@ def _body_lines(lines: Sequence[str], node: FunctionNode | ast.ClassDef) -> tupl
     """
     end = node.end_lineno or node.lineno
     first = node.body[0]
-    own_line = not lines[first.lineno - 1].encode()[: first.col_offset].strip()
-    return (first.lineno - 1, end) if own_line else (end, end)
+    start = first.lineno - 1
+    if lines[start].encode()[: first.col_offset].strip():
+        return end, end
+    while _SAYS_NOTHING.match(lines[start - 1]):
+        start -= 1  # comments above the first statement
+    return start, end
 
 
 def _repeated(module: Module, steps: Sequence[Step]) -> int:

@@ -20,6 +20,7 @@ from torch import nn
 LIMIT = 3
 
 def first(x):
+    # begins
     return second(x).item()
 
 def second(x):
@@ -61,6 +62,11 @@ EDITS = {
         "return x.sum()",
         "return torch.zeros(2, 2)",
         {"second", "first", "Outer.forward"},
+    ),
+    "a statement above a comment that a body begins with": (
+        "    # begins\n",
+        "    x = x + 1\n    # begins\n",
+        {"first", "Outer.forward"},
     ),
     "a function that is asked returns the same": (
         "return x.sum()",
