@@ -53,6 +53,7 @@ class Segments:
         self._behind: defaultdict[str, set[str]] = defaultdict(set)
         self._called: defaultdict[str, set[str]] = defaultdict(set)
         self._link(trace)
+        self._all = {e.name: e for events in self._breaks.values() for e in events}.values()
         self._fixed: set[str] = set()
 
     def _link(self, trace: Trace) -> None:
@@ -75,8 +76,10 @@ class Segments:
         self._roots = [name for name in self._frames if name not in called | inner]
 
     def fix(self, event: Event) -> None:
-        """From now on this break is gone."""
-        self._fixed.add(event.name)
+        """From now on this break is gone, from wherever its functions are compiled."""
+        for one in self._all:
+            if event.stack[-len(one.stack) :] == one.stack:
+                self._fixed.add(one.name)
 
     def count(self) -> tuple[int, bool]:
         """How many graphs there are, and whether that is certain."""
@@ -85,15 +88,16 @@ class Segments:
         while todo:
             name = todo.pop()
             part, end = self._traced(name, frozenset())
+            own = self._of_its_function(name, part)
             skipped = end is not None and self._is_skipped(end)
-            if len(part) == 1:
-                graphs += self._graphs[name]
-            elif not skipped:
-                graphs += self._together(name, part)
+            if len(part) == 1 or not skipped:
+                # One graph for each time that the function was compiled.
+                compiled = max(self._graphs[one] for one in own)
+                graphs += compiled or any(self._graphs[one] for one in part)
             certain &= len(part) == 1 or (not skipped and self._is_certain(part))
             # A function that is given up calls on their own what would be a part of it.
-            apart = part if skipped else {n for n in part if n == end or n not in self._breaks}
-            after = self._next(apart, end) - seen
+            apart = {n for n in own if skipped or n == end or n not in self._breaks}
+            after = self._next(apart, end) - seen - (set() if skipped else part)
             seen |= after
             todo += after
         return graphs, certain
@@ -114,13 +118,13 @@ class Segments:
         if name not in self._breaks:
             return part, None
         at_break = self._called_at_break(name)
-        for one in self._called.get(name, set()) - around:
+        for one in sorted(self._called.get(name, set()) - around, key=_number):
             inside, end = self._traced(one, around)
             # What was called before the break was traced without one.
             if end is not None and _number(one) >= at_break:
                 return part, name
             part |= inside
-        for one in self._behind.get(name, set()) - around:
+        for one in sorted(self._behind.get(name, set()) - around, key=_number):
             inside, end = self._traced(one, around)
             part |= inside
             if end is not None:
@@ -138,14 +142,14 @@ class Segments:
         ]
         return min(found, default=0)
 
-    def _together(self, name: str, part: Set[str]) -> int:
-        """How many graphs a part holds: one for each time its function was compiled."""
+    def _of_its_function(self, name: str, part: Set[str]) -> set[str]:
+        """Those of a part that belong to the function it begins in, not to one that it calls."""
         own, todo = {name}, [name]
         while todo:
             more = self._behind.get(todo.pop(), set()) & part - own
             own |= more
             todo += more
-        return max(self._graphs[one] for one in own) or any(self._graphs[one] for one in part)
+        return own
 
     def _is_skipped(self, name: str) -> bool:
         return any(event.frame_skipped for event in self._breaks.get(name, ()))

@@ -71,7 +71,7 @@ class Sources:
 
 
 def find(traces: Sequence[Trace]) -> Sources:
-    """Look every file up. Raises TraceError where none of the user's own can be joined."""
+    """Look every file up. Raises TraceError where there are the user's own, and none is here."""
     found = Sources()
     for trace in traces:
         for file in _own(trace):
@@ -80,7 +80,7 @@ def find(traces: Sequence[Trace]) -> Sources:
     names = ", ".join(str(trace.path) for trace in traces)
     if not found.codes and found.changed:
         raise TraceError(f"{names}: every file in it has changed since; record it again")
-    if not found.codes:
+    if not found.codes and found.missing:
         where = traces[0].directory
         raise TraceError(
             f"{names}: is a trace of another project: no file of {where} is found here; "

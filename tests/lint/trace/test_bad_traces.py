@@ -79,6 +79,15 @@ def test_all_files_changed(lint: Lint) -> None:
     assert "every file in it has changed since" in _refused(lint, "t.json")
 
 
+def test_only_libraries_were_compiled(lint: Lint) -> None:
+    """As after the last fix: nothing of the user's own is left in the trace."""
+    elsewhere = Path("/opt/lib/site-packages/library.py")
+    write(lint.folder / "t.json", document(lint.folder, [], [event("sync", [frame(elsewhere, 3)])]))
+    result = lint("trace", "--join", "t.json")
+    assert (result.code, result.err) == (0, "")
+    assert "Nothing to fix happened in your code." in result.out
+
+
 def test_nothing_to_do(lint: Lint) -> None:
     result = lint("trace")
     assert result.code == 2 and "name a program to run" in result.err
