@@ -373,14 +373,14 @@ def _add_trace(trace: argparse.ArgumentParser) -> None:
     add("-m", dest="module", action="store_true", help="the program is a module")
     add("--python", metavar="PYTHON", help="the interpreter that has torch and pygraph_rt")
     add("--coverage", action="store_true", help="record which lines ran (slow before Python 3.12)")
-    add("--trace-file", metavar="FILE", default="trace.json", help="default: trace.json")
-    add("program", nargs=argparse.REMAINDER, metavar="PROGRAM ...", help="and its arguments")
+    add("--trace-file", metavar="FILE", default="trace.json", help="the trace; default: trace.json")
+    add("program", nargs=argparse.REMAINDER, metavar="PROGRAM ...", help="with its arguments")
     add = trace.add_argument_group("output").add_argument
     add("--output-format", choices=TRACE_FORMATS, default="text")
     add("--output-file", metavar="FILE", help="write the report here")
-    add("--report-misses", metavar="FILE", help="write what the linter missed, without source")
+    add("--report-misses", metavar="FILE", help="write what the linter missed, without source code")
     add = trace.add_argument_group("fixing").add_argument
-    add("--fix", action="store_true", help="make the safe fixes, of what happened first")
+    add("--fix", action="store_true", help="make the safe fixes; first those of what happened")
     add("--unsafe-fixes", action="store_true", help="with --fix: unsafe fixes too")
 
 
