@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.nodes import span_of
+from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.values import Value
 
@@ -31,9 +31,13 @@ def has_starred(node: ast.Call) -> bool:
     return any(isinstance(argument, ast.Starred) for argument in node.args)
 
 
-def note_formatted(state: State, value: Value, node: ast.AST, **form: str) -> None:
-    """Record that a value is turned into text; ``form`` says how, where Dynamo cannot trace it."""
+def note_formatted(
+    state: State, value: Value, node: ast.AST, shown: ast.AST | None = None, **form: str
+) -> None:
+    """Record that a value, the expression ``shown``, is turned into text in ``node``; ``form`` says
+    how, where Dynamo cannot trace it.
+    """
     for part in (value, *(value.items or ())):
         if part.is_tensor and not part.needs and not part.kinds & v.UNKNOWN:
-            state.event("sync.format", span_of(node), "text", part, **form)
+            state.event("sync.format", span_of(node), source_of(shown or node), part, **form)
             return

@@ -73,7 +73,7 @@ def eval_joined(state: State, node: ast.JoinedStr) -> Value:
     for part in node.values:
         if isinstance(part, ast.FormattedValue):
             value = state.ev(part.value)
-            note_formatted(state, value, node)
+            note_formatted(state, value, node, part.value)
     return v.TEXT_VALUE
 
 

@@ -31,7 +31,9 @@ class HostFunction(Rewrite):
         static = [ast.unparse(node) for node in function.decorator_list] == ["staticmethod"]
         of_class = static and isinstance(site.parent(function), ast.ClassDef)
         helper = of_class or site.parent(function) is site.source.tree
-        site.require("helper", helper, "the function may be the region itself")
+        site.require(
+            "helper", helper, "it is a method or a nested function: it may be what is compiled"
+        )
         bare = not function.decorator_list or static
         site.require("bare", bare, "the function has decorators, which may depend on the order")
         nodes = list(own_nodes(function))

@@ -81,7 +81,7 @@ def _expect_number(site: Site, value: ast.expr, dtype: ast.expr | None) -> None:
     large = literal_number(value) is not None and not written
     site.require("range", not large, "the number is larger than what the dtype holds")
     number = written or site.note("number") is not None
-    site.require("number", number, "nothing shows that the value is a number")
+    site.require("number", number, "it is not certain that the value is a Python number")
     typed = written or dtype is not None
     site.require("typed", typed, "the dtype follows from a value that is not written out")
     site.safe_only_if(

@@ -46,13 +46,21 @@ class ReadingFunction(Rewrite):
         outer = around if isinstance(around, ast.Module) else site.ask.parent(around)
         named = isinstance(around, (ast.Module, ast.ClassDef)) and isinstance(outer, ast.Module)
         site.require("named", named, "the function is made anew in each call")
-        site.require("helper", _is_called(site, function), "the function may be the region itself")
+        site.require(
+            "helper",
+            _is_called(site, function),
+            "no call of the function is known: it may be what is compiled",
+        )
         site.require("bare", not function.decorator_list, "the function has decorators")
         nodes = own_nodes(function)
         results = [node.value for node in nodes if isinstance(node, ast.Return)]
         read = [each for each in results if each is not None]
         numbers = bool(read) and all(_is_read(site, each) for each in read)
-        site.require("only-reads", numbers, "the function gives more than what it read")
+        site.require(
+            "only-reads",
+            numbers,
+            "the function also returns other things than numbers that it read",
+        )
         local = {node.id for node in nodes if isinstance(node, ast.Name)}
         found = NONE
         for statement in function.body:
