@@ -185,7 +185,7 @@ def _known_number(state: State, name: str, site: CallSite) -> Value:
 
 def _text(state: State, name: str, site: CallSite) -> Value:
     form = {} if name == "format" else {"form": "str"}
-    note_formatted(state, site.first, site.node, **form)
+    note_formatted(state, site.first, site.node, None, **form)
     return v.TEXT_VALUE
 
 
