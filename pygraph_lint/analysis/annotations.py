@@ -57,14 +57,7 @@ def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
     if node is None:
         return v.UNKNOWN_VALUE
     if isinstance(node, ast.Constant):
-        if node.value is None:
-            return v.NONE_VALUE
-        if isinstance(node.value, str):
-            try:
-                return annotated(names, ast.parse(node.value, mode="eval").body, what)
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                return v.UNKNOWN_VALUE
-        return v.UNKNOWN_VALUE
+        return _constant(names, node, what)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         return v.join(annotated(names, node.left, what), annotated(names, node.right, what))
     if isinstance(node, ast.Subscript):
@@ -91,15 +84,24 @@ def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
     if name in _MAPPINGS:
         return v.MAPPING_VALUE
     tail = name.rpartition(".")[2]
-    if (
-        name.startswith(("typing.", "torch.", "builtins.", "numpy."))
-        or tail.isupper()
-        or not tail[:1].isupper()
-    ):
+    outside = name.startswith(("typing.", "torch.", "builtins.", "numpy."))
+    if outside or tail.isupper() or not tail[:1].isupper():
         return v.UNKNOWN_VALUE
     if _may_be_alias(names, name):
         return _by_name(name, f"{what} is annotated {ast.unparse(node)}" if what else "")
     return Value(v.INSTANCE, cls=name)
+
+
+def _constant(names: Names, node: ast.Constant, what: str) -> Value:
+    """``None``, or an annotation that is written as text."""
+    if node.value is None:
+        return v.NONE_VALUE
+    if not isinstance(node.value, str):
+        return v.UNKNOWN_VALUE
+    try:
+        return annotated(names, ast.parse(node.value, mode="eval").body, what)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return v.UNKNOWN_VALUE
 
 
 def _may_be_alias(names: Names, name: str) -> bool:

@@ -211,14 +211,7 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
         return distribution_method(base, method)
     if method in _HELD and not any(state.module.has_method(c, method) for c in v.classes(base)):
         return _HELD[method]
-    certain = ops.ARRAY_METHODS if _is_result(base) else ops.CERTAIN_METHODS
-    fits = not (site.node.args and method in ops.WITHOUT_ARGUMENTS)
-    if method in ("item", "tolist") and not site.everything and _is_given(base):
-        base = base._replace(needs=(), why=f"only a tensor has .{method}()")
-    if fits and method in ops.ARRAY_METHODS and _is_computed(base, holder):
-        base = base._replace(needs=(), why=f"only an array has .{method}()")
-    if fits and method in certain and base.kinds & v.UNKNOWN:
-        base = _learned(state, base, method, holder)
+    base = _by_method(state, base, method, holder, site)
     if base.is_tensor:
         if method in ops.TENSOR_METHODS or not base.flags & v.SYMBOL:
             return tensor_method(state, base, method, site)
@@ -246,6 +239,19 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
             array_item(state, holder, site.node)
         return v.NUMPY_VALUE
     return _method_on_other(state, base, method, site)
+
+
+def _by_method(state: State, base: Value, method: str, holder: ast.expr, site: CallSite) -> Value:
+    """The value, after what calling this method on it says."""
+    certain = ops.ARRAY_METHODS if _is_result(base) else ops.CERTAIN_METHODS
+    fits = not (site.node.args and method in ops.WITHOUT_ARGUMENTS)
+    if method in ("item", "tolist") and not site.everything and _is_given(base):
+        base = base._replace(needs=(), why=f"only a tensor has .{method}()")
+    if fits and method in ops.ARRAY_METHODS and _is_computed(base, holder):
+        base = base._replace(needs=(), why=f"only an array has .{method}()")
+    if fits and method in certain and base.kinds & v.UNKNOWN:
+        base = _learned(state, base, method, holder)
+    return base
 
 
 def _is_result(value: Value) -> bool:

@@ -29,28 +29,10 @@ def exec_if(state: State, node: ast.If) -> bool:
     if static is False:
         return state.run(node.orelse)
     tests = [key for key in state.events if key not in before and key[0].startswith("branch.")]
-    saved_guards = state.guards
     start = state.env
-    state.env = dict(start)
-    narrow(state, node.test, True)
-    guard(state, node.test, True)
-    error = isinstance(node.body[-1], ast.Raise)
-    half = tests_half(state, node.test)
-    state.quiet += error
-    state.half += half
-    ended = state.run(node.body)
-    state.half -= half
-    state.quiet -= error
-    then = state.env
-    state.guards = saved_guards
-    state.env = dict(start)
-    narrow(state, node.test, False)
-    guard(state, node.test, False)
-    error = bool(node.orelse) and isinstance(node.orelse[-1], ast.Raise)
-    state.quiet += error
-    other_ended = state.run(node.orelse)
-    state.quiet -= error
-    state.guards = saved_guards
+    ended = _run_arm(state, node, node.body, True)
+    then, state.env = state.env, start
+    other_ended = _run_arm(state, node, node.orelse, False)
     if tests:
         note_assigned(state, tests, start, then, state.env)
     if ended and other_ended:
@@ -62,6 +44,23 @@ def exec_if(state: State, node: ast.If) -> bool:
         return False
     state.env = join_environments(then, state.env)
     return False
+
+
+def _run_arm(state: State, node: ast.If, body: list[ast.stmt], outcome: bool) -> bool:
+    """Run one arm of an if statement, knowing how the test came out."""
+    saved_guards = state.guards
+    state.env = dict(state.env)
+    narrow(state, node.test, outcome)
+    guard(state, node.test, outcome)
+    error = bool(body) and isinstance(body[-1], ast.Raise)
+    half = outcome and tests_half(state, node.test)
+    state.quiet += error
+    state.half += half
+    ended = state.run(body)
+    state.half -= half
+    state.quiet -= error
+    state.guards = saved_guards
+    return ended
 
 
 def note_assigned(

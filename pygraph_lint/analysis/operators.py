@@ -54,15 +54,7 @@ def arithmetic(
     if kinds & v.TENSOR:
         if (left.kinds | right.kinds) & v.SEQUENCE and operator is ast.Add:
             return v.SEQUENCE_VALUE
-        kind = arithmetic_dtype(operator, left, right)
-        flags = inherited_flags([left, right])
-        ndim = broadcast_rank(left, right)
-        source = left if left.is_tensor and not (left.needs and right.is_tensor) else right
-        if not source.is_tensor:
-            source = left
-        return v.tensor(
-            source.why, kind, merge_device([left, right]), ndim, flags, merge_needs(left, right)
-        )
+        return _computed(arithmetic_dtype(operator, left, right), left, right)
     if left.kinds & v.SEQUENCE:
         if operator is ast.Add and right.kinds & v.SEQUENCE:
             if left.items is not None and right.items is not None:
@@ -79,6 +71,21 @@ def arithmetic(
     if kinds == v.NUMBER or kinds == v.NUMBER | v.OTHER or kinds == v.OTHER:
         return v.READ_VALUE if (left.flags | right.flags) & v.READ else v.NUMBER_VALUE
     return v.UNKNOWN_VALUE
+
+
+def _computed(dtype: str, left: Value, right: Value) -> Value:
+    """The tensor that an operation on two values gives, at least one of which is a tensor."""
+    source = left if left.is_tensor and not (left.needs and right.is_tensor) else right
+    if not source.is_tensor:
+        source = left
+    return v.tensor(
+        source.why,
+        dtype,
+        merge_device([left, right]),
+        broadcast_rank(left, right),
+        inherited_flags([left, right]),
+        merge_needs(left, right),
+    )
 
 
 def eval_unary(state: State, node: ast.UnaryOp) -> Value:
@@ -134,31 +141,31 @@ def compare(
         if drawn and (other.needs or not other.is_tensor):
             return one
     if not (left.kinds | right.kinds) & v.TENSOR:
-        if left.kinds & v.NUMPY or right.kinds & v.NUMPY:
-            return v.NUMPY_VALUE
-        read = (left.flags | right.flags) & v.READ
-        if left.const is not None and right.const is not None:
-            return Value(v.NUMBER, const=fold_compare(operator, left.const, right.const))
-        return v.READ_VALUE if read else v.NUMBER_VALUE
-    for one, other in ((left, right), (right, left)):
-        if one.is_tensor and not other.is_tensor:
-            if other.kinds & (_TEXT_OR_NONE | v.SEQUENCE | v.MAPPING | v.DTYPE | v.DEVICE) and not (
-                other.kinds & v.UNKNOWN
-            ):
-                return v.NUMBER_VALUE
-            if one.needs and other.const is not None and isinstance(other.const, (str, bool)):
-                return v.NUMBER_VALUE
+        return _compare_plain(operator, left, right)
+    if _gives_a_number(left, right) or _gives_a_number(right, left):
+        return v.NUMBER_VALUE
     note_mixed_devices(state, left_node, left, right_node, right)
-    flags = inherited_flags([left, right])
-    source = left if left.is_tensor else right
-    return v.tensor(
-        source.why,
-        "bool",
-        merge_device([left, right]),
-        broadcast_rank(left, right),
-        flags,
-        merge_needs(left, right),
-    )
+    why = left.why if left.is_tensor else right.why
+    return _computed("bool", left, right)._replace(why=why)
+
+
+def _compare_plain(operator: ast.cmpop, left: Value, right: Value) -> Value:
+    """A comparison without tensors."""
+    if left.kinds & v.NUMPY or right.kinds & v.NUMPY:
+        return v.NUMPY_VALUE
+    if left.const is not None and right.const is not None:
+        return Value(v.NUMBER, const=fold_compare(operator, left.const, right.const))
+    return v.READ_VALUE if (left.flags | right.flags) & v.READ else v.NUMBER_VALUE
+
+
+def _gives_a_number(tensor: Value, other: Value) -> bool:
+    """Whether comparing what may be a tensor with a text, None or a container gives no tensor."""
+    if not tensor.is_tensor or other.is_tensor:
+        return False
+    plain = _TEXT_OR_NONE | v.SEQUENCE | v.MAPPING | v.DTYPE | v.DEVICE
+    if other.kinds & plain and not other.kinds & v.UNKNOWN:
+        return True
+    return bool(tensor.needs) and isinstance(other.const, (str, bool))
 
 
 def membership(

@@ -264,13 +264,7 @@ def bind_parameters(
     if unknown:
         uses = Uses(module, node, self_name, facts.owner)
         uses.read(set(unknown))
-        facts.unexplained = tuple(
-            name
-            for name in unknown
-            if not (name in uses.shows or name in uses.against or name in uses.tested)
-            and _is_none(defaults.get(name))
-        )
-        facts.arrays = tuple(name for name in uses.suggests if name in facts.unexplained)
+        _note_unexplained(facts, unknown, uses, defaults)
         for name in unknown:
             env[name] = _guessed(facts.name, name, uses, defaults.get(name), env[name])
     facts.arrays += tuple(either)
@@ -285,6 +279,19 @@ def bind_parameters(
     if arguments.kwarg is not None:
         env[arguments.kwarg.arg] = v.MAPPING_VALUE
     return env
+
+
+def _note_unexplained(
+    facts: FunctionFacts, unknown: list[str], uses: Uses, defaults: dict[str, ast.expr]
+) -> None:
+    """Keep which parameters nothing in the function explains, and which of them are arrays."""
+    facts.unexplained = tuple(
+        name
+        for name in unknown
+        if not (name in uses.shows or name in uses.against or name in uses.tested)
+        and _is_none(defaults.get(name))
+    )
+    facts.arrays = tuple(name for name in uses.suggests if name in facts.unexplained)
 
 
 def _typed(value: Value) -> str:
