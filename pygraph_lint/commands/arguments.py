@@ -342,7 +342,10 @@ def parser() -> argparse.ArgumentParser:
 
 def _add(commands: Any, name: str, about: str, text: str | None = None) -> argparse.ArgumentParser:
     made: argparse.ArgumentParser = commands.add_parser(
-        name, help=about, description=text, allow_abbrev=False
+        name,
+        help=about,
+        description=text or f"{about[0].upper()}{about[1:]}.",
+        allow_abbrev=False,
     )
     return made
 

@@ -111,7 +111,9 @@ def load_with(folders: Iterable[Path]) -> dict[str, Rule]:
     rules = dict(load())
     taken = {name: rule.code for rule in rules.values() for name in _claims(rule)}
     for folder in folders:
-        pages = sorted(folder.glob("*.md")) if folder.is_dir() else []
+        if not folder.is_dir():
+            raise CatalogueError(f"{folder}: there is no such folder")
+        pages = sorted(folder.glob("*.md"))
         if not pages:
             raise CatalogueError(f"{folder}: there are no rule pages (CODE.md) in this folder")
         for page in pages:

@@ -141,11 +141,12 @@ def test_a_page_that_does_not_fit_is_one_line(
 
 
 def test_a_folder_without_pages(lint: Lint) -> None:
-    lint.write({"pygraph-lint.toml": SETTINGS, "src/model.py": MODEL})
+    lint.write({"pygraph-lint.toml": SETTINGS, "src/model.py": MODEL, "my_rules/notes.txt": ""})
     result = lint("src")
     assert result.code == 2
     assert "there are no rule pages" in result.err
     assert lint("--isolated", "rule-test").code == 2
+    assert "nosuch: there is no such folder" in lint("rule-test", "nosuch").err
 
 
 def test_the_page_in_the_documentation_works(lint: Lint) -> None:
