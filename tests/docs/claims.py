@@ -135,5 +135,11 @@ def _accuracy() -> Claims:
     listed = (ROOT / "docs" / "explanation" / "accuracy.md").read_text("utf-8")
     held_out = listed.partition("\n- held-out: ")[2].partition("\n")[0].split(", ")
     yield page, f"programs over {len(held_out)} packages"
+    judged = load("judged_findings.json")
+    number = sum(judged["counts"].values())
+    yield page, f"{judged['counts']['right']} of {number} are right in message and claims"
+    packages = len(judged["packages"])
+    yield page, f"judged {number} findings with the default options, drawn from {packages} packages"
+    yield "README.md", f"{judged['counts']['right']} of {number} findings right"
     models = load("lint_truth_score.json")["models"]
     yield page, f"| {models} models of transformers, timm and diffusers |"
