@@ -231,14 +231,15 @@ def test_rule_and_rules_print_the_catalogue(lint: Lint) -> None:
 
 def test_version_is_fast(lint: Lint) -> None:
     spent = []
-    for _ in range(3):
+    for _ in range(5):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = run_process("--version", cwd=lint.folder)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         # CPU time: a busy machine must not fail the test.
         spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert done.stdout.decode() == f"pygraph-lint {__version__}\n"
-    assert min(spent) < 0.15
+    # 0.1 s where this was written, on a machine that is not busy; to import libcst alone takes more.
+    assert min(spent) < 0.25
 
 
 def test_a_clean_check_imports_neither_torch_nor_libcst(lint: Lint) -> None:
