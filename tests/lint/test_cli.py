@@ -238,7 +238,7 @@ def test_version_is_fast(lint: Lint) -> None:
         # CPU time: a busy machine must not fail the test.
         spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert done.stdout.decode() == f"pygraph-lint {__version__}\n"
-    # 0.1 s where this was written, on a machine that is not busy; to import libcst alone takes more.
+    # 0.1 s on a machine that is not busy; to import libcst alone takes more than this.
     assert min(spent) < 0.25
 
 
