@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import compare_commits, slices
+from benchmarks.figures.data import RESULTS
 from benchmarks.runtime import __main__ as runtime
 from benchmarks.slices import Slice
 
@@ -68,3 +70,10 @@ def test_a_file_keeps_rows_of_other_runs_and_resumes() -> None:
     again = runtime.merged(old, {"environment": {}, "memory": [{**memory, "date": "now"}]})
     assert again["timing"][0]["workload"] == "bert"
     assert [row["date"] for row in again["memory"]] == ["now"]
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in RESULTS.glob("*.json")))
+def test_no_result_file_names_a_folder_of_the_machine(name: str) -> None:
+    absolute = re.compile(r"(?<![\w.-])/(?:opt|root|home|work|tmp|usr)/[^\"\s]*")
+    found = absolute.findall((RESULTS / name).read_text("utf-8"))
+    assert not [path for path in found if not path.startswith("/home/user/")]
