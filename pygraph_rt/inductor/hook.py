@@ -24,7 +24,13 @@ from pygraph_rt.inductor.cuts import Cut, splits
 from pygraph_rt.inductor.describe import describe, dynamic_inputs, identity
 from pygraph_rt.inductor.graph_info import GraphInfo, from_text, to_text
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
-from pygraph_rt.inductor.runner_inlining import Inlined, Whole, calls_it, read_runner, replace_call
+from pygraph_rt.inductor.runner_inlining import (
+    GraphCall,
+    Inlined,
+    calls_it,
+    read_runner,
+    replace_call,
+)
 from pygraph_rt.inductor.torch_support import reinterpret
 from pygraph_rt.reports.report import Region
 
@@ -167,8 +173,8 @@ def wrap_partitions(
         compiled.recursively_apply_fns([_wrapper(wrap, info) for info in infos])
         return
     region = wrap(inlined, infos[0])
-    whole = Whole(region, inlined.runner.taken, inlined.runner.aligned)
-    compiled.current_callable = replace_call(compiled.current_callable, runner.call, whole)
+    call = GraphCall(region, infos[0].region, inlined.runner, runner.call)
+    compiled.current_callable = replace_call(compiled.current_callable, runner.call, call)
 
 
 def why_no_region(compiled: Any, graph: GraphInfo) -> str | None:

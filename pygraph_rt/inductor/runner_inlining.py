@@ -16,6 +16,8 @@ from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any, Literal
 
+from pygraph_rt.reports.report import Region
+
 Sizes = tuple[int, ...]
 Source = Literal["result", "argument", "value"]
 
@@ -179,24 +181,29 @@ class Inlined:
         return Inlined(generated, self.runner, self.reinterpret)
 
 
-class Whole:
-    """Stands in for a runner's `call`: hands a region its arguments out of the graph's inputs,
-    those at the positions `aligned` after a copy where they are not.
+class GraphCall:
+    """Stands in for a runner's `call`: hands a region its arguments out of the graph's inputs, or
+    calls the runner's own where the region has nothing to do with calls any more.
     """
 
     def __init__(
-        self,
-        region: Callable[[list[Any]], Any],
-        taken: Sequence[int],
-        aligned: Sequence[int] = (),
+        self, region: Callable[[list[Any]], Any], info: Region, runner: RunnerCall, call: Any
     ) -> None:
+        """`region` stands for the partition, `info` is its place in reports, and `runner` what
+        `call` does.
+        """
         self.region = region
-        self._pick = picker(list(taken))
-        self._aligned = list(aligned)
-        self._align = _aligner() if aligned else None
+        self._info = info
+        self._call = call
+        self._pick = picker(list(runner.taken))
+        self._aligned = list(runner.aligned)
+        self._align = _aligner() if runner.aligned else None
 
     def __call__(self, args: list[Any]) -> Any:
         """Run it; `args` is emptied."""
+        if self._info.bypassed:
+            self._info.unserved += 1
+            return self._call(args)
         given = [*self._pick(args)]
         args.clear()
         if self._align is not None:

@@ -463,6 +463,7 @@ class Partition:
 
     def _show(self) -> None:
         self._plain = self._paused or self._life.state in CLOSED
+        self.region.bypassed = self._plain and self._watcher is None and not self._required
         deciding = self._watcher is not None and self._watcher.deciding
         serving = self._life.state is State.SERVE
         self.region.state = "deciding" if serving and deciding else self._life.state.value

@@ -74,6 +74,8 @@ class Region:
     def __post_init__(self) -> None:
         self.refresh: Callable[[], None] = _nothing
         self.moving: frozenset[int] = frozenset()
+        # Whether calls run compiled code without asking the region.
+        self.bypassed = False
 
     def count_with(self, refresh: Callable[[], None]) -> None:
         """Bring counters up to date by a method, whose object this does not keep alive."""

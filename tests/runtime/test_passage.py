@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 import torch
 
+from pygraph_rt.errors import GraphRequired
 from pygraph_rt.inductor import torch_support
 from pygraph_rt.inductor.graph_info import GraphInfo
 from pygraph_rt.inductor.hook import wrap_partitions
 from pygraph_rt.inductor.partition_info import PartitionInfo, Signature
 from pygraph_rt.inductor.runner_inlining import (
     ALIGN,
+    GraphCall,
     Inlined,
     Returned,
     RunnerCall,
-    Whole,
     calls_it,
     read_runner,
     replace_call,
@@ -116,7 +117,8 @@ def test_one_function_returns_what_the_call_returned() -> None:
     made = runner(PLAIN, partition_0, reinterpret_tensor=reinterpret)
     passage = read_runner(made.call, 3, 3)
     assert passage is not None
-    whole = Whole(Inlined(partition_0, passage, reinterpret), passage.taken)
+    inlined = Inlined(partition_0, passage, reinterpret)
+    whole = GraphCall(inlined, Region(""), passage, made.call)
     inputs = [torch.ones(3), torch.zeros(1), torch.tensor(5.0)]
     given = list(inputs)
     found, expected = whole(given), made.call(list(inputs))
@@ -223,7 +225,7 @@ def test_a_copy_of_a_misaligned_input_is_made_before_the_region(align: str) -> N
     if not hasattr(torch._C._dynamo.guards, align):
         pytest.skip("this torch has no such function")
     x = torch.zeros(8)[1:5]
-    whole = Whole(lambda args: args, found.taken, found.aligned)
+    whole = GraphCall(lambda args: args, Region(""), found, made.call)
     b, copied = whole([x, "w", "b"])
     assert b == "b"
     assert torch.equal(copied, x)
@@ -296,3 +298,75 @@ def test_views_are_outputs_in_their_own_shape(monkeypatch: pytest.MonkeyPatch) -
     assert replay is not None
     assert len(replay._results.views) == 1  # the one that shares memory with another output
     assert len({t.data_ptr() for t in kept}) == len(kept)
+
+
+def test_a_region_that_is_decided_is_not_asked_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inductor's own call runs, and is counted, for as long as no graph is wanted."""
+    gpu = SoftwareGpu()
+    graph_maker = install(monkeypatch, gpu)
+    body = """a, state = args
+        args.clear()
+        (buf1, buf0, state) = self.partitions[0]([a, state])
+        return (buf1, )"""
+    made = runner(body, gpu.generated(BODY))
+    own_calls: list[Any] = []
+    original = made.call
+
+    def own_call(args: list[Any]) -> Any:
+        own_calls.append(len(args))
+        return original(args)
+
+    found = read_runner(made.call, 2, 3)
+    assert found is not None
+    region = Region("graph 0/0 partition 1 of 1", "f at m.py:1")
+    function = Inlined(made.partitions[0], found, torch_support.reinterpret())
+    partition = Partition(
+        function, region, Options(), graph_maker, Signature(0, written=frozenset({1}))
+    )
+    graph = GraphCall(partition, region, found, own_call)
+
+    def call(times: int = 1) -> None:
+        for _ in range(times):
+            a, state = (gpu.allocate((COUNT,), (1,), torch.float32).fill_(i) for i in (1.0, 2.0))
+            (result,) = graph([a, state])
+            assert torch.equal(result, torch.full((COUNT,), 5.0))
+
+    call(5)
+    partition.refresh()
+    assert (own_calls, region.served) == ([], 3)
+    partition.leave("calls take the same time")
+    before = region.unserved
+    call(3)
+    assert (len(own_calls), region.unserved) == (3, before + 3)
+    partition.serve()
+    call(4)
+    partition.refresh()
+    assert (len(own_calls), region.served) == (3, 5)  # observed, captured, then served
+    watched = SimpleNamespace(deciding=True, call=lambda partition, args: partition(args, False))
+    partition.use(False)
+    partition.watch(watched, False)
+    call()
+    assert len(own_calls) == 3
+    partition.watch(None, False)
+    call()
+    assert len(own_calls) == 4
+    partition.close()
+    call()
+    assert len(own_calls) == 5
+
+
+def test_where_graphs_are_required_a_refused_region_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = SoftwareGpu()
+    graph_maker = install(monkeypatch, gpu)
+    own_calls: list[Any] = []
+    region = Region("graph 0/0 partition 1 of 1")
+    found = RunnerCall((0, 1), (Returned("result", 0),))
+    function = Inlined(gpu.generated(BODY), found, torch_support.reinterpret())
+    partition = Partition(function, region, Options("require"), graph_maker, Signature(0))
+    partition.leave("it is slower")
+    partition._retire("it sets two-dimensional memory")
+    with pytest.raises(GraphRequired):
+        GraphCall(partition, region, found, own_calls.append)([torch.ones(COUNT)] * 2)
+    assert own_calls == []
