@@ -41,12 +41,11 @@ ABOVE_4_GIB = 32 << 20
 _RESERVED = itertools.cycle([((0x2B5D + (n << 8)) << 32) + ABOVE_4_GIB for n in range(4)])
 _ATTRIBUTES = (1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
 
-_ptr = ctypes.c_void_p
-_size = ctypes.c_size_t
+_ptr, _int, _u32, _u64 = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, ctypes.c_uint64
+_size, _ref = ctypes.c_size_t, ctypes.byref
 
 
-class _EdgeData(ctypes.Structure):
-    _fields_ = [("bytes", ctypes.c_uint8 * 8)]
+_EdgeData = ctypes.c_uint8 * 8
 
 
 class _Location(ctypes.Structure):
@@ -80,13 +79,9 @@ class Driver:
         update = (quick or library).cuGraphExecKernelNodeSetParams_v2
         update.argtypes, update.restype = [_ptr, _ptr, _ptr], ctypes.c_int
         self.exec_set_kernel: Callable[..., int] = update
-        self.exec_set_memcpy: Callable[..., int] = self._typed(
-            "cuGraphExecMemcpyNodeSetParams", _ptr, _ptr, _ptr, _ptr
-        )
-        self.exec_set_memset: Callable[..., int] = self._typed(
-            "cuGraphExecMemsetNodeSetParams", _ptr, _ptr, _ptr, _ptr
-        )
-        self.launch: Callable[..., int] = self._typed("cuGraphLaunch", _ptr, _ptr)
+        self.exec_set_memcpy = self._typed("cuGraphExecMemcpyNodeSetParams", 4)
+        self.exec_set_memset = self._typed("cuGraphExecMemsetNodeSetParams", 4)
+        self.launch = self._typed("cuGraphLaunch", 2)
 
     def entry_points(self) -> tuple[int, int, int, int]:
         """Addresses of the driver's functions that update a kernel, a copy and a memory-set node,
@@ -96,16 +91,15 @@ class Driver:
         kernel, copy, fill, launch = (int(ctypes.cast(c, _ptr).value or 0) for c in calls)  # type: ignore[arg-type]
         return kernel, copy, fill, launch
 
-    def _typed(self, name: str, *types: Any) -> Callable[..., int]:
-        function = getattr(self._cu, name)
-        function.argtypes = list(types)
-        function.restype = ctypes.c_int
+    def _typed(self, name: str, pointers: int) -> Callable[..., int]:
+        function: Any = getattr(self._cu, name)
+        function.argtypes, function.restype = [_ptr] * pointers, _int
         return function  # type: ignore[no-any-return]
 
     def describe(self, code: int) -> str:
         """The driver's name for an error code."""
         text = ctypes.c_char_p()
-        if self._cu.cuGetErrorName(ctypes.c_int(code), ctypes.byref(text)) or not text.value:
+        if self._cu.cuGetErrorName(_int(code), _ref(text)) or not text.value:
             return f"error {code}"
         return text.value.decode()
 
@@ -116,22 +110,26 @@ class Driver:
     def _call(self, name: str, *arguments: Any) -> None:
         self._check(name, getattr(self._cu, name)(*arguments))
 
+    def _made(self, kind: Any, name: str, *arguments: Any) -> int:
+        """What a call returns through its first argument, a pointer to a `kind`."""
+        value = kind()
+        self._call(name, _ref(value), *arguments)
+        return int(value.value or 0)
+
     def version(self) -> int:
         """CUDA version the driver supports, as 1000 * major + 10 * minor (cuDriverGetVersion)."""
-        value = ctypes.c_int()
-        self._call("cuDriverGetVersion", ctypes.byref(value))
-        return value.value
+        return self._made(_int, "cuDriverGetVersion")
 
     # -- graphs
 
     def nodes(self, graph: int) -> list[int]:
         """Node handles in creation order."""
         count = _size(0)
-        self._call("cuGraphGetNodes", _ptr(graph), None, ctypes.byref(count))
+        self._call("cuGraphGetNodes", _ptr(graph), None, _ref(count))
         if not count.value:
             return []
         handles = (_ptr * count.value)()
-        self._call("cuGraphGetNodes", _ptr(graph), handles, ctypes.byref(count))
+        self._call("cuGraphGetNodes", _ptr(graph), handles, _ref(count))
         return [int(handles[i] or 0) for i in range(count.value)]
 
     def edges(self, graph: int) -> list[tuple[int, int, bytes]]:
@@ -139,27 +137,26 @@ class Driver:
         edge data).
         """
         count = _size(0)
-        self._call("cuGraphGetEdges_v2", _ptr(graph), None, None, None, ctypes.byref(count))
+        self._call("cuGraphGetEdges_v2", _ptr(graph), None, None, None, _ref(count))
         if not count.value:
             return []
         room = count.value
         sources, targets, data = (_ptr * room)(), (_ptr * room)(), (_EdgeData * room)()
-        self._call("cuGraphGetEdges_v2", _ptr(graph), sources, targets, data, ctypes.byref(count))
+        self._call("cuGraphGetEdges_v2", _ptr(graph), sources, targets, data, _ref(count))
         return [
-            (int(sources[i] or 0), int(targets[i] or 0), bytes(data[i].bytes))
-            for i in range(count.value)
+            (int(sources[i] or 0), int(targets[i] or 0), bytes(data[i])) for i in range(count.value)
         ]
 
     def node_type(self, node: int) -> int:
         """CUgraphNodeType of a node."""
-        value = ctypes.c_int()
-        self._call("cuGraphNodeGetType", _ptr(node), ctypes.byref(value))
+        value = _int()
+        self._call("cuGraphNodeGetType", _ptr(node), _ref(value))
         return value.value
 
     def kernel_node(self, node: int) -> KernelNode:
         """A copy of everything a kernel node launches; the node's own memory is only read."""
         params = KernelParams()
-        self._call("cuGraphKernelNodeGetParams_v2", _ptr(node), ctypes.byref(params))
+        self._call("cuGraphKernelNodeGetParams_v2", _ptr(node), _ref(params))
         layout = self._layout(params)
         addresses, packed = _field_addresses(params, layout)
         fields = tuple(
@@ -167,30 +164,18 @@ class Driver:
         )
         grid = (params.grid_x, params.grid_y, params.grid_z)
         block = (params.block_x, params.block_y, params.block_z)
-        identity = (
-            params.func,
-            params.kern,
-            grid,
-            block,
-            params.shared_bytes,
-            packed,
-            tuple(layout),
-            self._attributes(node),
-        )
+        launched = (params.func, params.kern, grid, block, params.shared_bytes)
+        identity = (*launched, packed, tuple(layout), self._attributes(node))
         name = self._kernel_name(params)
         return KernelNode(name, identity, bytes(params), tuple(layout), packed, fields)
 
     def _layout(self, params: KernelParams) -> list[tuple[int, int]]:
         layout: list[tuple[int, int]] = []
         offset, size = _size(), _size()
-        name, handle = (
-            ("cuFuncGetParamInfo", params.func)
-            if params.func
-            else ("cuKernelGetParamInfo", params.kern)
-        )
-        query = getattr(self._cu, name)
+        name = "cuFuncGetParamInfo" if params.func else "cuKernelGetParamInfo"
+        query, handle = getattr(self._cu, name), _ptr(params.func or params.kern)
         while True:
-            code = query(_ptr(handle), _size(len(layout)), ctypes.byref(offset), ctypes.byref(size))
+            code = query(handle, _size(len(layout)), _ref(offset), _ref(size))
             if code == _INVALID_VALUE:  # the documented answer for "no such parameter"
                 return layout
             self._check(name, code)
@@ -198,19 +183,16 @@ class Driver:
 
     def _kernel_name(self, params: KernelParams) -> str:
         text = ctypes.c_char_p()
-        if params.func:
-            code = self._cu.cuFuncGetName(ctypes.byref(text), _ptr(params.func))
-        else:
-            code = self._cu.cuKernelGetName(ctypes.byref(text), _ptr(params.kern))
+        name_of = self._cu.cuFuncGetName if params.func else self._cu.cuKernelGetName
+        code = name_of(_ref(text), _ptr(params.func or params.kern))
         return (text.value or b"?").decode() if not code else "?"
 
     def _attributes(self, node: int) -> tuple[tuple[int, bytes], ...]:
         found: list[tuple[int, bytes]] = []
         for attribute in _ATTRIBUTES:
             value = (ctypes.c_uint8 * _ATTRIBUTE_BYTES)()
-            code = self._cu.cuGraphKernelNodeGetAttribute(
-                _ptr(node), ctypes.c_int(attribute), ctypes.byref(value)
-            )
+            key = _int(attribute)
+            code = self._cu.cuGraphKernelNodeGetAttribute(_ptr(node), key, _ref(value))
             if code in (_INVALID_VALUE, _NOT_SUPPORTED):  # unknown to this driver, so not in use
                 continue
             self._check("cuGraphKernelNodeGetAttribute", code)
@@ -220,13 +202,13 @@ class Driver:
     def memcpy_node(self, node: int) -> MemcpyParams:
         """A copy node's parameters."""
         params = MemcpyParams()
-        self._call("cuGraphMemcpyNodeGetParams", _ptr(node), ctypes.byref(params))
+        self._call("cuGraphMemcpyNodeGetParams", _ptr(node), _ref(params))
         return params
 
     def memset_node(self, node: int) -> MemsetParams:
         """A set node's parameters."""
         params = MemsetParams()
-        self._call("cuGraphMemsetNodeGetParams", _ptr(node), ctypes.byref(params))
+        self._call("cuGraphMemsetNodeGetParams", _ptr(node), _ref(params))
         return params
 
     def set_node(self, kind: int, node: int, address: int) -> None:
@@ -243,15 +225,11 @@ class Driver:
 
     def clone_graph(self, graph: int) -> int:
         """A copy of a graph that does not depend on the original."""
-        clone = _ptr()
-        self._call("cuGraphClone", ctypes.byref(clone), _ptr(graph))
-        return int(clone.value or 0)
+        return self._made(_ptr, "cuGraphClone", _ptr(graph))
 
     def find_in_clone(self, node: int, clone: int) -> int:
         """The node of `clone` that was copied from `node`."""
-        found = _ptr()
-        self._call("cuGraphNodeFindInClone", ctypes.byref(found), _ptr(node), _ptr(clone))
-        return int(found.value or 0)
+        return self._made(_ptr, "cuGraphNodeFindInClone", _ptr(node), _ptr(clone))
 
     def remove_node(self, node: int) -> None:
         """Take a node and its edges out of its graph."""
@@ -259,14 +237,7 @@ class Driver:
 
     def instantiate(self, graph: int) -> int:
         """An executable graph (CUgraphExec)."""
-        executable = _ptr()
-        self._call(
-            "cuGraphInstantiateWithFlags",
-            ctypes.byref(executable),
-            _ptr(graph),
-            ctypes.c_ulonglong(0),
-        )
-        return int(executable.value or 0)
+        return self._made(_ptr, "cuGraphInstantiateWithFlags", _ptr(graph), _u64(0))
 
     def destroy_exec(self, executable: int) -> None:
         """Free an executable graph; a driver that is already shut down is no error."""
@@ -282,17 +253,13 @@ class Driver:
 
     def current_context(self) -> int:
         """The calling thread's CUDA context."""
-        context = _ptr()
-        self._call("cuCtxGetCurrent", ctypes.byref(context))
-        return int(context.value or 0)
+        return self._made(_ptr, "cuCtxGetCurrent")
 
     def create_stream(self) -> int:
         """A non-blocking stream that nobody else can hold, unlike the ones torch hands out in
         rotation.
         """
-        stream = _ptr()
-        self._call("cuStreamCreate", ctypes.byref(stream), ctypes.c_uint(1))
-        return int(stream.value or 0)
+        return self._made(_ptr, "cuStreamCreate", _u32(1))
 
     def wait_for(self, stream: int) -> bool:
         """Wait until all work of a stream has ended; False, at once, while it is being captured, or
@@ -301,10 +268,10 @@ class Driver:
         Captures of other threads go on, also those in global mode: this thread's mode is *relaxed*
         meanwhile (cuThreadExchangeStreamCaptureMode).
         """
-        mode, status = ctypes.c_int(_RELAXED), ctypes.c_int()
-        self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+        mode, status = _int(_RELAXED), _int()
+        self._call("cuThreadExchangeStreamCaptureMode", _ref(mode))
         try:
-            code = self._cu.cuStreamIsCapturing(_ptr(stream), ctypes.byref(status))
+            code = self._cu.cuStreamIsCapturing(_ptr(stream), _ref(status))
             if not code and not status.value:
                 code = self._cu.cuStreamSynchronize(_ptr(stream))
             if status.value or code in _CAPTURE_ERRORS:
@@ -312,7 +279,7 @@ class Driver:
             self._check("cuStreamSynchronize", code)
             return True
         finally:
-            self._call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+            self._call("cuThreadExchangeStreamCaptureMode", _ref(mode))
 
     # -- addresses
 
@@ -320,25 +287,15 @@ class Driver:
         """ "device" or "host" for an address CUDA knows, None for any other word
         (cuPointerGetAttribute).
         """
-        value = ctypes.c_uint()
-        code = self._cu.cuPointerGetAttribute(
-            ctypes.byref(value), ctypes.c_int(2), ctypes.c_uint64(address)
-        )
-        if code:
+        value = _u32()
+        if self._cu.cuPointerGetAttribute(_ref(value), _int(2), _u64(address)):
             return None
         return {_HOST: "host", _DEVICE: "device"}.get(value.value, "device")
 
     def allocation_granularity(self, device: int) -> int:
         """Bytes; sizes of virtual memory mappings are multiples of it."""
-        value = _size()
         prop = _allocation_prop(device)
-        self._call(
-            "cuMemGetAllocationGranularity",
-            ctypes.byref(value),
-            ctypes.byref(prop),
-            ctypes.c_int(0),
-        )
-        return value.value
+        return self._made(_size, "cuMemGetAllocationGranularity", _ref(prop), _int(0))
 
     def reserve(self, size: int, alignment: int) -> int:
         """Reserve `size` bytes of device address space, where the driver agrees far from small
@@ -350,51 +307,22 @@ class Driver:
             return self._reserve(size, alignment, 0)
 
     def _reserve(self, size: int, alignment: int, wanted: int) -> int:
-        address = ctypes.c_uint64()
-        self._call(
-            "cuMemAddressReserve",
-            ctypes.byref(address),
-            _size(size),
-            _size(alignment),
-            ctypes.c_uint64(wanted),
-            ctypes.c_ulonglong(0),
-        )
-        return address.value
+        sizes = _size(size), _size(alignment)
+        return self._made(_u64, "cuMemAddressReserve", *sizes, _u64(wanted), _u64(0))
 
     def create_memory(self, size: int, device: int) -> int:
         """Physical device memory of `size` bytes, as a handle that can be mapped many times."""
-        handle = ctypes.c_uint64()
         prop = _allocation_prop(device)
-        self._call(
-            "cuMemCreate",
-            ctypes.byref(handle),
-            _size(size),
-            ctypes.byref(prop),
-            ctypes.c_ulonglong(0),
-        )
-        return handle.value
+        return self._made(_u64, "cuMemCreate", _size(size), _ref(prop), _u64(0))
 
     def map_memory(self, address: int, size: int, handle: int) -> None:
         """Map a handle's first `size` bytes at `address`."""
-        self._call(
-            "cuMemMap",
-            ctypes.c_uint64(address),
-            _size(size),
-            _size(0),
-            ctypes.c_uint64(handle),
-            ctypes.c_ulonglong(0),
-        )
+        self._call("cuMemMap", _u64(address), _size(size), _size(0), _u64(handle), _u64(0))
 
     def allow_access(self, address: int, size: int, device: int) -> None:
         """Let `device` read and write a mapped range."""
         description = _AccessDesc(_Location(1, device), 3)
-        self._call(
-            "cuMemSetAccess",
-            ctypes.c_uint64(address),
-            _size(size),
-            ctypes.byref(description),
-            _size(1),
-        )
+        self._call("cuMemSetAccess", _u64(address), _size(size), _ref(description), _size(1))
 
     def unmap(self, address: int, size: int) -> None:
         """Undo `map_memory` for a whole range."""

@@ -31,22 +31,19 @@ _ptr = ctypes.c_void_p
 _size = ctypes.c_size_t
 
 
+def fields(kind: Any, names: str) -> list[tuple[str, Any]]:
+    """Fields of one type in a row, for a structure."""
+    return [(name, kind) for name in names.split()]
+
+
 class KernelParams(ctypes.Structure):
     """CUDA_KERNEL_NODE_PARAMS (version 2)."""
 
     _fields_ = [
         ("func", _ptr),
-        ("grid_x", ctypes.c_uint),
-        ("grid_y", ctypes.c_uint),
-        ("grid_z", ctypes.c_uint),
-        ("block_x", ctypes.c_uint),
-        ("block_y", ctypes.c_uint),
-        ("block_z", ctypes.c_uint),
-        ("shared_bytes", ctypes.c_uint),
-        ("params", ctypes.POINTER(_ptr)),
-        ("extra", ctypes.POINTER(_ptr)),
-        ("kern", _ptr),
-        ("ctx", _ptr),
+        *fields(ctypes.c_uint, "grid_x grid_y grid_z block_x block_y block_z shared_bytes"),
+        *fields(ctypes.POINTER(_ptr), "params extra"),
+        *fields(_ptr, "kern ctx"),
     ]
 
 
@@ -54,31 +51,17 @@ class MemcpyParams(ctypes.Structure):
     """CUDA_MEMCPY3D (version 2)."""
 
     _fields_ = [
-        ("src_x", _size),
-        ("src_y", _size),
-        ("src_z", _size),
-        ("src_lod", _size),
+        *fields(_size, "src_x src_y src_z src_lod"),
         ("src_type", ctypes.c_int),
         ("src_host", _ptr),
         ("src_device", ctypes.c_uint64),
-        ("src_array", _ptr),
-        ("src_reserved", _ptr),
-        ("src_pitch", _size),
-        ("src_height", _size),
-        ("dst_x", _size),
-        ("dst_y", _size),
-        ("dst_z", _size),
-        ("dst_lod", _size),
+        *fields(_ptr, "src_array src_reserved"),
+        *fields(_size, "src_pitch src_height dst_x dst_y dst_z dst_lod"),
         ("dst_type", ctypes.c_int),
         ("dst_host", _ptr),
         ("dst_device", ctypes.c_uint64),
-        ("dst_array", _ptr),
-        ("dst_reserved", _ptr),
-        ("dst_pitch", _size),
-        ("dst_height", _size),
-        ("width", _size),
-        ("height", _size),
-        ("depth", _size),
+        *fields(_ptr, "dst_array dst_reserved"),
+        *fields(_size, "dst_pitch dst_height width height depth"),
     ]
 
 
@@ -88,10 +71,8 @@ class MemsetParams(ctypes.Structure):
     _fields_ = [
         ("dst", ctypes.c_uint64),
         ("pitch", _size),
-        ("value", ctypes.c_uint),
-        ("element_size", ctypes.c_uint),
-        ("width", _size),
-        ("height", _size),
+        *fields(ctypes.c_uint, "value element_size"),
+        *fields(_size, "width height"),
     ]
 
 
