@@ -21,7 +21,6 @@ from pygraph_rt.inductor.partition_info import PartitionInfo
 from pygraph_rt.options import Options, split_options
 from pygraph_rt.region.maker import GraphMaker
 from pygraph_rt.region.region import Partition
-from pygraph_rt.registry import Shared
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.platform import Flags, Native, Platform, same_addresses
 from pygraph_rt.reports.candidates import GRAPH
@@ -29,6 +28,7 @@ from pygraph_rt.reports.report import REGIONS, Region, notice
 from pygraph_rt.select import ballot, remembered
 from pygraph_rt.select.groups import CompiledGraph, Selector
 from pygraph_rt.select.trial import Instruments
+from pygraph_rt.shared_state import Shared
 
 Function = Callable[..., Any]
 

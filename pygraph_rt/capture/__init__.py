@@ -7,6 +7,7 @@
 - `stream_capture.py`: torch's stream capture, begun and ended safely.
 - `record.py`: one capture, and all that keeps it readable.
 - `nodes.py`: the captured graph as plain data.
-- `diff.py`, `unknown_words.py`: which parameter words follow which block; no other is an address.
-- `build.py`: both captures to a `ReplayPlan`.
+- `address_words.py`: which parameter words follow which block.
+- `unknown_words.py`: no other word is an address.
+- `capture.py`: both captures to a `ReplayPlan`.
 """

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pygraph_rt.capture import checks, diff, generated
+from pygraph_rt.capture import address_words, checks, generated
 from pygraph_rt.capture.observe import Observed
 from pygraph_rt.capture.record import Job, Recording, record
 from pygraph_rt.capture.unknown_words import UnknownWords
@@ -18,8 +18,8 @@ from pygraph_rt.errors import Disagreement, Unprovable
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.memory import layout, library_outputs, pool, split
 from pygraph_rt.memory.slabs import slab_plan
-from pygraph_rt.plan.blocks import AddressMap, Block, Range, alignment_class
 from pygraph_rt.plan.graph import PatchPlan
+from pygraph_rt.plan.memory_blocks import AddressMap, Block, Range, alignment_class
 from pygraph_rt.plan.outputs import OfInput
 from pygraph_rt.plan.replay_plan import (
     InputPlan,
@@ -107,7 +107,9 @@ def _patches(job: Job, first: Recording, second: Recording, unknown: UnknownWord
     probe.check(first.random, second.random, job.observed.drawn.increment)
     probe.check_outputs(job.observed.plan, first.random)
     constants = generated.constants_of(job.function)
-    plan = diff.patch_plan(first.capture, second.capture, _statics(constants), unknown.owner)
+    plan = address_words.patch_plan(
+        first.capture, second.capture, _statics(constants), unknown.owner
+    )
     if first.random is None:
         return plan
     words = (*plan.patches, *philox.patches(first.random.states))

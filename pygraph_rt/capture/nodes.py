@@ -18,8 +18,8 @@ from pygraph_rt.cuda.structures import (
     access_window_bytes,
 )
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.plan.blocks import AddressMap
 from pygraph_rt.plan.graph import Capture, Edge, Node
+from pygraph_rt.plan.memory_blocks import AddressMap
 
 _NOTHING = KernelNode("", (), b"", (), 0, ())
 _MEMORY_DEVICE, _MEMORY_UNIFIED = 2, 4

@@ -15,7 +15,7 @@ from torch.multiprocessing import reductions
 
 from pygraph_rt.capture.generated import AllocationTrace, storage_id
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.plan.blocks import extent
+from pygraph_rt.plan.memory_blocks import extent
 from pygraph_rt.plan.outputs import (
     Drawn,
     Fixed,

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import torch
 
-from pygraph_rt.capture.diff import SMALL
+from pygraph_rt.capture.address_words import SMALL
 from pygraph_rt.cuda.driver import ABOVE_4_GIB, Driver
-from pygraph_rt.plan.blocks import Block, Range
+from pygraph_rt.plan.memory_blocks import Block, Range
 
 _LARGE = 8 << 30
 _LARGE_PAGES = 16

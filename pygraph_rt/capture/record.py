@@ -18,8 +18,8 @@ from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.cuda.nodes import CapturedGraph
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.memory import library_outputs, pool
-from pygraph_rt.plan.blocks import ALIGNMENT, AddressMap, Block, extent
 from pygraph_rt.plan.graph import Capture
+from pygraph_rt.plan.memory_blocks import ALIGNMENT, AddressMap, Block, extent
 from pygraph_rt.rng import philox, probe
 
 # Allocations of the generated code that get addresses of their own, in bytes and more. What is

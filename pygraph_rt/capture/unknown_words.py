@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pygraph_rt.capture.diff import LOWER_HALF, SMALL
+from pygraph_rt.capture.address_words import LOWER_HALF, SMALL
 
 # Addresses below this have a small upper half, as two neighbouring 32-bit numbers may have it.
 LOW = 4096 << 32

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pygraph_rt.registry import Shared
+from pygraph_rt.shared_state import Shared
 
 # Results of FROM_SIZES that are kept, and their bytes, of which the smallest take 512 on the GPU.
 _MOST_KEPT, _MOST_BYTES = 4096, 16 << 20

@@ -16,8 +16,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pygraph_rt.memory.split import LiveInterval
-from pygraph_rt.plan.blocks import Block, aligned
 from pygraph_rt.plan.graph import Patch, PatchPlan, SubGraph
+from pygraph_rt.plan.memory_blocks import Block, aligned
 
 if TYPE_CHECKING:
     from pygraph_rt.memory.pool import Segment

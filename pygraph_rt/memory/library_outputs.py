@@ -18,7 +18,7 @@ import torch
 from pygraph_rt.errors import Unprovable
 from pygraph_rt.memory.pool import Segment
 from pygraph_rt.memory.slabs import knows_hooks
-from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Fresh, OutputPlan, Storage
 from pygraph_rt.plan.slabs import Slab
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pygraph_rt.plan.blocks import Block, Range, aligned
+from pygraph_rt.plan.memory_blocks import Block, Range, aligned
 
 # torch's allocator records so many events at most while it is asked to.
 _EVENTS = 1 << 18

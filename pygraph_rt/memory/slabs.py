@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from pygraph_rt.inductor.partition_info import Signature
-from pygraph_rt.plan.blocks import Block, aligned, extent
+from pygraph_rt.plan.memory_blocks import Block, aligned, extent
 from pygraph_rt.plan.outputs import Allocate, Fresh, OutputPlan, Storage
 from pygraph_rt.plan.slabs import Slab, SlabGroup, SlabPlan
 

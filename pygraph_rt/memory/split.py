@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Edge, PatchPlan, SubGraph
+from pygraph_rt.plan.memory_blocks import Block
 
 # A launch more costs a few microseconds. It has to save this part of what a call has in memory, and
 # this many bytes.

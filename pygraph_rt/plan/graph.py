@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.plan.blocks import AddressMap, Block
+from pygraph_rt.plan.memory_blocks import AddressMap, Block
 
 STEP = 4
 """Bytes. Packed kernel parameters may hold pointers at this alignment."""

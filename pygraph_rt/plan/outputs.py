@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from pygraph_rt.plan.blocks import extent
+from pygraph_rt.plan.memory_blocks import extent
 
 if TYPE_CHECKING:
     import torch

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import PatchPlan, SubGraph
+from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Dims, OutputPlan
 from pygraph_rt.plan.slabs import SlabPlan
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pygraph_rt.plan.blocks import Block
+from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Dims, Layout
 
 

@@ -11,8 +11,8 @@ from pygraph_rt.capture import checks, generated
 from pygraph_rt.capture import observe as observe_call
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.inductor.partition_info import Signature
-from pygraph_rt.region.life import Claim
 from pygraph_rt.region.limits import GraphMemory
+from pygraph_rt.region.states import Claim
 from pygraph_rt.region.variants import Variant
 from pygraph_rt.replay.build import Built
 from pygraph_rt.replay.disposal import Disposal

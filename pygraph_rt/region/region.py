@@ -16,9 +16,9 @@ from pygraph_rt.errors import DriverError, GraphRequired, Unprovable
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
 from pygraph_rt.region import maker, reasons
-from pygraph_rt.region.life import CLOSED, Claim, Event, Life, State, Token
 from pygraph_rt.region.limits import BYTES_PER_NODE, BackOff
 from pygraph_rt.region.maker import FirstCall, Function, GraphMaker
+from pygraph_rt.region.states import CLOSED, Claim, Event, Life, State, Token
 from pygraph_rt.region.variants import Serving, Variant, Variants, key_of
 from pygraph_rt.region.watcher import Watcher
 from pygraph_rt.replay import build

@@ -12,7 +12,7 @@ import torch
 
 from pygraph_rt.capture.observe import Draws, Observed
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.plan.blocks import alignment_class
+from pygraph_rt.plan.memory_blocks import alignment_class
 from pygraph_rt.plan.outputs import Dims, OutputPlan
 from pygraph_rt.region.limits import BYTES_PER_NODE
 from pygraph_rt.replay.replay import Replay

@@ -14,8 +14,8 @@ from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.cuda.nodes import CapturedGraph, RawNode
 from pygraph_rt.cuda.structures import MEMCPY, MEMSET, MemcpyParams, MemsetParams
 from pygraph_rt.errors import DriverError
-from pygraph_rt.plan.blocks import Block, aligned
 from pygraph_rt.plan.graph import Patch
+from pygraph_rt.plan.memory_blocks import Block, aligned
 from pygraph_rt.replay.node_params import NodeTemplates
 from pygraph_rt.replay.patch import make_patcher
 

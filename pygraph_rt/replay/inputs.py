@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pygraph_rt.plan.blocks import alignment_class
+from pygraph_rt.plan.memory_blocks import alignment_class
 from pygraph_rt.replay.platform import Platform
 
 _CLASS_MASK = 255

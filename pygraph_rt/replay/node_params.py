@@ -23,7 +23,7 @@ from pygraph_rt.cuda.structures import (
     KernelParams,
     MemcpyParams,
 )
-from pygraph_rt.plan.blocks import aligned
+from pygraph_rt.plan.memory_blocks import aligned
 
 _ALIGN = 16
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from pygraph_rt.cuda.driver import Driver
-from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Patch
+from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.replay.node_params import NodeTemplates
 
 _FEW = 8

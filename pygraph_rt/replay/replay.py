@@ -20,8 +20,8 @@ from pygraph_rt.inductor.runner_inlining import picker
 from pygraph_rt.interrupts import RLock, release
 from pygraph_rt.memory.allocate import Allocator, Needs, PythonAllocator, compiled, needs_of
 from pygraph_rt.memory.slabs import SlabMemory
-from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Patch
+from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Allocate
 from pygraph_rt.plan.replay_plan import ReplayPlan
 from pygraph_rt.replay.disposal import Handles

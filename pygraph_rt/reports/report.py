@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from pygraph_rt.errors import ReportError
-from pygraph_rt.registry import Shared
 from pygraph_rt.reports.render import render
+from pygraph_rt.shared_state import Shared
 
 _MEASURED = ("median", "low", "high")
 # Names in reports of earlier versions.
@@ -30,7 +30,7 @@ def _nothing() -> None:
 class Region:
     """One partition of one compiled function, as the report shows it.
 
-    state: a value of `region.life.State`, or "deciding" (a trial is under way); where it is
+    state: a value of `region.states.State`, or "deciding" (a trial is under way); where it is
     "refused" or "no graph", `reason` is a sentence. served, unserved: calls with a graph, and calls
     that ran compiled code. misses: why, and how often. capture_ms:
     time spent capturing, in all. arena_bytes: memory a served call takes for its intermediates

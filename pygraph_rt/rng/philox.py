@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import STEP, WORD, Node, Patch
+from pygraph_rt.plan.memory_blocks import Block
 
 SEED, OFFSET = Block("random", 0), Block("random", 1)
 TARGET = Block("random", 2)

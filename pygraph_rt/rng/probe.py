@@ -15,8 +15,8 @@ from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.cuda.nodes import CapturedGraph, RawNode
 from pygraph_rt.cuda.structures import KernelNode
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Capture
+from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Drawn, OutputPlan
 from pygraph_rt.rng import philox
 

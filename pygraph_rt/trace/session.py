@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from pygraph_rt.errors import TraceError
-from pygraph_rt.registry import Shared
+from pygraph_rt.shared_state import Shared
 from pygraph_rt.trace import document as documents
 from pygraph_rt.trace import graphs
 from pygraph_rt.trace.lines import executed_lines

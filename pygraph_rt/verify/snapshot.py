@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from pygraph_rt.plan.blocks import ALIGNMENT
+from pygraph_rt.plan.memory_blocks import ALIGNMENT
 
 _HOST = torch.device("cpu")
 # SubGraph of the CPU's memory that copies may take, for a moment.

@@ -24,7 +24,7 @@ from pygraph_rt.capture import capture
 from pygraph_rt.inductor import autograd_cache, hook
 from pygraph_rt.inductor.collectives import is_collective
 from pygraph_rt.inductor.runner_inlining import Inlined
-from pygraph_rt.plan.blocks import alignment_class, extent
+from pygraph_rt.plan.memory_blocks import alignment_class, extent
 from pygraph_rt.region import variants
 from pygraph_rt.replay import inputs
 from pygraph_rt.select.groups import Selector

@@ -22,11 +22,11 @@ import numpy as np
 import pytest
 import torch
 
-from pygraph_rt.capture import checks, diff, observe, placeholders, record, unknown_words
+from pygraph_rt.capture import address_words, checks, observe, placeholders, record, unknown_words
 from pygraph_rt.cuda.structures import KernelNode, KernelParams
 from pygraph_rt.memory import library_outputs
 from pygraph_rt.memory import pool as allocator_pool
-from pygraph_rt.plan.blocks import extent
+from pygraph_rt.plan.memory_blocks import extent
 from pygraph_rt.region.limits import GraphMemory
 from pygraph_rt.region.maker import GraphMaker
 from pygraph_rt.replay import executable
@@ -368,7 +368,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> GraphMaker:
     patch.setattr(torch.cuda, "MemPool", lambda: Pool(gpu, next(numbers)), raising=False)
     # Its memory is the process's, which may be just above a multiple of 4 GiB; there an address is
     # taken for a small number beside padding.
-    for module in (diff, placeholders, unknown_words):
+    for module in (address_words, placeholders, unknown_words):
         patch.setattr(module, "SMALL", 1 << 10)
     patch.setattr(allocator_pool, "snapshot", lambda: gpu.segments)
     patch.setattr(

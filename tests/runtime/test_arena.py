@@ -14,8 +14,8 @@ from pygraph_rt.memory import layout, pool
 from pygraph_rt.memory.layout import Placed, cut, lay_out, place
 from pygraph_rt.memory.pool import Segment
 from pygraph_rt.memory.split import LiveInterval
-from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Patch, PatchPlan, SubGraph
+from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.replay_plan import most_allocated
 
 MIB = 1 << 20

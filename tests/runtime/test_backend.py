@@ -24,8 +24,8 @@ from pygraph_rt import backend
 from pygraph_rt.__main__ import main
 from pygraph_rt.inductor import torch_support
 from pygraph_rt.options import Options, split_options
-from pygraph_rt.registry import Shared
 from pygraph_rt.reports.report import REGIONS, Region, Regions, Report
+from pygraph_rt.shared_state import Shared
 
 ROOT = Path(__file__).parents[2]
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="shows what happens without a GPU")

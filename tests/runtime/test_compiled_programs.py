@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import pygraph_rt
-from pygraph_rt.registry import forget_everything
+from pygraph_rt.shared_state import forget_everything
 from tests.runtime import inductor_on_software_gpu
 from tests.runtime.inductor_on_software_gpu import FALLBACK, OPTIONS
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2] / "pygraph_rt"
 # A folder, or a file beside them, may import those before it, and itself.
 LAYERS = (
     "errors",
-    "registry",
+    "shared_state",
     "interrupts",
     "options",
     "plan",

@@ -17,8 +17,8 @@ from pygraph_rt.memory import layout, library_outputs, pool, slabs, split
 from pygraph_rt.memory.library_outputs import RetainedSegment, agree, candidates, choose
 from pygraph_rt.memory.split import CallBytes, live_intervals, sub_graphs
 from pygraph_rt.options import Options
-from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Patch, PatchPlan
+from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Fixed, Fresh, OutputPlan, Storage
 from pygraph_rt.region.region import Partition
 from pygraph_rt.reports.report import Region

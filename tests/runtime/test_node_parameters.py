@@ -15,8 +15,8 @@ from pygraph_rt.cuda.driver import Driver, _field_addresses
 from pygraph_rt.cuda.nodes import RawNode
 from pygraph_rt.cuda.structures import KernelNode, KernelParams, MemcpyParams, MemsetParams
 from pygraph_rt.errors import DriverError
-from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Patch
+from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.replay.node_params import NodeTemplates
 from pygraph_rt.replay.patch import Words
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pygraph_rt.capture.diff import patch_plan
+from pygraph_rt.capture.address_words import patch_plan
 from pygraph_rt.errors import Disagreement, Unprovable
-from pygraph_rt.plan.blocks import AddressMap, Block, Range
 from pygraph_rt.plan.graph import WORD, Capture, Edge, Node, PatchPlan
+from pygraph_rt.plan.memory_blocks import AddressMap, Block, Range
 
 NOTHING = AddressMap([])
 BASES = (0x7F00_0000_0000, 0x7E00_0000_0000, 0x7D00_0000_0000)

@@ -14,7 +14,7 @@ from pygraph_rt.capture.placeholders import Placeholders, Request, layout
 from pygraph_rt.capture.unknown_words import LOW
 from pygraph_rt.cuda.driver import ABOVE_4_GIB, Driver
 from pygraph_rt.errors import DriverError
-from pygraph_rt.plan.blocks import ALIGNMENT, AddressMap, Block, extent
+from pygraph_rt.plan.memory_blocks import ALIGNMENT, AddressMap, Block, extent
 from tests.runtime.fake_driver import FakeDriver
 
 PAGE = 2 << 20

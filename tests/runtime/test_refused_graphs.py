@@ -13,8 +13,8 @@ from pygraph_rt.capture import checks
 from pygraph_rt.capture.nodes import read_graph
 from pygraph_rt.cuda.structures import KernelNode, MemcpyParams, MemsetParams
 from pygraph_rt.errors import DriverError, Unprovable
-from pygraph_rt.plan.blocks import AddressMap
 from pygraph_rt.plan.graph import Edge
+from pygraph_rt.plan.memory_blocks import AddressMap
 
 DEVICE, HOST, UNIFIED = 2, 1, 4
 

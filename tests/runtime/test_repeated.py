@@ -18,8 +18,8 @@ from torch.utils.checkpoint import checkpoint
 
 import pygraph_rt
 from pygraph_rt import repeated
-from pygraph_rt.registry import forget_everything
 from pygraph_rt.repeated import compile_blocks, repeated_blocks
+from pygraph_rt.shared_state import forget_everything
 from tests.runtime import inductor_on_software_gpu
 
 

@@ -15,8 +15,8 @@ from pygraph_rt.cuda.nodes import RawNode
 from pygraph_rt.cuda.structures import KernelNode, KernelParams
 from pygraph_rt.errors import DriverError
 from pygraph_rt.memory import allocate as taking
-from pygraph_rt.plan.blocks import Block, alignment_class
 from pygraph_rt.plan.graph import Patch, PatchPlan, SubGraph
+from pygraph_rt.plan.memory_blocks import Block, alignment_class
 from pygraph_rt.plan.outputs import Fixed, Fresh, OfInput, OutputPlan, Storage
 from pygraph_rt.plan.replay_plan import (
     InputPlan,

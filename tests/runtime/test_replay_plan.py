@@ -7,8 +7,8 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 from pygraph_rt.plan import replay_plan
-from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Patch, PatchPlan, SubGraph
+from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Fixed, OfInput, OutputPlan
 from pygraph_rt.plan.replay_plan import (
     InputPlan,

@@ -17,7 +17,7 @@ from pygraph_rt.inductor.graph_info import GraphInfo
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.memory import slabs
 from pygraph_rt.options import Options
-from pygraph_rt.plan.blocks import extent
+from pygraph_rt.plan.memory_blocks import extent
 from pygraph_rt.plan.outputs import Fixed, Fresh, OfInput, OutputPlan, Storage
 from pygraph_rt.plan.slabs import SlabGroup
 from pygraph_rt.region.region import Partition

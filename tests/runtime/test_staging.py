@@ -30,8 +30,8 @@ from pygraph_rt.memory.split import (
     whole,
 )
 from pygraph_rt.options import Options
-from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Edge, Patch, PatchPlan, SubGraph
+from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.region.region import Partition
 from pygraph_rt.replay import executable as stage
 from pygraph_rt.reports.report import Region

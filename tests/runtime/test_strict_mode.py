@@ -10,8 +10,8 @@ import torch
 import pygraph_rt
 from pygraph_rt.errors import Unprovable
 from pygraph_rt.replay import build
-from tests.runtime.test_life import sized
 from tests.runtime.test_partition import Machine
+from tests.runtime.test_states import sized
 
 
 def test_warm_up_and_served_calls_do_not_raise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,8 +30,8 @@ from pygraph_rt.cuda.structures import (
     MemcpyParams,
     MemsetParams,
 )
-from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Patch, PatchPlan
+from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.replay.node_params import NodeTemplates
 from pygraph_rt.replay.patch import NativePatcher, Patcher, PythonPatcher, make_patcher
 from tests.runtime.fake_driver import FakeDriver

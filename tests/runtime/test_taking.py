@@ -19,7 +19,7 @@ from pygraph_rt.memory import allocate as taking
 from pygraph_rt.memory import slabs
 from pygraph_rt.memory.allocate import Allocator, NativeAllocator, PythonAllocator
 from pygraph_rt.memory.slabs import SlabMemory
-from pygraph_rt.plan.blocks import Block, extent
+from pygraph_rt.plan.memory_blocks import Block, extent
 from pygraph_rt.plan.outputs import Storage
 from pygraph_rt.plan.slabs import Slab, SlabGroup
 

@@ -19,8 +19,8 @@ from pygraph_rt.memory import allocate, layout
 from pygraph_rt.memory.layout import cut, lay_out, place
 from pygraph_rt.memory.split import LiveInterval
 from pygraph_rt.options import Options
-from pygraph_rt.plan.blocks import Block
 from pygraph_rt.plan.graph import Patch, PatchPlan, SubGraph
+from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.replay_plan import most_allocated
 from pygraph_rt.region.region import Partition
 from pygraph_rt.reports.report import Region

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pygraph_rt.errors import DriverError, Unprovable
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
-from pygraph_rt.plan.blocks import AddressMap, Block, Range
 from pygraph_rt.plan.graph import Capture, Node
+from pygraph_rt.plan.memory_blocks import AddressMap, Block, Range
 from pygraph_rt.region.region import Partition
 from pygraph_rt.reports.report import Region
 from pygraph_rt.rng import philox

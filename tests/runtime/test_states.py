@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.capture import diff
+from pygraph_rt.capture import address_words
 from pygraph_rt.capture.checks import reason_of
 from pygraph_rt.errors import Disagreement, Unprovable
 from pygraph_rt.inductor.partition_info import Signature
-from pygraph_rt.region.life import CLOSED, TRANSITIONS, Claim, Event, Life, State, Token
+from pygraph_rt.region.states import CLOSED, TRANSITIONS, Claim, Event, Life, State, Token
 from pygraph_rt.replay import build
 from tests.runtime.test_partition import Machine
 from tests.runtime.test_training_memory import Backward
@@ -318,7 +318,7 @@ def test_padding_that_looks_like_an_address_is_captured_again(
     monkeypatch: pytest.MonkeyPatch, times: int, state: str
 ) -> None:
     machine = Machine(monkeypatch)
-    patch_plan, seen = diff.patch_plan, 0
+    patch_plan, seen = address_words.patch_plan, 0
 
     def disagreeing(*given: Any) -> Any:
         nonlocal seen
@@ -327,7 +327,7 @@ def test_padding_that_looks_like_an_address_is_captured_again(
             raise Disagreement("it uses what the two captures do not agree on")
         return patch_plan(*given)
 
-    monkeypatch.setattr(diff, "patch_plan", disagreeing)
+    monkeypatch.setattr(address_words, "patch_plan", disagreeing)
     for _ in range(6):
         machine.call()
     machine.partition.refresh()

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pygraph_rt.errors import Disagreement, Unprovable
-from pygraph_rt.plan.blocks import AddressMap, Block
 from pygraph_rt.plan.graph import STEP, WORD, Capture, Node, Patch, PatchPlan
+from pygraph_rt.plan.memory_blocks import AddressMap, Block
 
 Owner = Callable[[int], "str | None"]
 
