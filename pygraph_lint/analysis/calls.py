@@ -45,6 +45,7 @@ _HELD: dict[str, Value] = {
         Value(v.SEQUENCE, item=v.sequence([v.TEXT_VALUE, PARAMETER])),
     ),
 }
+_SPARSE = ("torch.sparse_coo_tensor",)  # reads its indices where no size is given
 _PROGRESS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track")
 _TENSOR_KINDS = {
     "register_buffer": "buffer",
@@ -68,6 +69,10 @@ def eval_call(state: State, node: ast.Call) -> Value:
     return _call_value(state, state.ev(function), arguments(state, node))
 
 
+def _has_keyword(node: ast.Call, name: str) -> bool:
+    return any(keyword.arg == name for keyword in node.keywords)
+
+
 def _is_method_of_variable(state: State, node: ast.Call, name: str) -> bool:
     """Whether a dotted name is a method of a variable of the module: ``logger.info``."""
     written = dotted(node.func)
@@ -85,7 +90,9 @@ def _call_named(state: State, name: str, node: ast.Call) -> Value:
     """A call of something with a qualified name."""
     head, _, tail = name.rpartition(".")
     if state.module.sinks.has_call(name.removeprefix("builtins.")):
-        state.event("call", span_of(node), name.removeprefix("builtins."))
+        sized = name in _SPARSE and (len(node.args) > 2 or _has_keyword(node, "size"))
+        notes = {"waits": "no"} if sized else {}
+        state.event("call", span_of(node), name.removeprefix("builtins."), None, **notes)
     known = folded(name)
     if known is not None:
         return known

@@ -6,7 +6,7 @@ import ast
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.events import NEVER, Need
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_tensor
@@ -106,7 +106,7 @@ def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
     if kind not in ("branch.assert", "branch.while"):
         if value.flags & v.FINITE:
             kind = "branch.half-guard" if state.half else "branch.finite-guard"
-        elif value.flags & v.RANDOM:
+        elif value.flags & v.RANDOM and value.device == v.ON_HOST:
             kind = "branch.random-skip"
     if state.stops is not None:  # a break in a loop leaves the rest of the function untraced
         if value.flags & v.DECIDED:
@@ -150,9 +150,39 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
         return
     name = state.qualified(node.func)
     if name is None or name.startswith(("torch.", "builtins.")):
+        _guard_kind(state, node, name, outcome)
         return
     if name.rpartition(".")[2].startswith(("is_", "_is_", "has_")):
         state.guards = (*state.guards, Need("true" if outcome else "false", name, ""))
+
+
+def _guard_kind(state: State, node: ast.Call, test: str | None, outcome: bool) -> None:
+    """Remember what a test of a value's kind says: arrays stay out of compiled code, and where no
+    tensor gets, a caller has to pass something else.
+    """
+    if test not in ("builtins.isinstance", "torch.is_tensor") or not node.args:
+        return
+    value = state.ev_quiet(node.args[0])
+    bits = _tested(state, node) if test == "builtins.isinstance" else v.TENSOR
+    if outcome and bits == v.NUMPY and value.kinds != v.NUMPY:
+        state.guards = (*state.guards, NEVER)
+    no_tensor = bits and not bits & v.TENSOR if outcome else bits == v.TENSOR
+    need = value.needs[0] if value.flags & v.SYMBOL and value.needs else NEVER
+    if no_tensor and need.kind == "param" and "|" not in need.name:
+        state.guards = (*state.guards, Need("other", need.owner, need.name))
+
+
+def _tested(state: State, node: ast.Call) -> int:
+    """The kinds that ``isinstance`` tests for; 0 where a class among them is not known."""
+    classes = node.args[1] if len(node.args) == 2 else None
+    bits = 0
+    for each in classes.elts if isinstance(classes, ast.Tuple) else [classes]:
+        name = (state.qualified(each) if each is not None else None) or ""
+        bit = v.TENSOR if name in ops.TENSOR_TYPES else _CLASS_KINDS.get(name, 0)
+        if not bit:
+            return 0
+        bits |= bit
+    return bits
 
 
 def narrow(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, Value | None]]:

@@ -37,10 +37,10 @@ def exec_if(state: State, node: ast.If) -> bool:
         note_assigned(state, tests, start, then, state.env)
     if ended and other_ended:
         return True
-    if ended:
-        return False
-    if other_ended:
-        state.env = then
+    if ended or other_ended:
+        rest, state.env = then if other_ended else state.env, start
+        guard(state, node.test, other_ended)  # holds behind the statement, too
+        state.env = rest
         return False
     state.env = join_environments(then, state.env)
     return False
@@ -50,8 +50,8 @@ def _run_arm(state: State, node: ast.If, body: list[ast.stmt], outcome: bool) ->
     """Run one arm of an if statement, knowing how the test came out."""
     saved_guards = state.guards
     state.env = dict(state.env)
-    narrow(state, node.test, outcome)
     guard(state, node.test, outcome)
+    narrow(state, node.test, outcome)
     error = bool(body) and isinstance(body[-1], ast.Raise)
     half = outcome and tests_half(state, node.test)
     state.quiet += error
@@ -106,7 +106,7 @@ def loop(
     Each round joins into that environment, so it only grows, and values have finite height.
     ``enter`` evaluates the test or binds the target, and returns True where the body never runs.
     """
-    outer_stops = state.stops
+    outer_stops, guards = state.stops, state.guards
     while True:
         start = state.env
         state.env = dict(start)
@@ -122,7 +122,8 @@ def loop(
         state.env = joined
         if joined == start:
             break
-    state.stops = outer_stops
+        state.guards = guards
+    state.stops, state.guards = outer_stops, guards
     return state.run(orelse)
 
 
@@ -164,9 +165,9 @@ def split_capture(
 
 
 def exec_try(state: State, node: ast.Try) -> bool:
-    start = dict(state.env)
+    start, guards = dict(state.env), state.guards
     ended = state.run(node.body)
-    after = state.env
+    after, state.guards = state.env, guards
     ends = [ended]
     results = [] if ended else [after]
     for handler in node.handlers:
@@ -206,8 +207,10 @@ def exec_match(state: State, node: ast.Match) -> bool:
         _bind_pattern(state, case.pattern, subject)
         if case.guard is not None:
             truth(state, case.guard, "branch.if")
+        guards = state.guards
         if not state.run(case.body):
             results.append(state.env)
+        state.guards = guards
     joined = results[0]
     for result in results[1:]:
         joined = join_environments(joined, result)

@@ -19,8 +19,9 @@ class Need(NamedTuple):
     (an attribute of a class holds a tensor), ``type`` (what the name of a type means is a tensor),
     ``host`` (what a function returns lives on the host), ``module`` (a class is an nn.Module),
     ``true`` / ``false`` (a predicate can give that), ``keeps`` (a cached function ends the graph),
-    ``ends`` (the graph ends in a method), ``asked`` (importing a module calls it), ``any`` (all of
-    one of the ``choices`` hold); ``owner`` is the qualified name of the function or class, ``name``
+    ``ends`` (the graph ends in a method), ``asked`` (importing a module calls it), ``other`` (a
+    parameter may be no tensor at some call), ``any`` (all of one of the ``choices`` hold), ``not``
+    (all of none of them); ``owner`` is the qualified name of the function or class, ``name``
     the parameter, the attribute or the module (empty for ``return``). ``site`` is the call whose
     result is meant (``call_site``); without one, of any call.
     """
@@ -33,6 +34,7 @@ class Need(NamedTuple):
 
 
 Needs = tuple[Need, ...]
+NEVER = Need("not", "", "", ((),))  # what cannot be
 _MAX_CHOICES = 3
 
 
@@ -78,6 +80,17 @@ class Event(NamedTuple):
     needs: tuple[Need, ...] = ()
     evidence: tuple[str, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def at_home(self) -> bool:
+        """Whether the tensor whose value is needed here lives on the host."""
+        needed = not self.kind.startswith("host.") and self.kind != "branch.random-skip"
+        return needed and self.note("lives") == "host"
+
+    @property
+    def waits(self) -> bool:
+        """Whether the host may wait for the device here."""
+        return not self.at_home and self.note("waits") != "no"
 
     def note(self, name: str) -> str | None:
         """The note called ``name``, or None."""

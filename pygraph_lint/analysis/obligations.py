@@ -77,6 +77,21 @@ class AnyOf(Obligation):
 
 
 @dataclass(frozen=True, slots=True)
+class NoneOf(Obligation):
+    """Of no group of assumptions all hold."""
+
+    choices: tuple[tuple[Obligation, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterIsOther(Obligation):
+    """Some call in a region may pass something else than a tensor for a parameter."""
+
+    function: str
+    parameter: str
+
+
+@dataclass(frozen=True, slots=True)
 class OfValue(Obligation):
     """Some value, or the part of it that ``path`` leads to, is a tensor."""
 

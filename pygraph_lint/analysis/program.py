@@ -203,6 +203,15 @@ class Program:
         self._lineages[name] = tuple(order)
         return self._lineages[name]
 
+    def feeds_data(self, name: str) -> bool:
+        """Whether a class reads data for a loader: it runs on the host, outside of any region."""
+        bases = (base for each in self.lineage(name) for base in self._bases(each))
+        return any(base.startswith("torch.utils.data.") for base in bases)
+
+    def _bases(self, name: str) -> tuple[str, ...]:
+        facts = self.classes.get(name)
+        return facts.bases if facts is not None else ()
+
     def is_module(self, name: str | None) -> bool:
         """Whether a class is an ``nn.Module``."""
         return name in self._modules_of_torch

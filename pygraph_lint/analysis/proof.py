@@ -20,8 +20,10 @@ from pygraph_lint.analysis.obligations import (
     CanReturn,
     EndsGraph,
     IsModule,
+    NoneOf,
     Obligation,
     OfValue,
+    ParameterIsOther,
     ParameterIsTensor,
     Path,
     ReturnsHostTensor,
@@ -119,6 +121,10 @@ def of_need(need: Need) -> Obligation:
         return CanReturn(need.owner, need.kind == "true")
     if need.kind == "any":
         return AnyOf(tuple(tuple(map(of_need, needs)) for needs in need.choices))
+    if need.kind == "not":
+        return NoneOf(tuple(tuple(map(of_need, needs)) for needs in need.choices))
+    if need.kind == "other":
+        return ParameterIsOther(need.owner, need.name)
     if need.kind == "asked":
         return CalledAtImport(need.owner, need.name)
     if need.kind == "ends":
@@ -190,6 +196,22 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     return plain and unsaid and proof.passed_on.is_tensor(facts, obligation.parameter)
 
 
+def _parameter_is_other(proof: Proof, obligation: ParameterIsOther) -> bool:
+    facts = proof.program.functions.get(obligation.function)
+    if facts is None or obligation.parameter not in facts.parameters:
+        return True
+    calls = proof.callers(obligation.function)
+    if not calls or obligation.function in proof.entered:
+        return True
+    values = (_passed(facts, obligation.parameter, call) for call in calls)
+    return not all(
+        value is not None
+        and not value.kinds & ~(v.TENSOR | v.UNKNOWN)
+        and _is_tensor(proof, value, ())
+        for value in values
+    )
+
+
 def _passed(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
     """What a call passes for a parameter; None where that is not known."""
     value = dict(call.named).get(parameter)
@@ -233,8 +255,14 @@ def _one_of(proof: Proof, obligation: AnyOf) -> bool:
     return any(all(map(proof.discharged, choice)) for choice in obligation.choices)
 
 
+def _none_of(proof: Proof, obligation: NoneOf) -> bool:
+    return not any(all(map(proof.discharged, choice)) for choice in obligation.choices)
+
+
 _DISCHARGE: dict[type[Obligation], Callable[[Proof, Any], bool]] = {
     AnyOf: _one_of,
+    NoneOf: _none_of,
+    ParameterIsOther: _parameter_is_other,
     IsModule: _is_module,
     CanReturn: _can_return,
     BreaksGraph: _breaks_graph,

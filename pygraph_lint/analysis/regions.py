@@ -133,6 +133,8 @@ class Reached:
             facts = self._program.functions.get(name)
             if name in self._steps or facts is None or facts.ends_region:
                 continue
+            if facts.owner and self._program.feeds_data(facts.owner):
+                continue
             self._steps[name] = step
             for other, how in self._beside(name, facts.decorators):
                 queue.append((other, _Step(name, how, kind)))
@@ -268,7 +270,7 @@ def compiled_regions(
     for module in modules:
         for name, facts in module.classes.items():
             forward = facts.methods.get("forward")
-            if forward is not None and program.is_module(name):
+            if forward is not None and program.is_module(name) and not _for_tests(module):
                 reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
     passed_on = PassedOn(program)
     for module in modules if asked.every else ():
@@ -283,6 +285,13 @@ def compiled_regions(
             ):
                 reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
     return reached
+
+
+def _for_tests(module: ModuleFacts) -> bool:
+    """Whether a file is one of tests: what it defines is not compiled to run fast."""
+    *folders, file = module.module.split(".")
+    named = file.startswith("test_") or file.endswith("_test") or file == "conftest"
+    return named or not {"tests", "test"}.isdisjoint(folders)
 
 
 def _may_be_compiled(name: str) -> bool:

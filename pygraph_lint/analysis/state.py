@@ -152,6 +152,8 @@ class State:
                 evidence = (about.why,)
         if not evidence and kind in _EVIDENT:
             evidence = (_EVIDENT[kind].format(subject=subject),)
+        if about is not None and about.is_tensor and about.device == v.ON_HOST:
+            notes["lives"] = "host"
         key = (kind, span.line, span.column)
         old = self.events.get(key)
         if old is not None and (len(old.needs) <= len(needs)) and not notes:

@@ -15,6 +15,11 @@ from pygraph_lint.findings import Finding, Location, Region
 from pygraph_lint.rules.break_forms import form_of
 from pygraph_lint.rules.catalogue import Rule
 
+# Of a tensor on the host no device has to be waited for.
+_ON_HOST = (
+    "`{subject}` needs the value of a tensor on the host while it is traced: the graph breaks"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -151,12 +156,14 @@ class Reporter:
             if rule is None:
                 continue
             by_hand = region is not None and region.captured
-            if by_hand and not _matters_in_capture(rule):
+            if by_hand and not (_matters_in_capture(rule) and event.waits):
                 continue
             key = (rule.code, event.span.line, event.span.column)
             if key in found or not all(self.project.confirmed(need) for need in event.needs):
                 continue
-            found[key] = self.finding(facts, event, rule, region)
+            finding = self.finding(facts, event, rule, region)
+            if by_hand or not event.at_home or finding.consequences["compile"] != "ok":
+                found[key] = finding
 
     def finding(
         self, facts: ModuleFacts, event: Event, rule: Rule, region: Region | None
@@ -170,10 +177,15 @@ class Reporter:
         if form is not None and form.compile != consequences["compile"]:
             consequences["compile"] = form.compile
             consequences["fullgraph"] = form.fullgraph
+        message = rule.captured if by_hand else rule.message
+        if not event.waits:
+            consequences["sync"] = "no"
+        if event.at_home:
+            message = _ON_HOST
         return Finding(
             code=rule.code,
             name=rule.name,
-            message=(rule.captured if by_hand else rule.message).format(subject=event.subject),
+            message=message.format(subject=event.subject),
             filename=facts.path,
             location=Location(event.span.line, event.span.column + 1),
             end_location=Location(event.span.end_line, event.span.end_column + 1),

@@ -132,13 +132,13 @@ def test_a_name_is_what_it_is_bound_to() -> None:
 def test_each_branch_on_one_draw_is_reported() -> None:
     body = "skip = torch.rand([], device=x.device) < 0.1\nif skip:\n    x = x + 1\n"
     body += "if skip:\n    x = x + 2\nreturn x"
-    assert forward(body) == ["branch.random-skip", "branch.random-skip"]
+    assert forward(body) == ["branch.if", "branch.if"]
 
 
 def test_in_a_loop_later_branches_on_one_draw_follow_the_first() -> None:
     body = "for layer in self.layers:\n    skip = torch.rand([], device=x.device) < 0.1\n"
     body += "    if not skip:\n        x = layer(x)\n    if skip:\n        x = x + 2\nreturn x"
-    assert forward(body) == ["branch.random-skip"]
+    assert forward(body) == ["branch.if"]
 
 
 def test_use_and_annotation_of_parameters() -> None:

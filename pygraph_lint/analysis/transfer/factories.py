@@ -7,6 +7,7 @@ import ast
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import has_starred
+from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
@@ -14,6 +15,7 @@ from pygraph_lint.analysis.transfer.numpy_functions import needs_number
 from pygraph_lint.analysis.values import Value
 
 _SIZE_NAMES = ("end", "start", "step", "steps", "size", "n")
+_OF_SIZES = ("zeros", "ones", "empty", "rand", "randn")
 _OF_CONSTANT = {bool: "bool", int: "int", float: "float"}
 _TYPED = {"BoolTensor": "bool", "LongTensor": "int", "IntTensor": "int"}
 
@@ -56,7 +58,9 @@ def make_factory(state: State, tail: str, site: CallSite) -> Value:
     flags = v.FRESH | (v.RANDOM if tail in ops.RANDOM_FACTORIES else 0)
     if any((value.flags & v.READ) for value in positional):
         flags |= v.DYNAMIC
-    if not said:
+    if not said and _is_empty(tail, site):
+        device = v.ANYWHERE
+    elif not said:
         state.event("host.factory", span_of(site.node), f"torch.{tail}")
     elif device == v.ON_DEVICE:
         state.function.takes_tensors = True
@@ -66,6 +70,12 @@ def make_factory(state: State, tail: str, site: CallSite) -> Value:
     note_wanted_grad(state, site)
     kind = dtype_of(named) or _made_dtype(tail, site)
     return v.tensor(f"made by torch.{tail}", kind, device, _rank_of_sizes(tail, site), flags)
+
+
+def _is_empty(tail: str, site: CallSite) -> bool:
+    """Whether a factory makes a tensor of no elements: nothing is ever copied of it."""
+    sizes = [part for value in site.positional for part in (value, *(value.items or ()))]
+    return tail in _OF_SIZES and any(value.const == 0 for value in sizes)
 
 
 def _made_dtype(tail: str, site: CallSite) -> str:
@@ -82,7 +92,7 @@ def _made_dtype(tail: str, site: CallSite) -> str:
 def note_wanted_grad(state: State, site: CallSite) -> None:
     """Record a factory with requires_grad=True: a leaf in the middle of the region."""
     wanted = site.named.get("requires_grad")
-    if wanted is not None and wanted.const is not False:
+    if wanted is not None and wanted.const is True:
         state.event("effect.requires-grad", span_of(site.node), "requires_grad=True")
 
 
@@ -104,8 +114,11 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
     device, said = placement(state, site)
     kind = dtype_of(site.named) or _OF_CONSTANT.get(type(data.const), "")
     why = f"made by torch.{tail}"
+    note_wanted_grad(state, site)
     if tail in ops.TYPED_CONSTRUCTORS:
         kind = _TYPED.get(tail, "float")
+        if not site.everything or data.const == 0:  # no elements: nothing to copy
+            return v.tensor(why, kind, flags=v.FRESH)
         if data.kinds & v.NUMBER:  # sizes, not data
             state.event("host.factory", span_of(node), f"torch.{tail}")
             return v.tensor(why, kind, v.ON_HOST, flags=v.FRESH)
@@ -128,9 +141,19 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
         state.event("host.scalar-tensor", span_of(node), f"torch.{tail}")
     else:
         notes = {**({"placed": "yes"} if said else {}), **({"number": "yes"} if number else {})}
-        state.event("host.data-tensor", span_of(node), f"torch.{tail}", None, **notes)
+        about = _no_tensor(data)
+        state.event("host.data-tensor", span_of(node), f"torch.{tail}", about, **notes)
     rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.kinds == v.NUMBER else -1
     return v.tensor(why, kind, device, rank, v.FRESH)
+
+
+def _no_tensor(data: Value) -> Value | None:
+    """The data of a tensor, which is no tensor itself: what that rests on."""
+    if not (data.is_tensor and data.needs):
+        return None
+    return Value(
+        v.OTHER, needs=(Need("not", "", "", (data.needs,)),), why="the data is on the host"
+    )
 
 
 def new_tensor(state: State, base: Value, method: str, site: CallSite) -> Value:

@@ -142,7 +142,12 @@ def _moved_to(
 def _note_copies(state: State, base: Value, method: str, target: int, site: CallSite) -> None:
     node = site.node
     said = method == "cpu" or any(value.const == "cpu" for value in site.everything)
-    if target == v.ON_HOST and (base.device == v.ON_DEVICE or (said and base.device != v.ON_HOST)):
+    waits = site.named.get("non_blocking", v.NONE_VALUE).const is not True
+    if (
+        waits
+        and target == v.ON_HOST
+        and (base.device == v.ON_DEVICE or (said and base.device != v.ON_HOST))
+    ):
         spelled = ".to('cpu')" if method == "to" else f".{method}()"
         state.event("sync.copy", span_of(node), spelled, base)
     if target == v.ON_DEVICE and base.device == v.ON_HOST:

@@ -1,0 +1,110 @@
+"""What the host has anyway: values of its own tensors, arrays, data for a loader, tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.programs import confirmed, forward, kinds, project
+from tests.rules.conftest import lint_text
+
+HEAD = "import numpy as np\nimport torch\nfrom torch import nn\n"
+
+
+def claims(body: str) -> list[tuple[str, str, str]]:
+    """Code, break and wait of each finding in a forward, without those for making a tensor."""
+    lines = ["class M(nn.Module):", "    def forward(self, x: torch.Tensor):"]
+    lines += [f"        {line}" for line in body.split("\n")]
+    found = lint_text(HEAD + "\n".join(lines) + "\n")
+    said = [(f.code, f.consequences["compile"], f.consequences["sync"]) for f in found]
+    return [each for each in said if not each[0].startswith("PG1")]
+
+
+WAITS = [
+    ("return torch.arange(2, x.ndim).tolist()", "PG203", "no"),
+    ("return x.long().tolist()", "PG203", "yes"),
+    ("w = torch.randint(1, 9, (1,))\nreturn x[:w]", "PG407", "no"),
+    ("i = torch.sparse_coo_tensor(x, x, size=(3, 3))\nreturn i", "PG514", "no"),
+    ("i = torch.sparse_coo_tensor(x, x)\nreturn i", "PG514", "yes"),
+    ("if torch.rand(1) < 0.5:\n    return x", "PG306", "no"),
+    ("if torch.rand(1, device=x.device) < 0.5:\n    return x", "PG301", "yes"),
+]
+
+
+@pytest.mark.parametrize(("body", "code", "waits"), WAITS, ids=[body for body, _, _ in WAITS])
+def test_only_values_of_the_device_are_waited_for(body: str, code: str, waits: str) -> None:
+    assert claims(body) == [(code, "break", waits)]
+
+
+def test_the_message_says_that_the_tensor_is_on_the_host() -> None:
+    text = HEAD + "class M(nn.Module):\n    def forward(self, x):\n"
+    text += "        return torch.arange(3).tolist()\n"
+    messages = [each.message for each in lint_text(text) if each.code == "PG203"]
+    assert len(messages) == 1
+    assert "a tensor on the host" in messages[0]
+    assert "waits" not in messages[0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return torch.cat([torch.empty(0), x])",
+        "return torch.cat([torch.Tensor().to(x.device), x])",
+        "return x.to('cpu', non_blocking=True)",
+    ],
+)
+def test_no_elements_and_no_wait(body: str) -> None:
+    assert forward(body) == []
+
+
+def test_a_tensor_of_what_is_a_tensor_copies_nothing_from_the_host() -> None:
+    source = """
+    import torch
+    from torch import nn
+
+    def wrap(values):
+        return torch.tensor(values)
+
+    class M(nn.Module):
+        def forward(self, x: torch.Tensor):
+            return wrap({})
+    """
+    assert kinds(source.replace("{}", "x.sum()")) == []
+    assert kinds(source.replace("{}", "[1.0, 2.0]")) == ["host.data-tensor"]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "if isinstance(x, np.ndarray):\n        x = torch.from_numpy(x)\n    return x",
+        "if isinstance(x, torch.Tensor):\n        return x\n    return torch.tensor([1.0, 2.0])",
+        "if not torch.is_tensor(x):\n        x = torch.tensor([1.0, 2.0])\n    return x",
+        "return x if torch.is_tensor(x) else torch.tensor([1.0, 2.0])",
+    ],
+)
+def test_what_no_tensor_enters_does_not_run_for_tensors(test: str) -> None:
+    source = HEAD + f"def f(x):\n    {test}\n"
+    model = "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n        return f({})\n"
+    linked, facts = project(m=source + model.format("x"))
+    assert confirmed(linked, facts["m"]) == []
+    if "ndarray" not in test:
+        linked, facts = project(m=source + model.format("1.0"))
+        assert [event.kind for event in confirmed(linked, facts["m"])] == ["host.data-tensor"]
+
+
+def test_what_reads_data_for_a_loader_is_in_no_region() -> None:
+    source = HEAD + "from torch.utils.data import Dataset\n"
+    source += "class Data(Dataset):\n    def __init__(self, path):\n"
+    source += "        self.rows = torch.tensor([1.0, 2.0])\n"
+    source += "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    source += "        return Data('a') or x\n"
+    assert kinds(source) == []
+    assert "host.data-tensor" in kinds(source.replace("(Dataset)", ""))
+
+
+@pytest.mark.parametrize("name", ["tests__layers", "pkg__test_layers", "pkg__test__layers"])
+def test_models_of_tests_are_no_regions(name: str) -> None:
+    source = HEAD + "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    source += "        return x.item()\n"
+    linked, facts = project(**{name: source, "pkg__layers": source})
+    assert confirmed(linked, facts[name.replace("__", ".")]) == []
+    assert [each.kind for each in confirmed(linked, facts["pkg.layers"])] == ["sync.item"]
