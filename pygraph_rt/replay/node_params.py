@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.cuda.nodes import RawNode
 from pygraph_rt.cuda.structures import (
@@ -31,8 +29,8 @@ _ALIGN = 16
 class NodeTemplates:
     """Writable parameters of the nodes that are patched.
 
-    `words` is all of them as 32-bit words, `address` where they start, `offset(...)` where a word
-    lies in them. `context` is the CUDA context that copies and memory sets run in.
+    `address` is where they start, `offset(...)` where a word lies in them. `context` is the CUDA
+    context that copies and memory sets run in.
     """
 
     def __init__(self, nodes: Mapping[int, RawNode], context: int) -> None:
@@ -43,10 +41,8 @@ class NodeTemplates:
         size = 0
         for index, node in self._nodes.items():
             size = self._place(index, node, size)
-        backing = np.zeros(size // 4 + 2 * _ALIGN, dtype=np.uint32)
-        skip = -backing.ctypes.data % _ALIGN // 4
-        self.words = backing[skip:]
-        self.address = int(self.words.ctypes.data)
+        backing = ctypes.create_string_buffer(size + _ALIGN)
+        self.address = aligned(ctypes.addressof(backing), _ALIGN)
         self._keep: list[Any] = [backing]
         self._structs: dict[int, ctypes.Structure] = {}
         for index, node in self._nodes.items():
@@ -136,24 +132,16 @@ class NodeTemplates:
         """Put a node's parameters into its graph, for the next executable made from it."""
         driver.set_node(*self.update(node))
 
-    def kernel_arguments(self, executable: int) -> dict[int, tuple[int, int, int]]:
-        """Arguments of `Driver.exec_set_kernel` that put each kernel node's parameters into an
-        executable graph.
+    def updates(self, driver: Driver, executable: int) -> dict[int, Callable[[], int]]:
+        """By node, what puts its parameters into an executable graph: a call that returns the
+        driver's error code.
         """
-        return {
-            index: (executable, node.handle, ctypes.addressof(self._structs[index]))
-            for index, node in self._nodes.items()
-            if isinstance(node.params, KernelNode)
-        }
-
-    def other_updates(self, driver: Driver, executable: int) -> dict[int, Callable[[], int]]:
-        """The same for copies and memory sets, as calls that return the driver's error code."""
+        others = {MEMCPY: driver.exec_set_memcpy, MEMSET: driver.exec_set_memset}
         found: dict[int, Callable[[], int]] = {}
-        for index, node in self._nodes.items():
-            if isinstance(node.params, KernelNode):
-                continue
-            copies = isinstance(node.params, MemcpyParams)
-            setter = driver.exec_set_memcpy if copies else driver.exec_set_memset
-            where = ctypes.addressof(self._structs[index])
-            found[index] = partial(setter, executable, node.handle, where, self.context)
+        for index in self._nodes:
+            kind, handle, where = self.update(index)
+            if kind == KERNEL:
+                found[index] = partial(driver.exec_set_kernel, executable, handle, where)
+            else:
+                found[index] = partial(others[kind], executable, handle, where, self.context)
         return found

@@ -10,17 +10,16 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, starmap
-from typing import Any, NamedTuple, Protocol
+from itertools import chain
+from typing import Any, Protocol
 
 import numpy as np
 
 from pygraph_rt.cuda.driver import Driver
+from pygraph_rt.cuda.structures import fields
 from pygraph_rt.plan.graph import Patch
 from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.replay.node_params import NodeTemplates
-
-_FEW = 8
 
 
 class Patcher(Protocol):
@@ -63,44 +62,16 @@ def make_patcher(
 class Words:
     """The words of one block in the parameters of its nodes."""
 
-    __slots__ = ("_addends", "_cells", "_halves", "_sums", "_where", "_words", "nodes")
-
     def __init__(self, patches: Sequence[Patch], templates: NodeTemplates) -> None:
         self.nodes = frozenset(p.node for p in patches)
         places = [templates.offset(p.node, p.field, p.offset) for p in patches]
-        addends = [p.addend for p in patches]
-        self._cells: list[tuple[Any, int]] | None = None
-        if len(patches) <= _FEW:
-            self._cells = [
-                (ctypes.c_uint64.from_address(templates.address + place), addend)
-                for place, addend in zip(places, addends, strict=True)
-            ]
-            return
-        # Words sit at 4-byte alignment, so each is written as two 32-bit halves, low half first.
-        halves = np.asarray(places, dtype=np.int64) // 4
-        self._where = np.stack([halves, halves + 1], axis=1).reshape(-1)
-        self._addends = np.asarray(addends, dtype=np.int64)
-        self._sums = np.empty_like(self._addends)
-        self._halves = self._sums.view(np.uint32)
-        self._words = templates.words
+        words = [ctypes.c_uint64.from_address(templates.address + place) for place in places]
+        self._words = [(word, p.addend) for word, p in zip(words, patches, strict=True)]
 
     def write(self, base: int) -> None:
         """Write every word for the block's new address."""
-        if self._cells is not None:
-            for cell, addend in self._cells:
-                cell.value = base + addend
-            return
-        signed = base - (1 << 64) if base >> 63 else base  # a seed may use all 64 bits
-        np.add(self._addends, signed, out=self._sums)
-        self._words[self._where] = self._halves
-
-
-class _Target(NamedTuple):
-    """The executable graph to update and launch, and the driver calls that update its nodes."""
-
-    executable: int
-    kernels: dict[int, tuple[int, int, int]]
-    others: dict[int, Callable[[], int]]
+        for word, addend in self._words:
+            word.value = base + addend
 
 
 class PythonPatcher:
@@ -130,11 +101,8 @@ class PythonPatcher:
 
     def bind(self, executable: int) -> None:
         """Launch and update another executable graph, one that holds the same parameters."""
-        self._target = _Target(
-            executable,
-            self._templates.kernel_arguments(executable),
-            self._templates.other_updates(self._driver, executable),
-        )
+        # In one step: an interrupt leaves those of the one or of the other.
+        self._target = (executable, self._templates.updates(self._driver, executable))
 
     def launch(self, stream: int) -> int:
         """See `Patcher`."""
@@ -146,7 +114,7 @@ class PythonPatcher:
                 return code
             self._written = written
             self._pending.clear()
-        return self._driver.launch(self._target.executable, stream)
+        return self._driver.launch(self._target[0], stream)
 
     def _write(self, addresses: array[int]) -> set[int]:
         """Write the words of blocks that moved; the nodes that hold them."""
@@ -161,20 +129,11 @@ class PythonPatcher:
 
     def _update(self, dirty: set[int]) -> int:
         """Update nodes of the executable graph; the driver's error code."""
-        _, kernel_arguments, others = self._target
-        kernels: Any = dirty
-        if others:
-            kernels = dirty - others.keys()
-            for node in dirty & others.keys():
-                if code := others[node]():
-                    self.failed = node
-                    return code
-        update = self._driver.exec_set_kernel
-        if any(starmap(update, map(kernel_arguments.__getitem__, kernels))):
-            for node in kernels:  # once more, to say which one it was
-                if code := update(*kernel_arguments[node]):
-                    self.failed = node
-                    return code
+        _, updates = self._target
+        for node in dirty:
+            if code := updates[node]():
+                self.failed = node
+                return code
         self.patched += len(dirty)
         return 0
 
@@ -183,27 +142,12 @@ class _Table(ctypes.Structure):
     """`struct table` of launch.c; names, order and meaning are its own."""
 
     _fields_ = [
-        ("set_kernel", ctypes.c_void_p),
-        ("set_copy", ctypes.c_void_p),
-        ("set_fill", ctypes.c_void_p),
-        ("launch", ctypes.c_void_p),
-        ("context", ctypes.c_void_p),
-        ("executable", ctypes.c_void_p),
-        ("memory", ctypes.c_void_p),
-        ("wanted", ctypes.c_void_p),
-        ("written", ctypes.c_void_p),
-        ("blocks", ctypes.c_void_p),
-        ("places", ctypes.c_void_p),
-        ("addends", ctypes.c_void_p),
-        ("block_nodes", ctypes.c_void_p),
-        ("handles", ctypes.c_void_p),
-        ("parameters", ctypes.c_void_p),
-        ("kinds", ctypes.c_void_p),
-        ("stamps", ctypes.c_void_p),
-        ("queue", ctypes.c_void_p),
-        ("block_count", ctypes.c_uint64),
-        ("round", ctypes.c_uint64),
-        ("patched", ctypes.c_uint64),
+        *fields(
+            ctypes.c_void_p,
+            "set_kernel set_copy set_fill launch context executable memory wanted written blocks "
+            "places addends block_nodes handles parameters kinds stamps queue",
+        ),
+        *fields(ctypes.c_uint64, "block_count round patched"),
         ("failed", ctypes.c_int64),
     ]
 

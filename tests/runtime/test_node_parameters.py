@@ -66,6 +66,8 @@ def kernel(fields: list[bytes], packed: bool) -> KernelNode:
 class Catch:
     """Reads what an update is given, as the driver would."""
 
+    exec_set_memcpy = exec_set_memset = None
+
     def __init__(self) -> None:
         self.seen: list[tuple[int, int, KernelParams]] = []
 
@@ -97,8 +99,8 @@ def test_an_update_carries_every_field_with_the_words_written(
             expected[i, j] = field[:place] + word + field[place + 8 :]
     Words(patches, templates).write(0x7F00_0000_1000)
     driver = Catch()
-    for arguments in templates.kernel_arguments(9).values():
-        driver.exec_set_kernel(*arguments)
+    for submit in templates.updates(driver, 9).values():  # type: ignore[arg-type]
+        assert submit() == 0
     for i, (fields, packed) in enumerate(kernels):
         executable, handle, params = driver.seen[i]
         assert (executable, handle, params.func) == (9, 500 + i, 77)
@@ -119,6 +121,8 @@ def test_copies_and_memory_sets_are_written_in_their_structures() -> None:
     seen: list[tuple[Any, ...]] = []
 
     class Updates:
+        exec_set_kernel = None
+
         @staticmethod
         def exec_set_memcpy(executable: int, node: int, where: int, context: int) -> int:
             seen.append((executable, node, MemcpyParams.from_address(where), context))
@@ -129,7 +133,7 @@ def test_copies_and_memory_sets_are_written_in_their_structures() -> None:
             seen.append((executable, node, MemsetParams.from_address(where), context))
             return 0
 
-    for submit in templates.other_updates(Updates, 9).values():  # type: ignore[arg-type]
+    for submit in templates.updates(Updates, 9).values():  # type: ignore[arg-type]
         assert submit() == 0
     (_, node, moved, context), (_, other, filled, _) = seen
     assert (node, other, context) == (40, 60, 1234)
