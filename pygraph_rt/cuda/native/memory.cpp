@@ -356,6 +356,21 @@ PyMethodDef methods[] = {
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "pygraph_memory", nullptr, -1, nullptr};
 
+/* An object of as many contents as there are items in the tuple that is its argument. */
+template <typename Item, Item (*read)(PyObject *)>
+PyObject *make_each(PyTypeObject *type, PyObject *arguments, PyObject *)
+{
+    HANDLE_TH_ERRORS
+    PyObject *given;
+    if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given))
+        return nullptr;
+    auto contents = std::make_unique<std::vector<Item>>();
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++)
+        contents->push_back(read(PyTuple_GET_ITEM(given, i)));
+    return object(type, std::move(contents));
+    END_HANDLE_TH_ERRORS
+}
+
 /* Views of tensors in lists: which list, which place there, and the view. */
 struct Taken {
     size_t source;
@@ -367,23 +382,14 @@ using Views = std::vector<Taken>;
 
 const size_t SOURCES = 2;
 
-/* Views(((source, place, size, strides, offset), ...)) */
-PyObject *make_views(PyTypeObject *type, PyObject *arguments, PyObject *)
+/* Of Views(((source, place, size, strides, offset), ...)) */
+Taken read_view(PyObject *given)
 {
-    HANDLE_TH_ERRORS
-    PyObject *given;
-    if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given))
-        return nullptr;
-    auto contents = std::make_unique<Views>();
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++) {
-        PyObject **const parts = items(PyTuple_GET_ITEM(given, i), 5);
-        const int64_t source = integer(parts[0]), place = integer(parts[1]);
-        TORCH_CHECK_VALUE(source >= 0 && static_cast<size_t>(source) < SOURCES && place >= 0,
-                          "there is no such source or place");
-        contents->push_back({static_cast<size_t>(source), place, view(parts + 2)});
-    }
-    return object(type, std::move(contents));
-    END_HANDLE_TH_ERRORS
+    PyObject **const parts = items(given, 5);
+    const int64_t source = integer(parts[0]), place = integer(parts[1]);
+    TORCH_CHECK_VALUE(source >= 0 && static_cast<size_t>(source) < SOURCES && place >= 0,
+                      "there is no such source or place");
+    return {static_cast<size_t>(source), place, view(parts + 2)};
 }
 
 /* self(first, second): a list of the views of tensors in these lists. */
@@ -423,23 +429,14 @@ uint64_t alignment_class(uint64_t address)
     return low ? low & -low : 256;
 }
 
-/* Inputs(((argument, place, alignment class), ...)) */
-PyObject *make_inputs(PyTypeObject *type, PyObject *arguments, PyObject *)
+/* Of Inputs(((argument, place, alignment class), ...)) */
+Input read_input(PyObject *given)
 {
-    HANDLE_TH_ERRORS
-    PyObject *given;
-    if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given))
-        return nullptr;
-    auto contents = std::make_unique<Inputs>();
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++) {
-        PyObject **const parts = items(PyTuple_GET_ITEM(given, i), 3);
-        const int64_t argument = integer(parts[0]), place = integer(parts[1]);
-        TORCH_CHECK_VALUE(argument >= 0 && place >= 0, "a place is not negative");
-        contents->push_back({static_cast<Py_ssize_t>(argument), static_cast<size_t>(place),
-                             static_cast<uint64_t>(integer(parts[2])), 0, 0});
-    }
-    return object(type, std::move(contents));
-    END_HANDLE_TH_ERRORS
+    PyObject **const parts = items(given, 3);
+    const int64_t argument = integer(parts[0]), place = integer(parts[1]);
+    TORCH_CHECK_VALUE(argument >= 0 && place >= 0, "a place is not negative");
+    return {static_cast<Py_ssize_t>(argument), static_cast<size_t>(place),
+            static_cast<uint64_t>(integer(parts[2])), 0, 0};
 }
 
 void fetch(const void *memory)
@@ -513,26 +510,18 @@ struct Switch {
 
 using Switches = std::vector<Switch>;
 
-/* Switches((name, ...)): as they are now. */
-PyObject *make_switches(PyTypeObject *type, PyObject *arguments, PyObject *)
+/* Of Switches((name, ...)): as it is now. */
+Switch read_switch(PyObject *given)
 {
-    HANDLE_TH_ERRORS
-    PyObject *given;
-    if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given))
-        return nullptr;
+    const char *const name = PyUnicode_AsUTF8(given);
+    if (name == nullptr)
+        throw python_error();
     const auto &known = switches::known<at::Context>();
-    auto contents = std::make_unique<Switches>();
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++) {
-        const char *const name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(given, i));
-        if (name == nullptr)
-            throw python_error();
-        const auto found = known.find(name);
-        TORCH_CHECK_VALUE(found != known.end(), "there is no switch ", name);
-        contents->push_back({found->second, 0});
-        contents->back().then = contents->back().now();
-    }
-    return object(type, std::move(contents));
-    END_HANDLE_TH_ERRORS
+    const auto found = known.find(name);
+    TORCH_CHECK_VALUE(found != known.end(), "there is no switch ", name);
+    Switch made{found->second, 0};
+    made.then = made.now();
+    return made;
 }
 
 /* self(): whether all are as they were then. */
@@ -584,9 +573,11 @@ PyMODINIT_FUNC PyInit_pygraph_memory()
     };
     if (!module ||
         !add<Plan>(module.get(), "pygraph_memory.Plan", make, {Py_tp_methods, methods}) ||
-        !add<Views>(module.get(), "pygraph_memory.Views", make_views, call(call_views)) ||
-        !add<Inputs>(module.get(), "pygraph_memory.Inputs", make_inputs, call(call_inputs)) ||
-        !add<Switches>(module.get(), "pygraph_memory.Switches", make_switches,
+        !add<Views>(module.get(), "pygraph_memory.Views", make_each<Taken, read_view>,
+                    call(call_views)) ||
+        !add<Inputs>(module.get(), "pygraph_memory.Inputs", make_each<Input, read_input>,
+                     call(call_inputs)) ||
+        !add<Switches>(module.get(), "pygraph_memory.Switches", make_each<Switch, read_switch>,
                        call(call_switches)) ||
         PyModule_AddObject(module.get(), "switch_names", switch_names()) != 0)
         return nullptr;
