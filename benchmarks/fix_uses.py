@@ -57,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--packages", type=Path, required=True)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--regions", choices=["forward", "all"], default="forward")
     parser.add_argument("--unpack", type=Path, help="unpack these wheels there, and do no more")
     given = parser.parse_args(arguments)
     if given.unpack is not None:
@@ -67,10 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     uses: dict[str, Uses] = {rewrite.name: Uses() for rewrite in engine.REWRITES}
     packages: dict[str, dict[str, int]] = {}
     for folder in sorted(path for path in given.packages.iterdir() if path.is_dir()):
-        packages[folder.name] = count_package(folder, uses)
+        packages[folder.name] = count_package(folder, uses, given.regions)
         print(folder.name, packages[folder.name], file=sys.stderr, flush=True)
     result = {
         "what": "fixes by rewrite; unsafe ones made as well; default rules",
+        "regions": given.regions,
         "packages": packages,
         "rewrites": {
             name: one.asdict(unrelated(one.files))
@@ -91,11 +93,11 @@ def unpack(wheels: Path, packages: Path) -> None:
             archive.extractall(folder, names)
 
 
-def count_package(folder: Path, uses: dict[str, Uses]) -> dict[str, int]:
+def count_package(folder: Path, uses: dict[str, Uses], regions: str) -> dict[str, int]:
     """Add what the rewrites do in one package; its findings and fixes."""
-    runner = runs.Runner(
-        rules=load(), overrides={}, config=empty_settings(), jobs=os.cpu_count() or 1
-    )
+    overrides = {"regions": regions}
+    jobs = os.cpu_count() or 1
+    runner = runs.Runner(rules=load(), overrides=overrides, config=empty_settings(), jobs=jobs)
     files = runner.collect([str(folder)])
     found = [finding for finding in runner.check(files) if finding.code not in runs.ALWAYS]
     for path, group in runs.by_file(found).items():
