@@ -276,7 +276,7 @@ def host(device: str, tiny: bool, lock: str) -> dict[str, Any]:
     return {
         "inputs": 10,
         "nodes": replay.nodes,
-        "words": replay.words,
+        "words": len(replay.plan.patches.patches),
         "launched_by": type(replay._sub_graphs[0].graph.patcher).__name__,
         "rows": rows,
     }

@@ -66,6 +66,9 @@ TAKES_SCALARS = frozenset(
 """GPU operators that take a CPU scalar, beside those that are tagged as pointwise."""
 
 
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+
+
 @dataclass(frozen=True)
 class Note:
     """Something that was left as it is: why, the user's line, and the linter's rule for it."""
@@ -142,10 +145,15 @@ def is_constant(node: fx.Node) -> bool:
     return node.target in CONSTANTS and not node.all_input_nodes
 
 
+def frames_of(node: fx.Node) -> list[tuple[str, str, str]]:
+    """(file, line, function) of the calls that a node comes from, the innermost last."""
+    found: list[tuple[str, str, str]] = _FRAME.findall(node.meta.get("stack_trace") or "")
+    return found
+
+
 def _source(node: fx.Node) -> str:
     """The user's line that a node comes from: "function at file:line", or nothing."""
-    trace = node.meta.get("stack_trace") or ""
-    found = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', trace)
+    found = frames_of(node)
     return f"{found[-1][2]} at {found[-1][0]}:{found[-1][1]}" if found else ""
 
 

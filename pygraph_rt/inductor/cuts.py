@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 
+from pygraph_rt.host_values.crossings import frames_of
 from pygraph_rt.host_values.ops import TO_GPU
 from pygraph_rt.inductor.collectives import is_collective
 
 _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
-_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 # How Dynamo's reasons begin or what they mention, and the rule for it.
 _BREAKS = (
@@ -157,6 +157,6 @@ def _devices(nodes: Iterable[Any]) -> Iterator[str]:
 
 def _line(node: Any) -> str:
     """The innermost line outside of torch, as file:line; torch's own where there is no other."""
-    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    frames = frames_of(node)
     users = [frame for frame in frames if not frame[0].startswith(_TORCH)]
     return "{}:{}".format(*(users or frames)[-1][:2]) if frames else ""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
+from pygraph_rt.host_values.crossings import frames_of
 from pygraph_rt.inductor.graph_info import GraphInfo
 from pygraph_rt.plan.outputs import Scalar
 
@@ -119,13 +119,7 @@ def identity(graph: Any) -> tuple[str, str]:
     """A name for a graph, and the user's source lines that it was compiled from."""
     compile_id = torch._guards.CompileContext.current_compile_id()
     name = f"graph {compile_id}" if compile_id is not None else "graph"
-    lines = []
-    for node in graph.graph.nodes:
-        found = re.findall(
-            r'File "([^"]+)", line (\d+), in (\S+)', node.meta.get("stack_trace") or ""
-        )
-        if found:
-            lines.append(found[-1])
+    lines = [found[-1] for node in graph.graph.nodes if (found := frames_of(node))]
     if not lines:
         return name, ""
     path, number, function = lines[0]

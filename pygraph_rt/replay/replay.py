@@ -344,11 +344,6 @@ class Replay:
         return self.plan.patches.nodes
 
     @property
-    def words(self) -> int:
-        """Words that follow blocks."""
-        return len(self.plan.patches.patches)
-
-    @property
     def arguments(self) -> int:
         """How many arguments a call has."""
         return len(self.plan.inputs.tensors) + len(self.plan.inputs.values)

@@ -11,7 +11,7 @@ import torch
 from pygraph_rt.plan.memory_blocks import ALIGNMENT
 
 _HOST = torch.device("cpu")
-# SubGraph of the CPU's memory that copies may take, for a moment.
+# The part of the CPU's memory that copies may take, for a moment: one in so many.
 _HOST_SHARE = 16
 
 
