@@ -70,6 +70,8 @@ def test_a_tensor_of_what_is_a_tensor_copies_nothing_from_the_host() -> None:
     """
     assert kinds(source.replace("{}", "x.sum()")) == []
     assert kinds(source.replace("{}", "[1.0, 2.0]")) == ["host.data-tensor"]
+    either = source.replace("values):", "values=0.5):").replace("{}", "x.sum()")
+    assert kinds(either) == ["host.data-tensor"]  # the default is a number
 
 
 @pytest.mark.parametrize(

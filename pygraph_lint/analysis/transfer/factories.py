@@ -149,7 +149,7 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
 
 def _no_tensor(data: Value) -> Value | None:
     """The data of a tensor, which is no tensor itself: what that rests on."""
-    if not (data.is_tensor and data.needs):
+    if not (data.is_tensor and data.needs) or data.kinds & v.NUMBER:
         return None
     return Value(
         v.OTHER, needs=(Need("not", "", "", (data.needs,)),), why="the data is on the host"
