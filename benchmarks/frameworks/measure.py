@@ -50,6 +50,13 @@ def furthest(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
     return max(gaps, default=0.0) / max(scale, 1e-12)
 
 
+def failed(error: Exception) -> dict[str, Any]:
+    """What is to be said of a mode whose loop raised."""
+    lines = str(error).strip().splitlines() or [""]
+    told = f"{type(error).__name__}: {without_paths(lines[0])}"
+    return {"error": told[:300], "right": False}
+
+
 def first_run(framework: Framework, mode: str, setup: Setup) -> tuple[dict[str, Any], list[Any]]:
     """Compile in one mode; what is to be said of it, and the first values."""
     row: dict[str, Any] = {}
@@ -60,9 +67,7 @@ def first_run(framework: Framework, mode: str, setup: Setup) -> tuple[dict[str, 
     try:
         row["first_run_s"] = round(run(framework, mode, meter, setup), 2)
     except Exception as error:  # whatever it is, it is what the user gets
-        lines = str(error).strip().splitlines() or [""]
-        told = f"{type(error).__name__}: {without_paths(lines[0])}"
-        return {"error": told[:300], "right": False}, []
+        return failed(error), []
     if torch.cuda.is_available():
         row["reserved_mib"] = torch.cuda.max_memory_reserved() >> 20
     return row, meter.values
@@ -98,7 +103,14 @@ def timed(framework: Framework, rows: dict[str, dict[str, Any]], setup: Setup, o
         for mode in modes if number % 2 else modes[::-1]:
             last = mode == "pygraph" and number == _ROUNDS - 1
             meter = Meter(warm, steps, profile=last, alone=own.alone())
-            run(framework, mode, meter, setup)
+            if mode not in samples:
+                continue
+            try:
+                run(framework, mode, meter, setup)
+            except Exception as error:  # in a process that has run the other modes, too
+                rows[mode].update(failed(error))
+                del samples[mode]
+                continue
             samples[mode].append(meter.ms)
             if last and meter.kernels:
                 rows[mode]["served_share"] = round(min(1.0, meter.in_graphs / meter.kernels), 3)

@@ -64,7 +64,7 @@ def _at(node: Node) -> Iterator[Meeting]:
         if len(made) < len(host):
             reason = f"`{name}` gets a host tensor and tensors on the device"
             yield Meeting(_stack(node), reason, name)
-    elif _side(node) == "device" and name in _FROM_DATA and not inputs:
+    elif _side(node) == "device" and name in _FROM_DATA and inputs in ([], [_self(node)]):
         yield Meeting(_stack(node), f"`{name}` builds a tensor on the host and copies it", name)
     elif node.target in _INDEXING and _side(node.args[0]) == "device" and _has_list(node.args[1]):
         reason = "indexing with a list builds a tensor on the host and copies it"
@@ -102,6 +102,11 @@ def _name(node: Node) -> str | None:
     if node.op != "call_function" or isinstance(node.target, torch._ops.HigherOrderOperator):
         return None
     return str(getattr(node.target, "__name__", node.target))
+
+
+def _self(node: Node) -> Any:
+    """The tensor whose method a node calls: `new_tensor` takes only its device and dtype."""
+    return node.args[0] if node.op == "call_method" else None
 
 
 def _asks_only(name: str) -> bool:

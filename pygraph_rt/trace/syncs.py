@@ -260,18 +260,8 @@ class Syncs:
         if _WARNING not in str(message):
             self._showwarning(message, category, *args, **named)
         elif not self._local.inside and not self._compiling:
-            began = time.perf_counter()
-            self._wait()
-            took = time.perf_counter() - began
-            self._record("unknown", DEBUG_MODE, sys._getframe(2), began, took)
-
-    def _wait(self) -> None:
-        """Wait for what the operation is about to wait for: torch warns before it does."""
-        self._local.inside = True
-        try:
-            torch.cuda.current_stream().synchronize()
-        finally:
-            self._local.inside = False
+            # The time waited is unknown: torch hands C++'s warnings to Python after the operation.
+            self._record("unknown", DEBUG_MODE, sys._getframe(2), time.perf_counter(), None)
 
 
 def _found(path: str) -> Any:

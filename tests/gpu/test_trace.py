@@ -15,9 +15,11 @@ from torch.profiler import ProfilerActivity, profile
 
 from pygraph_rt.trace.model import Event
 from pygraph_rt.trace.session import Trace
+from pygraph_rt.trace.syncs import DEBUG_MODE
 from tests.gpu.support import DEVICE, assert_same
 
 WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize")
+COPIES = ("cudaMemcpyAsync",)
 HOST = torch.ones(4)
 ROUNDS = 7
 
@@ -40,8 +42,10 @@ def events(run: Callable[[], Any], kind: str) -> list[Event]:
     return of(trace, kind)
 
 
-def waits_of_the_profiler(run: Callable[[], Any]) -> list[float]:
-    """Seconds of each call in which the host waited."""
+def calls_of_the_profiler(run: Callable[[], Any]) -> tuple[list[float], list[float]]:
+    """Seconds of each call that waits, and of each copy: one to or from memory that is not pinned
+    waits by itself.
+    """
     torch.cuda.synchronize()
     mark = "pygraph: what is measured"
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
@@ -49,11 +53,15 @@ def waits_of_the_profiler(run: Callable[[], Any]) -> list[float]:
             run()
     rows = list(profiler.events())
     (span,) = [row.time_range for row in rows if row.name == mark and "CPU" in str(row.device_type)]
-    return [
-        row.time_range.elapsed_us() / 1e6
-        for row in rows
-        if row.name in WAITS and span.start <= row.time_range.start <= span.end
-    ]
+    waits, copies = (
+        [
+            row.time_range.elapsed_us() / 1e6
+            for row in rows
+            if row.name in names and span.start <= row.time_range.start <= span.end
+        ]
+        for names in (WAITS, COPIES)
+    )
+    return waits, copies
 
 
 def copied_without_waiting(x: torch.Tensor) -> torch.Tensor:
@@ -93,15 +101,18 @@ def test_a_wait_is_recorded_with_its_line_and_time(name: str) -> None:
     operation(busy())
     found: list[Event] = []
     # One run for both: another one takes another time where the GPU has other work.
-    said = waits_of_the_profiler(lambda: found.extend(events(lambda: operation(busy()), "sync")))
+    said, copies = calls_of_the_profiler(
+        lambda: found.extend(events(lambda: operation(busy()), "sync"))
+    )
     assert bool(said) == bool(found) == (name in WAITING), (said, found)
     assert all(event.place.file == __file__ for event in found)
     if found:
         (event,) = found
         assert event.place.line == operation.__code__.co_firstlineno
         waited = event.duration_s
-        assert waited is not None
-        assert waited == pytest.approx(sum(said), rel=0.2, abs=1e-3)
+        assert (waited is None) == (event.detector == DEBUG_MODE)
+        if waited is not None:
+            assert waited == pytest.approx(sum(said) + sum(copies), rel=0.2, abs=1e-3)
 
 
 def test_waits_of_a_loop_are_counted() -> None:
@@ -113,7 +124,7 @@ def test_waits_of_a_loop_are_counted() -> None:
             x[[0, 1]]
 
     run()
-    assert len(waits_of_the_profiler(run)) == 10
+    assert len(calls_of_the_profiler(run)[0]) == 10
     assert [event.count for event in events(run, "sync")] == [5, 5]
 
 
@@ -127,7 +138,7 @@ def test_an_event_that_is_waited_for() -> None:
 
     run()
     found: list[Event] = []
-    said = waits_of_the_profiler(lambda: found.extend(events(run, "sync")))
+    said, _ = calls_of_the_profiler(lambda: found.extend(events(run, "sync")))
     (event,) = found
     assert event.duration_s == pytest.approx(sum(said), rel=0.2, abs=1e-3)
 
@@ -137,7 +148,7 @@ def test_waits_of_compiled_code_are_the_users(backend: str) -> None:
     """Neither the compiler's own waits nor a place in generated code."""
 
     def forward(x: torch.Tensor) -> torch.Tensor:
-        return x * x.sum().item()
+        return x * x.long().sum().item()  # Inductor keeps a float as a tensor
 
     function = torch.compile(forward, backend=backend, fullgraph=True)
     x = torch.ones(4096, device=DEVICE)
