@@ -58,7 +58,7 @@ def _known() -> dict[str, Any]:
 def _in_this_slice(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
     known = _known()
     names = [item.nodeid for item in items]
-    cost = {name: known[name]["seconds"] for name in names if name in known}
+    cost = {name: known[name].get("seconds", 1.0) for name in names if name in known}
     chosen = set(config.getoption("--shard").of(names, cost or None))
     if config.getoption("--resume"):
         passed = {name for name, row in known.items() if row["outcome"] == "passed"}

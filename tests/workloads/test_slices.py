@@ -6,7 +6,7 @@ import argparse
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks import compare_commits, slices
@@ -15,6 +15,7 @@ from benchmarks.runtime import __main__ as runtime
 from benchmarks.slices import Slice
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.text(max_size=2), unique=True, max_size=30),
     st.integers(1, 5),
