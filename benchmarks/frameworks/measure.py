@@ -22,6 +22,9 @@ from benchmarks.rows import add_row_options, known_regions, without_paths
 from benchmarks.runtime.measure import Turn, end_with_the_parent
 
 _ROUNDS = 3
+# A round that starts later is the last one.
+_LATE_S = 240
+_BEGAN = time.perf_counter()
 
 
 def run(framework: Framework, mode: str, meter: Meter, setup: Setup) -> float:
@@ -99,10 +102,12 @@ def timed(framework: Framework, rows: dict[str, dict[str, Any]], setup: Setup, o
     modes = [mode for mode, row in rows.items() if "error" not in row]
     samples: dict[str, list[float]] = {mode: [] for mode in modes}
     warm, steps = lengths(framework, setup)
-    for number in range(1 if setup.tiny else _ROUNDS):
+    rounds = 1 if setup.tiny else _ROUNDS
+    for number in range(rounds):
+        last = number == _ROUNDS - 1 or time.perf_counter() - _BEGAN > _LATE_S
         for mode in modes if number % 2 else modes[::-1]:
-            last = mode == "pygraph" and number == _ROUNDS - 1
-            meter = Meter(warm, steps, profile=last, alone=own.alone())
+            profiled = last and mode == "pygraph"
+            meter = Meter(warm, steps, profile=profiled, alone=own.alone())
             if mode not in samples:
                 continue
             try:
@@ -112,8 +117,10 @@ def timed(framework: Framework, rows: dict[str, dict[str, Any]], setup: Setup, o
                 del samples[mode]
                 continue
             samples[mode].append(meter.ms)
-            if last and meter.kernels:
+            if profiled and meter.kernels:
                 rows[mode]["served_share"] = round(min(1.0, meter.in_graphs / meter.kernels), 3)
+        if last:
+            break
     for mode, found in samples.items():
         rows[mode]["step_ms"] = round(statistics.median(found), 4)
         rows[mode]["all_ms"] = [round(value, 4) for value in found]
