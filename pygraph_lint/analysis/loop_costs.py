@@ -209,14 +209,39 @@ class Costs:
         """A copy to the device that the host waits for."""
         value = self.values.of(receiver)
         self.moves_batches |= is_batch(value)
-        certain = on_device(value) and not value.needs
+        annotated = self.values.is_only_annotated(receiver) and not self._joins(node)
+        certain = on_device(value) and not value.needs and not annotated
         if not waits_for_copy(node) or value.flags & v.MODULE or certain:
             return
         if value.kinds & v.INSTANCE and value.cls and not is_batch(value):
             return
+        if self._is_kept_on_device(receiver):
+            return
         host = is_batch(value) or value.device == v.ON_HOST or value.kinds & v.NUMPY
-        if host or (self._is_data(receiver) and not self._joins(node)):
+        if host or annotated or (self._is_data(receiver) and not self._joins(node)):
             yield _event("loop.copy", node, source_of(node, 40), value if host else None)
+
+    def _is_kept_on_device(self, receiver: ast.expr) -> bool:
+        """Whether an object that was made with a device gives this: ``buffer.sample()``."""
+        value = self._origin(receiver)
+        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+            return False
+        maker = self._origin(value.func.value)
+        if not isinstance(maker, ast.Call):
+            return False
+        devices = [
+            node.value
+            for node in walk(maker)
+            if isinstance(node, ast.keyword) and node.arg == "device"
+        ]
+        return any(
+            not isinstance(each, ast.Constant) or each.value not in (None, "cpu")
+            for each in devices
+        )
+
+    def _origin(self, node: ast.expr) -> ast.expr | None:
+        """The expression that a name stands for."""
+        return self.values.queries.only_value(node) if isinstance(node, ast.Name) else node
 
     def _joins(self, call: ast.Call) -> bool:
         """``x.to(y.device)``: where another tensor is, which mostly is where ``x`` is, too."""

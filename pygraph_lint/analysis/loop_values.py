@@ -158,6 +158,15 @@ class LoopValues:
             v.TENSOR | v.UNKNOWN, device=v.ON_DEVICE, flags=v.SYMBOL, needs=(need,), why=why
         )
 
+    def is_only_annotated(self, node: ast.expr) -> bool:
+        """Whether an annotation says that this is a tensor, and nothing says where it is."""
+        if not isinstance(node, ast.Name) or not self.of(node).is_tensor or self.of(node).needs:
+            return False
+        found = [each.node for each in self.queries.definitions.reaching(node)]
+        given = [each for each in found if isinstance(each, ast.arg) and each.annotation]
+        scope = self.queries.definitions.scope
+        return any(self._given_by_hook(scope(each), each.arg) is None for each in given)
+
     def _given_by_hook(self, function: ast.AST, parameter: str) -> Value | None:
         """What a trainer passes to a step or a callback that it calls by its name."""
         owner = self.queries.owner(function)

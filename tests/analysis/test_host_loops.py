@@ -254,6 +254,55 @@ def test_a_move_to_where_another_tensor_is(call: str, expected: list[str]) -> No
     assert kinds(source) == expected
 
 
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [("device", ["loop.copy"]), ("beside.device", []), ("'cpu'", ["loop.read"])],
+)
+def test_an_annotation_does_not_say_where_a_tensor_is(place: str, expected: list[str]) -> None:
+    helper = f"""
+    from torch import Tensor
+    def moved(x: Tensor, device: str, beside: Tensor) -> Tensor:
+        x = x.to({place})
+        return x
+    """
+    source = """
+    from helper import moved
+    def train(model, loader, device, weights):
+        for x in loader:
+            loss = model(moved(x, device, weights)).sum()
+            loss.backward()
+    """
+    assert kinds(source, helper=helper) == expected
+
+
+def test_what_the_trainer_moved_is_on_the_device_in_spite_of_an_annotation() -> None:
+    source = """
+    import torch
+    from lightning import LightningModule
+    class Model(LightningModule):
+        def training_step(self, batch: torch.Tensor, step: int):
+            return self.net(batch.to(self.device)).sum()
+    """
+    assert kinds(source) == []
+
+
+@pytest.mark.parametrize(
+    ("storage", "expected"),
+    [("device=device", []), ("device='cpu'", ["loop.copy"]), ("size=8", ["loop.copy"])],
+)
+def test_what_an_object_on_the_device_gives_is_there(storage: str, expected: list[str]) -> None:
+    source = f"""
+    from buffers import Buffer, Storage
+    def train(model, device):
+        buffer = Buffer(storage=Storage({storage}))
+        for step in range(100):
+            sample = buffer.sample(32)
+            sample = sample.to(device)
+            model(sample).sum().backward()
+    """
+    assert kinds(source) == expected
+
+
 def test_arrays_of_numpy_are_no_tensors_of_the_device() -> None:
     helper = """
     def score(action, state):
