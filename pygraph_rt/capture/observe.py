@@ -15,6 +15,7 @@ from torch.multiprocessing import reductions
 
 from pygraph_rt.capture.generated import AllocationTrace, storage_id
 from pygraph_rt.errors import Unprovable
+from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.plan.memory_blocks import extent
 from pygraph_rt.plan.outputs import (
     Drawn,
@@ -171,19 +172,18 @@ def learn_outputs(
     inputs: Mapping[int, WeakInput],
     constants: Sequence[torch.Tensor],
     trace: AllocationTrace,
-    scalars: Mapping[int, Scalar],
+    signature: Signature,
     drawn: Draws,
-    donated: Collection[int] = (),
     device_type: str = "cuda",
 ) -> OutputPlan:
     """The output plan of one ordinary call. `inputs` are the tensors it was given (see
-    `weak_inputs`); `scalars` are outputs that may be CPU scalars, and what they hold; `drawn` is
-    what the call drew; `donated` are inputs whose memory it may use for something else.
+    `weak_inputs`); `drawn` is what the call drew.
 
     Raises Unprovable for outputs that cannot be rebuilt: CPU tensors, sparse tensors, unknown
     objects.
     """
-    learner = _Learner(inputs, constants, trace, donated, device_type)
+    learner = _Learner(inputs, constants, trace, signature.donated, device_type)
+    scalars = signature.scalars
     outputs = [learner.output(value, scalars.get(i), drawn) for i, value in enumerate(results)]
     return OutputPlan(tuple(learner.storages), tuple(outputs), len(trace.requests))
 

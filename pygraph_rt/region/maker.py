@@ -131,13 +131,7 @@ def observe(
     try:
         variant.drawn = observe_call.Draws(generator.get_offset() - before, before)
         variant.plan = observe_call.learn_outputs(
-            results,
-            inputs,
-            generated.constants_of(function),
-            trace,
-            signature.scalars,
-            variant.drawn,
-            signature.donated,
+            results, inputs, generated.constants_of(function), trace, signature, variant.drawn
         )
     except Exception as error:  # the call has been made: its results are what counts
         return results, checks.reason_of(error)

@@ -21,7 +21,13 @@ from pygraph_rt.verify.snapshot import Kept
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
-_REPEATS = 3
+# Results of code that differs from call to call may differ from it by so many times its own spread.
+_REPEATS, _SPREADS = 3, 4
+_EXACT = "compared with compiled code, bit for bit"
+_CLOSE = (
+    "compared with compiled code, whose own results differ from call to call: the graph's differ "
+    f"from them by at most {_SPREADS} times as much"
+)
 _INFINITE = float("inf")
 
 Run = Callable[[list[Any]], Any]
@@ -115,12 +121,14 @@ def first_call(
         copies = kept.again() if repeat or kept.on_host else kept.tensors
         if repeat is None:
             kept.release()
-        _compare(served, repeat, copies, [*expected, *left], [copies[i] for i in read], poisoned)
+        note = _compare(
+            served, repeat, copies, [*expected, *left], [copies[i] for i in read], poisoned
+        )
     except torch.OutOfMemoryError:
         raise TooLittleMemory from Ran(expected)
     except Exception as error:
         raise error from Ran(expected)
-    return Verdict(expected, "compared with compiled code, bit for bit")
+    return Verdict(expected, note)
 
 
 def _keep(args: list[Any], written: frozenset[int], scratch: frozenset[int]) -> Kept | None:
@@ -159,8 +167,10 @@ def _compare(
     left: list[Any],
     written: list[Any],
     poisoned: Sequence[torch.Tensor],
-) -> None:
-    """Run the graph on `args`, and compare its outputs and what it has `written` with `left`."""
+) -> str:
+    """Run the graph on `args`, and compare its outputs and what it has `written` with `left`; how
+    close they are.
+    """
     actual = served(args)
     if actual is None:
         raise Unprovable("the graph did not accept the call that it was captured on")
@@ -171,11 +181,11 @@ def _compare(
         )
     right = [*actual, *written]
     if all(same_bits(a, b) for a, b in zip(left, right, strict=True)):
-        return
+        return _EXACT
     if repeat is not None:
         spread = max(_spread(left, repeat()) for _ in range(_REPEATS))
-        if 0 < spread < _INFINITE and _spread(left, right) <= 4 * spread:
-            return
+        if 0 < spread < _INFINITE and _spread(left, right) <= _SPREADS * spread:
+            return _CLOSE
     raise Unprovable(
         f"its results under a graph differ from the compiled code's ({_difference(left, right)}); "
         "the compiled code stays in use, please report this"

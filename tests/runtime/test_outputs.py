@@ -16,6 +16,7 @@ from pygraph_rt.capture import generated as code
 from pygraph_rt.capture import observe
 from pygraph_rt.capture.generated import AllocationTrace, PlacedAllocator
 from pygraph_rt.errors import Unprovable
+from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.plan.outputs import Fixed, Fresh, OfInput, OutputPlan
 
 
@@ -44,7 +45,7 @@ def learn(body: str, inputs: list[Any]) -> OutputPlan:
     results = code.with_allocator(function, trace)(inputs)
     constants = [function.__globals__["constant"]]
     return observe.learn_outputs(
-        results, given, constants, trace, {}, observe.Draws(), device_type="cpu"
+        results, given, constants, trace, Signature(0), observe.Draws(), device_type="cpu"
     )
 
 

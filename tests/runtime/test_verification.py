@@ -162,7 +162,9 @@ def test_code_that_does_not_repeat_itself_is_compared_by_its_own_spread() -> Non
         return (a.index_fill(0, torch.tensor([7]), float("nan")),)
 
     torch.manual_seed(0)
-    first_call(noisy, noisy, [torch.randn(100_000)], frozenset(), [])
+    note = first_call(noisy, noisy, [torch.randn(100_000)], frozenset(), []).note
+    assert "differ from call to call" in note
+    assert "bit for bit" not in note
     for wrong in (far, poisoned):
         with pytest.raises(Unprovable):
             first_call(noisy, wrong, [torch.randn(100_000)], frozenset(), [])
