@@ -63,6 +63,7 @@ class FunctionFacts:
     unexplained: tuple[str, ...] = ()  # parameters of which nothing is known
     takes_tensors: bool = False  # a parameter is a tensor, or it computes with one made elsewhere
     typed: tuple[str, ...] = ()  # types of other files that parameters are annotated with
+    switched_on: tuple[str, ...] = ()  # parameters that are True by default
 
 
 @dataclass(slots=True)

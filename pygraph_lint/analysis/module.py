@@ -294,13 +294,22 @@ def _is_property(node: FunctionNode) -> bool:
 
 
 def _disambiguate(functions: list[Definition]) -> list[Definition]:
-    """A name that is defined again (property setters, fallbacks) is numbered."""
+    """A name that is defined again, as a fallback, is numbered. What sets or deletes a property has
+    its own name: reading the property does not run it.
+    """
     seen: Counter[str] = Counter()
     unique: list[Definition] = []
-    for name, node, owner in functions:
+    for defined, node, owner in functions:
+        name = ".".join((defined, *_property_part(node)))
         seen[name] += 1
         unique.append((f"{name}@{seen[name]}" if seen[name] > 1 else name, node, owner))
     return unique
+
+
+def _property_part(node: FunctionNode) -> list[str]:
+    """``setter`` or ``deleter`` for one of a property: ``@x.setter``."""
+    marks = (item.attr for item in node.decorator_list if isinstance(item, ast.Attribute))
+    return [mark for mark in marks if mark in ("setter", "deleter")][:1]
 
 
 def kind_of_constant(node: ast.Constant) -> Value:

@@ -123,6 +123,8 @@ class Uses:
             self.against.add(name)
         elif itself and attribute in _ONLY_TENSORS_HAVE:
             self.shows.setdefault(name, f"`{name}` is used as a tensor: {name}.{attribute}")
+        elif attribute == "to" and self.function.name == "__init__":
+            pass  # modules are moved in the same way
         elif attribute in ops.ARRAY_METHODS and call is not None and not other:
             text = source_of(node.value, 40)
             self.suggests.setdefault(name, f"`{name}` is used as a tensor: {text}.{attribute}()")
@@ -273,6 +275,11 @@ def bind_parameters(
         name for name, value in env.items() if value.is_tensor and not value.needs
     )
     facts.takes_tensors = bool(facts.arrays or facts.tensors)
+    facts.switched_on = tuple(
+        name
+        for name, default in defaults.items()
+        if isinstance(default, ast.Constant) and default.value is True
+    )
     if arguments.vararg is not None:
         item = annotated(module.names, arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
         env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)

@@ -62,6 +62,8 @@ SEEN = [
     ("return x[[0, 1]]", ["host.index-list"]),
     ("m = torch.zeros(3)\nm = m + 1\nreturn m.cuda() + x", ["host.factory", "host.moved"]),
     ("x.requires_grad = True", ["effect.requires-grad"]),
+    ("return torch.ones_like(x, requires_grad=x.requires_grad)", ["effect.requires-grad"]),
+    ("return torch.ones_like(x, requires_grad=self.training)", ["effect.requires-grad"]),
     ("x.data = x + 1", ["effect.data-assign"]),
     ("return nn.Linear(3, 3)(x)", ["effect.parameter-made"]),
     ("return self.made(x)[x > 0]", ["shape.mask-read"]),
@@ -108,6 +110,7 @@ NOT_SEEN = [
     "return sum([x, x])",
     "return 'a' if len(x) else 'b'",
     "y = np.zeros(3)\nif y.sum() > 0:\n    return x",
+    "held = {self.name: x}\nif held.get('cache', False):\n    return x",
 ]
 
 
@@ -162,6 +165,34 @@ def test_attributes_set_in_the_constructor() -> None:
     assert forward("if self.layer(x).sum() > 0:\n    return x", init=init) == ["branch.if"]
 
 
+MOVES = """
+import torch
+class M(torch.nn.Module):
+    def __init__(self, scaler=None, device=None):
+        super().__init__()
+        self.scaler = scaler.{call}
+    @property
+    def slope(self):
+        return self.scaler
+    @slope.setter
+    def slope(self, value):
+        print(value.item())
+    def forward(self, x):
+        return x if self.scaler else self.slope(x)
+"""
+
+
+@pytest.mark.parametrize(("call", "seen"), [("to(device)", []), ("abs()", ["branch.ternary"])])
+def test_what_the_constructor_moves_may_be_a_module(call: str, seen: list[str]) -> None:
+    assert kinds(MOVES.format(call=call)) == seen
+
+
+def test_reading_a_property_does_not_set_it() -> None:
+    linked, _ = project(m=MOVES.format(call="eval()"))
+    assert linked.region("m.M.slope") is not None
+    assert linked.region("m.M.slope.setter") is None
+
+
 def test_loops_and_branches_join() -> None:
     body = (
         "y = 0\nfor i in range(3):\n    if y > 1:\n        return x\n    y = y + x.sum()\nreturn y"
@@ -202,6 +233,13 @@ def test_tensors_passed_for_annotated_numbers_are_seen() -> None:
         linked, facts = project(m=source.replace("VALUE", value))
         found = [event.kind for event in confirmed(linked, facts["m"])]
         assert len(found) == count, found
+
+
+@pytest.mark.parametrize(("default", "seen"), [("True", True), ("False", False), ("None", False)])
+def test_a_leaf_is_made_where_the_switch_is_on_by_default(default: str, seen: bool) -> None:
+    body = "return x + torch.ones_like(x, requires_grad=grad)"
+    events = forward(body, f"x: torch.Tensor, *, grad: bool = {default}")
+    assert events == (["effect.requires-grad"] if seen else [])
 
 
 def test_columns_are_characters() -> None:

@@ -58,6 +58,8 @@ def mapping_method(
         if method == "setdefault":
             _keep(state, holder, with_entry(base, site.first, v.join(found, default)))
         known = base.keys is not None and site.first.const in base.keys
+        if not known and isinstance(default.const, (bool, str)):  # a switch or a name, no tensor
+            return Value(default.kinds | v.UNKNOWN)
         return found if known else v.join(found, default)
     if method == "update":
         grown = merged(base, site.first) if site.positional else base

@@ -91,9 +91,18 @@ def _made_dtype(tail: str, site: CallSite) -> str:
 
 def note_wanted_grad(state: State, site: CallSite) -> None:
     """Record a factory with requires_grad=True: a leaf in the middle of the region."""
-    wanted = site.named.get("requires_grad")
-    if wanted is not None and wanted.const is True:
-        state.event("effect.requires-grad", span_of(site.node), "requires_grad=True")
+    for keyword in site.node.keywords:
+        if keyword.arg == "requires_grad" and _may_be_on(state, keyword.value):
+            state.event("effect.requires-grad", span_of(site.node), "requires_grad=True")
+
+
+def _may_be_on(state: State, node: ast.expr) -> bool:
+    """Whether a switch is True, or takes its value from something that is True in training."""
+    if isinstance(node, ast.Name):
+        return node.id in state.function.switched_on
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("requires_grad", "training")
+    return isinstance(node, ast.Constant) and node.value is True
 
 
 def note_sizes(state: State, spelled: str, sizes: list[Value], node: ast.Call) -> None:
