@@ -12,13 +12,19 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_calls import STEP_HOOKS, losses
 from pygraph_lint.analysis.loop_costs import Costs
-from pygraph_lint.analysis.loop_values import LoopValues, is_trainer_part
+from pygraph_lint.analysis.loop_steps import (
+    LOOPS,
+    functions_of,
+    is_in_inner_loop,
+    names_a_compiler,
+    steps,
+)
+from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import (
     MAY_CALL_STEP,
     NO_BODIES,
@@ -59,8 +65,6 @@ _HELPERS = re.compile(
 )
 _FEW_MODELS = 2
 _RARE_TEST = re.compile(r"^[ \t]*(el)?if [^\n]*%", re.MULTILINE)
-_COMPILER_NAMES = frozenset(name.rpartition(".")[2] for name in ops.COMPILERS)
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 def mentioned(text: str) -> bool:
@@ -83,11 +87,11 @@ def hints(text: str, tree: ast.Module) -> LoopHints:
     if not _has_words(text):
         return LoopHints(may_help=True)
     nodes = walk(tree)
-    loops = [node for node in nodes if isinstance(node, _LOOPS)]
+    loops = [node for node in nodes if isinstance(node, LOOPS)]
     starts = (
         any(True for _ in losses(nodes))
         or any(getattr(node, "name", "") in STEP_HOOKS for node in nodes)
-        or (bool(loops) and any(_names_a_compiler(node) for node in nodes))
+        or (bool(loops) and any(names_a_compiler(node) for node in nodes))
     )
     called = {_last_name(inner) for loop in loops for inner in walk(loop)}
     if called:
@@ -132,12 +136,13 @@ def loop_bodies(
     """
     values = LoopValues(FileQueries(tree, ProjectView(module, is_package)))
     try:
-        steps = [_placed(body, placed) for body in _steps(values) if not body.is_empty]
+        bodies = [_body(values, node, why) for node, why in steps(values)]
+        found = [_placed(body, placed) for body in bodies if not body.is_empty]
     except RecursionError:
         return NO_BODIES  # nested beyond reason
     finally:
         values.close()
-    return FileLoops(steps, Helpers(values, placed))
+    return FileLoops(found, Helpers(values, placed))
 
 
 def _placed(body: LoopBody, placed: Callable[[Event], Event]) -> LoopBody:
@@ -184,68 +189,6 @@ class Helpers(Mapping[str, LoopBody]):
         return len(self._nodes)
 
 
-def _steps(values: LoopValues) -> Iterator[LoopBody]:
-    """The loops, and the functions that are run on every step."""
-    queries = values.queries
-    seen: set[ast.AST] = set()
-    for loss in losses(queries.nodes):
-        loop = _loop_around(queries, loss)
-        if loop not in seen and not _runs_once(queries, loop):
-            seen.add(loop)
-            yield _body(values, loop, "computes gradients on every step")
-    loops = [node for node in queries.nodes if isinstance(node, _LOOPS)]
-    if any(_names_a_compiler(node) for node in queries.nodes):
-        for node in loops:
-            if node not in seen and _calls_compiled(values, node):
-                seen.add(node)
-                yield _body(values, node, "calls compiled code on every step")
-    for node in loops:
-        if node not in seen:
-            yield _body(values, node, MAY_CALL_STEP)
-    for function in functions_of(queries):
-        owner = queries.owner(function)
-        hook = getattr(function, "name", "") in STEP_HOOKS
-        if hook and owner is not None and is_trainer_part(queries, owner) and function not in seen:
-            yield _body(values, function, "is called by the trainer on every step")
-
-
-def _loop_around(queries: FileQueries, node: ast.AST) -> ast.AST:
-    """The innermost loop around a node, else the function, else the module."""
-    for each in queries.path(node):
-        if isinstance(each, (*_LOOPS, *FUNCTIONS)):
-            return each
-    return queries.tree
-
-
-def _runs_once(queries: FileQueries, place: ast.AST) -> bool:
-    """Whether gradients are computed there for a test, or once by a script, not to train."""
-    around = (each for each in (place, *queries.path(place)) if isinstance(each, FUNCTIONS))
-    names = [getattr(each, "name", "") for each in around]
-    return isinstance(place, ast.Module) or any(name.startswith("test_") for name in names)
-
-
-def _names_a_compiler(node: ast.AST) -> bool:
-    """Whether a node may mean ``torch.compile`` or what stands for it: no other value is one."""
-    name = node.attr if isinstance(node, ast.Attribute) else None
-    name = node.name if isinstance(node, ast.alias) else name
-    return name is not None and name.rpartition(".")[2] in _COMPILER_NAMES
-
-
-def _calls_compiled(values: LoopValues, loop: ast.AST) -> bool:
-    for node in _own_statements(loop):
-        for call in walk(node):
-            if isinstance(call, ast.Call) and values.of(call.func).cls == "torch.compile":
-                return values.queries.qualified(call.func) not in ops.COMPILERS
-    return False
-
-
-def _own_statements(loop: ast.AST) -> Iterator[ast.stmt]:
-    """The statements of a loop that are in no loop inside it."""
-    for statement in getattr(loop, "body", []):
-        if not isinstance(statement, _LOOPS):
-            yield statement
-
-
 def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     queries = values.queries
     function = node if isinstance(node, (*FUNCTIONS, ast.Module)) else queries.scope(node)
@@ -257,13 +200,15 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     parts = [*tests, *(part for statement in run for part in _evaluated(statement))]
     events: list[Event] = []
     calls: list[Call] = []
+    inner_calls: list[Call] = []
     for statement in run:
         events += costs.of_statement(statement)
     for part in parts:
+        counts = why != MAY_CALL_STEP or not is_in_inner_loop(queries, node, part)
         for inner in _expressions(values, part):
             events += costs.of_expression(inner)
             if isinstance(inner, ast.Call):
-                calls += _edges(values, inner)
+                (calls if counts else inner_calls).extend(_edges(values, inner))
     returned = [statement.value for statement in run if isinstance(statement, ast.Return)]
     gives = [values.of(each) for each in returned if each is not None] if not why else []
     result = next((each for each in gives if each.kinds != v.UNKNOWN), None)
@@ -272,7 +217,9 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
         events += _unpinned(values)
     once = {(event.kind, event.span): event for event in events}
     kept = None if result is None else v.shallow(result, 2)
-    return LoopBody(name, line, why, list(once.values()), calls, kept, node is function)
+    return LoopBody(
+        name, line, why, list(once.values()), calls, kept, node is function, inner_calls
+    )
 
 
 def _unpinned(values: LoopValues) -> Iterator[Event]:
@@ -287,13 +234,6 @@ def _unpinned(values: LoopValues) -> Iterator[Event]:
         if None not in given and isinstance(off, ast.Constant) and not off.value:
             why = ("without pin_memory=True its batches lie in pageable memory",)
             yield Event("loop.copy", span_of(node), name, (), why)
-
-
-def functions_of(queries: FileQueries) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Every function of a file that has a name."""
-    for node in queries.nodes:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node
 
 
 # -- what runs on each step ------------------------------------------------------------------------
@@ -315,7 +255,7 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
                 yield from _run_each_time(values, statement.orelse)
             if rare and _skips(statement.body):
                 return  # `if step % n: continue`: what follows runs rarely
-        elif isinstance(statement, (*_LOOPS, ast.With, ast.AsyncWith)):
+        elif isinstance(statement, (*LOOPS, ast.With, ast.AsyncWith)):
             yield from _run_each_time(values, statement.body)
         elif isinstance(statement, ast.Try) or type(statement).__name__ == "TryStar":
             yield from _run_each_time(values, statement.body)  # type: ignore[attr-defined]
@@ -338,10 +278,21 @@ def _is_rare(values: LoopValues, test: ast.expr, depth: int = 3) -> bool:
             said = (dotted(node.func if isinstance(node, ast.Call) else node) or "").lower()
             if any(word in said.rpartition(".")[2] for word in _RARE_WORDS):
                 return True
-            value = values.queries.only_value(node) if isinstance(node, ast.Name) else None
-            if value is not None and _is_rare(values, value, depth - 1):
+            if any(_is_rare(values, each, depth - 1) for each in _stands_for(values, node)):
                 return True
     return False
+
+
+def _stands_for(values: LoopValues, node: ast.expr) -> Iterator[ast.expr]:
+    """The expression that a name stands for, or those that a function of the file returns."""
+    if isinstance(node, ast.Name):
+        value = values.queries.only_value(node)
+        yield from () if value is None else (value,)
+    elif isinstance(node, ast.Call):
+        function = values.function_of(node)
+        for inner in walk(function) if function is not None else ():
+            if isinstance(inner, ast.Return) and inner.value is not None:
+                yield inner.value
 
 
 def _is_switch(test: ast.expr) -> bool:

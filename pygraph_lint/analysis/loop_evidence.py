@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
+from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.definitions import Scope
 from pygraph_lint.analysis.loop_calls import MODULE_MARKS, losses, moves_to_device
-from pygraph_lint.analysis.nodes import dotted, walk
+from pygraph_lint.analysis.nodes import children, dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import BindingKind, Definition
 
@@ -33,15 +35,30 @@ class LoopEvidence:
     @cached_property
     def made_for_loss(self) -> set[Definition]:
         """Definitions whose value a loss is computed from."""
-        found = {each for each in self.loss_places if isinstance(each, Definition)}
+        places = {each for each in self.loss_places if isinstance(each, Definition)}
+        return self._sources(places, _operands)
+
+    @cached_property
+    def moved_later(self) -> set[Definition]:
+        """Definitions whose value, or a part of it, is moved to the device later."""
+        moved: set[Definition] = set()
+        for node in self._queries.nodes:
+            if isinstance(node, ast.Call) and moves_to_device(node):
+                for name in _wholes(node.func):
+                    moved.update(self._queries.definitions.reaching(name))
+        return self._sources(moved, _wholes)
+
+    def _sources(
+        self, found: set[Definition], names: Callable[[ast.AST], Iterator[ast.Name]]
+    ) -> set[Definition]:
+        """Definitions, and those of the ``names`` in what these are made by, and so on."""
         front = list(found)
         while front:
             value = self._made_by(front.pop())
-            for node in walk(value) if value is not None else ():
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                    new = set(self._queries.definitions.reaching(node)) - found
-                    found |= new
-                    front += new
+            for node in names(value) if value is not None else ():
+                new = set(self._queries.definitions.reaching(node)) - found
+                found |= new
+                front += new
         return found
 
     def _made_by(self, definition: Definition) -> ast.expr | None:
@@ -56,11 +73,7 @@ class LoopEvidence:
         """
         if not isinstance(self._made_by(definition), ast.Call):
             return False
-        for use in self._queries.uses(definition):
-            call = self._queries.parent(self._queries.parent(use) or use)
-            if isinstance(call, ast.Call) and moves_to_device(call):
-                return False
-        return definition in self.made_for_loss
+        return definition in self.made_for_loss and definition not in self.moved_later
 
     @cached_property
     def module_names(self) -> set[tuple[Scope | None, str]]:
@@ -91,3 +104,47 @@ class LoopEvidence:
     @cached_property
     def _loss_nodes(self) -> list[ast.expr]:
         return list(losses(self._queries.nodes))
+
+
+def _operands(node: ast.AST) -> Iterator[ast.Name]:
+    """The names whose tensors an expression is computed from, as they are: no sizes, no places in
+    a tensor, no objects whose methods are called, and nothing that is still to be moved.
+    """
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        yield node
+    elif isinstance(node, ast.Subscript):
+        yield from _operands(node.value)
+    elif isinstance(node, ast.Call):
+        if moves_to_device(node) or dotted(node.func) in _OF_NUMBERS:
+            return
+        method = node.func if isinstance(node.func, ast.Attribute) else None
+        if method is not None and method.attr in ops.TENSOR_METHODS:
+            yield from _operands(method.value)
+        for each in (*node.args, *(item.value for item in node.keywords)):
+            yield from _operands(each)
+    elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
+        yield from _operands(node.elt)
+        for part in node.generators:
+            yield from _operands(part.iter)
+    else:
+        for child in children(node):
+            yield from _operands(child)
+
+
+def _wholes(node: ast.AST) -> Iterator[ast.Name]:
+    """The names that stand for a value, or for what it is a part of: of ``batch["x"].float()``,
+    and of each value of a tuple.
+    """
+    if isinstance(node, ast.Name):
+        yield node
+    elif isinstance(node, (ast.Subscript, ast.Attribute, ast.Starred)):
+        yield from _wholes(node.value)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr in ops.TENSOR_METHODS:
+            yield from _wholes(node.func)
+    elif isinstance(node, (ast.Tuple, ast.List)):
+        for each in node.elts:
+            yield from _wholes(each)
+
+
+_OF_NUMBERS = frozenset(("range", "len", "int", "float", "bool", "str", "getattr", "isinstance"))

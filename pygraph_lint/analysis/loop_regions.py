@@ -141,15 +141,14 @@ class LoopRegions:
     def _helper(self, function: str) -> LoopBody | None:
         """The body of a function that is no step itself."""
         module = self._program.module_of(function)
-        helper = self.bodies(module).helpers.get(function) if module is not None else None
-        return None if helper is None or helper.is_empty else helper
+        return self.bodies(module).helpers.get(function) if module is not None else None
 
     def _is_compiled(self, function: str) -> bool:
         kind = self._compiled.kind(function)
         return kind in (RegionKind.COMPILED, RegionKind.CAPTURED)
 
     def _follow(self, start: LoopBody) -> None:
-        queue = deque(self._called(start.calls, (_start(start),)))
+        queue = deque(self._called([*start.calls, *start.inner_calls], (_start(start),)))
         while queue:
             name, path = queue.popleft()
             if name in self._paths or len(path) > _MAX_CALLS:

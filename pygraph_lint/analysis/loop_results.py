@@ -114,12 +114,16 @@ class CallResults:
             values = [self._of(each) for each in node.args]
             elements = [v.element(each) if not each.is_tensor else each for each in values]
             tensors = [each for each in elements if on_device(each)]
-            return tensors[0] if tensors else v.UNKNOWN_VALUE
+            plain = len(values) > 1 and any(each.kinds == v.NUMBER for each in values)
+            return tensors[0] if tensors else v.NUMBER_VALUE if plain else v.UNKNOWN_VALUE
         if name in ("list", "tuple", "reversed", "sorted", "iter", "set") and node.args:
             value = self._of(node.args[0])
             return value if not value.is_tensor else Value(v.SEQUENCE, item=value)
         if name == "next" and node.args:
             return self._element(node.args[0], node)
+        if name == "getattr" and len(node.args) == 3:
+            default = self._of(node.args[2])
+            return default if default.kinds == v.NUMBER else v.UNKNOWN_VALUE
         if name in ("len", "int", "float", "bool", "round", "range", "isinstance", "hasattr"):
             return v.NUMBER_VALUE
         return v.TEXT_VALUE if name in ("str", "repr", "format") else v.UNKNOWN_VALUE

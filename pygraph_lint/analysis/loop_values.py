@@ -30,6 +30,7 @@ from pygraph_lint.analysis.loop_calls import (
     on_device,
 )
 from pygraph_lint.analysis.loop_evidence import LoopEvidence
+from pygraph_lint.analysis.loop_joins import is_open, joined, part, path_to
 from pygraph_lint.analysis.loop_results import CallResults
 from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
@@ -83,10 +84,10 @@ class LoopValues:
 
     def _name(self, node: ast.Name) -> Value:
         found = [self.defined(each) for each in self.queries.definitions.reaching(node)]
-        joined = _joined(found)
-        if joined.kinds == v.UNKNOWN and self.evidence.used_as_module(node):
+        value = joined(found)
+        if value.kinds == v.UNKNOWN and self.evidence.used_as_module(node):
             return MODULE
-        return joined
+        return value
 
     def defined(self, definition: Definition) -> Value:
         """What a definition gives its name."""
@@ -94,7 +95,7 @@ class LoopValues:
         if known is None:
             self._of_definition[definition] = v.UNKNOWN_VALUE
             known = self._defined(definition)
-            if definition in self.evidence.loss_places and _is_open(known):
+            if definition in self.evidence.loss_places and is_open(known):
                 known = LOSS
             unexplained = known.kinds & v.UNKNOWN and not is_batch(known)
             if unexplained and known.cls != "prepared" and self.evidence.is_computed(definition):
@@ -193,24 +194,49 @@ class LoopValues:
             return f"{self.module}.<module>" if isinstance(function, ast.Module) else None
         return ".".join([self.module, *reversed(parts)])
 
+    def function_of(self, call: ast.Call) -> ast.AST | None:
+        """The function of the file that a call by its name, or on ``self``, calls."""
+        name = dotted(call.func) or ""
+        first, _, method = name.partition(".")
+        if first != "self":
+            return self._functions.get((None, name))
+        owner = self.queries.owner(call)
+        for _, value in self._assigned_to_self.get((owner, method), ()):
+            written = dotted(value) or ""
+            if written.startswith("self.") and method != written.partition(".")[2]:
+                method = written.partition(".")[2]
+                break
+        return self._functions.get((owner, method)) if owner is not None else None
+
+    @cached_property
+    def _functions(self) -> dict[tuple[ast.AST | None, str], ast.AST]:
+        """The functions of the file, by class and name."""
+        nodes = [node for node in self.queries.nodes if isinstance(node, FUNCTIONS)]
+        named = [node for node in nodes if not isinstance(node, ast.Lambda)]
+        return {(self._container(node), node.name): node for node in named}
+
+    def _container(self, node: ast.AST) -> ast.AST | None:
+        parent = self.queries.parent(node)
+        return parent if isinstance(parent, ast.ClassDef) else None
+
     # -- definitions that are no plain assignment
 
     def _unpacked(self, target: ast.AST) -> Value:
         statement = self.queries.statement(target)
         value = getattr(statement, "value", None)
         for root in getattr(statement, "targets", []):
-            path = _path_to(root, target)
+            path = path_to(root, target)
             if path is not None and value is not None:
                 if _is_prepared(value):
                     return Value(v.UNKNOWN, cls="prepared")
-                return _part(self.of(value), path)
+                return part(self.of(value), path)
         return v.UNKNOWN_VALUE
 
     def _iterated(self, target: ast.AST) -> Value:
         for each in self.queries.path(target):
             if isinstance(each, (ast.For, ast.AsyncFor, ast.comprehension)):
-                path = _path_to(each.target, target)
-                return _part(self.element(each.iter, each), path or ())
+                path = path_to(each.target, target)
+                return part(self.element(each.iter, each), path or ())
         return v.UNKNOWN_VALUE
 
     def element(self, iterated: ast.expr, loop: ast.AST) -> Value:
@@ -251,7 +277,7 @@ class LoopValues:
         if on_device(added):
             return added
         before = self.queries.definitions.reaching_at(target.id, statement)
-        return _joined([self.defined(each) for each in before if each.node is not target])
+        return joined([self.defined(each) for each in before if each.node is not target])
 
     # -- by kind of node
 
@@ -283,7 +309,7 @@ class LoopValues:
         for target, value in self._assigned_to_self.get((self.queries.owner(node), node.attr), ()):
             if target is not node:
                 found.append(self.of(value))
-        return _joined(found) if found else v.UNKNOWN_VALUE
+        return joined(found) if found else v.UNKNOWN_VALUE
 
     @cached_property
     def _assigned_to_self(
@@ -354,10 +380,10 @@ class LoopValues:
         return v.NUMBER_VALUE if isinstance(node.op, ast.Not) else self.of(node.operand)
 
     def _either(self, node: ast.IfExp) -> Value:
-        return _joined([self.of(node.body), self.of(node.orelse)])
+        return joined([self.of(node.body), self.of(node.orelse)])
 
     def _bool(self, node: ast.BoolOp) -> Value:
-        return _joined([self.of(each) for each in node.values])
+        return joined([self.of(each) for each in node.values])
 
     def _sequence(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
         if not node.elts:
@@ -374,11 +400,11 @@ class LoopValues:
         for call in walk(self.queries.scope(node)):
             if isinstance(call, ast.Call) and dotted(call.func) == f"{target.id}.append":
                 found += [self.of(each) for each in call.args]
-        return _joined(found) if found else v.UNKNOWN_VALUE
+        return joined(found) if found else v.UNKNOWN_VALUE
 
     def _dict(self, node: ast.Dict) -> Value:
         values = [self.of(each) for each in node.values]
-        return Value(v.MAPPING, item=_joined(values) if values else v.UNKNOWN_VALUE)
+        return Value(v.MAPPING, item=joined(values) if values else v.UNKNOWN_VALUE)
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
         return Value(v.SEQUENCE, item=v.shallow(self.of(node.elt)))
@@ -394,59 +420,6 @@ class LoopValues:
 
     def _starred(self, node: ast.Starred) -> Value:
         return v.element(self.of(node.value))
-
-
-def _is_open(value: Value) -> bool:
-    """Whether a value may still be a tensor of the device."""
-    return bool(value.kinds & v.UNKNOWN or value.needs) or value == HOST
-
-
-def _joined(values: list[Value]) -> Value:
-    """What a name may be that gets one of several values: a tensor of the device counts."""
-    certain = [each for each in values if on_device(each) and not each.needs]
-    if certain:
-        return certain[0]
-    known = [each for each in values if each.kinds not in (v.UNKNOWN, v.NONE)]
-    if not known:
-        return v.UNKNOWN_VALUE
-    if len(known) == 1 or all(each == known[0] for each in known):
-        return known[0]
-    modules = [each for each in known if each.flags & v.MODULE]
-    symbols = [each for each in known if each.needs]
-    batches = [each for each in known if is_batch(each)]
-    for group in (modules, symbols, batches):
-        if group:
-            return group[0]
-    return v.join_all(known)
-
-
-def _part(value: Value, path: tuple[int, ...]) -> Value:
-    """The element of a value that unpacking along ``path`` gives."""
-    for place in path:
-        if is_batch(value) or (value.is_tensor and not value.needs):
-            return value
-        if value.needs and value.flags & v.SYMBOL:
-            need = value.needs[0]
-            further = need._replace(name=f"{need.name}|{place}")
-            value = value._replace(needs=(further,))
-        elif value.items is not None and place < len(value.items):
-            value = value.items[place]
-        else:
-            value = v.element(value)
-    return value
-
-
-def _path_to(root: ast.AST, target: ast.AST) -> tuple[int, ...] | None:
-    """The positions that lead from an assignment's target to a name in it."""
-    if root is target:
-        return ()
-    if isinstance(root, ast.Starred):
-        return _path_to(root.value, target)
-    for index, item in enumerate(getattr(root, "elts", [])):
-        path = _path_to(item, target)
-        if path is not None:
-            return (index, *path)
-    return None
 
 
 def _is_prepared(value: ast.expr) -> bool:

@@ -92,7 +92,8 @@ class LoopBody:
 
     ``function`` is the qualified name of the function around, ``why`` says why it runs on every
     step. ``returns`` is what the function gives, from the way loops use it; ``whole`` says that the
-    body is all of the function.
+    body is all of the function. ``inner_calls`` are calls in loops inside a loop that only counts
+    if it calls a step itself: they do not count for that.
     """
 
     function: str
@@ -102,6 +103,7 @@ class LoopBody:
     calls: list[Call]
     returns: Value | None = None
     whole: bool = False
+    inner_calls: list[Call] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:

@@ -332,3 +332,108 @@ def test_a_script_that_computes_gradients_once_has_no_step() -> None:
     once = "loss = F.relu(torch.ones(3, requires_grad=True)).sum()\nloss.backward()\nloss.item()\n"
     assert kinds(once) == []
     assert kinds(f"for _ in range(9):\n{textwrap.indent(once, '    ')}") == ["loop.read"]
+
+
+def test_numbers_that_a_loss_is_computed_with_are_no_tensors() -> None:
+    source = """
+    def train(trainer, loader, tasks):
+        count = getattr(trainer, "count", 1)
+        trainer = make(trainer)
+        for x, y in loader:
+            size = min(count, tasks.size)
+            if count == 1 and trainer.step > size:
+                pass
+            losses = [trainer.criterion(x[:, i], y[:, i]) for i in range(count)]
+            loss = trainer.weigh(sum(losses), size)
+            loss.backward()
+    """
+    assert kinds(source) == []
+
+
+def test_what_is_moved_later_is_still_on_the_host() -> None:
+    source = """
+    def step(self, device):
+        sample = self.sample()
+        x, y, task = sample[0], sample[1], sample[-1]
+        x, y = x.to(device), y.to(device)
+        loss = self.criterion(self.net(x, task), y)
+        loss.backward()
+    """
+    assert kinds(source) == ["loop.copy", "loop.copy"]
+
+
+@pytest.mark.parametrize(
+    ("inner", "expected"),
+    [
+        ("for part in microbatches(x):", ["loop.copy", "loop.read", "loop.read"]),
+        ("for _ in range(self.grad_accum_steps):", ["loop.copy", "loop.read", "loop.read"]),
+        ("for loss in self.losses(x):", ["loop.copy", "loop.read", "loop.read"]),
+        ("for x in self.loader:", ["loop.read"]),
+    ],
+)
+def test_a_loop_over_parts_of_a_step_is_no_step_of_its_own(inner: str, expected: list[str]) -> None:
+    source = f"""
+    def train(self, x, device):
+        x = x.to(device)
+        {inner}
+            loss = self.loss(x) if x.ndim else loss
+            loss.backward()
+            print(loss.item())
+        total = loss.item()
+    """
+    assert kinds(source) == expected
+
+
+def test_a_function_that_calls_a_step_is_run_on_every_step() -> None:
+    source = """
+    class Agent:
+        def __init__(self):
+            self._update = self.update
+        def update(self, x):
+            loss = self.net(x).sum()
+            loss.backward()
+            return loss.detach()
+        def learn(self, x):
+            value = self._update(x)
+            return value.item()
+        def fit(self, loader):
+            for epoch in range(9):
+                for x in loader:
+                    self.learn(x)
+                print(self.net.weight.sum().item())
+    """
+    assert kinds(source) == ["loop.read"]
+
+
+@pytest.mark.parametrize("call", ["step(closure)", "step(closure=closure)"])
+def test_the_loop_around_a_closure_is_a_step(call: str) -> None:
+    source = f"""
+    def train(net, optimizer, loader):
+        for x in loader:
+            def closure():
+                loss = net(x).sum()
+                loss.backward()
+                return loss
+            loss = optimizer.{call}
+            print(net(x).sum().item())
+    """
+    assert kinds(source) == ["loop.read"]
+
+
+def test_a_function_may_say_that_a_step_is_rare() -> None:
+    source = """
+    class Trainer:
+        def is_logging(self):
+            return self.on and (self.count + 1) % self.frequency == 0
+        def log(self, loss):
+            if self.is_logging():
+                self.write(loss)
+        def write(self, loss):
+            print(loss.item())
+        def fit(self, loader):
+            for x in loader:
+                loss = self.net(x).sum()
+                loss.backward()
+                self.log(loss)
+    """
+    assert kinds(source) == []

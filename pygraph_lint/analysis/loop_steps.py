@@ -1,0 +1,167 @@
+"""Where the steps of training loops are: the loops, and the functions that run on every step.
+
+A step is the innermost loop in which gradients are computed, without loops over parts of one step:
+micro-batches, or the losses of one batch. A function that computes gradients outside of a loop is
+run on every step, and so is a function of the file that calls it outside of a loop.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from pygraph_lint.analysis import ops
+from pygraph_lint.analysis.loop_calls import STEP_HOOKS, losses
+from pygraph_lint.analysis.loop_values import LoopValues, is_trainer_part
+from pygraph_lint.analysis.model import MAY_CALL_STEP
+from pygraph_lint.analysis.nodes import dotted, walk
+from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.analysis.statement_graph import FUNCTIONS
+
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+_COMPILER_NAMES = frozenset(name.rpartition(".")[2] for name in ops.COMPILERS)
+_COMPUTES = "computes gradients on every step"
+
+
+def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
+    """The loops, and the functions that are run on every step, with the reason."""
+    queries = values.queries
+    seen = dict.fromkeys(_with_callers(values, set(_of_losses(queries))))
+    yield from ((node, _COMPUTES) for node in seen if not _runs_once(queries, node))
+    loops = [node for node in queries.nodes if isinstance(node, LOOPS) and node not in seen]
+    compiles = any(names_a_compiler(node) for node in queries.nodes)
+    for node in loops:
+        compiled = compiles and _calls_compiled(values, node)
+        yield node, "calls compiled code on every step" if compiled else MAY_CALL_STEP
+    for function in functions_of(queries):
+        owner = queries.owner(function)
+        hook = getattr(function, "name", "") in STEP_HOOKS
+        if hook and owner is not None and is_trainer_part(queries, owner) and function not in seen:
+            yield function, "is called by the trainer on every step"
+
+
+def functions_of(queries: FileQueries) -> Iterator[Function]:
+    """Every function of a file that has a name."""
+    for node in queries.nodes:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+def is_in_inner_loop(queries: FileQueries, loop: ast.AST, node: ast.AST) -> bool:
+    """Whether a node is in a loop inside ``loop`` that is no part of one step."""
+    for each in queries.path(node):
+        if each is loop:
+            return False
+        if isinstance(each, LOOPS) and not _is_over_parts(each):
+            return True
+    return False
+
+
+# -- where gradients are computed ------------------------------------------------------------------
+
+
+def _of_losses(queries: FileQueries) -> Iterator[ast.AST]:
+    for loss in losses(queries.nodes):
+        place = _step_around(queries, loss, loss)
+        yield place
+        if isinstance(place, (*FUNCTIONS,)):
+            for call in _passed_to_step(queries, place):
+                yield _step_around(queries, call, loss)
+
+
+def _step_around(queries: FileQueries, node: ast.AST, loss: ast.AST) -> ast.AST:
+    """The innermost loop around a node that is a step, else the function, else the module."""
+    for each in queries.path(node):
+        if isinstance(each, FUNCTIONS):
+            return each
+        if isinstance(each, LOOPS) and not _is_over_parts(each, loss):
+            return each
+    return queries.tree
+
+
+def _is_over_parts(loop: ast.AST, loss: ast.AST | None = None) -> bool:
+    """Whether a loop goes over the micro-batches of one step, or over its losses."""
+    if not isinstance(loop, (ast.For, ast.AsyncFor)):
+        return False
+    written = ast.unparse(loop.iter).lower()
+    targets = {node.id for node in walk(loop.target) if isinstance(node, ast.Name)}
+    used = {node.id for node in walk(loss) if isinstance(node, ast.Name)} if loss else set()
+    return "accum" in written or "micro" in written or not targets.isdisjoint(used)
+
+
+def _passed_to_step(queries: FileQueries, function: ast.AST) -> Iterator[ast.Call]:
+    """Calls of ``optimizer.step(closure)`` that get a function."""
+    name = getattr(function, "name", None)
+    for node in queries.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            given = [*node.args, *(item.value for item in node.keywords)]
+            if node.func.attr == "step" and any(
+                each is function or (name and dotted(each) == name) for each in given
+            ):
+                yield node
+
+
+def _runs_once(queries: FileQueries, place: ast.AST) -> bool:
+    """Whether gradients are computed there for a test, or once by a script, not to train."""
+    around = (each for each in (place, *queries.path(place)) if isinstance(each, FUNCTIONS))
+    names = [getattr(each, "name", "") for each in around]
+    return isinstance(place, ast.Module) or any(name.startswith("test_") for name in names)
+
+
+# -- functions that call a step --------------------------------------------------------------------
+
+
+def _with_callers(values: LoopValues, found: set[ast.AST]) -> Iterator[ast.AST]:
+    """Steps, and functions of the file that call one outside of a loop, and so on."""
+    callers: dict[ast.AST, list[ast.AST]] = {}
+    if any(isinstance(each, FUNCTIONS) for each in found):
+        for function in functions_of(values.queries):
+            for called in _called_once(values, function):
+                callers.setdefault(called, []).append(function)
+    yield from found
+    front = list(found)
+    while front:
+        for caller in callers.get(front.pop(), ()):
+            if caller not in found:
+                found.add(caller)
+                front.append(caller)
+                yield caller
+
+
+def _called_once(values: LoopValues, function: Function) -> Iterator[ast.AST]:
+    """Functions of the file that a function calls outside of loops."""
+    if function.name in ("main", "__init__"):
+        return
+    queries = values.queries
+    for node in walk(function):
+        if not isinstance(node, ast.Call) or queries.scope(node) is not function:
+            continue
+        called = values.function_of(node)
+        if called is not None and not is_in_inner_loop(queries, function, node):
+            yield called
+
+
+# -- compiled code ---------------------------------------------------------------------------------
+
+
+def names_a_compiler(node: ast.AST) -> bool:
+    """Whether a node may mean ``torch.compile`` or what stands for it: no other value is one."""
+    name = node.attr if isinstance(node, ast.Attribute) else None
+    name = node.name if isinstance(node, ast.alias) else name
+    return name is not None and name.rpartition(".")[2] in _COMPILER_NAMES
+
+
+def _calls_compiled(values: LoopValues, loop: ast.AST) -> bool:
+    for node in _own_statements(loop):
+        for call in walk(node):
+            if isinstance(call, ast.Call) and values.of(call.func).cls == "torch.compile":
+                return values.queries.qualified(call.func) not in ops.COMPILERS
+    return False
+
+
+def _own_statements(loop: ast.AST) -> Iterator[ast.stmt]:
+    """The statements of a loop that are in no loop inside it."""
+    for statement in getattr(loop, "body", []):
+        if not isinstance(statement, LOOPS):
+            yield statement
