@@ -99,7 +99,8 @@ dist: $(VENV)/.ready-long
 	$(BIN)/python -m build -q --outdir dist packaging/rt
 	PYGRAPH_RT_NATIVE=0 $(BIN)/python -m build -q --wheel --outdir dist packaging/rt
 
-# DDP, FSDP2, tensor parallel, pipelines and meshes of two dimensions on gloo: minutes.
+# DDP, FSDP2, tensor parallel, pipelines, meshes of two dimensions and faults on gloo: half an hour on two cores. One case:
+# ARGS="-k offload".
 test-distributed: $(VENV)/.ready-test
 	PYGRAPH_DISTRIBUTED=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/runtime/test_distributed.py tests/runtime/test_distributed_scripts.py $(ARGS)
 

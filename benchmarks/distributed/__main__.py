@@ -28,14 +28,21 @@ ROOT = Path(__file__).parents[2]
 OUT = ROOT / "benchmarks" / "results" / "distributed.json"
 
 
-def launch(row: Row, ranks: int, tiny: bool, mode: str, folder: Path) -> dict[str, Any]:
-    """Run a row on all ranks: their results, exit codes, and seconds until each had ended, from
-    the moment of the fault where there is one.
+def launch(
+    row: Row,
+    ranks: int,
+    tiny: bool,
+    mode: str,
+    folder: Path,
+    program: str = "benchmarks.distributed.worker",
+) -> dict[str, Any]:
+    """Run a row on all ranks, each a process of `program`: their results, exit codes, and seconds
+    until each had ended, from the moment of the fault where there is one.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "benchmarks.distributed.worker", "--row", row.name]
+    command = [sys.executable, "-m", program, "--row", row.name]
     command += ["--out", str(folder), "--mode", mode, *(["--tiny"] if tiny else [])]
     shared = {
         **os.environ,

@@ -1,13 +1,13 @@
 """One rank of a row of benchmarks.distributed, with graphs on the GPU made of CPU memory.
 
-Takes what `benchmarks.distributed.worker` takes; several rows are separated by commas.
+Takes what `benchmarks.distributed.worker` takes. The row that PYGRAPH_THEN names comes after it in
+the same process.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -21,17 +21,17 @@ from tests.runtime.leaving import leave
 MODES = right.Modes({"options": FALLBACK}, {"backend": "pygraph", "options": OPTIONS})
 
 
-def main(rows: list[str], folder: Path) -> None:
-    """Each row's results go to a folder of its number."""
+def main(arguments: list[str]) -> None:
+    """Run the row, and end as its rank ends."""
     torch._inductor.config.force_disable_caches = True
     inductor_on_software_gpu.install(pytest.MonkeyPatch())
     worker.TIMEOUT_S = 600  # a rank may compile while the machine is busy
     speed.MODES["default"], speed.MODES["pygraph"] = map(dict, MODES)
     # A checkpoint of this operator of the CPU is one of higher order, which is no kernel here.
     torch.backends.cuda.enable_flash_sdp(False)
-    for number, row in enumerate(rows):
-        arguments = ["--tiny", "--row", row, "--out", str(folder / str(number))]
-        if worker.main(arguments, MODES):
+    then, folder = os.environ.get("PYGRAPH_THEN"), arguments[arguments.index("--out") + 1]
+    for row in ([], *([["--row", then, "--out", f"{folder}/then"]] if then else [])):
+        if worker.main([*arguments, *row], MODES):
             os._exit(1)
     store = distributed.distributed_c10d._get_default_store()
     leave(store, distributed.get_rank(), distributed.get_world_size())
@@ -39,4 +39,4 @@ def main(rows: list[str], folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1].split(";"), Path(sys.argv[2]))
+    main(sys.argv[1:])
