@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,16 +28,15 @@ def own_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def memory_module(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The compiled helper that takes memory, built once for a run of the tests."""
+def memory_module(request: pytest.FixtureRequest) -> Any:
+    """The compiled helper that takes memory, kept from one run of the tests to the next: to compile
+    torch's headers takes half a minute.
+    """
     from pygraph_rt.cuda.native import memory
 
     if not memory.cxx():
         pytest.skip("no C++ compiler")
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent  # of all workers
-    folder /= "memory_helper"
+    folder = request.config.cache.mkdir("memory_helper")
     with memory.alone(folder):
         built = memory.build(folder)
     assert built is not None, "the helper cannot be built"

@@ -25,7 +25,7 @@ def way_of_taking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def partitions_on_the_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Empty caches, and an Inductor that makes partitions of code for the CPU, too."""
+    """Empty caches of graphs, and an Inductor that makes partitions of code for the CPU, too."""
     from torch._inductor.scheduler import Scheduler
 
     signature = hook._signature
@@ -38,9 +38,10 @@ def partitions_on_the_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> It
         )
         return signature(known, *rest)
 
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(Scheduler, "should_partition", lambda *args, **kwargs: None)
     monkeypatch.setattr(hook, "why_no_region", lambda compiled, graph: None)
     monkeypatch.setattr(hook, "_signature", on_gpu_0)
-    yield
+    # What the compiler of C++ made stays: it depends on its text alone.
+    with torch.compiler.config.patch(cache_key_tag=str(tmp_path)):  # type: ignore[attr-defined]
+        yield
     torch._dynamo.reset()
