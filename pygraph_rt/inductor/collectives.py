@@ -13,7 +13,14 @@ from typing import Any
 
 import torch
 
-NAMESPACES = ("_c10d_functional", "_c10d_functional_autograd", "c10d", "symm_mem")
+NAMESPACES = (
+    "_c10d_functional",
+    "_c10d_functional_autograd",
+    "_dtensor",
+    "c10d",
+    "c10d_functional",
+    "symm_mem",
+)
 """Of torch's operators that communicate, waiting included."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,12 @@ import pytest
 import torch
 
 from pygraph_rt.inductor import hook
-from pygraph_rt.inductor.collectives import NAMESPACES, cut_at_collectives, operators
+from pygraph_rt.inductor.collectives import (
+    NAMESPACES,
+    cut_at_collectives,
+    is_collective,
+    operators,
+)
 from pygraph_rt.inductor.cuts import splits
 from pygraph_rt.inductor.graph_info import GraphInfo
 from tests.runtime.inductor_on_software_gpu import FALLBACK
@@ -56,7 +62,8 @@ def program(x: torch.Tensor, group: Any) -> torch.Tensor:
     fourth = functional.all_to_all_single(first.exp(), None, None, group)
     fifth = functional.broadcast(third + fourth, 0, group)
     parts = functional.all_reduce_coalesced([fifth.sin(), fifth.cos()], "sum", group)
-    return parts[0].sum(0) + parts[1] + x
+    moved = torch.ops._dtensor.shard_dim_alltoall(parts[0].exp(), 0, 1, group.group_name)
+    return moved.sum() + parts[0].sum(0) + parts[1] + x
 
 
 CALL = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.\w+\(")
@@ -105,7 +112,8 @@ def test_no_partition_has_a_collective_and_their_order_is_that_of_default_mode(
     assert len(partitions) == len(graph.partition_maps) >= 4
     assert not any(collectives(partition) for partition in partitions)
     order = collectives(code)
-    assert len({name for name in order if name != "wait_tensor"}) >= 6
+    assert len({name for name in order if name != "wait_tensor"}) >= 7
+    assert "shard_dim_alltoall" in order
     assert order == collectives(default.source_code)
     assert info is not None
     named = [cut for cut in info.cuts if "communicates with other ranks" in cut.why]
@@ -119,10 +127,33 @@ def test_every_operator_that_communicates_is_known_under_inductors_name_for_it()
     known = set(operators())
     assert {"_c10d_functional::all_reduce_", "_c10d_functional::wait_tensor"} <= known
     for name in known:
-        namespace, _, rest = name.partition("::")
-        packet, _, overload = rest.partition(".")
-        op = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
-        assert set(get_op_names(op)) & known, name
+        assert set(get_op_names(overload(name))) & known, name
+
+
+def overload(name: str) -> Any:
+    """An operator by `namespace::name` or `namespace::name.overload`."""
+    namespace, _, rest = name.partition("::")
+    packet, _, last = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), last or "default")
+
+
+def test_every_operator_that_communicates_was_looked_at_and_is_cut_at() -> None:
+    """A torch with another one fails here: see what it does, and add it to the list."""
+    importlib.import_module("torch.distributed._symmetric_memory")  # registers more of them
+    listed = set((Path(__file__).parent / "collectives.txt").read_text().split())
+    assert set(operators()) <= listed
+    assert all(is_collective(overload(name)) for name in operators())
+
+
+GROUP = re.compile(r"group_name|int\[\] ranks|ProcessGroup")
+
+
+def test_no_other_operator_takes_a_process_group() -> None:
+    """A namespace that is new to NAMESPACES fails here."""
+    schemas = torch._C._jit_get_all_schemas()
+    taking = {schema.name for schema in schemas if GROUP.search(str(schema))}
+    assert taking
+    assert {name.split("::")[0] for name in taking} <= set(NAMESPACES)
 
 
 def fx_graph(target: Any) -> torch.fx.Graph:
