@@ -102,7 +102,7 @@ dist: $(VENV)/.ready-long
 # DDP, FSDP2, tensor parallel, pipelines, meshes of two dimensions and faults on gloo: half an hour on two cores. One case:
 # ARGS="-k offload".
 test-distributed: $(VENV)/.ready-test
-	PYGRAPH_DISTRIBUTED=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/runtime/test_distributed.py tests/runtime/test_distributed_scripts.py $(ARGS)
+	PYGRAPH_DISTRIBUTED=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/runtime/test_distributed.py tests/runtime/test_distributed_scripts.py tests/runtime/test_ranks.py $(ARGS)
 
 test-packaging: $(VENV)/.ready-long
 	$(BIN)/python -m pytest -q --durations 5 tests/long/test_packaging.py
