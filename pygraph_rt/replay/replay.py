@@ -7,7 +7,6 @@ block; what moved is patched.
 from __future__ import annotations
 
 import itertools
-import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from pygraph_rt.plan.graph import Patch
 from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Allocate
 from pygraph_rt.plan.replay_plan import ReplayPlan
+from pygraph_rt.replay.conditions import Conditions
 from pygraph_rt.replay.disposal import Handles
 from pygraph_rt.replay.executable import REINSTANTIATE_AT, Executable, ExecutableGraph
 from pygraph_rt.replay.inputs import Input, InputAddresses
@@ -66,10 +66,6 @@ class _Random(NamedTuple):
     offset: int | None
 
 
-def _unknown() -> bool:
-    return False
-
-
 class Replay:
     """One captured graph, ready to be launched at other addresses.
 
@@ -80,8 +76,8 @@ class Replay:
     a part of the work was already launched (see memory/split.py). After any other exception, at any
     moment, the next call is right.
 
-    `integers` are the values of the arguments that are no tensors, which `pick_integers` takes out
-    of a call's; `closed`: the graph's handles are gone.
+    `conditions` are what a call has to meet. `integers` are the values of the arguments that are no
+    tensors, which `pick_integers` takes out of a call's; `closed`: the graph's handles are gone.
     """
 
     def __init__(
@@ -99,14 +95,13 @@ class Replay:
         self.launches = 0
         self.closed = False
         self._platform = platform
+        self.conditions = Conditions(plan, code.function, platform)
         self._code: Code | None = code
         self._allocate = code.allocate
         self._device = plan.launch.device
-        self._prepare_checks(code.function)
         self._lock: Any = RLock()
         self._only_stream = plan.launch.only_stream
         self._last_stream: int | None = None
-        self._uncounted = 0
         needs = [needs_of(p, plan.outputs.storages, plan.memory.slabs) for p in plan.sub_graphs]
         self._addresses, slots = self._prepare_launches(needs, executables, driver)
         self._random = self._prepare_random(slots)
@@ -120,22 +115,6 @@ class Replay:
         self._upkeep_at = min(REINSTANTIATE_AT, self._look_at)
 
     # -- preparing
-
-    def _prepare_checks(self, function: Any) -> None:
-        """What has to be as at the capture for a call to be served."""
-        inputs = self.plan.inputs
-        self._values = list(inputs.values)
-        # 0.0 == -0.0, but what was captured with one is not right for the other.
-        self._signs = [
-            (index, math.copysign(1.0, value))
-            for index, value in inputs.values
-            if isinstance(value, float) and value == 0
-        ]
-        self._shapes = list(inputs.shapes)
-        self._read_state = self._platform.flags.state_of(function)
-        self._state = self._read_state()
-        # Whether the state is known to be that one, at less cost than to read it.
-        self._same_state: Callable[[], bool] = _unknown
 
     def _prepare_launches(
         self, needs: Sequence[Needs], executables: Sequence[Executable], driver: Driver
@@ -211,50 +190,29 @@ class Replay:
             ]
             self._results.make_views = native.Views(tuple(self._results.views))
             self._follow = native.Inputs(tuple(map(tuple, self._inputs)))
-            self._watch_state(native)
+            if self._code is not None:
+                self.conditions.watch(self._code.function, native)
         elif helper.open:
             self._look_at = self.launches + _LOOK_EVERY
-
-    def _watch_state(self, native: Any) -> None:
-        watch = self._platform.flags.watch
-        if watch is not None and self._code is not None:
-            same = watch(self._code.function, native)
-            # Read again, because it may have changed meanwhile.
-            if self._read_state() == self._state:
-                self._same_state = same
 
     # -- a call
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...] | None:
         """Serve one call; see the class. `args` is emptied when the call was served."""
-        platform = self._platform
-        if (
-            platform.capturing()
-            or platform.device() != self._device
-            or not (self._same_state() or self._read_state() == self._state)
-        ):
+        if not self.conditions.hold(args):
             return None
-        for index, value in self._values:
-            if args[index] != value:
-                return None
-        for index, sign in self._signs:
-            if math.copysign(1.0, args[index]) != sign:
-                return None
-        for index, size, stride in self._shapes:
-            if args[index].shape != size or args[index].stride() != stride:
-                return None
         lock = self._lock
         if lock._is_owned():  # a signal handler, or a finalizer, in the middle of a call
             return None
         try:
             with lock:
-                return self._serve(args, platform)
+                return self._serve(args)
         except BaseException:
             release(lock)
             raise
 
-    def _serve(self, args: list[Any], platform: Platform) -> tuple[Any, ...] | None:
-        stream = platform.stream(self._device)
+    def _serve(self, args: list[Any]) -> tuple[Any, ...] | None:
+        stream = self._platform.stream(self._device)
         if self.closed or (self._only_stream is not None and stream != self._only_stream):
             return None
         addresses = self._addresses
@@ -351,11 +309,13 @@ class Replay:
     @property
     def patched(self) -> int:
         """Node updates so far."""
-        return sum(launch.graph.patcher.patched for launch in self._sub_graphs) - self._uncounted
+        return sum(launch.graph.patcher.patched for launch in self._sub_graphs)
 
     def forget_counts(self) -> None:
         """Count launches and node updates from here on."""
-        self.launches, self._uncounted = 0, self._uncounted + self.patched
+        self.launches = 0
+        for launch in self._sub_graphs:
+            launch.graph.patcher.patched = 0
 
     def _forget_memory(self) -> None:
         for launch in self._sub_graphs:

@@ -326,7 +326,7 @@ def test_a_new_executable_that_cannot_be_made_changes_nothing(
 
 def test_shapes_are_compared_when_they_may_change() -> None:
     rig = Rig()
-    rig.replay._shapes = [Shape(FIRST, torch.Size([16]), (1,))]
+    rig.replay.conditions.shapes = [Shape(FIRST, torch.Size([16]), (1,))]
     assert rig.replay(rig.args()) is not None
     assert rig.replay(rig.args(first=rig.aligned()[:8])) is None
 

@@ -1,0 +1,66 @@
+"""What has to be as at the capture for a call to be served."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from pygraph_rt.plan.replay_plan import ReplayPlan
+from pygraph_rt.replay.platform import Platform
+
+
+def _unknown() -> bool:
+    return False
+
+
+class Conditions:
+    """The device, global switches, numbers and shapes that a graph was captured with, and no
+    capture of the user's own under way.
+    """
+
+    def __init__(self, plan: ReplayPlan, function: Callable[..., Any], platform: Platform) -> None:
+        """`function` is the generated one that was captured."""
+        self._platform = platform
+        self._device = plan.launch.device
+        self._values = list(plan.inputs.values)
+        # 0.0 == -0.0, but what was captured with one is not right for the other.
+        self._signs = [
+            (index, math.copysign(1.0, value))
+            for index, value in plan.inputs.values
+            if isinstance(value, float) and value == 0
+        ]
+        self.shapes = list(plan.inputs.shapes)
+        self._read_state = platform.flags.state_of(function)
+        self._state = self._read_state()
+        # Whether the state is known to be that one, at less cost than to read it.
+        self._same_state: Callable[[], bool] = _unknown
+
+    def watch(self, function: Callable[..., Any], native: Any) -> None:
+        """Compare global switches in compiled code from now on, where they can be."""
+        watch = self._platform.flags.watch
+        if watch is not None:
+            same = watch(function, native)
+            # Read again, because it may have changed meanwhile.
+            if self._read_state() == self._state:
+                self._same_state = same
+
+    def hold(self, args: list[Any]) -> bool:
+        """Whether they hold for a call; where inputs are is not looked at."""
+        platform = self._platform
+        if (
+            platform.capturing()
+            or platform.device() != self._device
+            or not (self._same_state() or self._read_state() == self._state)
+        ):
+            return False
+        for index, value in self._values:
+            if args[index] != value:
+                return False
+        for index, sign in self._signs:
+            if math.copysign(1.0, args[index]) != sign:
+                return False
+        for index, size, stride in self.shapes:
+            if args[index].shape != size or args[index].stride() != stride:
+                return False
+        return True
