@@ -34,6 +34,7 @@ class Need(NamedTuple):
 
 
 Needs = tuple[Need, ...]
+KEYWORDS = "**"  # as a parameter: keywords that no parameter is named by
 NEVER = Need("not", "", "", ((),))  # what cannot be
 _MAX_CHOICES = 3
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.known import ProjectView
-from pygraph_lint.analysis.loop_calls import STEP_HOOKS, losses
+from pygraph_lint.analysis.loop_calls import is_step_hook, losses
 from pygraph_lint.analysis.loop_costs import Costs
 from pygraph_lint.analysis.loop_steps import (
     LOOPS,
@@ -50,6 +50,8 @@ _WORDS = [
         ("on_train_", r"\bon_train_"),
         ("on_step_", r"\bon_step_"),
         ("on_batch_", r"\bon_batch_"),
+        ("after_", r"\bdef _?(on_)?after_\w*(step|iter|batch|backward|update)"),
+        ("before_", r"\bdef _?(on_)?before_\w*(step|iter|batch|backward|update)"),
         (".step(", r"optim\w*\.step\(\w"),
         ("train_step(", r"\btrain_step\("),
         (".learn(", r"\.learn\("),
@@ -90,7 +92,7 @@ def hints(text: str, tree: ast.Module) -> LoopHints:
     loops = [node for node in nodes if isinstance(node, LOOPS)]
     starts = (
         any(True for _ in losses(nodes))
-        or any(getattr(node, "name", "") in STEP_HOOKS for node in nodes)
+        or any(is_step_hook(node.name) for node in nodes if isinstance(node, ast.FunctionDef))
         or (bool(loops) and any(names_a_compiler(node) for node in nodes))
     )
     called = {_last_name(inner) for loop in loops for inner in walk(loop)}
@@ -382,9 +384,15 @@ def _edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
     how, owner, name = target
     starred = any(isinstance(each, ast.Starred) for each in call.args)
     given = [] if starred else [_argument(values.of(each)) for each in call.args]
-    named = [(item.arg, _argument(values.of(item.value))) for item in call.keywords if item.arg]
+    named = [(item.arg or "**", _keyword(values, item)) for item in call.keywords]
     keywords = tuple((key, value) for key, value in named if value is not None)
     yield Call(how, owner, name, span_of(call), tuple(given), keywords, ())
+
+
+def _keyword(values: LoopValues, item: ast.keyword) -> Value | None:
+    """What is kept of a keyword; of ``**mapping`` it is what the mapping holds."""
+    given = values.of(item.value)
+    return _argument(given if item.arg else values.held(given))
 
 
 def _argument(value: Value) -> Value | None:
@@ -401,6 +409,11 @@ def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
     if qualified is not None:
         foreign = qualified.startswith(("torch.", "builtins.", "numpy.", "math."))
         return None if foreign else ("function", qualified, "")
+    called = values.of(call.func)
+    if called.kinds == v.CALLABLE and "<locals>" in called.cls:
+        return ("function", called.cls, "")
+    if called.kinds == v.INSTANCE and called.cls and not called.flags & v.MODULE:
+        return ("method", called.cls, "__call__")
     if not isinstance(call.func, ast.Attribute):
         return None
     method, receiver = call.func.attr, call.func.value
@@ -410,6 +423,6 @@ def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
     base = values.of(receiver)
     if base.kinds & v.INSTANCE and base.cls and not base.cls.startswith("torch."):
         return ("method", base.cls, method)
-    if method in STEP_HOOKS or method.startswith(("on_train_", "on_batch_", "on_step_")):
+    if is_step_hook(method) or method.startswith(("on_train_", "on_batch_", "on_step_")):
         return ("hook", "", method)
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from pygraph_lint.analysis import ops
@@ -15,7 +16,7 @@ MODULE_MARKS = frozenset(
     ("train", "eval", "parameters", "named_parameters", "modules", "named_modules", "no_sync")
 )
 # Methods that trainers call on every step, by name.
-STEP_HOOKS = frozenset(
+_STEP_HOOKS = frozenset(
     (
         *("training_step", "compute_loss", "on_train_batch_end", "on_train_batch_start"),
         *("training_step_end", "on_before_backward", "on_after_backward", "prediction_step"),
@@ -23,12 +24,17 @@ STEP_HOOKS = frozenset(
         *("on_batch_end", "on_step_begin", "on_substep_end", "_training_step"),
     )
 )
+_NAMED_STEP_HOOK = re.compile(
+    r"_?(on_)?(before|after)_(train_|training_)?"
+    r"(iter|iteration|step|batch|forward|backward|update|zero_grad|optimizer_step)"
+)
 # Methods that give Python or NumPy values.
 HOST_CASTS = frozenset(("item", "tolist", "numpy"))
 DEVICE = v.tensor("it comes from the model", device=v.ON_DEVICE)
 LOSS = v.tensor("its gradients are computed", device=v.ON_DEVICE)
 MOVED = v.tensor("it was moved to the device", device=v.ON_DEVICE)
 HOST = v.tensor("it is on the host", device=v.ON_HOST)
+GIVEN = v.tensor("the model gets it where it is", device=v.ON_DEVICE)
 GRADIENT = v.tensor("it is a gradient", device=v.ON_DEVICE)
 MODULE = Value(v.INSTANCE, flags=v.MODULE)
 COMPILED = Value(v.INSTANCE, flags=v.MODULE, cls="torch.compile")
@@ -38,6 +44,20 @@ PARAMETERS = Value(v.SEQUENCE, item=v.tensor("it is a parameter", device=v.ON_DE
 NAMED_PARAMETERS = Value(
     v.SEQUENCE, item=Value(v.SEQUENCE, items=(v.TEXT_VALUE, PARAMETERS.item or v.UNKNOWN_VALUE))
 )
+
+
+def is_step_hook(name: str) -> bool:
+    """Whether trainers call a method of this name on every step."""
+    return name in _STEP_HOOKS or _NAMED_STEP_HOOK.fullmatch(name) is not None
+
+
+def is_trainer_part(owner: ast.ClassDef) -> bool:
+    """Whether a class is a module, a callback or a trainer of Lightning or transformers."""
+    for base in owner.bases:
+        last = (dotted(base) or "").rpartition(".")[2]
+        if last.endswith(("Callback", "Trainer", "Module", "Hook", "Plugin")):
+            return True
+    return False
 
 
 def on_device(value: Value) -> bool:
@@ -155,6 +175,8 @@ def of_torch(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) 
     head, _, last = name.rpartition(".")
     if last in ("DataLoader", "StatefulDataLoader"):
         return LOADER
+    if last == "Parameter":
+        return DEVICE
     if head.startswith("torch.nn") and last[:1].isupper():
         return MODULE
     if last.startswith("clip_grad_norm") or last == "get_total_norm":

@@ -36,6 +36,12 @@ _WAITING = frozenset(
 _ASKING = frozenset(
     f"numpy.{name}" for name in ("isscalar", "shape", "ndim", "size", "iscomplexobj")
 )
+_OF_MASKS = frozenset(
+    (
+        *("eq", "ne", "lt", "le", "gt", "ge", "bool", "isnan", "isfinite", "isinf", "any", "all"),
+        *("logical_and", "logical_or", "logical_not", "isin", "isclose"),
+    )
+)
 _EMPTYING = frozenset(
     (
         "torch.cuda.empty_cache",
@@ -100,19 +106,27 @@ class Costs:
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         for part in parts:
             index = self.values.of(part)
-            if index.kinds & v.NUMPY:
+            host = index.is_tensor and index.device == v.ON_HOST and not is_batch(index)
+            if index.kinds & v.NUMPY or host:
                 yield _event("loop.copy", node, source_of(node, 40), index)
             elif self._is_mask(part) and (index.device != v.ON_HOST or is_batch(index)):
                 yield _event("loop.read", node, source_of(node, 40), base)
 
-    def _is_mask(self, index: ast.expr) -> bool:
+    def _is_mask(self, index: ast.expr, depth: int = 3) -> bool:
+        """Whether an index is a mask, by the way that it is made or named."""
+        if isinstance(index, ast.Compare):
+            return True
+        if isinstance(index, ast.BinOp) and isinstance(index.op, (ast.BitAnd, ast.BitOr)):
+            return self._is_mask(index.left) or self._is_mask(index.right)
+        if isinstance(index, ast.UnaryOp):
+            return isinstance(index.op, ast.Invert) and self._is_mask(index.operand)
+        if isinstance(index, ast.Call):
+            return (dotted(index.func) or "").rpartition(".")[2] in _OF_MASKS
         if isinstance(index, ast.Name):
             value = self.values.queries.only_value(index)
-            return isinstance(value, ast.Compare) or (
-                isinstance(value, ast.Call)
-                and (dotted(value.func) or "").endswith((".bool", ".isnan"))
-            )
-        return False
+            if value is not None and depth and not isinstance(value, ast.Name):
+                return self._is_mask(value, depth - 1)
+        return (dotted(index) or "").lower().endswith("mask")
 
     def _call(self, node: ast.Call) -> Iterator[Event]:
         name = self.values.queries.qualified(node.func) or ""
@@ -185,6 +199,10 @@ class Costs:
                 yield _event("loop.read", node, f".{method}()")
         elif method in ("to", "cuda") and moves_to_device(node):
             yield from self._moved(node, receiver)
+        elif method == "new_tensor" and node.args:
+            value, data = self.values.of(receiver), self.values.of(node.args[0])
+            if on_device(value) and not on_device(data):
+                yield _event("loop.copy", node, source_of(node, 40), value)
         elif method == "synchronize" and "stream" in (dotted(receiver) or "").lower():
             yield _event("loop.synchronize", node, source_of(node, 40))
         elif method == "get_scale" and not node.args:
@@ -196,7 +214,8 @@ class Costs:
                 yield from self._shown(each, each)
         elif method in ("nonzero", "unique", "masked_select"):
             value = self.values.of(receiver)
-            if on_device(value) and not value.needs:
+            only = method == "masked_select" and value.kinds == v.UNKNOWN  # a tensor's method
+            if only or (on_device(value) and not value.needs):
                 yield _event("loop.read", node, f".{method}()", value)
 
     def _given_to_text(self, node: ast.Call, method: str) -> Iterator[Event]:

@@ -101,6 +101,37 @@ class LoopEvidence:
         inside = set(walk(loop)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
         return any(each in inside for each in self._loss_nodes)
 
+    def gives_to_module(self, loop: ast.AST) -> bool:
+        """Whether a loop passes what it gets to a module as it is: so that is on the device."""
+        if not isinstance(loop, (ast.For, ast.AsyncFor)) or self._scatters:
+            return False
+        names = {node for node in walk(loop.target) if isinstance(node, ast.Name)}
+        moved = {each.node for each in self.moved_later}
+        if not self.is_step_loop(loop) or not names.isdisjoint(moved):
+            return False
+        given: set[Definition] = set()
+        for call in walk(loop):
+            if isinstance(call, ast.Call) and self._is_of_module(call.func):
+                for each in (*call.args, *(item.value for item in call.keywords)):
+                    for name in _wholes(each):
+                        given.update(self._queries.definitions.reaching(name))
+        sources = self._sources(given, _wholes)
+        return any(each.node in names for each in sources)
+
+    def _is_of_module(self, function: ast.expr) -> bool:
+        """Whether a module is called, or a method of it."""
+        if self.used_as_module(function):
+            return True
+        return isinstance(function, ast.Attribute) and self.used_as_module(function.value)
+
+    @cached_property
+    def _scatters(self) -> bool:
+        """Whether the file has ``DataParallel``, which moves the batches itself."""
+        return any(
+            isinstance(node, ast.Attribute) and node.attr == "DataParallel"
+            for node in self._queries.nodes
+        )
+
     @cached_property
     def _loss_nodes(self) -> list[ast.expr]:
         return list(losses(self._queries.nodes))

@@ -11,8 +11,8 @@ import ast
 from collections.abc import Iterator
 
 from pygraph_lint.analysis import ops
-from pygraph_lint.analysis.loop_calls import STEP_HOOKS, losses
-from pygraph_lint.analysis.loop_values import LoopValues, is_trainer_part
+from pygraph_lint.analysis.loop_calls import is_step_hook, is_trainer_part, losses
+from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import MAY_CALL_STEP
 from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
@@ -36,8 +36,8 @@ def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
         yield node, "calls compiled code on every step" if compiled else MAY_CALL_STEP
     for function in functions_of(queries):
         owner = queries.owner(function)
-        hook = getattr(function, "name", "") in STEP_HOOKS
-        if hook and owner is not None and is_trainer_part(queries, owner) and function not in seen:
+        hook = is_step_hook(getattr(function, "name", ""))
+        if hook and owner is not None and is_trainer_part(owner) and function not in seen:
             yield function, "is called by the trainer on every step"
 
 
@@ -81,7 +81,12 @@ def _step_around(queries: FileQueries, node: ast.AST, loss: ast.AST) -> ast.AST:
 
 
 def _is_over_parts(loop: ast.AST, loss: ast.AST | None = None) -> bool:
-    """Whether a loop goes over the micro-batches of one step, or over its losses."""
+    """Whether a loop goes over the micro-batches of one step, or over its losses, or tries again
+    what failed.
+    """
+    if isinstance(loop, ast.While):
+        endless = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
+        return endless and isinstance(loop.body[-1], (ast.Return, ast.Break))
     if not isinstance(loop, (ast.For, ast.AsyncFor)):
         return False
     written = ast.unparse(loop.iter).lower()

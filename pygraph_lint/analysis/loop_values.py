@@ -10,23 +10,25 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.events import KEYWORDS, Need, any_of
 from pygraph_lint.analysis.loop_calls import (
     BATCH,
     COMPILED,
     DEVICE,
+    GIVEN,
     GRADIENT,
     HOST,
     LOADER,
     LOSS,
     MODULE,
-    STEP_HOOKS,
     is_batch,
+    is_step_hook,
+    is_trainer_part,
     on_device,
 )
 from pygraph_lint.analysis.loop_evidence import LoopEvidence
@@ -135,6 +137,9 @@ class LoopValues:
         hint = ast.unparse(argument.annotation) if argument.annotation is not None else ""
         if argument.arg in ("self", "cls"):
             return v.UNKNOWN_VALUE
+        if argument is getattr(getattr(function, "args", None), "kwarg", None):
+            held = self._passed(self.name_of(function), KEYWORDS, argument.arg)
+            return Value(v.MAPPING, item=held)
         given = self._given_by_hook(function, argument.arg)
         if given is not None:
             return given
@@ -153,8 +158,14 @@ class LoopValues:
         )
         if name is None or marked:
             return MODULE if marked else v.UNKNOWN_VALUE
-        why = f"a caller passes a tensor of the device as `{argument.arg}`"
-        need = Need("param", name, argument.arg)
+        return self._passed(name, argument.arg, argument.arg)
+
+    def _passed(self, function: str | None, parameter: str, written: str) -> Value:
+        """What callers pass for a parameter, if that is a tensor of the device."""
+        if function is None:
+            return v.UNKNOWN_VALUE
+        why = f"a caller passes a tensor of the device as `{written}`"
+        need = Need("param", function, parameter)
         return Value(
             v.TENSOR | v.UNKNOWN, device=v.ON_DEVICE, flags=v.SYMBOL, needs=(need,), why=why
         )
@@ -172,9 +183,9 @@ class LoopValues:
         """What a trainer passes to a step or a callback that it calls by its name."""
         owner = self.queries.owner(function)
         name = getattr(function, "name", "")
-        if owner is None or name not in STEP_HOOKS:
+        if owner is None or not is_step_hook(name):
             return None
-        if not is_trainer_part(self.queries, owner):
+        if not is_trainer_part(owner):
             return None
         if parameter in ("batch", "outputs", "inputs", "return_outputs", "batch_parts"):
             return v.tensor("the trainer moved it to the device", device=v.ON_DEVICE)
@@ -255,9 +266,10 @@ class LoopValues:
             if last in _WRAPPERS and iterated.args:
                 return self.element(iterated.args[0], loop)
             if last in ("items", "values") and isinstance(iterated.func, ast.Attribute):
-                inner = self.of(iterated.func.value)
-                held = inner if is_batch(inner) else inner.item or v.UNKNOWN_VALUE
+                held = self.held(self.of(iterated.func.value))
                 return held if last == "values" else Value(v.SEQUENCE, items=(v.TEXT_VALUE, held))
+        if self.evidence.gives_to_module(loop):
+            return GIVEN
         value = self.of(iterated)
         if value.cls == "prepared":
             return v.tensor("the data loader puts batches on the device", device=v.ON_DEVICE)
@@ -268,6 +280,14 @@ class LoopValues:
         if value.needs and value.flags & v.SYMBOL and self.evidence.is_step_loop(loop):
             return BATCH
         return v.element(value)
+
+    def held(self, value: Value) -> Value:
+        """What a mapping holds; what a model gives is on the device with all it holds."""
+        if is_batch(value) or (on_device(value) and not value.needs):
+            return value
+        if value.needs and value.flags & v.SYMBOL:
+            return part(value, (0,))
+        return value.item or v.UNKNOWN_VALUE
 
     def _augmented(self, target: ast.AST) -> Value:
         statement = self.queries.statement(target)
@@ -305,11 +325,25 @@ class LoopValues:
     def _of_self(self, node: ast.Attribute) -> Value:
         if self.evidence.used_as_module(node):
             return MODULE
+        if (self.queries.owner(node), node.attr) in self._buffers:
+            return DEVICE
         found = []
         for target, value in self._assigned_to_self.get((self.queries.owner(node), node.attr), ()):
             if target is not node:
                 found.append(self.of(value))
         return joined(found) if found else v.UNKNOWN_VALUE
+
+    @cached_property
+    def _buffers(self) -> set[tuple[ast.ClassDef | None, object]]:
+        """Names of buffers, by class: they are where the module is."""
+        return {
+            (self.queries.owner(node), node.args[0].value)
+            for node in self.queries.nodes
+            if isinstance(node, ast.Call)
+            and dotted(node.func) == "self.register_buffer"
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+        }
 
     @cached_property
     def _assigned_to_self(
@@ -363,9 +397,10 @@ class LoopValues:
         for value in values:
             if on_device(value) and not value.needs:
                 return value._replace(flags=0)
-        for value in values:
-            if on_device(value):
-                return value._replace(flags=value.flags & ~v.SYMBOL)
+        symbols = [value for value in values if on_device(value)]
+        if symbols:
+            needs = reduce(any_of, (value.needs for value in symbols))
+            return symbols[0]._replace(flags=symbols[0].flags & ~v.SYMBOL, needs=needs)
         if any(value.kinds & v.NUMPY for value in values):
             return v.NUMPY_VALUE
         if any(map(is_batch, values)):
@@ -409,6 +444,9 @@ class LoopValues:
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
         return Value(v.SEQUENCE, item=v.shallow(self.of(node.elt)))
 
+    def _dict_comprehension(self, node: ast.DictComp) -> Value:
+        return Value(v.MAPPING, item=v.shallow(self.of(node.value)))
+
     def _text(self, node: ast.JoinedStr) -> Value:
         return v.TEXT_VALUE
 
@@ -427,15 +465,6 @@ def _is_prepared(value: ast.expr) -> bool:
     called = value.func if isinstance(value, ast.Call) else None
     prepared = ("prepare", "setup_dataloaders", "prepare_data_loader")
     return isinstance(called, ast.Attribute) and called.attr in prepared
-
-
-def is_trainer_part(queries: FileQueries, owner: ast.ClassDef) -> bool:
-    """Whether a class is a module, a callback or a trainer of Lightning or transformers."""
-    for base in owner.bases:
-        last = (dotted(base) or "").rpartition(".")[2]
-        if last.endswith(("LightningModule", "Callback", "Trainer", "Module")):
-            return True
-    return False
 
 
 # Attributes of tensors that are known without their values.
@@ -465,6 +494,7 @@ _HANDLERS: dict[type[ast.expr], Callable[[LoopValues, Any], Value]] = {
     ast.ListComp: LoopValues._comprehension,
     ast.GeneratorExp: LoopValues._comprehension,
     ast.SetComp: LoopValues._comprehension,
+    ast.DictComp: LoopValues._dict_comprehension,
     ast.JoinedStr: LoopValues._text,
     ast.NamedExpr: LoopValues._named,
     ast.Starred: LoopValues._starred,

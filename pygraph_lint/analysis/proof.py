@@ -8,7 +8,7 @@ from typing import Any
 from pygraph_lint.analysis import memoised
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import returning
-from pygraph_lint.analysis.events import Need, call_site
+from pygraph_lint.analysis.events import KEYWORDS, Need, call_site
 from pygraph_lint.analysis.graph_ends import GraphEnds
 from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.obligations import (
@@ -178,10 +178,15 @@ def _one_returns_host_tensor(proof: Proof, function: str) -> bool:
 
 def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     facts = proof.program.functions.get(obligation.function)
-    if facts is None or obligation.parameter not in facts.parameters:
+    if facts is None:
         return False
     call = proof.call_at(obligation.site)
     calls = proof.callers(obligation.function) if call is None else (call,)
+    if obligation.parameter == KEYWORDS:
+        others = [each for call in calls for each in call.named if each[0] not in facts.parameters]
+        return any(_is_tensor(proof, value, obligation.path) for _, value in others)
+    if obligation.parameter not in facts.parameters:
+        return False
     unsaid = not calls
     for call in calls:
         value = _passed(facts, obligation.parameter, call)

@@ -55,6 +55,11 @@ def in_loop(body: str, after: str = "") -> list[str]:
         ("if torch.isnan(loss): optimizer.zero_grad()", "loop.branch"),
         ("assert torch.isfinite(loss).all()", "loop.branch"),
         ("z = y.to(device) if step else torch.tensor(step, device=device)", "loop.copy"),
+        ("z = loss.new_tensor([step, 1.0])", "loop.copy"),
+        ("z = model(x)[torch.arange(step)]", "loop.copy"),
+        ("z = model(x)[y.eq(3) & (x[:, 0] > 1)]", "loop.read"),
+        ("z = model(x)[~scheduler.pad_mask]", "loop.read"),
+        ("z = unknown(x).masked_select(y > 0)", "loop.read"),
         ("torch.cuda.empty_cache()", "loop.empty-cache"),
         ("torch.cuda.synchronize()", "loop.synchronize"),
     ],
@@ -76,6 +81,9 @@ def test_what_costs_on_every_step(line: str, kind: str) -> None:
         "if scheduler.stop:\n    print(loss.item())\n    break",
         "if math.isnan(3.0):\n    raise ValueError(loss.item())",
         "total = loss.detach()",
+        "z = loss.new_tensor(loss)",
+        "z = model(x)[scheduler.order]",
+        "z = model(x)[y]",
         "lr = scheduler.get_last_lr()[0]\nprint(lr, step, x.shape[0])",
         "rows = float(x.shape[0] * x.size(1))",
         "w = torch.linspace(0, 1, 10)[step].item()",
@@ -368,6 +376,7 @@ def test_what_is_moved_later_is_still_on_the_host() -> None:
         ("for part in microbatches(x):", ["loop.copy", "loop.read", "loop.read"]),
         ("for _ in range(self.grad_accum_steps):", ["loop.copy", "loop.read", "loop.read"]),
         ("for loss in self.losses(x):", ["loop.copy", "loop.read", "loop.read"]),
+        ("while self.more:", ["loop.read"]),
         ("for x in self.loader:", ["loop.read"]),
     ],
 )
@@ -437,3 +446,117 @@ def test_a_function_may_say_that_a_step_is_rare() -> None:
                 self.log(loss)
     """
     assert kinds(source) == []
+
+
+def test_a_step_that_is_tried_again_is_one_step() -> None:
+    source = """
+    def train(self, x, device):
+        x = x.to(device)
+        while True:
+            try:
+                self.net(x).sum().backward()
+            except MemoryError:
+                continue
+            return x
+    """
+    assert kinds(source) == ["loop.copy"]
+
+
+def test_functions_inside_a_function_and_objects_that_are_called() -> None:
+    source = """
+    class Accuracy:
+        def __call__(self, scores):
+            self.total += scores.sum().item()
+    def unpack(batch, device):
+        def moved(x):
+            return None if x is None else x.to(device)
+        return [moved(batch.x), moved(batch.y)]
+    def train(net, loader, device):
+        bar, accuracy = tqdm(loader), Accuracy()
+        for batch in bar:
+            x, y = unpack(batch, device)
+            loss = net(x).sub(y).sum()
+            loss.backward()
+            accuracy(loss)
+    """
+    assert kinds(source) == ["loop.read", "loop.copy"]
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("meters.update(loss=loss, step=3)", ["loop.read"]),
+        ("meters.update(**net(x))", ["loop.read"]),
+        ("meters.update(**losses(net(x)))", ["loop.read"]),
+        ("meters.update(step=3, lr=optimizer.lr)", []),
+        ("meters.update(prefix=loss)", []),
+    ],
+)
+def test_keywords_that_are_tensors_of_the_device(call: str, expected: list[str]) -> None:
+    source = f"""
+    class Meters:
+        def update(self, prefix="", **values):
+            for name, value in values.items():
+                if isinstance(value, torch.Tensor):
+                    value = value.item()
+                self.meters[name].update(value)
+    def losses(found):
+        return {{name: value for name, value in found.items()}}
+    def train(net, loader, optimizer):
+        net.train()
+        meters = Meters()
+        for x in loader:
+            loss = net(x).sum()
+            loss.backward()
+            {call}
+    """
+    assert kinds(source) == expected
+
+
+def test_buffers_and_parameters_are_on_the_device() -> None:
+    source = """
+    class Trainer(nn.Module):
+        def __init__(self):
+            self.register_buffer("steps", torch.tensor(0))
+            self.alpha = nn.Parameter(torch.ones(()))
+            self.count = torch.tensor(0)
+        def update(self, x):
+            (self.net(x).sum() * self.alpha).backward()
+            print(self.steps, self.alpha, self.count)
+    """
+    assert kinds(source) == ["loop.print", "loop.print"]
+
+
+@pytest.mark.parametrize("name", ["after_backward", "before_update", "_after_train_iter"])
+def test_hooks_that_say_when_they_are_called(name: str) -> None:
+    source = f"""
+    class Projection({{base}}):
+        def {name}(self, strategy):
+            norm = torch.cat([p.grad.flatten() for p in strategy.model.parameters()]).norm()
+            if norm < 1:
+                self.count += 1
+        def after_training(self, strategy):
+            torch.cuda.synchronize()
+    """
+    assert kinds(source.format(base="SupervisedPlugin")) == ["loop.branch"]
+    assert kinds(source.format(base="Projector")) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("net.train()", ["loop.read"]),
+        ("net.train(); x = x.to(device, non_blocking=True)", []),
+        ("net = torch.nn.DataParallel(net); net.train()", []),
+    ],
+)
+def test_what_a_model_gets_as_it_is_is_on_the_device(head: str, expected: list[str]) -> None:
+    source = f"""
+    def train(net, loader, device):
+        for x, lengths in loader:
+            {head}
+            loss = net(x, lengths).sum()
+            loss.backward()
+            total = lengths.sum().item()
+    """
+    assert kinds(source) == expected
