@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.known import ProjectView
-from pygraph_lint.analysis.loop_calls import is_step_hook, losses
+from pygraph_lint.analysis.loop_calls import is_batch, is_step_hook, losses, on_device
 from pygraph_lint.analysis.loop_costs import Costs
 from pygraph_lint.analysis.loop_steps import (
     LOOPS,
@@ -63,7 +64,7 @@ _WORDS = [
     )
 ]
 _HELPERS = re.compile(
-    r"\.to\(|\.item\(\)|\.cpu\(\)|\.cuda\(\)|as_tensor\(|torch\.tensor\(|empty_cache|synchronize\("
+    r"\.to\(|\.item\(\)|\.cpu\(\)|\.cuda\(\)|\.tolist\(\)|mask\]|as_tensor\(|torch\.tensor\(|empty_cache|synchronize\("
 )
 _FEW_MODELS = 2
 _RARE_TEST = re.compile(r"^[ \t]*(el)?if [^\n]*%", re.MULTILINE)
@@ -425,4 +426,17 @@ def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
         return ("method", base.cls, method)
     if is_step_hook(method) or method.startswith(("on_train_", "on_batch_", "on_step_")):
         return ("hook", "", method)
-    return None
+    return ("named", "", method) if _is_by_name(values, call, base) else None
+
+
+def _is_by_name(values: LoopValues, call: ast.Call, receiver: Value) -> bool:
+    """Whether a method of an object of an unknown class is told by its name: it gets a tensor of
+    the device or a batch.
+    """
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if not receiver.kinds & (v.UNKNOWN | v.INSTANCE) or is_batch(receiver) or receiver.needs:
+        return False
+    if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
+        return False
+    given = [values.of(each) for each in (*call.args, *(item.value for item in call.keywords))]
+    return any(on_device(each) or is_batch(each) for each in given)

@@ -6,6 +6,9 @@ import ast
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.loop_calls import HOST, is_batch, on_device
+from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.values import Value
 
 
@@ -60,3 +63,32 @@ def path_to(root: ast.AST, target: ast.AST) -> tuple[int, ...] | None:
         if path is not None:
             return (index, *path)
     return None
+
+
+def is_prepared(value: ast.expr) -> bool:
+    """Whether a value comes from accelerate's ``prepare`` or Fabric's ``setup_dataloaders``."""
+    called = value.func if isinstance(value, ast.Call) else None
+    prepared = ("prepare", "setup_dataloaders", "prepare_data_loader")
+    return isinstance(called, ast.Attribute) and called.attr in prepared
+
+
+def is_of_other_type(queries: FileQueries, node: ast.Name) -> bool:
+    """Whether a name stands behind an ``isinstance`` of types that are no tensors."""
+    inside: ast.AST = node
+    for each in queries.path(node):
+        if isinstance(each, FUNCTIONS):
+            return False
+        if isinstance(each, ast.If) and inside in each.body:
+            kinds = _types_of(each.test, node.id)
+            if kinds and not any("tensor" in kind.lower() for kind in kinds):
+                return True
+        inside = each
+    return False
+
+
+def _types_of(test: ast.expr, name: str) -> list[str]:
+    """The types that ``isinstance(name, ...)`` is asked for."""
+    if not isinstance(test, ast.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
+        return []
+    types = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
+    return [dotted(each) or "tensor" for each in types] if dotted(test.args[0]) == name else []

@@ -167,10 +167,18 @@ class LoopRegions:
         for call in calls:
             if call.how == "mention":
                 continue
-            for target in targets(self._program, call):
+            reached = targets(self._program, call)
+            if call.how == "named" and not self._alike(reached):
+                continue
+            for target in reached:
                 self._callers[target].append(call)
                 step = f"calls {short(target)}, line {call.span.line}"
                 yield target, (*path, step)
+
+    def _alike(self, functions: Sequence[str]) -> bool:
+        """Whether functions that a call may mean by a name have the same parameters."""
+        known = [self._program.functions.get(name) for name in functions]
+        return len({facts.parameters for facts in known if facts is not None}) == 1
 
 
 def _start(body: LoopBody) -> str:

@@ -32,7 +32,14 @@ from pygraph_lint.analysis.loop_calls import (
     on_device,
 )
 from pygraph_lint.analysis.loop_evidence import LoopEvidence
-from pygraph_lint.analysis.loop_joins import is_open, joined, part, path_to
+from pygraph_lint.analysis.loop_joins import (
+    is_of_other_type,
+    is_open,
+    is_prepared,
+    joined,
+    part,
+    path_to,
+)
 from pygraph_lint.analysis.loop_results import CallResults
 from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
@@ -87,6 +94,8 @@ class LoopValues:
     def _name(self, node: ast.Name) -> Value:
         found = [self.defined(each) for each in self.queries.definitions.reaching(node)]
         value = joined(found)
+        if on_device(value) and is_of_other_type(self.queries, node):
+            return v.OTHER_VALUE
         if value.kinds == v.UNKNOWN and self.evidence.used_as_module(node):
             return MODULE
         return value
@@ -238,7 +247,7 @@ class LoopValues:
         for root in getattr(statement, "targets", []):
             path = path_to(root, target)
             if path is not None and value is not None:
-                if _is_prepared(value):
+                if is_prepared(value):
                     return Value(v.UNKNOWN, cls="prepared")
                 return part(self.of(value), path)
         return v.UNKNOWN_VALUE
@@ -458,13 +467,6 @@ class LoopValues:
 
     def _starred(self, node: ast.Starred) -> Value:
         return v.element(self.of(node.value))
-
-
-def _is_prepared(value: ast.expr) -> bool:
-    """Whether a value comes from accelerate's ``prepare`` or Fabric's ``setup_dataloaders``."""
-    called = value.func if isinstance(value, ast.Call) else None
-    prepared = ("prepare", "setup_dataloaders", "prepare_data_loader")
-    return isinstance(called, ast.Attribute) and called.attr in prepared
 
 
 # Attributes of tensors that are known without their values.

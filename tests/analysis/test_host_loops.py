@@ -560,3 +560,38 @@ def test_what_a_model_gets_as_it_is_is_on_the_device(head: str, expected: list[s
             total = lengths.sum().item()
     """
     assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [
+        ("(np.ndarray, np.number)", []),
+        ("float", []),
+        ("torch.Tensor", ["loop.read"]),
+        ("(float, torch.Tensor)", ["loop.read"]),
+    ],
+)
+def test_a_method_of_one_class_is_told_by_its_name(types: str, expected: list[str]) -> None:
+    hub = f"""
+    import torch
+    class Hub:
+        def update_scalar(self, value):
+            if isinstance(value, {types}):
+                value = value.item()
+            self.last = value
+        def note(self, value):
+            return value.item()
+    class Other:
+        def note(self, step, value):
+            return value.item()
+    """
+    source = """
+    def train(net, loader, hubs):
+        for x in loader:
+            loss = net(x).sum()
+            loss.backward()
+            hubs.current.update_scalar(loss)
+            hubs.current.note(loss)
+            hubs.other.update_scalar(3)
+    """
+    assert kinds(source, hub=textwrap.dedent(hub)) == expected
