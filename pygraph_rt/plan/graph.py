@@ -82,10 +82,6 @@ class PatchPlan:
             groups.setdefault(patch.block, []).append(patch)
         return {block: tuple(group) for block, group in groups.items()}
 
-    def patched_nodes(self) -> int:
-        """How many nodes hold at least one patched word."""
-        return len({patch.node for patch in self.patches})
-
 
 class SubGraph(NamedTuple):
     """Nodes that are launched together. Before the launch, segments of the arena (`segments`) and

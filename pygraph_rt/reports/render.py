@@ -15,8 +15,6 @@ _OPEN = {
     "verifying": "a graph is being made",
     "deciding": "calls alternate with and without graph, until it is clear which is faster",
 }
-# What reports of earlier versions lack.
-_LATER = {"graph_bytes": 0, "launches": 1}
 _HEAD = ("region", "state", "kernels", "calls", "graph ms", "no graph ms", "patched")
 
 
@@ -24,7 +22,6 @@ def render(regions: Sequence[Mapping[str, Any]]) -> str:
     """All regions, in lines of at most 100 columns."""
     if not regions:
         return "pygraph: nothing was compiled with this backend yet."
-    regions = [{**_LATER, **region} for region in regions]
     rows = [_HEAD, *(_row(region) for region in regions)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
     widths[0] = min(widths[0], WIDTH - sum(widths[1:]) - 2 * (len(widths) - 1))
