@@ -18,7 +18,7 @@ from pygraph_rt.options import Options
 from pygraph_rt.region import maker, reasons
 from pygraph_rt.region.limits import BYTES_PER_NODE, BackOff
 from pygraph_rt.region.maker import FirstCall, Function, GraphMaker
-from pygraph_rt.region.states import CLOSED, Claim, Event, Life, State, Token
+from pygraph_rt.region.states import Claim, Event, Life, State, Token
 from pygraph_rt.region.variants import Serving, Variant, Variants, key_of
 from pygraph_rt.region.watcher import Watcher
 from pygraph_rt.replay import build
@@ -60,9 +60,6 @@ class Partition:
         self._back_off = BackOff()
         self._watcher: Watcher | None = None
         self._may_capture = True
-        self._paused = False
-        # Calls run compiled code without another look.
-        self._plain = False
         region.count_with(self.refresh)
         if options.graphs == "never":
             self._retire("option graphs='never' says so")
@@ -94,7 +91,7 @@ class Partition:
                 return self._after_failure(error, args, replay)
             if results is not None:
                 return results
-        if self._plain and not self._required:
+        if self._life.closed and not self._required:
             self.region.unserved += 1
             return self._function(args)
         return self._without_graph(args)
@@ -102,7 +99,7 @@ class Partition:
     # -- calls without graph
 
     def _without_graph(self, args: list[Any]) -> Any:
-        if self._plain:
+        if self._life.closed:
             return self._compiled(args)
         platform, device = self._maker.platform, self._signature.device
         if platform.device() != device and not platform.capturing():
@@ -156,7 +153,7 @@ class Partition:
         with self._life.lock:
             variant = self._variants.find(key)
             replay = variant.replay
-            if replay is not None and not self._plain:
+            if replay is not None and not self._life.closed:
                 self._serving.activate(replay)
         if refused:
             return self._refused(variant, refused, args)
@@ -307,7 +304,7 @@ class Partition:
                 self._maker.memory.add(self._signature.device, replay)
                 variant.replay = replay
                 self._back_off.renew()
-                if not self._plain:
+                if not self._life.closed:
                     self._serving.activate(replay)
                 self.region.graphs = len(self._variants.replays())
                 maker.describe(replay, self.region)
@@ -342,7 +339,7 @@ class Partition:
 
     def _without(self, reason: str, args: list[Any]) -> Any:
         """Make a call that was just refused; the region's own reason need not be counted."""
-        if self._plain:
+        if self._life.closed:
             return self._compiled(args)
         return self._fallback(args, reason)
 
@@ -405,7 +402,7 @@ class Partition:
     def use(self, graphs: bool) -> None:
         """Serve calls with graphs, or run compiled code for now."""
         with self._life.lock:
-            self._paused = not graphs
+            self._life.pause(not graphs)
             if graphs:
                 self._apply(Event.REOPEN)
             self._show()
@@ -462,8 +459,7 @@ class Partition:
         return moved
 
     def _show(self) -> None:
-        self._plain = self._paused or self._life.state in CLOSED
-        self.region.bypassed = self._plain and self._watcher is None and not self._required
+        self.region.bypassed = self._life.closed and self._watcher is None and not self._required
         deciding = self._watcher is not None and self._watcher.deciding
         serving = self._life.state is State.SERVE
         self.region.state = "deciding" if serving and deciding else self._life.state.value

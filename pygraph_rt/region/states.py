@@ -83,13 +83,16 @@ CLOSED = frozenset({State.DISMISSED, State.RETIRED, State.RELEASED})
 
 
 class Life:
-    """A region's state. lock: guards it and all that changes with it; nothing is called under it
-    that takes another lock but that of a graph, runs generated code or waits for the GPU.
+    """A region's state. closed: calls run compiled code without another look. lock: guards them and
+    all that changes with them; nothing is called under it that takes another lock but that of a
+    graph, runs generated code or waits for the GPU.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.state = State.OBSERVE
+        self.closed = False
+        self._paused = False
 
     def apply(self, event: Event) -> bool:
         """Change the state; False where the event is rejected. The caller holds `lock`."""
@@ -97,7 +100,13 @@ class Life:
         if after is None:
             return False
         self.state = after
+        self.pause(self._paused)
         return True
+
+    def pause(self, paused: bool) -> None:
+        """Close it for now, whatever its state is, or no longer. The caller holds `lock`."""
+        self._paused = paused
+        self.closed = paused or self.state in CLOSED
 
 
 class Token:
