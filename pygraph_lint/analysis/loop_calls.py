@@ -30,6 +30,13 @@ _NAMED_STEP_HOOK = re.compile(
 )
 # Methods that give Python or NumPy values.
 HOST_CASTS = frozenset(("item", "tolist", "numpy"))
+# Calls that give the elements of their first argument.
+WRAPPERS = frozenset(
+    (
+        *("tqdm", "trange", "track", "islice", "iter", "list", "tuple", "reversed", "prefetch"),
+        *("chain", "cycle", "progress_bar", "ProgressBar", "MpDeviceLoader"),
+    )
+)
 DEVICE = v.tensor("it comes from the model", device=v.ON_DEVICE)
 LOSS = v.tensor("its gradients are computed", device=v.ON_DEVICE)
 MOVED = v.tensor("it was moved to the device", device=v.ON_DEVICE)

@@ -60,6 +60,8 @@ class CallResults:
         callee = self._of(node.func)
         if callee.flags & v.MODULE:
             return DEVICE
+        if callee.kinds == v.CALLABLE and callee.cls.startswith("torch."):
+            return of_torch(self._of, callee.cls, node)
         if callee.kinds & v.INSTANCE and callee.cls:
             return _returned(f"{callee.cls}.forward", f"{short(callee.cls)} gives a tensor")
         return v.UNKNOWN_VALUE

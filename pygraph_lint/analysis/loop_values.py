@@ -26,6 +26,7 @@ from pygraph_lint.analysis.loop_calls import (
     LOADER,
     LOSS,
     MODULE,
+    WRAPPERS,
     is_batch,
     is_step_hook,
     is_trainer_part,
@@ -231,13 +232,13 @@ class LoopValues:
     @cached_property
     def _functions(self) -> dict[tuple[ast.AST | None, str], ast.AST]:
         """The functions of the file, by class and name."""
-        nodes = [node for node in self.queries.nodes if isinstance(node, FUNCTIONS)]
-        named = [node for node in nodes if not isinstance(node, ast.Lambda)]
-        return {(self._container(node), node.name): node for node in named}
-
-    def _container(self, node: ast.AST) -> ast.AST | None:
-        parent = self.queries.parent(node)
-        return parent if isinstance(parent, ast.ClassDef) else None
+        named = (ast.FunctionDef, ast.AsyncFunctionDef)
+        parent = self.queries.parent
+        return {
+            (parent(node) if isinstance(parent(node), ast.ClassDef) else None, node.name): node
+            for node in self.queries.nodes
+            if isinstance(node, named)
+        }
 
     # -- definitions that are no plain assignment
 
@@ -272,7 +273,7 @@ class LoopValues:
                 return Value(v.SEQUENCE, items=parts)
             if last == "range":
                 return v.NUMBER_VALUE
-            if last in _WRAPPERS and iterated.args:
+            if last in WRAPPERS and iterated.args:
                 return self.element(iterated.args[0], loop)
             if last in ("items", "values") and isinstance(iterated.func, ast.Attribute):
                 held = self.held(self.of(iterated.func.value))
@@ -471,14 +472,6 @@ class LoopValues:
 
 # Attributes of tensors that are known without their values.
 _DESCRIBING = ops.NUMBER_ATTRIBUTES | {"shape", "dtype", "device", "size", "layout", "is_nested"}
-# Calls that give the elements of their first argument.
-_WRAPPERS = frozenset(
-    (
-        *("tqdm", "trange", "track", "islice", "iter", "list", "tuple", "reversed", "prefetch"),
-        *("chain", "cycle", "progress_bar", "ProgressBar", "MpDeviceLoader"),
-    )
-)
-
 _HANDLERS: dict[type[ast.expr], Callable[[LoopValues, Any], Value]] = {
     ast.Constant: LoopValues._constant,
     ast.Name: LoopValues._name,

@@ -595,3 +595,17 @@ def test_a_method_of_one_class_is_told_by_its_name(types: str, expected: list[st
             hubs.other.update_scalar(3)
     """
     assert kinds(source, hub=textwrap.dedent(hub)) == expected
+
+
+def test_a_function_of_torch_that_an_object_keeps() -> None:
+    source = """
+    class Updater:
+        def __init__(self):
+            self.clip = torch.nn.utils.clip_grad_norm_
+        def update_core(self, x):
+            self.net(x).sum().backward()
+            norm = self.clip(self.net.parameters(), 1.0)
+            if math.isnan(norm):
+                self.skip()
+    """
+    assert kinds(source) == ["loop.read"]
