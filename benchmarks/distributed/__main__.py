@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import slices
-from benchmarks.distributed import faults
+from benchmarks.distributed import faults, verdicts
 from benchmarks.distributed.rows import ROWS, Row
 from benchmarks.runtime.__main__ import environment
 
@@ -110,39 +110,12 @@ def measure(row: Row, ranks: int, tiny: bool) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             runs[mode] = launch(row, ranks, tiny, mode, Path(folder))
     if row.kind == "faults":
-        return {**found, "modes": runs, "verdict": verdict_of_fault(runs)}
+        return {**found, "modes": runs, "verdict": verdicts.of_fault(runs)}
     run = runs["pygraph"]
     failed = [rank for rank in run["ranks"] if "error" in rank]
     if failed:
         found["error"] = failed[0]["error"]
-    return {**found, **run, "verdict": verdict(row, run["ranks"])}
-
-
-def verdict_of_fault(runs: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Whether all ranks ended as in default mode, and at most 5 s later after the fault."""
-    default, ours = runs["default"], runs["pygraph"]
-    later = max(ours["ended_after_s"]) - max(default["ended_after_s"])
-    same = default["exit_codes"] == ours["exit_codes"]
-    good = same and (later <= 5 or not ours["fault"])
-    return {"same_exit_codes": same, "later_s": round(later, 1), "good": good}
-
-
-def verdict(row: Row, ranks: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """What follows from all ranks' results; None where one has failed."""
-    if any("error" in rank for rank in ranks):
-        return None
-    if row.kind == "right":
-        return {"equal": all(rank["first_difference"] is None for rank in ranks)}
-    if row.kind == "soak":
-        grown = [rank["grown"] for rank in ranks]
-        return {"grown": {name: max(g[name] for g in grown) for name in grown[0]}}
-    if row.kind == "speed":
-        ms = {mode: found["ms"] for mode, found in ranks[0]["modes"].items() if "ms" in found}
-        if "pygraph" not in ms:
-            return None
-        others = {m: round(v / ms["pygraph"], 4) for m, v in ms.items() if m != "pygraph"}
-        return {"times_as_fast_as": others, "default_idle": ranks[0]["idle_share"]}
-    return None
+    return {**found, **run, "verdict": verdicts.of_row(row, run["ranks"])}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -173,7 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows[key] = measure(row, given.ranks, given.tiny)
         print(row.name, rows[key].get("error") or rows[key]["verdict"], flush=True)
         given.out.parent.mkdir(parents=True, exist_ok=True)
-        content = {"environment": environment(), "rows": list(rows.values())}
+        found = list(rows.values())
+        content = {"environment": environment(), "scaling": verdicts.scaling(found), "rows": found}
         given.out.write_text(json.dumps(content, indent=1) + "\n")
 
 

@@ -46,11 +46,13 @@ class Case:
 
 class Program(NamedTuple):
     """step: one step of the program, by its number: what it computed, a loss or logits. state: what
-    it has changed by now, of this rank.
+    it has changed by now, of this rank. reads: bytes of this rank's memory that each step reads at
+    least, where that limits it.
     """
 
     step: Callable[[int], torch.Tensor]
     state: Callable[[], list[torch.Tensor]]
+    reads: int = 0
 
 
 @dataclass(frozen=True)
@@ -292,7 +294,10 @@ def decode(job: Job) -> Program:
             token.copy_(logits.argmax(-1))
         return logits.float().clone()
 
-    return Program(step, lambda: [local(t) for cache in caches for t in cache])
+    state = [t for cache in caches for t in cache]
+    weights = [local(p) for name, p in model.named_parameters() if not name.startswith("embed")]
+    reads = sum(t.numel() * t.element_size() for t in (*weights, *state))
+    return Program(step, lambda: [local(t) for t in state], reads)
 
 
 def pipeline(job: Job) -> Program:

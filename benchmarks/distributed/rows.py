@@ -63,6 +63,7 @@ TRAINING = tuple(
 _8B = Shape("llama", 4096, 32, 32, 128256, 2048, inner=14336, key_heads=8)
 _1B = replace(_8B, hidden=2048, layers=16, inner=8192)
 _BF16 = {"dtype": "bfloat16"}
+_TRAINING_1B = Case("training, llama 1B", "fsdp", _1B, settings={"bf16": True})
 TIMED = (
     *TRAINING,
     Case("ddp, gpt2 as measured before", "ddp", replace(GPT2, length=512)),
@@ -81,7 +82,7 @@ TIMED = (
         settings={"sequence": True, **_BF16},
     ),
     Case("pipeline, llama 2048", "pipeline", sized(LLAMA, 2048), batch=4, settings=_BF16),
-    Case("training, llama 1B", "fsdp", _1B, settings={"bf16": True}),
+    _TRAINING_1B,
     Case("training, llama 8B", "fsdp", _8B, settings={"bf16": True, "checkpointing": True}),
 )
 """Timed in all modes."""
@@ -115,8 +116,8 @@ class Row:
 FAULTS = ("none", "killed", "raising", "late", "out of memory")
 SMALL = {case.name: case for case in RIGHT}
 ROWS = (
-    *(Row("right", case, 50) for case in (*RIGHT, *MESHES)),
-    *(Row("speed", case, 40) for case in (*TIMED, *MESHES)),
+    *(Row("right", case, 50) for case in (*RIGHT, *MESHES, _TRAINING_1B)),
+    *(Row("speed", case, 40, 1200 if case.shape is _8B else 500) for case in (*TIMED, *MESHES)),
     *(Row("soak", SMALL[name], 2000) for name in ("ddp", "fsdp", "tp")),
     *(Row("freed", SMALL[name], 400) for name in ("fsdp", "ddp")),
     *(Row("faults", SMALL[name], 60, 120, fault) for name in ("fsdp", "ddp") for fault in FAULTS),

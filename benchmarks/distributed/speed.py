@@ -118,13 +118,31 @@ def speed(case: Case, steps: int, device: torch.device) -> dict[str, Any]:
             "blocks": [round(v, 4) for v in values],
         }
     tokens = 1 if case.spread == "decode" else case.batch * case.shape.length
+    reads = next(iter(programs.values())).reads if programs else 0
     return {
         "modes": found,
         "errors": errors,
+        "limit_ms": reads / bandwidth(device) * 1e3 if reads else None,
         "idle_share": idle_share(programs["default"]) if "default" in programs else None,
         "tokens_a_step_and_rank": tokens,
         "regions": states(),
     }
+
+
+def bandwidth(device: torch.device) -> float:
+    """Bytes a second that this rank's memory gives: read and written by copies of a large block."""
+    block = torch.empty(
+        1 << (30 if device.type == "cuda" else 24), dtype=torch.uint8, device=device
+    )
+    other = torch.empty_like(block)
+    seconds = []
+    for _ in range(5):
+        synchronize()
+        started = time.perf_counter()
+        other.copy_(block)
+        synchronize()
+        seconds.append(time.perf_counter() - started)
+    return 2 * block.numel() / min(seconds)
 
 
 def states() -> dict[str, int]:
@@ -186,9 +204,9 @@ def freed(case: Case, steps: int, device: torch.device) -> dict[str, Any]:
     and milliseconds a step without and with that.
     """
     found: dict[str, Any] = {}
-    for mode in ("default", "pygraph"):
+    for mode, options in MODES.items():
         torch._dynamo.reset()
-        program = build(case, lambda m, o=MODES[mode]: torch.compile(m, **o), device)
+        program = build(case, lambda m, o=options: torch.compile(m, **o), device)
         warm_up(program, 20)
         before, plain = captures(), agree(timed(program, 0, steps))
         together()

@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> None:
     """Run the row, and end as its rank ends."""
     torch._inductor.config.force_disable_caches = True
     inductor_on_software_gpu.install(pytest.MonkeyPatch())
-    worker.TIMEOUT_S = 600  # a rank may compile while the machine is busy
+    worker.FAULT_TIMEOUT_S = 600  # a rank may compile while the machine is busy
     speed.MODES["default"], speed.MODES["pygraph"] = map(dict, MODES)
     # A checkpoint of this operator of the CPU is one of higher order, which is no kernel here.
     torch.backends.cuda.enable_flash_sdp(False)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.distributed import __main__ as command
+from benchmarks.distributed import verdicts
 from benchmarks.distributed.rows import FAULTS, MESHES, RIGHT, ROWS
 
 distributed = pytest.importorskip("torch.distributed")
@@ -104,7 +105,7 @@ def test_a_job_with_a_fault_ends_as_in_default_mode(
     """All ranks have default mode's exit codes, at most 5 s later."""
     name = f"faults: {fault}: {case}"
     runs = {mode: run(name, ranks, tmp_path / mode, mode) for mode in ("default", "pygraph")}
-    assert command.verdict_of_fault(runs)["good"], runs
+    assert verdicts.of_fault(runs)["good"], runs
     ours = runs["pygraph"]
     assert ours["fault"] is (fault != "none")
     others, last = (0, 0) if fault in ("none", "late") else (1, -9 if fault == "killed" else 1)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from benchmarks.distributed import __main__ as command
+from benchmarks.distributed import verdicts
 from benchmarks.distributed.cases import SPREADS
 from benchmarks.distributed.right import first_difference
 from benchmarks.distributed.rows import ROWS, Row
@@ -45,7 +46,7 @@ def fault(codes: list[int], seconds: float, done: bool = True) -> dict[str, Any]
     ],
 )
 def test_a_fault_ends_as_in_default_mode(ours: dict[str, Any], good: bool) -> None:
-    found = command.verdict_of_fault({"default": fault([1, -9], 2.0), "pygraph": ours})
+    found = verdicts.of_fault({"default": fault([1, -9], 2.0), "pygraph": ours})
     assert found["good"] is good
 
 
@@ -55,14 +56,54 @@ def row(kind: str) -> Row:
 
 def test_verdicts_are_of_all_ranks() -> None:
     equal, apart = {"first_difference": None}, {"first_difference": "step 3"}
-    assert command.verdict(row("right"), [equal, equal]) == {"equal": True}
-    assert command.verdict(row("right"), [equal, apart]) == {"equal": False}
-    assert command.verdict(row("right"), [equal, {"error": "no"}]) is None
+    assert verdicts.of_row(row("right"), [equal, equal]) == {"equal": True}
+    assert verdicts.of_row(row("right"), [equal, apart]) == {"equal": False}
+    assert verdicts.of_row(row("right"), [equal, {"error": "no"}]) is None
     grown = [{"grown": {"graphs": 0}}, {"grown": {"graphs": 2}}]
-    assert command.verdict(row("soak"), grown) == {"grown": {"graphs": 2}}
+    assert verdicts.of_row(row("soak"), grown) == {"grown": {"graphs": 2}}
     modes = {"default": {"ms": 3.0}, "pygraph": {"ms": 2.0}, "reduce-overhead": {}}
-    found = command.verdict(row("speed"), [{"modes": modes, "idle_share": 0.3}])
-    assert found == {"times_as_fast_as": {"default": 1.5}, "default_idle": 0.3}
+    said = {"modes": modes, "idle_share": 0.3, "tokens_a_step_and_rank": 6, "limit_ms": 1.0}
+    found = verdicts.of_row(row("speed"), [said, {**said, "limit_ms": 0.5}])
+    assert found == {
+        "times_as_fast_as": {"default": 1.5},
+        "tokens_a_second": {"default": 2000.0, "pygraph": 3000.0},
+        "default_idle": 0.3,
+        "of_the_bandwidth_limit": {"default": 0.3333, "pygraph": 0.5},
+    }
+
+
+def freed(default: float, ours: float, captured: float) -> dict[str, Any]:
+    modes = {"default": (1.0, default, 0.0), "pygraph": (0.5, ours, captured)}
+    keys = ("ms", "ms_with_frees", "capture_ms_after")
+    return {"modes": {mode: dict(zip(keys, said, strict=True)) for mode, said in modes.items()}}
+
+
+@pytest.mark.parametrize(
+    ("ours", "captured", "good"), [(0.51, 0.0, True), (0.6, 0.0, False), (0.5, 3.0, False)]
+)
+def test_freed_memory_makes_no_captures_and_steps_no_slower(
+    ours: float, captured: float, good: bool
+) -> None:
+    ranks = [freed(1.01, ours, 0.0), freed(1.01, ours, captured)]
+    found = verdicts.of_row(row("freed"), ranks)
+    assert found is not None
+    assert found["good"] is good
+
+
+def test_scaling_is_beside_one_rank_of_the_same_row() -> None:
+    def timed(name: str, world: int, default: float, ours: float) -> dict[str, Any]:
+        rates = {"default": default, "pygraph": ours}
+        verdict = {"tokens_a_second": rates}
+        return {"name": name, "tiny": False, "world": world, "verdict": verdict}
+
+    rows = [
+        timed("speed: a", 1, 100, 200),
+        timed("speed: a", 8, 80, 150),
+        timed("speed: b", 8, 1, 1),
+    ]
+    (found,) = verdicts.scaling(rows)
+    assert (found["name"], found["world"], found["points"]) == ("speed: a", 8, -5.0)
+    assert found["of_one"] == {"default": 0.8, "pygraph": 0.75}
 
 
 def test_the_first_difference_is_named() -> None:
