@@ -400,17 +400,13 @@ class Partition:
             self._show()
 
     def use(self, graphs: bool) -> None:
-        """Serve calls with graphs, or run compiled code for now."""
+        """Serve calls with graphs from now on, or run compiled code for now."""
         with self._life.lock:
             self._life.pause(not graphs)
             if graphs:
                 self._apply(Event.REOPEN)
             self._show()
             self._serving.pause()  # found again by the next call's key
-
-    def serve(self) -> None:
-        """Serve calls with graphs from now on."""
-        self.use(True)
 
     def leave(self, reason: str) -> None:
         """Free the graphs and run compiled code until `use` says otherwise."""

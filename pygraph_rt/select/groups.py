@@ -62,9 +62,6 @@ class Member(Protocol):
     def use(self, graphs: bool) -> None:
         """Whether calls may use graphs."""
 
-    def serve(self) -> None:
-        """Use graphs from now on."""
-
     def leave(self, reason: str) -> None:
         """Free the graphs and run compiled code."""
 
@@ -302,12 +299,12 @@ class Group:
                 member.leave("none of its calls could be captured during the trial")
             elif choice is None or settled != GRAPH:
                 member.use(True)  # what is refused stays so, with its own reason
-            elif choice.winner == GRAPH:
-                member.serve()
-                self._note(member, choice)
             else:
                 self._note(member, choice)
-                member.leave(choice.why)
+                if choice.winner == GRAPH:
+                    member.use(True)
+                else:
+                    member.leave(choice.why)
             member.watch(None, True)
         if choice is not None:
             names = ", ".join(m.region.name for m in members)

@@ -119,10 +119,6 @@ class Part:
     def use(self, graphs: bool) -> None:
         self.graphs = graphs
 
-    def serve(self) -> None:
-        self.use(True)
-        self.region.state = "serving"
-
     def leave(self, reason: str) -> None:
         self.graphs = self.captured = False
         self.region.decline(reason)

@@ -338,7 +338,7 @@ def test_a_region_that_is_decided_is_not_asked_any_more(monkeypatch: pytest.Monk
     before = region.unserved
     call(3)
     assert (len(own_calls), region.unserved) == (3, before + 3)
-    partition.serve()
+    partition.use(True)
     call(4)
     partition.refresh()
     assert (len(own_calls), region.served) == (3, 5)  # observed, captured, then served
