@@ -185,7 +185,7 @@ def learn_outputs(
     learner = _Learner(inputs, constants, trace, signature.donated, device_type)
     scalars = signature.scalars
     outputs = [learner.output(value, scalars.get(i), drawn) for i, value in enumerate(results)]
-    return OutputPlan(tuple(learner.storages), tuple(outputs), len(trace.requests))
+    return OutputPlan(tuple(learner.storages), tuple(outputs))
 
 
 def without_undefined(

@@ -85,11 +85,10 @@ Output = Fresh | OfInput | Fixed | Drawn | Undefined
 
 @dataclass(frozen=True)
 class OutputPlan:
-    """How to make a region's outputs, in order. allocations: how many its code makes."""
+    """How to make a region's outputs, in order."""
 
     storages: tuple[Storage, ...]
     outputs: tuple[Output, ...]
-    allocations: int
 
     def direct(self) -> OutputPlan:
         """The same plan, where memory that is returned once, and in full, is asked for in the
@@ -104,4 +103,4 @@ class OutputPlan:
             if extent(output.size, output.stride, storage.dtype.itemsize) == storage.nbytes:
                 storages[output.storage] = replace(storage, size=output.size, stride=output.stride)
                 outputs[i] = replace(output, whole=True)
-        return OutputPlan(tuple(storages), tuple(outputs), self.allocations)
+        return OutputPlan(tuple(storages), tuple(outputs))

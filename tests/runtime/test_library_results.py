@@ -46,7 +46,7 @@ def test_only_what_a_backward_alone_sees_may_stay() -> None:
     storages = tuple(storage(64, allocation=n) for n in (None, None, 3, None, None))
     fresh = [Fresh(n, (16,), (1,), 0, True) for n in range(5)]
     # Results 0 to 4 are storages 0 to 4, and the first one is seen a second time.
-    plan = OutputPlan(storages, (*fresh, Fixed(None), Fresh(0, (4,), (1,), 4, False)), 5)
+    plan = OutputPlan(storages, (*fresh, Fixed(None), Fresh(0, (4,), (1,), 4, False)))
     assert candidates(plan, {0, 1, 2, 3, 4}) == {1, 3, 4}
     assert candidates(plan, {0, 1, 2, 3, 4, 6}) == {0, 1, 3, 4}
     assert candidates(plan, {3}) == {3}
@@ -55,7 +55,7 @@ def test_only_what_a_backward_alone_sees_may_stay() -> None:
 
 def test_without_torchs_word_on_hooks_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slabs, "_COUNTS", None)
-    plan = OutputPlan((storage(64),), (Fresh(0, (16,), (1,), 0, True),), 1)
+    plan = OutputPlan((storage(64),), (Fresh(0, (16,), (1,), 0, True),))
     assert candidates(plan, {0}) == frozenset()
 
 
@@ -430,7 +430,7 @@ def test_what_stays_counts_as_its_segment(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_stays_shares_no_other_memory_and_is_there_without_a_word() -> None:
     storages = (*[storage(512)] * 4, storage(MIB))
     plan = OutputPlan(
-        storages, tuple(Fresh(n, s.size, (1,), 0, True) for n, s in enumerate(storages)), 5
+        storages, tuple(Fresh(n, s.size, (1,), 0, True) for n, s in enumerate(storages))
     )
     segments = [pool.Segment(BASE, 1024, 512)]
     kept = library_outputs.slabs(

@@ -111,7 +111,6 @@ class Rig:
                 Fixed(None),
                 Fixed(3),
             ),
-            1,
         )
         plan = ReplayPlan(
             PatchPlan(PATCHES, 3),

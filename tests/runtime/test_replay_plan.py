@@ -27,7 +27,7 @@ PLAN = ReplayPlan(
         SubGraph(range(2, 3), (LATER,), (0,)),
     ),
     InputPlan((TensorInput(0, 256, True),), ((2, 5),), (Shape(0, (4,), (1,)),), (3,)),
-    OutputPlan((), (OfInput(0, True, (), (), 0), Fixed(None)), 0),
+    OutputPlan((), (OfInput(0, True, (), (), 0), Fixed(None))),
     MemoryPlan({POOL: 3 << 20, LATER: 2 << 20}),
     LaunchPlan(1, 0xAB, 4),
 )

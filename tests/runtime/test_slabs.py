@@ -36,7 +36,7 @@ def storage(elements: int, dtype: torch.dtype = FLOAT) -> Storage:
 
 def plan_of(storages: list[Storage], whole: bool = True) -> OutputPlan:
     fresh = [Fresh(i, s.size, s.stride, 0, whole) for i, s in enumerate(storages)]
-    return OutputPlan(tuple(storages), tuple(fresh), len(storages))
+    return OutputPlan(tuple(storages), tuple(fresh))
 
 
 def test_the_smallest_share_up_to_a_sixteenth_of_all_that_is_returned() -> None:
@@ -74,7 +74,7 @@ def test_without_torchs_word_on_hooks_others_do_not_share(monkeypatch: pytest.Mo
 def test_views_and_memory_that_is_returned_twice_do_not_share() -> None:
     sizes = [storage(64), storage(64), storage(64 * 100)]
     views, plan = plan_of(sizes, whole=False), plan_of(sizes)
-    fixed = OutputPlan(plan.storages, (Fixed(3), *plan.outputs[1:]), 3)
+    fixed = OutputPlan(plan.storages, (Fixed(3), *plan.outputs[1:]))
     for found, expected in [(plan, {0, 1}), (views, set()), (fixed, {1})]:
         assert slabs.saved(found, range(3))[0].storages == expected
         assert slabs.gradients(found)[0].storages == expected
