@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pygraph_rt.capture.address_words import LOWER_HALF, SMALL
+from pygraph_rt.memory.pool import blocks_of
 
 # Addresses below this have a small upper half, as two neighbouring 32-bit numbers may have it.
 LOW = 4096 << 32
@@ -44,7 +45,12 @@ class UnknownWords:
         self._known: dict[int, str | None] = {}
         self.library = False
         self._segments = sorted((int(s["address"]), int(s["total_size"])) for s in snapshot)
-        self._live = sorted(_live_blocks(snapshot))
+        self._live = sorted(
+            (address, size)
+            for segment in snapshot
+            for address, size, state in blocks_of(segment)
+            if state.startswith("active")
+        )
 
     def owner(self, word: int) -> str | None:
         """What a word may be an address of, in words; None for a number."""
@@ -77,18 +83,6 @@ class UnknownWords:
 def _float(half: int) -> bool:
     """Whether half a word is a float as programs use them."""
     return _FLOAT_LEAST <= half & ~_FLOAT_SIGN <= _FLOAT_MOST
-
-
-def _live_blocks(snapshot: Sequence[dict[str, Any]]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
-    for segment in snapshot:
-        address = int(segment["address"])
-        for block in segment["blocks"]:
-            size = int(block["size"])
-            if str(block["state"]).startswith("active"):
-                found.append((address, size))
-            address += size
-    return found
 
 
 def _containing(spans: Sequence[tuple[int, int]], word: int) -> int | None:

@@ -9,14 +9,14 @@ else is copied into memory of its own by a kernel of the graph.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
 
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.memory.pool import Segment
+from pygraph_rt.memory.pool import Segment, blocks_of
 from pygraph_rt.memory.slabs import knows_hooks
 from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Fresh, OutputPlan, Storage
@@ -70,8 +70,8 @@ def choose(
     found: list[tuple[float, int, RetainedSegment]] = []
     for segment in segments:
         base, size = int(segment["address"]), int(segment["total_size"])
-        blocks = dict(_live_blocks(segment))
-        inside = [n for n, at in alone.items() if storages[n].nbytes <= blocks.get(at, -1)]
+        live = {at: size for at, size, state in blocks_of(segment) if state == "active_allocated"}
+        inside = [n for n, at in alone.items() if storages[n].nbytes <= live.get(at, -1)]
         for dtype in {storages[n].dtype for n in inside}:
             chosen = sorted(n for n in inside if storages[n].dtype is dtype)
             wasted = size - sum(storages[n].nbytes for n in chosen)
@@ -83,15 +83,6 @@ def choose(
     sums = accumulate(wasted for _, wasted, _ in found)
     room = max(_LITTLE, sum(storage.nbytes for storage in storages) // _WASTED)
     return [retained for (_, _, retained), end in zip(found, sums, strict=True) if end <= room]
-
-
-def _live_blocks(segment: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-    """(address, size) of the blocks of a segment that somebody has."""
-    address = int(segment["address"])
-    for block in segment["blocks"]:
-        if block["state"] == "active_allocated":
-            yield address, int(block["size"])
-        address += int(block["size"])
 
 
 def agree(first: Sequence[RetainedSegment], second: Sequence[RetainedSegment]) -> bool:

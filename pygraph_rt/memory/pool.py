@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -33,6 +33,15 @@ def snapshot() -> list[dict[str, Any]]:
     """Every segment of torch's caching allocator, with its blocks."""
     found: list[dict[str, Any]] = torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
     return found
+
+
+def blocks_of(segment: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
+    """(address, size, state) of the blocks of one segment of a `snapshot()`."""
+    address = int(segment["address"])
+    for block in segment["blocks"]:
+        size = int(block["size"])
+        yield address, size, str(block["state"])
+        address += size
 
 
 @contextlib.contextmanager
