@@ -181,7 +181,8 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
             about = about._replace(needs=about.needs + gathered.needs * (gathered is not base))
             state.event("sync.index-write", span_of(target), source_of(target, 40), about)
         elif gathered is not None and names_place(gathered):
-            state.event("shape.from-value", span_of(target), source_of(target, 40), gathered)
+            text = source_of(target, 40)
+            state.event("shape.from-value", span_of(target), text, gathered, position="yes")
         elif lists is not None and base.device != v.ON_HOST:
             state.event("host.index-list", span_of(target), source_of(target, 40), base)
         return

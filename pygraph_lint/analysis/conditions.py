@@ -103,6 +103,7 @@ def settle_comparisons(state: State, node: ast.BoolOp) -> None:
 
 def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
     """A tensor's value decides which way the program goes."""
+    notes = {"raises": "yes"} if kind in ("branch.raise", "branch.assert") else {}
     if kind not in ("branch.assert", "branch.while"):
         if value.flags & v.FINITE:
             kind = "branch.half-guard" if state.half else "branch.finite-guard"
@@ -117,7 +118,7 @@ def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
     place = node
     if kind in ("branch.finite-guard", "branch.half-guard") and state.whole is not None:
         place = state.whole  # a guard is one thing, however many tests it has
-    state.event(kind, span_of(place), source_of(place), value)
+    state.event(kind, span_of(place), source_of(place), value, **notes)
 
 
 def tests_half(state: State, node: ast.expr) -> bool:

@@ -91,7 +91,8 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
         if not gathered.flags & v.PLAIN and not made_here(state, node.slice):
             state.event("host.moved", span_of(node), source_of(node, 40), base)
     elif gathered is not None and names_place(gathered):
-        state.event("shape.from-value", span_of(node), source_of(node, 40), gathered)
+        text = source_of(node, 40)
+        state.event("shape.from-value", span_of(node), text, gathered, position="yes")
     rank = _rank_of_rest(state, node.slice, base.ndim)
     return v.tensor(base.why, base.dtype, base.device, rank, flags, base.needs)
 

@@ -78,7 +78,10 @@ def shown_path(filename: str) -> str:
 
 def consequences_in_words(consequences: Mapping[str, str]) -> list[str]:
     """What follows from a finding, as sentence fragments; nothing for what stays all right."""
-    return [_SAID[key, value] for key, value in consequences.items() if (key, value) in _SAID]
+    said = [_SAID[key, value] for key, value in consequences.items() if (key, value) in _SAID]
+    if (consequences.get("compile"), consequences.get("fullgraph")) == ("break", "ok"):
+        said[0] += ", but none under fullgraph=True, which traces the value as a symbol"
+    return said
 
 
 def in_cells(findings: Sequence[Finding], data: Callable[[Path], bytes]) -> list[Finding]:

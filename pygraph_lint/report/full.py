@@ -80,7 +80,7 @@ def _notes(finding: Finding, report: Report) -> list[str]:
         notes.append("fix: none available" + (f", because {fix.reason}" if fix.reason else ""))
     rule = report.rules.get(finding.code)
     if rule is not None and rule.by_hand and (fix is None or fix.applicability == "declined"):
-        notes.append(f"by hand: {rule.by_hand}")
+        notes.append(f"by hand: {rule.advice_for(finding.event)}")
     if finding.code in report.rules:
         notes.append(f"more: pygraph-lint rule {finding.code}")
     return [f"  = {note}" for note in notes]

@@ -52,7 +52,7 @@ def as_dict(finding: Finding, report: Report) -> dict[str, Any]:
         "end_location": place(finding.end_location),
         "fix": _fix(finding.fix),
         "fix_declined": _declined(finding.fix),
-        "by_hand": rule.by_hand if rule is not None else None,
+        "by_hand": rule.advice_for(finding.event) if rule is not None else None,
         "url": rule.url if rule is not None else None,
         "region": None
         if region is None

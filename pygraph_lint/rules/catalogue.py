@@ -7,11 +7,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pygraph_lint.analysis.events import Event
 from pygraph_lint.errors import CatalogueError
 
 if sys.version_info >= (3, 11):
@@ -42,8 +43,9 @@ class Rule:
     under ``fullgraph=True``, in a CUDA graph, and whether the host waits for the device.
     ``status`` is ``default`` or ``preview``. ``fix`` is ``none``, ``safe``, ``unsafe`` or
     ``sometimes`` (safe under conditions), ``fixer`` the module under ``fixes/`` that does it.
-    ``covers`` names the rows of the pattern list the rule answers to, ``page`` is the address of a
-    user's own page.
+    ``advice`` says what to do by hand, in one sentence, for the subject of an event, a note of it,
+    or its kind. ``covers`` names the rows of the pattern list the rule answers to, ``page`` is the
+    address of a user's own page.
     """
 
     code: str
@@ -61,6 +63,7 @@ class Rule:
     covers: tuple[str, ...]
     prose: str
     page: str = ""
+    advice: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -75,6 +78,14 @@ class Rule:
             return ""
         sentence = _NEXT_SENTENCE.split(match[1].strip())[0]
         return " ".join(sentence.split()).rstrip(":.") + "."
+
+    def advice_for(self, event: Event | None) -> str:
+        """What to do by hand about an event: by its subject, its notes or its kind."""
+        if event is None:
+            return self.by_hand
+        notes = (name for name, value in event.notes if value == "yes")
+        facts = (event.subject, *notes, event.kind)
+        return next((self.advice[fact] for fact in facts if fact in self.advice), self.by_hand)
 
     def follows(self, target: str) -> bool:
         """Whether the rule matters when the code has to survive ``target`` (one of ``TARGETS``)."""
@@ -181,6 +192,7 @@ def parse(text: str, where: str) -> Rule:
             status=data["status"],
             fix=data.get("fix", "none"),
             fixer=data.get("fixer", ""),
+            advice=data.get("advice", {}),
             covers=tuple(data.get("covers", ())),
             prose=match[2].strip(),
         )

@@ -106,7 +106,7 @@ class Folder:
             call_path=finding.region.call_path if finding.region is not None else (),
             evidence=finding.evidence,
             impact=tuple(consequences_in_words(finding.consequences)),
-            by_hand=rule.by_hand if rule is not None else "",
+            by_hand=rule.advice_for(finding.event) if rule is not None else "",
             page=_explained(rule) if rule is not None else "",
             fixable=finding.fix is not None or (rule is not None and rule.fix != "none"),
             unused=finding.code == "PG003",

@@ -43,7 +43,8 @@ def advice(place: Place, rules: Mapping[str, Rule]) -> str:
             return f"`{option}`: {fix.message}{why}"
     for finding in place.findings:
         if finding.code in rules and rules[finding.code].by_hand:
-            return f"by hand: {rules[finding.code].by_hand} (`pygraph-lint rule {finding.code}`)"
+            said = rules[finding.code].advice_for(finding.event)
+            return f"by hand: {said} (`pygraph-lint rule {finding.code}`)"
     if place.kind == "sync" and place.status == OBSERVED:
         return "nothing, if it happens once: it is outside of compiled code"
     event = place.first

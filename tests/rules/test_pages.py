@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import string
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +119,47 @@ def test_every_page_says_in_one_sentence_what_to_do_by_hand() -> None:
     for rule in catalogue.load().values():
         assert 10 < len(rule.by_hand) < 260, rule.code
         assert "```" not in rule.by_hand
+
+
+NOTES = ("constant", "number", "position", "raises")
+
+
+@pytest.mark.parametrize("code", [code for code, rule in RULES.items() if rule.advice])
+def test_advice_is_one_sentence_about_something_that_the_rule_reports(code: str) -> None:
+    rule = RULES[code]
+    reported = {*rule.events, *rule.calls, *NOTES}
+    for fact, sentence in rule.advice.items():
+        assert fact in reported or fact.startswith("numpy.random."), fact
+        assert 10 < len(sentence) < 260 and sentence.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "said"),
+    [
+        ("PG104", "torch.tensor([1.0, -2.0], device=x.device)", "register_buffer"),
+        ("PG104", "torch.tensor(n, device=x.device)", "torch.full("),
+        ("PG104", "torch.tensor(sizes, device=x.device)", "what changes from call to call"),
+        ("PG403", "x.unique()", "neighbours"),
+        ("PG403", "torch.bincount(x)", "scatter_add_"),
+        ("PG407", "x[x.argmax()]", "index_select"),
+        ("PG407", "x[: x.argmax()]", "a bound that the host knows"),
+        ("PG504", "random.gauss(0, 1)", "torch.randn"),
+        ("PG504", "random.shuffle(sizes)", "torch.randperm"),
+        ("PG504", "random.random()", "torch.rand("),
+        ("PG307", "if x.isnan().any(): raise ValueError", "check that only raises"),
+        ("PG307", "if x.isnan().any(): x = x.nan_to_num()", "torch.where"),
+    ],
+)
+def test_advice_fits_the_line(code: str, line: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    head = "import random\nimport torch\n\n\nclass Model(torch.nn.Module):\n"
+    method = "    def forward(self, x: torch.Tensor, n: int, sizes: list[int]):\n"
+    path.write_text(f"{head}{method}        {line}\n        return x\n")
+    options = ["check", "--no-cache", "--select", code, "--output-format", "json", str(path)]
+    command = [sys.executable, "-m", "pygraph_lint", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    (found,) = json.loads(done.stdout)
+    assert said in found["by_hand"]
 
 
 @pytest.mark.parametrize("code", RULES)

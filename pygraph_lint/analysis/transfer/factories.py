@@ -150,10 +150,21 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
         state.event("host.scalar-tensor", span_of(node), f"torch.{tail}")
     else:
         notes = {**({"placed": "yes"} if said else {}), **({"number": "yes"} if number else {})}
+        if node.args and _is_constant(node.args[0]):
+            notes["constant"] = "yes"
         about = _no_tensor(data)
         state.event("host.data-tensor", span_of(node), f"torch.{tail}", about, **notes)
     rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.kinds == v.NUMBER else -1
     return v.tensor(why, kind, device, rank, v.FRESH)
+
+
+def _is_constant(data: ast.expr) -> bool:
+    """Whether data are written out: a list of numbers, or of such lists."""
+    if isinstance(data, (ast.List, ast.Tuple)):
+        return all(map(_is_constant, data.elts))
+    return isinstance(data, ast.Constant) or (
+        isinstance(data, ast.UnaryOp) and isinstance(data.operand, ast.Constant)
+    )
 
 
 def _no_tensor(data: Value) -> Value | None:
