@@ -196,6 +196,34 @@ def _frameworks() -> str:
     return markdown(["ms a step", *MODES, "pygraph over default", "kernels in graphs"], body)
 
 
+def _predicted_decoding() -> str:
+    """One line where the number of GPUs changes nothing."""
+    head = ["host time of a collective, us", "GPUs", "default, ms", "pygraph, ms", "times as fast"]
+    found: dict[tuple[str, ...], list[str]] = {}
+    for row in load("distributed_predicted.json")["decoding"]:
+        times = [f"{row['ms'][mode]:.1f}" for mode in ("default", "pygraph")]
+        cells = (str(row["collective_us"]), *times, f"{row['times_as_fast']:.2f}x")
+        found.setdefault(cells, []).append(str(row["GPUs"]))
+    return markdown(head, [[c[0], ", ".join(gpus), *c[1:]] for c, gpus in found.items()])
+
+
+def _predicted_training() -> str:
+    head = ["model", "host time saved, ms a step", "the GPU's work, ms", "times as fast"]
+    rows = load("distributed_predicted.json")["training"]
+    return markdown(
+        head,
+        [
+            [
+                row["model"],
+                " to ".join(f"{ms:.0f}" for ms in row["host_saved_ms"]),
+                f"{row['gpu_ms']:.0f}",
+                " to ".join(f"{ratio:.2f}x" for ratio in row["times_as_fast"]),
+            ]
+            for row in rows
+        ],
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "accuracy": _accuracy,
     "regional": _regional,
@@ -209,6 +237,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "training-memory": lambda: _memory(load("training.json")["memory"]),
     "selection": _selection,
     "placement": _placement,
+    "predicted-decoding": _predicted_decoding,
+    "predicted-training": _predicted_training,
 }
 
 

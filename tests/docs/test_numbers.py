@@ -45,6 +45,7 @@ NAMED = {
     "how-to/record.md",
     "how-to/trace.md",
     "internals/not-built.md",
+    "internals/several-gpus.md",
 }
 # What is no measurement: limits in the code, in torch or in a library, sizes of what was measured;
 # in the first two pages a sum over a file's rows, a rounded count, and another's figure.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 import torch
 
 from benchmarks.distributed import __main__ as command
-from benchmarks.distributed import verdicts
+from benchmarks.distributed import predicted, verdicts, votes
 from benchmarks.distributed.cases import SPREADS
 from benchmarks.distributed.right import first_difference
 from benchmarks.distributed.rows import ROWS, Row
@@ -122,3 +123,16 @@ def test_the_hosts_time_is_summed_by_package() -> None:
     }
     found = by_place(stats, 10)
     assert found == {"DTensor": 200.0, "c10d": 100.0, "torch or built in": 300.0}
+
+
+def test_predictions_are_worked_out_from_the_committed_results() -> None:
+    """`python -m benchmarks.distributed.predicted` writes them again."""
+    committed = json.loads(predicted.OUT.read_text("utf-8"))
+    assert committed == json.loads(json.dumps(predicted.predict()))
+    assert "not measured" in committed["what"]
+
+
+def test_votes_cost_an_undecided_call_little() -> None:
+    found = votes.measure(2)
+    assert found["alike"]
+    assert found["undecided_calls_a_rank"] < 1280
