@@ -252,9 +252,10 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
         yield statement
         if isinstance(statement, ast.If):
             rare = _is_rare(values, statement.test)
-            if not rare and not _leaves(statement.body):
+            finite = _asks_if_finite(statement.test)
+            if not rare and finite is not False and not _leaves(statement.body):
                 yield from _run_each_time(values, statement.body)
-            if not _leaves(statement.orelse):
+            if finite is not True and not _leaves(statement.orelse):
                 yield from _run_each_time(values, statement.orelse)
             if rare and _skips(statement.body):
                 return  # `if step % n: continue`: what follows runs rarely
@@ -266,6 +267,21 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
         elif isinstance(statement, ast.Match):
             for case in statement.cases:
                 yield from _run_each_time(values, case.body)
+
+
+def _asks_if_finite(test: ast.expr) -> bool | None:
+    """Whether a condition holds for finite values, True, or for others, False: these are rare."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _asks_if_finite(test.operand)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        parts = {_asks_if_finite(each) for each in test.values} - {None}
+        return parts.pop() if len(parts) == 1 else None
+    for node in walk(test):
+        last = (dotted(node.func) or "").rpartition(".")[2] if isinstance(node, ast.Call) else ""
+        if last in ("isfinite", "isnan", "isinf"):
+            return last == "isfinite"
+    return None
 
 
 def _is_rare(values: LoopValues, test: ast.expr, depth: int = 3) -> bool:

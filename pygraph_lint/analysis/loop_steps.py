@@ -8,6 +8,7 @@ run on every step, and so is a function of the file that calls it outside of a l
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from pygraph_lint.analysis import ops
@@ -21,6 +22,7 @@ from pygraph_lint.analysis.statement_graph import FUNCTIONS
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _COMPILER_NAMES = frozenset(name.rpartition(".")[2] for name in ops.COMPILERS)
+_TRAINS = re.compile(r"train|step|update|learn|fit|optimi|backward")
 _COMPUTES = "computes gradients on every step"
 
 
@@ -64,10 +66,22 @@ def is_in_inner_loop(queries: FileQueries, loop: ast.AST, node: ast.AST) -> bool
 def _of_losses(queries: FileQueries) -> Iterator[ast.AST]:
     for loss in losses(queries.nodes):
         place = _step_around(queries, loss, loss)
-        yield place
-        if isinstance(place, (*FUNCTIONS,)):
+        whole = isinstance(place, FUNCTIONS)
+        if not whole or _TRAINS.search(getattr(place, "name", "")) or _steps_weights(queries):
+            yield place
+        if whole:
             for call in _passed_to_step(queries, place):
                 yield _step_around(queries, call, loss)
+
+
+def _steps_weights(queries: FileQueries) -> bool:
+    """Whether the file changes weights by gradients, which may be for something else."""
+    for node in queries.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            method, of = node.func.attr, (dotted(node.func.value) or "").lower()
+            if method == "step" or (method == "zero_grad" and "optim" in of):
+                return True
+    return False
 
 
 def _step_around(queries: FileQueries, node: ast.AST, loss: ast.AST) -> ast.AST:

@@ -609,3 +609,38 @@ def test_a_function_of_torch_that_an_object_keeps() -> None:
                 self.skip()
     """
     assert kinds(source) == ["loop.read"]
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("not torch.isfinite(loss)", ["loop.branch", "loop.copy"]),
+        ("torch.isnan(loss).any()", ["loop.branch", "loop.copy"]),
+        ("scheduler is None or torch.isfinite(loss)", ["loop.branch", "loop.print"]),
+    ],
+)
+def test_what_is_done_for_values_that_are_not_finite_is_rare(
+    test: str, expected: list[str]
+) -> None:
+    body = f"if {test}:\n    print(loss)\nelse:\n    z = loss.new_tensor([step])"
+    assert in_loop(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "expected"),
+    [
+        ("attribute", "", []),
+        ("attribute", "net.zero_grad()", []),
+        ("attribute", "self.optimizer.step()", ["loop.read"]),
+        ("update", "", ["loop.read"]),
+    ],
+)
+def test_gradients_that_change_no_weights(name: str, after: str, expected: list[str]) -> None:
+    source = f"""
+    def {name}(self, net, x):
+        loss = net(x).sum()
+        loss.backward()
+        {after}
+        return loss.item()
+    """
+    assert kinds(source) == expected
