@@ -23,6 +23,7 @@ TEST_JOBS ?= 2
 	bench-fix-models-old \
 	bench-fix-models-tests \
 	bench-graph-memory \
+	bench-helpers \
 	bench-fix-unseen \
 	bench-hook \
 	bench-fix-uses \
@@ -286,6 +287,9 @@ bench-same-kernels:
 
 bench-graph-memory:
 	$(PYTHON) -m benchmarks.runtime.graph_memory $(ARGS)
+
+bench-helpers:
+	$(PYTHON) -m benchmarks.runtime.helpers $(ARGS)
 
 bench-placement:
 	$(PYTHON) -m benchmarks.runtime.placement $(ARGS)
