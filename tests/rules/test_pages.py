@@ -108,6 +108,8 @@ def test_covers_and_coverage_agree() -> None:
     assert len(by_id) == len(PATTERNS)
     for rule in RULES.values():
         for pattern in rule.covers:
+            add = f"{rule.code} covers {pattern}: add a row with this id to rules/coverage.toml"
+            assert pattern in by_id, add
             assert rule.code in by_id[pattern], f"{rule.code} says it covers {pattern}"
 
 
