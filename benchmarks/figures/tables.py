@@ -196,6 +196,19 @@ def _frameworks() -> str:
     return markdown(["ms a step", *MODES, "pygraph over default", "kernels in graphs"], body)
 
 
+def _decoding() -> str:
+    head = ["mode", "ms a step", "share of the limit", "ms a token in `generate`", "GPU waits"]
+    (row,) = load("decode.json")["rows"]
+    body = []
+    for name, own in row["ways"].items():
+        times = [f"{own[key]['median']:.2f}" for key in ("step_ms", "generate_ms")]
+        shares = [
+            f"{100 * own[key]:.0f} %" for key in ("step_share_of_limit", "idle_share_of_step")
+        ]
+        body.append([name, times[0], shares[0], times[1], shares[1]])
+    return markdown(head, body)
+
+
 def _predicted_decoding() -> str:
     """One line where the number of GPUs changes nothing."""
     head = ["host time of a collective, us", "GPUs", "default, ms", "pygraph, ms", "times as fast"]
@@ -228,6 +241,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "accuracy": _accuracy,
     "regional": _regional,
     "frameworks": _frameworks,
+    "decoding": _decoding,
     "runtime": lambda: times_table(load("runtime_2_15.json")["timing"], 2, busy=False),
     "runtime-2-11": lambda: times_table(load("runtime.json")["timing"], 3, busy=True),
     "runtime-2-15": lambda: times_table(load("runtime_2_15.json")["timing"], 3, busy=True),
