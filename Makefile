@@ -186,8 +186,8 @@ bench-trace-page: .venv-bench/.ready
 	.venv-bench/bin/python benchmarks/trace_page.py $(ARGS)
 
 # Needs torch, tqdm and transformers in PYTHON.
-trace-programs:
-	$(PYTHON) benchmarks/trace_programs.py $(ARGS)
+trace-programs: .venv-trace-programs/.ready
+	OMP_NUM_THREADS=1 .venv-trace-programs/bin/python benchmarks/trace_programs.py $(ARGS)
 
 # Packages as their authors wrote them: downloaded, unpacked, never installed.
 bench-fix-uses: .venv-bench/.ready .venv-bench/packages/.ready
@@ -384,6 +384,12 @@ $(VENV)/.ready-long: $(VENV)/.ready-test
 	$(PYTHON) -m venv .venv-loops-run
 	.venv-loops-run/bin/python -m pip install -q $(PIP_FLAGS) $(TORCH) \
 		-r benchmarks/training_loops/requirements.txt
+	touch $@
+
+.venv-trace-programs/.ready: pyproject.toml benchmarks/trace_programs_requirements.txt
+	$(PYTHON) -m venv .venv-trace-programs
+	.venv-trace-programs/bin/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e . \
+		-r benchmarks/trace_programs_requirements.txt
 	touch $@
 
 .venv-truth/.ready: pyproject.toml benchmarks/lint_truth/requirements.txt

@@ -1,9 +1,10 @@
-"""Five small programs from the first trace to a clean one: transcripts and figures.
+"""Five programs with real frameworks, from the first trace to a clean one: transcripts and figures.
 
 `make trace-programs` writes docs/how-to/trace-transcripts.md and trace_programs.json among the
 results.
 Each program is traced, fixed by `pygraph-lint trace --fix --unsafe-fixes`, traced, edited by hand
-(its `clean.txt`), traced, and the first trace is compared with the last one.
+(its `clean.txt`), traced, and the first trace is compared with the last one. Steps are timed
+without a trace, before and after.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import difflib
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,12 @@ PROGRAMS = ROOT / "fixtures" / "trace" / "real"
 RESULT = ROOT / "benchmarks" / "results" / "trace_programs.json"
 PAGE = ROOT / "docs" / "how-to" / "trace-transcripts.md"
 SHOWN = "/home/user/project"
-NAMES = ("plain_loop", "generate", "sampler", "helpers", "lightning_like")
+INSTALLED = "/home/user/venv"
+NAMES = ("trainer", "lightning", "plain_loop", "generate", "sampler")
+INFERENCE = ("generate", "sampler")
+TIMED_STEPS = 40
+TIMES = 3
+PACKAGES = ("torch", "transformers", "accelerate", "lightning", "diffusers", "tqdm")
 HEAD = """\
 # From the first trace to a clean one
 
@@ -32,7 +40,7 @@ HEAD = """\
 
 Made by `make trace-programs` from the programs in `fixtures/trace/real/`, with `TORCH_LOGS=-dynamo`
 and without a GPU: a sync is one that would wait. Everything in the blocks is what the commands
-printed; only the temporary folder's name is replaced. Figures are in
+printed; only names of folders are replaced. Versions, figures and times of a step are in
 `benchmarks/results/trace_programs.json`.
 
 """
@@ -60,7 +68,7 @@ class Session:
             text=True,
             check=False,
         )
-        printed = done.stdout.replace(str(self.folder), SHOWN)
+        printed = done.stdout.replace(str(self.folder), SHOWN).replace(sys.prefix, INSTALLED)
         command = " ".join(["pygraph-lint", "trace", *arguments])
         self.said.append(f"```console\n$ {command}\n{printed.rstrip()}\n```\n")
         return printed
@@ -86,9 +94,24 @@ class Session:
         }
 
 
+def step_ms(name: str, program: Path) -> float:
+    """Milliseconds a step: the median of several processes."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "trace_step_time.py"), str(program)]
+    command += [str(TIMED_STEPS), *(["--calls"] if name in INFERENCE else [])]
+    environment = {**os.environ, "TORCH_LOGS": "-dynamo"}
+    found = []
+    for _ in range(TIMES):
+        done = subprocess.run(
+            command, cwd=program.parent, env=environment, capture_output=True, text=True, check=True
+        )
+        found.append(float(done.stdout.rpartition("ms a step: ")[2]))
+    return statistics.median(found)
+
+
 def fix(name: str) -> tuple[str, dict[str, Any]]:
     """Fix one program: its chapter of the page, and its figures."""
     original = next((PROGRAMS / name).glob("*.py"))
+    print(name, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(os.path.realpath(temporary))
         session = Session(folder, folder / original.name)
@@ -98,6 +121,7 @@ def fix(name: str) -> tuple[str, dict[str, Any]]:
         about = original.read_text("utf-8").partition('"""')[2].partition('"""')[0]
         session.said += [f"## {name}\n\n{about}\n\n"]
         figures = {"before": session.trace("before.json")}
+        figures["before"]["step_ms"] = step_ms(name, session.program)
         report = ("--output-file", "before.txt")
         session.lint("--join", "before.json", "--fix", "--unsafe-fixes", *report)
         fixed = session.program.read_text("utf-8")
@@ -111,6 +135,7 @@ def fix(name: str) -> tuple[str, dict[str, Any]]:
             session.said.append("By hand:\n\n```diff\n" + "\n".join(changed) + "\n```\n")
             session.program.write_text(clean, "utf-8")
         figures["after"] = session.trace("after.json")
+        figures["after"]["step_ms"] = step_ms(name, session.program)
         session.lint("--compare", "before.json", "after.json")
         said = session.said
     return "\n".join(said), figures
@@ -124,7 +149,9 @@ def main() -> None:
         pages.append(page)
     if chosen is NAMES:
         PAGE.write_text(HEAD + "\n".join(pages), "utf-8")
-        RESULT.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
+        versions = {name: metadata.version(name) for name in PACKAGES}
+        result = {"versions": versions, "programs": results}
+        RESULT.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
     print(json.dumps(results, indent=1))
 
 

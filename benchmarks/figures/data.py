@@ -117,13 +117,13 @@ def _by_first(
 def before_and_after() -> Figure:
     """Graphs of five programs before and after they were fixed."""
     programs = {
-        "plain_loop": "training loop",
-        "generate": "generate loop",
-        "sampler": "diffusion sampler",
-        "helpers": "module with helpers",
-        "lightning_like": "Lightning-like module",
+        "trainer": "Trainer (transformers)",
+        "lightning": "LightningModule",
+        "plain_loop": "plain training loop",
+        "generate": "generate (transformers)",
+        "sampler": "sampler (diffusers)",
     }
-    found = load("trace_programs.json")
+    found = load("trace_programs.json")["programs"]
     bars: dict[str, dict[str, float | None]] = {
         label: {when: float(found[name][when]["graphs"]) for when in ("before", "after")}
         for name, label in reversed(programs.items())
