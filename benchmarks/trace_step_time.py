@@ -7,11 +7,12 @@ with --calls, begins with a call of what torch.compile returns.
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
-import runpy
 import statistics
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -40,7 +41,10 @@ def main() -> None:
         torch.compile = stamping
     else:
         register_optimizer_step_post_hook(lambda *_: stamps.append(time.perf_counter()))
-    runpy.run_path(sys.argv[1])["main"](int(sys.argv[2]))
+    # transformers looks for the module of a class, so the program has to stay in sys.modules.
+    program = Path(sys.argv[1])
+    sys.path.insert(0, str(program.parent))
+    importlib.import_module(program.stem).main(int(sys.argv[2]))
     took = [after - before for before, after in itertools.pairwise(stamps)][-LAST:]
     print(f"ms a step: {statistics.median(took) * 1e3:.3f}")
 
