@@ -23,6 +23,7 @@ _BY_KIND = {
     "compiled before tracing": "begin the trace before the first call of the compiled function",
 }
 
+_DYNAMO = "/torch/_dynamo/"  # its own versions of Python's functions
 
 UNSAFE = "--fix --unsafe-fixes"
 
@@ -48,13 +49,28 @@ def advice(place: Place, rules: Mapping[str, Rule]) -> str:
     if place.kind == "sync" and place.status == OBSERVED:
         return "nothing, if it happens once: it is outside of compiled code"
     event = place.first
-    known = [code for code in rules_of(event.gb_id) if code in rules] if event.gb_id else []
+    library = _library(place)
+    own_code = event.gb_id and not library
+    known = [code for code in rules_of(event.gb_id) if code in rules] if own_code else []
     more = f" (`pygraph-lint rule {event.gb_id}`)" if event.gb_id else ""
     if len(known) == 1 and rules[known[0]].by_hand:
         return f"by hand: {rules[known[0]].by_hand}{more}"
     if event.hints:
-        return f"torch says: {event.hints[0]}{more}"
-    return _BY_KIND.get(place.kind, "") or more.strip(" ()")
+        return f"{library}torch says: {event.hints[0]}{more}"
+    return library + (_BY_KIND.get(place.kind, "") or more.strip(" ()"))
+
+
+def _library(place: Place) -> str:
+    """Where the break is, if not on the line itself; rules say nothing about code of libraries."""
+    inner = next((f for f in reversed(place.first.stack) if _DYNAMO not in f.file), None)
+    broke = place.kind in ("graph break", "error while compiling")
+    if not broke or inner is None or inner.file == place.file:
+        return ""
+    where = "/".join(inner.file.rpartition("site-packages/")[2].split("/")[-4:])
+    return (
+        f"the break is in a library (`{inner.function}`, {where}:{inner.line}): compile code that "
+        "does not call it; "
+    )
 
 
 def diff(finding: Finding, code: Code) -> str:

@@ -53,6 +53,26 @@ def test_a_break_at_a_finding_confirms_it_and_others_are_judged(lint: Lint, mode
     assert joined["totals"]["sync"]["places"] == 1
 
 
+def test_a_break_in_a_library_gets_no_advice_about_the_line_that_calls_it(
+    lint: Lint, model: Path
+) -> None:
+    def advice(*inner: dict[str, Any]) -> str:
+        log = {"gb_type": "Unsupported method call", "gb_id": "GB0156"}
+        stack = [frame(model, 14), *inner]
+        made = document(lint.folder, [model], [event("graph_break", stack, **log)])
+        made["events"][0]["details"] = {"hints": ["Avoid calling `log`."]}
+        (place,) = _joined(lint, made)["places"]
+        return str(place["advice"])
+
+    torch = Path("/env/lib/python3.11/site-packages/torch")
+    assert advice().startswith("by hand: Log after the region")
+    inside = advice(frame(torch / "nn" / "parallel" / "distributed.py", 7, "_pre_forward"))
+    assert "`_pre_forward`, torch/nn/parallel/distributed.py:7" in inside
+    assert "torch says: Avoid calling `log`." in inside
+    assert "region" not in inside
+    assert advice(frame(torch / "_dynamo" / "polyfills.py", 7)) == advice()
+
+
 def test_a_sync_that_happens_once_outside_of_compiled_code_is_not_missed(
     lint: Lint, model: Path
 ) -> None:
