@@ -6,6 +6,7 @@ import ast
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.devices import note_read
 from pygraph_lint.analysis.events import NEVER, Need
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of
 from pygraph_lint.analysis.state import State
@@ -104,6 +105,8 @@ def settle_comparisons(state: State, node: ast.BoolOp) -> None:
 def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
     """A tensor's value decides which way the program goes."""
     notes = {"raises": "yes"} if kind in ("branch.raise", "branch.assert") else {}
+    for part in (node.left, *node.comparators) if isinstance(node, ast.Compare) else (node,):
+        note_read(state, part)
     if kind not in ("branch.assert", "branch.while"):
         if value.flags & v.FINITE:
             kind = "branch.half-guard" if state.half else "branch.finite-guard"

@@ -6,7 +6,7 @@ import ast
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.analysis.state import State
+from pygraph_lint.analysis.state import Key, State
 from pygraph_lint.analysis.values import Value
 
 MADE = ("host.factory", "host.scalar-tensor", "host.data-tensor")
@@ -27,13 +27,7 @@ def _note_meeting(
     if host.device != v.ON_HOST or device.device != v.ON_DEVICE:
         return
     text = dotted(device_node)
-    key = None
-    if isinstance(host_node, ast.Name):
-        key = state.origins.get(host_node.id)
-    elif isinstance(host_node, ast.Call):
-        for kind in MADE:
-            if (kind, host_node.lineno, host_node.col_offset) in state.events:
-                key = (kind, host_node.lineno, host_node.col_offset)
+    key = _made(state, host_node)
     if key is None:
         return
     state.met.setdefault(key, set()).add((host_node.lineno, host_node.col_offset))
@@ -41,8 +35,31 @@ def _note_meeting(
         state.add_note(key, "meets", f"{text}.device")
 
 
+def _made(state: State, node: ast.expr) -> Key | None:
+    """The event of the host tensor that an expression makes, or that a name holds."""
+    if isinstance(node, ast.Name):
+        return state.origins.get(node.id)
+    if isinstance(node, ast.Call):
+        for kind in MADE:
+            if (kind, node.lineno, node.col_offset) in state.events:
+                return kind, node.lineno, node.col_offset
+    return None
+
+
+def note_read(state: State, node: ast.expr) -> None:
+    """Note that the host reads the values of a tensor which it has made itself."""
+    key = _made(state, node)
+    if key is not None:
+        state.read.setdefault(key, set()).add((node.lineno, node.col_offset))
+
+
 def note_uses(state: State) -> None:
-    """Mark the host tensors that nothing but tensors of the device ever sees."""
+    """Mark the host tensors that nothing but tensors of the device ever sees, and those that only
+    the host reads.
+    """
     for key, places in state.met.items():
         if state.loads.get(key, places) <= places:
             state.add_note(key, "uses", "device")
+    for key, places in state.read.items():
+        if state.loads.get(key, places) <= places:
+            state.add_note(key, "waits", "no")

@@ -1,0 +1,38 @@
+"""Tensors made on the host that only the host reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.programs import confirmed, project
+
+HEAD = """
+import torch
+class M(torch.nn.Module):
+    def forward(self, x: torch.Tensor, p: float, others):
+"""
+
+
+def waits(body: str) -> dict[str, bool]:
+    """Whether the host may wait, by kind of event."""
+    source = HEAD + "".join(f"        {line}\n" for line in body.splitlines())
+    linked, facts = project(m=source)
+    return {event.kind: event.waits for event in confirmed(linked, facts["m"])}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "order = torch.randperm(4)\nreturn [others[i] for i in order.tolist()]",
+        "return x.sum(torch.arange(2, x.ndim).tolist())",
+        "return x if torch.rand(1) < p else x + 1",
+    ],
+)
+def test_what_only_the_host_reads_never_waits(body: str) -> None:
+    seen = waits(body)
+    assert seen["host.factory"] is False
+
+
+def test_what_meets_the_device_too_waits() -> None:
+    seen = waits("steps = torch.arange(4)\nnames = steps.tolist()\nreturn x + steps")
+    assert seen["host.factory"] is True
