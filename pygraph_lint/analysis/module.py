@@ -60,7 +60,7 @@ class Module:
         for node in module_statements(body):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 name = f"{prefix}.{node.name}"
-                if owner:
+                if owner and not _property_part(node):
                     self.facts.classes[owner].methods[node.name] = name
                     decorators = {self.names.resolve(item) for item in node.decorator_list}
                     if "functools.cached_property" in decorators:

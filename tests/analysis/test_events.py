@@ -193,6 +193,20 @@ def test_reading_a_property_does_not_set_it() -> None:
     assert linked.region("m.M.slope.setter") is None
 
 
+def test_a_subclass_may_replace_the_setter_alone() -> None:
+    """Its setter is no method of the property's name: reading still calls the parent's getter."""
+    kept = """
+class Lazy(M):
+    @M.slope.setter
+    def slope(self, value):
+        self.other = value
+    def forward(self, x):
+        return x if self.slope else -x
+"""
+    _, facts = project(m=MOVES.format(call="abs()") + kept)
+    assert "slope" not in facts["m"].classes["m.Lazy"].methods
+
+
 def test_loops_and_branches_join() -> None:
     body = (
         "y = 0\nfor i in range(3):\n    if y > 1:\n        return x\n    y = y + x.sum()\nreturn y"
