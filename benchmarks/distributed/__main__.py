@@ -2,7 +2,8 @@
 
 Each row runs in processes of its own, one a rank. `--rows` chooses by the beginning of names,
 `--tiny` is for a CPU, `--shard` and `--resume` as in `benchmarks.runtime`. Ratios are formed within
-one row; times are the slowest rank's.
+one row; times are the slowest rank's. With `--jobs` rows that compare no times run side by side,
+first; rows that do have the machine to themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from benchmarks.runtime.__main__ import environment
 
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "benchmarks" / "results" / "distributed.json"
+_COMPARE_NO_TIMES = ("right", "soak", "faults")
 
 
 def launch(
@@ -98,7 +101,7 @@ def result_of(folder: Path, rank: int) -> dict[str, Any]:
     if path.exists():
         return json.loads(path.read_text())  # type: ignore[no-any-return]
     log = (folder / f"rank{rank}.log").read_text(errors="replace").strip().splitlines()
-    return {"error": "it ended without a result", "log": log[-3:]}
+    return {"error": "it ended without a result", "log": log[-12:]}
 
 
 def measure(row: Row, ranks: int, tiny: bool) -> dict[str, Any]:
@@ -118,6 +121,19 @@ def measure(row: Row, ranks: int, tiny: bool) -> dict[str, Any]:
     return {**found, **run, "verdict": verdicts.of_row(row, run["ranks"])}
 
 
+def measured(
+    rows: Sequence[Row], ranks: int, tiny: bool, jobs: int
+) -> Iterator[tuple[Row, dict[str, Any]]]:
+    """All rows and what was found, each when it has ended."""
+    alone = [row for row in rows if jobs == 1 or row.kind not in _COMPARE_NO_TIMES]
+    with ThreadPoolExecutor(jobs) as pool:
+        begun = {pool.submit(measure, row, ranks, tiny): row for row in rows if row not in alone}
+        for ended in as_completed(begun):
+            yield begun[ended], ended.result()
+    for row in alone:
+        yield row, measure(row, ranks, tiny)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what is chosen; the file is written after each row."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -125,6 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", nargs="*", default=[""], help="beginnings of names")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--list", action="store_true", help="print the names of rows")
+    parser.add_argument("--jobs", type=int, default=1, help="rows side by side (default: 1)")
     parser.add_argument("--out", type=Path, default=OUT)
     slices.add_options(parser)
     given = parser.parse_args(arguments)
@@ -139,11 +156,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     old = json.loads(given.out.read_text()) if given.out.exists() else {"rows": []}
     rows = {(row["name"], row["world"], row["tiny"]): row for row in old["rows"]}
-    for row in given.shard.of(chosen):
+    wanted = [
+        row
+        for row in given.shard.of(chosen)
+        if not given.resume
+        or not slices.is_current(rows.get((row.name, given.ranks, given.tiny), {}))
+    ]
+    for row, result in measured(wanted, given.ranks, given.tiny, given.jobs):
         key = (row.name, given.ranks, given.tiny)
-        if given.resume and key in rows and slices.is_current(rows[key]):
-            continue
-        rows[key] = measure(row, given.ranks, given.tiny)
+        rows[key] = result
         print(row.name, rows[key].get("error") or rows[key]["verdict"], flush=True)
         given.out.parent.mkdir(parents=True, exist_ok=True)
         found = list(rows.values())

@@ -350,6 +350,14 @@ def two_models(job: Job) -> Program:
     return Program(step, lambda: [t for program in programs for t in program.state()])
 
 
+def other_device(job: Job) -> Program:
+    """A model on the GPU after the current one, without other ranks."""
+    count = torch.cuda.device_count()
+    device = torch.device("cuda", ((job.device.index or 0) + 1) % count) if count else job.device
+    here = replace(job, device=device)
+    return training(here, here.model(), 0, whole=True)
+
+
 SPREADS: dict[str, tuple[Callable[[Job], Program], tuple[str, ...]]] = {
     "ddp": (ddp, ("ddp",)),
     "fsdp": (fsdp, ("fsdp",)),
@@ -360,6 +368,7 @@ SPREADS: dict[str, tuple[Callable[[Job], Program], tuple[str, ...]]] = {
     "pipeline": (pipeline, ("pp",)),
     "pipeline x fsdp": (pipeline, ("pp", "fsdp")),
     "two models": (two_models, ("ddp",)),
+    "other device": (other_device, ("ddp",)),
 }
 """What makes a case's program, and the names of its mesh's dimensions, outermost first."""
 

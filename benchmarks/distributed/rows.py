@@ -81,6 +81,7 @@ TIMED = (
         sized(LLAMA, 2048),
         settings={"sequence": True, **_BF16},
     ),
+    Case("model on a GPU that is not current", "other device", GPT2),
     Case("pipeline, llama 2048", "pipeline", sized(LLAMA, 2048), batch=4, settings=_BF16),
     _TRAINING_1B,
     Case("training, llama 8B", "fsdp", _8B, settings={"bf16": True, "checkpointing": True}),
