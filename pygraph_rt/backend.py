@@ -43,7 +43,7 @@ def _make_graph_maker() -> GraphMaker:
         generator=lambda device: torch.cuda.default_generators[device],
         reinterpret=torch_support.reinterpret(),
         flags=Flags(state_of, watch),
-        native=Native(native.load(folder), Helper(folder)),
+        native=Native(native.load(folder), Helper(folder), native.fill_stack(folder)),
         same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
     )
     return GraphMaker(driver, platform, Disposal(driver, platform.capturing))

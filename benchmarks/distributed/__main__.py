@@ -3,7 +3,8 @@
 Each row runs in processes of its own, one a rank. `--rows` chooses by the beginning of names,
 `--tiny` is for a CPU, `--shard` and `--resume` as in `benchmarks.runtime`. Ratios are formed within
 one row; times are the slowest rank's. With `--jobs` rows that compare no times run side by side,
-first; rows that do have the machine to themselves.
+first; then rows of one kind that compile side by side, and are timed one after the other; what is
+left has the machine to itself.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from benchmarks.runtime.__main__ import environment
 
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "benchmarks" / "results" / "distributed.json"
-_COMPARE_NO_TIMES = ("right", "soak", "faults")
+# What runs side by side: kinds that compare no times; one that takes turns, by a lock.
+_SIDE_BY_SIDE = (("right", "soak", "faults"), ("speed",))
 
 
 def launch(
@@ -38,6 +40,7 @@ def launch(
     mode: str,
     folder: Path,
     program: str = "benchmarks.distributed.worker",
+    lock: str = "",
 ) -> dict[str, Any]:
     """Run a row on all ranks, each a process of `program`: their results, exit codes, and seconds
     until each had ended, from the moment of the fault where there is one.
@@ -47,6 +50,7 @@ def launch(
         port = free.getsockname()[1]
     command = [sys.executable, "-m", program, "--row", row.name]
     command += ["--out", str(folder), "--mode", mode, *(["--tiny"] if tiny else [])]
+    command += ["--lock", lock] if lock else []
     shared = {
         **os.environ,
         "WORLD_SIZE": str(ranks),
@@ -104,14 +108,14 @@ def result_of(folder: Path, rank: int) -> dict[str, Any]:
     return {"error": "it ended without a result", "log": log[-12:]}
 
 
-def measure(row: Row, ranks: int, tiny: bool) -> dict[str, Any]:
+def measure(row: Row, ranks: int, tiny: bool, lock: str = "") -> dict[str, Any]:
     """A row of the result file. A fault is run in default mode, too."""
     found: dict[str, Any] = {"name": row.name, "world": ranks, "tiny": tiny, **slices.stamp()}
     modes = ("default", "pygraph") if row.kind == "faults" else ("pygraph",)
     runs = {}
     for mode in modes:
         with tempfile.TemporaryDirectory() as folder:
-            runs[mode] = launch(row, ranks, tiny, mode, Path(folder))
+            runs[mode] = launch(row, ranks, tiny, mode, Path(folder), lock=lock)
     if row.kind == "faults":
         return {**found, "modes": runs, "verdict": verdicts.of_fault(runs)}
     run = runs["pygraph"]
@@ -125,12 +129,15 @@ def measured(
     rows: Sequence[Row], ranks: int, tiny: bool, jobs: int
 ) -> Iterator[tuple[Row, dict[str, Any]]]:
     """All rows and what was found, each when it has ended."""
-    alone = [row for row in rows if jobs == 1 or row.kind not in _COMPARE_NO_TIMES]
-    with ThreadPoolExecutor(jobs) as pool:
-        begun = {pool.submit(measure, row, ranks, tiny): row for row in rows if row not in alone}
-        for ended in as_completed(begun):
-            yield begun[ended], ended.result()
-    for row in alone:
+    left = list(rows)
+    for kinds in _SIDE_BY_SIDE if jobs > 1 else ():
+        together = [row for row in left if row.kind in kinds]
+        left = [row for row in left if row not in together]
+        with ThreadPoolExecutor(jobs) as pool, tempfile.NamedTemporaryFile() as lock:
+            begun = {pool.submit(measure, row, ranks, tiny, lock.name): row for row in together}
+            for ended in as_completed(begun):
+                yield begun[ended], ended.result()
+    for row in left:
         yield row, measure(row, ranks, tiny)
 
 

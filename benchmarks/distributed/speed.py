@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import cProfile
+import fcntl
 import gc
 import pstats
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ MODES: dict[str, dict[str, Any]] = {
     "pygraph": {"backend": "pygraph"},
 }
 _BLOCK = 10
+# Steps that compile everything.
+_FIRST = 3
 _MOST_SECONDS = 150.0
 
 
@@ -93,21 +97,79 @@ def idle_share(program: Program, steps: int = 3) -> float | None:
     return round(1 - busy / passed, 4)
 
 
-def speed(case: Case, steps: int, device: torch.device) -> dict[str, Any]:
-    """All modes interleaved in blocks of steps."""
-    programs, found, errors = {}, {}, {}
+@contextlib.contextmanager
+def turn(lock: str) -> Iterator[None]:
+    """Hold the file `lock` (none: nothing) on behalf of all ranks, which wait on the host: a
+    collective would keep the GPU busy.
+    """
+    if not lock:
+        yield
+        return
+    store = distributed.distributed_c10d._get_default_store()
+    if distributed.get_rank():
+        store.wait(["turn"])
+        yield
+        return
+    with Path(lock).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        store.set("turn", "")
+        yield
+        synchronize()
+
+
+def speed(case: Case, steps: int, device: torch.device, lock: str = "") -> dict[str, Any]:
+    """All modes interleaved in blocks of steps. What has to be timed without company, the choice of
+    graphs, too, is done while `lock` is held. memory_mib: the most that a mode has allocated, on
+    any rank, until its graphs are chosen.
+    """
+    programs: dict[str, Program] = {}
+    found: dict[str, Any] = {}
+    errors: dict[str, str] = {}
+    resting: dict[str, float] = {}
     for mode, options in MODES.items():
-        try:
+        with left_out(mode, programs, errors):
             torch._dynamo.reset() if not programs else None
             before = allocated()
             programs[mode] = build(case, lambda m, o=options: torch.compile(m, **o), device)
-            found[mode] = {"warm_up_steps": warm_up(programs[mode], 10)}
-            found[mode]["memory_mib"] = round(agree((peak() - before) / 2**20), 1)
-        except Exception as error:
-            errors[mode] = f"{type(error).__name__}: {str(error).splitlines()[:1]}"
-            programs.pop(mode, None)
-        if agree(float(mode in errors)):  # a mode that fails on one rank is left out on all
-            programs.pop(mode, None)
+            for number in range(_FIRST):
+                programs[mode].step(number)
+            resting[mode] = torch.cuda.memory_allocated() - before if peak() else 0.0
+            found[mode] = {"memory_mib": mib(peak() - before)}
+    with turn(lock):
+        for mode in list(programs):
+            with left_out(mode, programs, errors):
+                before = allocated() - resting[mode]
+                found[mode]["warm_up_steps"] = warm_up(programs[mode], 10)
+                most = max(found[mode]["memory_mib"], mib(peak() - before))
+                found[mode]["memory_mib"] = most
+        timed_in_turn(programs, steps, found)
+        idle = idle_share(programs["default"]) if "default" in programs else None
+        reads = next(iter(programs.values())).reads if programs else 0
+        limit = reads / bandwidth(device) * 1e3 if reads else None
+    tokens = 1 if case.spread == "decode" else case.batch * case.shape.length
+    return {
+        "modes": found,
+        "errors": errors,
+        "limit_ms": limit,
+        "idle_share": idle,
+        "tokens_a_step_and_rank": tokens,
+        "regions": states(),
+    }
+
+
+@contextlib.contextmanager
+def left_out(mode: str, programs: dict[str, Program], errors: dict[str, str]) -> Iterator[None]:
+    """Leave out, on all ranks, a mode that fails on one."""
+    try:
+        yield
+    except Exception as error:
+        errors[mode] = f"{type(error).__name__}: {str(error).splitlines()[:1]}"
+    if agree(float(mode in errors)):
+        programs.pop(mode, None)
+
+
+def timed_in_turn(programs: Mapping[str, Program], steps: int, found: dict[str, Any]) -> None:
+    """Add to `found` the median of milliseconds a step, over blocks of steps."""
     blocks: dict[str, list[float]] = {mode: [] for mode in programs}
     for _ in range(max(2, steps // _BLOCK)):
         for mode, program in programs.items():
@@ -117,16 +179,6 @@ def speed(case: Case, steps: int, device: torch.device) -> dict[str, Any]:
             "ms": round(statistics.median(values), 4),
             "blocks": [round(v, 4) for v in values],
         }
-    tokens = 1 if case.spread == "decode" else case.batch * case.shape.length
-    reads = next(iter(programs.values())).reads if programs else 0
-    return {
-        "modes": found,
-        "errors": errors,
-        "limit_ms": reads / bandwidth(device) * 1e3 if reads else None,
-        "idle_share": idle_share(programs["default"]) if "default" in programs else None,
-        "tokens_a_step_and_rank": tokens,
-        "regions": states(),
-    }
 
 
 def bandwidth(device: torch.device) -> float:
@@ -160,6 +212,11 @@ def allocated() -> float:
         return 0.0
     torch.cuda.reset_peak_memory_stats()
     return float(torch.cuda.memory_allocated())
+
+
+def mib(nbytes: float) -> float:
+    """The most of all ranks, in MiB."""
+    return round(agree(nbytes / 2**20), 1)
 
 
 def peak() -> float:

@@ -49,20 +49,24 @@ def start(rank: int, timeout: int) -> torch.device:
 
 
 def deterministic() -> None:
-    """The same results in each run."""
+    """The same results in each run. With `warn_only` attention's backward would not be."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False
 
 
-def measure(row: Row, device: torch.device, mode: str, modes: right.Modes) -> Mapping[str, Any]:
+def measure(
+    row: Row, device: torch.device, mode: str, modes: right.Modes, lock: str
+) -> Mapping[str, Any]:
     """What this rank finds."""
     if row.kind == "right":
         deterministic()
         return right.compare(row.case, row.steps, device, modes)
     if row.kind == "faults":
         return faults.run(row.case, row.steps, device, row.fault, mode)
-    kinds = {"speed": speed.speed, "soak": speed.soak, "freed": speed.freed, "layers": speed.layers}
+    if row.kind == "speed":
+        return speed.speed(row.case, row.steps, device, lock)
+    kinds = {"soak": speed.soak, "freed": speed.freed, "layers": speed.layers}
     return kinds[row.kind](row.case, row.steps, device)
 
 
@@ -73,6 +77,7 @@ def main(arguments: Sequence[str], modes: right.Modes = right.MODES) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--mode", default="pygraph", help="of a fault")
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--lock", default="", help="a file that a row holds while it is timed")
     given = parser.parse_args(arguments)
     row = next(row for row in ROWS if row.name == given.row)
     if given.tiny:  # torch's own operators: nothing is compiled in C++
@@ -82,7 +87,7 @@ def main(arguments: Sequence[str], modes: right.Modes = right.MODES) -> int:
     status = 0
     try:
         timeout = FAULT_TIMEOUT_S if row.kind == "faults" else TIMEOUT_S
-        found = dict(measure(row, start(rank, timeout), given.mode, modes))
+        found = dict(measure(row, start(rank, timeout), given.mode, modes, given.lock))
     except Exception as error:
         traceback.print_exc()
         said = next(iter(str(error).splitlines()), "")

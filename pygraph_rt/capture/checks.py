@@ -15,11 +15,14 @@ Inputs = dict[int, torch.Tensor]
 
 def check_inputs(args: Sequence[Any], device: int, numbers: Collection[int] = ()) -> Inputs:
     """The GPU tensors with memory among a region's arguments. Raises Unprovable for arguments a
-    graph cannot take. `numbers` are arguments that may be CPU scalars.
+    graph cannot take. `numbers` are arguments that may be CPU scalars; a GPU's generator is taken,
+    because an observed call has drawn nothing from it (see `maker.observe`).
     """
     found: Inputs = {}
     for i, value in enumerate(args):
         if isinstance(value, (bool, int, float)) or value is None:
+            continue
+        if isinstance(value, torch.Generator) and value.device.type == "cuda":
             continue
         if not isinstance(value, torch.Tensor):
             raise Unprovable(f"argument {i} is a {type(value).__name__}, which a graph cannot take")

@@ -41,12 +41,15 @@ def capture_graph(
     the stream, the pool and torch's generator can be used again then.
     """
     graph = torch.cuda.CUDAGraph(keep_graph=True)
+    generator = torch.cuda.default_generators[device]
+    state = generator.graphsafe_get_state()  # checkpointed code exchanges it while it runs
     with torch.cuda.device(device), torch.cuda.stream(stream), _no_collection():
         try:
             graph.capture_begin(pool=pool.id, capture_error_mode="thread_local")
             run()
             graph.capture_end()
         except BaseException:
+            generator.graphsafe_set_state(state)
             _abandon(graph, pool, device)
             _restore_generator(device)
             raise

@@ -19,7 +19,7 @@ from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.platform import Platform
 from pygraph_rt.replay.replay import Replay
 from pygraph_rt.reports.report import Region
-from pygraph_rt.rng.generator import SameNumbers
+from pygraph_rt.rng.generator import SameNumbers, check_untouched, offsets
 from pygraph_rt.verify import compare
 from pygraph_rt.verify.snapshot import Kept
 
@@ -126,9 +126,10 @@ def observe(
         inputs = observe_call.weak_inputs(args)
     except Exception as error:
         return function(args), checks.reason_of(error)
-    before = generator.get_offset()
+    before, given = generator.get_offset(), offsets(args)
     results = code(args)
     try:
+        check_untouched(given)
         variant.drawn = observe_call.Draws(generator.get_offset() - before, before)
         variant.plan = observe_call.learn_outputs(
             results, inputs, generated.constants_of(function), trace, signature, variant.drawn

@@ -24,9 +24,9 @@ _WORTH_A_SWAP = 4
 
 
 def key_of(args: Sequence[Any], state: Hashable, numbers: Collection[int]) -> Hashable:
-    """What kind of call it is: global switches, shapes, alignments and numbers. `numbers` are
-    arguments that hold a seed or offset, whose values may differ. Raises Unprovable for an argument
-    that no graph can follow.
+    """What kind of call it is: global switches, shapes, alignments, numbers and generators.
+    `numbers` are arguments that hold a seed or offset, whose values may differ. Raises Unprovable
+    for an argument that no graph can follow.
     """
     parts: list[Hashable] = [state]
     for i, value in enumerate(args):
@@ -39,6 +39,8 @@ def key_of(args: Sequence[Any], state: Hashable, numbers: Collection[int]) -> Ha
             parts.append((float, "nan" if math.isnan(value) else value.hex()))
         elif value is None or isinstance(value, (int, bool)):
             parts.append((type(value), value))
+        elif isinstance(value, torch.Generator):
+            parts.append(value)
         else:
             raise Unprovable(
                 f"it takes a {type(value).__name__}, whose state a graph cannot follow; keep it "

@@ -9,6 +9,7 @@ from pygraph_rt.capture import generated
 from pygraph_rt.capture.capture import capture
 from pygraph_rt.capture.observe import Observed
 from pygraph_rt.capture.record import Recording
+from pygraph_rt.capture.stack import filled_stack
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.cuda.nodes import CapturedGraph
 from pygraph_rt.inductor.partition_info import Signature
@@ -37,7 +38,8 @@ def capture_and_build(
 ) -> Built:
     """Capture `function` for these arguments and build its replay; see `capture`."""
     stream = platform.stream(signature.device)
-    plan, recording = capture(driver, function, args, signature, observed, stream)
+    with filled_stack(platform.native.fill_stack):
+        plan, recording = capture(driver, function, args, signature, observed, stream)
     try:
         code = Code(function, generated.allocator_of(function))
         return Built(build(driver, platform, plan, recording.graph, code), recording)

@@ -27,11 +27,12 @@ class Flags:
 @dataclass(frozen=True)
 class Native:
     """The compiled helpers, where there are any: `launch` patches and launches, `memory` follows
-    inputs and allocates.
+    inputs and allocates, `fill_stack` is for captures.
     """
 
     launch: Any = None
     memory: Helper | None = None
+    fill_stack: Callable[[int], object] | None = None
 
 
 def same_addresses(tensors: list[Any], addresses: list[Any], indices: list[int]) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import torch
 from torch import OutOfMemoryError
 
+from pygraph_rt.errors import Unprovable
 from pygraph_rt.interrupts import RLock, release
 
 
@@ -18,6 +20,25 @@ class Generator(Protocol):
     def get_offset(self) -> int: ...
 
     def set_offset(self, offset: int) -> object: ...
+
+
+def offsets(args: Sequence[Any]) -> list[tuple[Generator, int]]:
+    """A GPU's generators among a call's arguments, and how far each has been drawn from."""
+    generators = [a for a in args if isinstance(a, torch.Generator) and a.device.type == "cuda"]
+    return [(generator, generator.get_offset()) for generator in generators]
+
+
+def check_untouched(before: Sequence[tuple[Generator, int]]) -> None:
+    """Raise Unprovable where a call has drawn from one of the generators that it was given.
+
+    torch.compile hands generators to checkpointed code, so that the second run of an operator draws
+    the same numbers. Most of these operators draw nothing, such as an attention without dropout.
+    """
+    if any(generator.get_offset() != offset for generator, offset in before):
+        raise Unprovable(
+            "it draws random numbers again for activation checkpointing, from a generator that it "
+            "is given; keep what draws them (dropout) out of the checkpoint"
+        )
 
 
 class Draw:

@@ -193,7 +193,7 @@ class Checkpointed(nn.Module):
 
 @pytest.mark.parametrize("inside", [0.0, 0.1])
 def test_activation_checkpointing(inside: float) -> None:
-    found = compare(Case(lambda: Checkpointed(inside), tokens), served=0)
+    found = compare(Case(lambda: Checkpointed(inside), tokens), served=0 if inside else None)
     assert all(r["state"] == "serving" or r["reason"] for r in found)
 
 

@@ -15,6 +15,8 @@ from pygraph_rt.cuda.structures import KernelNode, MemcpyParams, MemsetParams
 from pygraph_rt.errors import DriverError, Unprovable
 from pygraph_rt.plan.graph import Edge
 from pygraph_rt.plan.memory_blocks import AddressMap
+from pygraph_rt.region.variants import key_of
+from pygraph_rt.rng.generator import check_untouched, offsets
 
 DEVICE, HOST, UNIFIED = 2, 1, 4
 
@@ -150,6 +152,33 @@ def test_an_argument_that_a_graph_cannot_take_is_refused_by_name(
 ) -> None:
     with pytest.raises(Unprovable, match=words):
         checks.check_inputs(args, 0)
+
+
+class FromGpu(torch.Generator):
+    """A generator that says it is a GPU's, and how far it has been drawn from."""
+
+    device = torch.device("cuda", 0)  # type: ignore[assignment]
+    drawn = 8
+
+    def get_offset(self) -> int:
+        return self.drawn
+
+
+def test_a_generator_of_a_gpu_is_taken_until_something_is_drawn_from_it() -> None:
+    generator = FromGpu()
+    assert checks.check_inputs([generator], 0) == {}
+    before = offsets([3, generator, torch.Generator()])
+    assert before == [(generator, 8)]
+    check_untouched(before)
+    generator.drawn = 12
+    with pytest.raises(Unprovable, match="draws random numbers again for activation checkpoint"):
+        check_untouched(before)
+
+
+def test_calls_with_other_generators_are_calls_of_other_kinds() -> None:
+    one, other = FromGpu(), FromGpu()
+    assert key_of([one, 2], None, ()) == key_of([one, 2], None, ())
+    assert key_of([one, 2], None, ()) != key_of([other, 2], None, ())
 
 
 def test_tensors_with_memory_are_the_inputs() -> None:

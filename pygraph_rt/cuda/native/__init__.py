@@ -1,9 +1,9 @@
 """The compiled helpers of the hot path; without them everything works the same in Python.
 
-`_launch` patches and launches, at a third of the host time for each patched node. It is an
-extension module that is built with the package where there is a C compiler, and otherwise on
-request, at once, into a cache folder. The other helper is in memory.py. PYGRAPH_RT_NATIVE=0 turns
-both off.
+`_launch` patches and launches, at a third of the host time for each patched node, and fills the
+stack for a capture. It is an extension module that is built with the package where there is a C
+compiler, and otherwise on request, at once, into a cache folder. The other helper is in memory.py.
+PYGRAPH_RT_NATIVE=0 turns both off.
 """
 
 from __future__ import annotations
@@ -37,6 +37,12 @@ def load(folder: Path) -> Any:
         return None if file is None else load_file(_MODULE, file).launch
     except (ImportError, AttributeError):  # it stays: another node's C library may take it
         return None
+
+
+def fill_stack(folder: Path) -> Any:
+    """`fill_stack(byte)` of the helper (see capture/stack.py); None when there is none."""
+    launch = load(folder)
+    return None if launch is None else launch.__self__.fill_stack
 
 
 def built_in(folder: Path) -> Path | None:

@@ -1,12 +1,16 @@
-/* Extension module: update the nodes of an executable graph whose addresses changed, then launch it.
+/* Extension module: update the nodes of an executable graph whose addresses changed, then launch it;
+ * and fill the unused part of the stack.
  *
  * The layout of every array is made, and owned, by replay/patch.py, whose PythonPatcher does the
  * same thing; the driver's functions come in as pointers, so nothing of CUDA is needed to build
  * this. The caller holds the lock of the graph.
  */
+#define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <alloca.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -119,7 +123,46 @@ static PyObject *launch_table(PyObject *module, PyObject *const *arguments, Py_s
     return PyLong_FromLong(code);
 }
 
+/* Bytes below the caller's frame that are filled, and that are left to the thread at its end. */
+enum { FILLED = 256 << 10, LEFT = 128 << 10 };
+
+static size_t stack_left(const char *here)
+{
+    size_t left = 0;
+#ifdef __linux__
+    pthread_attr_t attributes;
+    void *lowest;
+    size_t size;
+    if (pthread_getattr_np(pthread_self(), &attributes))
+        return 0;
+    if (!pthread_attr_getstack(&attributes, &lowest, &size) && here > (const char *)lowest + LEFT)
+        left = (size_t)(here - (const char *)lowest) - LEFT;
+    pthread_attr_destroy(&attributes);
+#endif
+    return left;
+}
+
+/* fill_stack(byte): what the next calls of this thread leave unwritten in their frames holds it. */
+static PyObject *fill_stack(PyObject *module, PyObject *byte)
+{
+    (void)module;
+    const long value = PyLong_AsLong(byte);
+    if (value == -1 && PyErr_Occurred())
+        return NULL;
+    char here;
+    size_t size = stack_left(&here);
+    if (size > FILLED)
+        size = FILLED;
+    if (size) {
+        char *const unused = alloca(size);
+        memset(unused, (int)value, size);
+        __asm__ volatile("" : : "r"(unused) : "memory"); /* else it is left out: nobody reads it */
+    }
+    return PyLong_FromSize_t(size);
+}
+
 static PyMethodDef methods[] = {
+    {"fill_stack", fill_stack, METH_O, NULL},
     {"launch", (PyCFunction)(void (*)(void))launch_table, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
