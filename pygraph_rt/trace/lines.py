@@ -1,9 +1,10 @@
-"""Which lines of the user's files Python executed."""
+"""Which lines of the user's files Python executed, and since when a line runs."""
 
 from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -12,8 +13,19 @@ from typing import Any
 _TOOL = 4  # sys.monitoring has 6 tools; 0 to 2 and 5 are given to debuggers, coverage, profilers
 
 
+class _Local(threading.local):
+    """Of a thread: the last line of each code and when it began; when a part of a line ended."""
+
+    def __init__(self) -> None:
+        self.began: dict[int, tuple[int, float]] = {}
+        self.ended = 0.0
+
+
 class MonitoredLines:
-    """Lines by `sys.monitoring`: each line reports once, then costs nothing."""
+    """Lines by `sys.monitoring`: each line reports once, then costs nothing.
+
+    A line that `since` was asked for reports each time. Lines of other files do so, too.
+    """
 
     how = "sys.monitoring"
 
@@ -21,6 +33,8 @@ class MonitoredLines:
         self.lines: defaultdict[str, set[int]] = defaultdict(set)
         self._wanted = wanted
         self._monitoring: Any = getattr(sys, "monitoring", None)
+        self._local = _Local()
+        self._timed: dict[tuple[int, int], CodeType] = {}  # which keeps the code's id its own
 
     def start(self) -> bool:
         """Begin; False where Python has no monitoring, or all its tools are taken."""
@@ -40,10 +54,30 @@ class MonitoredLines:
         found.free_tool_id(_TOOL)
         found.restart_events()
 
+    def since(self, frame: FrameType) -> float | None:
+        """Seconds since the frame's line began, or since the last call of `ended` or this.
+
+        None where that is not known: the line ran before, and nobody asked for it.
+        """
+        code, line, now = id(frame.f_code), frame.f_lineno, time.perf_counter()
+        last, began = self._local.began.get(code, (0, 0.0))
+        found = now - max(began, self._local.ended) if last == line else None
+        if (code, line) not in self._timed:
+            self._timed[code, line] = frame.f_code
+            self._local.began[code] = (line, now)
+            self._monitoring.restart_events()
+        self._local.ended = now
+        return found
+
+    def ended(self) -> None:
+        """Do not count what has happened in the lines that run now until now."""
+        self._local.ended = time.perf_counter()
+
     def _on_line(self, code: CodeType, line: int) -> Any:
+        self._local.began[id(code)] = (line, time.perf_counter())
         if self._wanted(code.co_filename):
             self.lines[code.co_filename].add(line)
-        return self._monitoring.DISABLE
+        return None if (id(code), line) in self._timed else self._monitoring.DISABLE
 
 
 class TracedLines:

@@ -16,7 +16,7 @@ from pygraph_rt.errors import TraceError
 from pygraph_rt.shared_state import Shared
 from pygraph_rt.trace import document as documents
 from pygraph_rt.trace import graphs
-from pygraph_rt.trace.lines import executed_lines
+from pygraph_rt.trace.lines import MonitoredLines, executed_lines
 from pygraph_rt.trace.model import Event
 from pygraph_rt.trace.recorder import DYNAMO, Recorder, is_users
 from pygraph_rt.trace.syncs import Syncs
@@ -85,6 +85,8 @@ class Trace:
         self._syncs.install()
         self.recorder.began = time.perf_counter()
         self._executed = executed_lines(is_users, self._coverage)
+        if isinstance(self._executed, MonitoredLines):
+            self._syncs.lines = self._executed
 
     def stop(self) -> None:
         """End, and write the file. Raises OSError when it cannot be written."""
@@ -99,6 +101,7 @@ class Trace:
 
     def _leave(self) -> None:
         _RUNNING().clear()
+        self._syncs.lines = None
         self._syncs.remove()
         self._hooks.remove()
         self.recorder.release()

@@ -4,7 +4,8 @@ Python's entry points to a tensor's values are wrapped while a trace runs. They 
 Dynamo compiles, so that it sees torch as it is. Indexing stays as it is: a `__getitem__` of Python
 would make every tensor a sequence for C, and `torch.tensor([a, b])` of two numbers would fail. A
 mask as an index needs the operator `nonzero`; without a GPU its kernel is watched. On CUDA, torch's
-sync debug mode reports what is not covered.
+sync debug mode reports what is not covered, after the operation: the time of these is that of their
+line until then, less other waits in it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 import torch
 
 from pygraph_rt.trace.kernel import WatchedKernel
+from pygraph_rt.trace.lines import MonitoredLines
 from pygraph_rt.trace.model import Event, Frame
 from pygraph_rt.trace.recorder import GRAPHS, Recorder, is_users
 from pygraph_rt.trace.torch_hooks import is_fake, keep_out, missing, original_name
@@ -89,6 +91,7 @@ class Syncs:
         self._debug_mode = 0
         self._showwarning: Any = None
         self._filters: Any = None
+        self.lines: MonitoredLines | None = None
 
     def install(self) -> None:
         """Put the wrappers in place, and turn torch's sync debug mode on where there is a GPU."""
@@ -130,6 +133,8 @@ class Syncs:
                 self._compiling -= 1
                 if self._compiling == 0 and installed:
                     self._put(True)
+            if self.lines is not None:
+                self.lines.ended()
 
     def detectors(self) -> list[tuple[str, str | None, str]]:
         """For each kind of event: what sees it, and what that misses."""
@@ -200,6 +205,8 @@ class Syncs:
             finally:
                 local.inside = False
                 took = clock() - began if timed else None
+                if self.lines is not None:
+                    self.lines.ended()
                 if seen is not None:
                     again(seen[0], at=began, took=took)
                 else:
@@ -260,8 +267,10 @@ class Syncs:
         if _WARNING not in str(message):
             self._showwarning(message, category, *args, **named)
         elif not self._local.inside and not self._compiling:
-            # The time waited is unknown: torch hands C++'s warnings to Python after the operation.
-            self._record("unknown", DEBUG_MODE, sys._getframe(2), time.perf_counter(), None)
+            # Torch hands C++'s warnings to Python after the operation.
+            caller, now = sys._getframe(2), time.perf_counter()
+            took = self.lines.since(caller) if self.lines is not None else None
+            self._record("unknown", DEBUG_MODE, caller, now - (took or 0.0), took)
 
 
 def _found(path: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
@@ -145,3 +146,77 @@ def test_lines_next_to_another_tool() -> None:
         monitoring.free_tool_id(monitoring.COVERAGE_ID)
     assert seen == [2, 3, 2, 3, 2, 4]
     assert found.lines[FILE] == {2, 3}
+
+
+SLEEPS = """\
+def slow(report):
+    before = 1
+    time.sleep(0.02); report()
+
+def twice(report):
+    time.sleep(0.02); report(); time.sleep(0.01); report()
+
+def looped(report):
+    for number in range(3):
+        time.sleep(0.01 * number)
+        report()
+    return number
+
+def inner():
+    time.sleep(0.02)
+    return 1
+
+def calls(report):
+    report(inner())
+"""
+
+
+def reported(function: str, times: int = 1) -> list[float | None]:
+    """What a detector says when a function reports from a line of it."""
+    found = MonitoredLines(lambda file: file == FILE)
+    said: list[float | None] = []
+
+    def report(*args: Any) -> None:
+        said.append(found.since(sys._getframe(1)))
+
+    scope: dict[str, Any] = {"time": time}
+    exec(compile(SLEEPS, FILE, "exec"), scope)
+    assert found.start()
+    for _ in range(times):
+        scope[function](report)
+    found.stop()
+    return said
+
+
+@MONITORED
+@pytest.mark.parametrize(
+    ("function", "times", "expected"),
+    [
+        ("slow", 3, [0.02, 0.02, 0.02]),
+        ("twice", 2, [0.02, 0.01, 0.02, 0.01]),
+        ("looped", 1, [0.0, 0.0, 0.0]),  # the report has a line of its own
+        ("calls", 2, [0.02, 0.02]),  # with what the line calls
+    ],
+)
+def test_how_long_a_line_has_run(function: str, times: int, expected: list[float | None]) -> None:
+    said = reported(function, times)
+    assert [one is None for one in said] == [one is None for one in expected]
+    for one, wanted in zip(said, expected, strict=True):
+        assert one is None or wanted is None or one == pytest.approx(wanted, abs=0.008)
+
+
+@MONITORED
+def test_what_has_ended_is_not_counted() -> None:
+    found = MonitoredLines(lambda file: file == FILE)
+    said: list[float | None] = []
+    scope: dict[str, Any] = {
+        "time": time,
+        "ended": found.ended,
+        "report": lambda: said.append(found.since(sys._getframe(1))),
+    }
+    text = "def known():\n    time.sleep(0.05); ended(); time.sleep(0.01); report()\n"
+    exec(compile(text, FILE, "exec"), scope)
+    assert found.start()
+    scope["known"]()
+    found.stop()
+    assert said == [pytest.approx(0.01, abs=0.008)]

@@ -9,6 +9,8 @@ import importlib
 import inspect
 import io
 import logging
+import sys
+import time
 import warnings
 from typing import Any
 
@@ -207,3 +209,22 @@ def test_sync_debug_mode_is_used_and_put_back(monkeypatch: pytest.MonkeyPatch) -
     assert all(e.place.file == __file__ for e in events)
     assert all(recorder.is_users(e.place.file) for e in events)
     assert all(e.duration_s is None and len(e.stack) == 1 for e in events)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="needs sys.monitoring")
+def test_the_time_of_what_only_the_debug_mode_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch warns after the operation: its line's time until then. Here a sleep stands for it."""
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
+
+    def operation() -> None:
+        time.sleep(0.02), warnings.warn("called a synchronizing CUDA operation", stacklevel=1)  # type: ignore[func-returns-value]
+
+    trace = Trace()
+    monkeypatch.setattr(trace._syncs, "_gpu", True)
+    with trace:
+        for _ in range(3):
+            operation()
+    (event,) = (e for e in trace.events if e.kind == "sync")
+    assert event.detector == DEBUG_MODE
+    assert [took for _, took in event.times] == [pytest.approx(0.02, abs=0.01)] * 3
