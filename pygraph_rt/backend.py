@@ -131,7 +131,7 @@ class Backend:
         """
         own, rest = split_options(options, torch_support.option_names())
         patches = {**torch_support.mode_options(mode), **rest}
-        refuse = partial(_refuse, own.graphs == "require")
+        refuse = partial(_refuse, own.required)
         reason = why_without_graphs() or autograd_cache.why_not_ours()
         if reason is not None:
             notice(f"pygraph compiles with Inductor and without CUDA graphs, because {reason}.")

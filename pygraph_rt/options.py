@@ -36,6 +36,11 @@ class Options:
     remember: bool = True
     placement: bool = True
 
+    @property
+    def required(self) -> bool:
+        """Whether a call that is refused raises."""
+        return self.graphs == "require"
+
     def __post_init__(self) -> None:
         if self.graphs not in _GRAPHS:
             raise OptionError(

@@ -42,13 +42,13 @@ class Stamp:
 
 def trials(size: int, store: Any) -> list[AgreedTrial]:
     """One of each rank, on the same code."""
-    instruments = Instruments(time.perf_counter_ns, Stamp, lambda: False)
+    instruments = Instruments(time.perf_counter_ns, Stamp, lambda: False).on(0)
     made = []
     for rank in range(size):
         ballots = Ballots(lambda rank=rank: Ranks(rank, size, "0", store))  # type: ignore[misc]
         found = ballots.of("code")
         assert found is not None
-        made.append(AgreedTrial(found[0], found[1], instruments, 0, FIRST_CALL))
+        made.append(AgreedTrial(found[0], found[1], instruments, FIRST_CALL))
     return made
 
 

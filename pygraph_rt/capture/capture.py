@@ -75,7 +75,7 @@ def _capture(job: Job, stream: int) -> Captured:
     try:
         job = _record_twice(job, recordings)
         first, second = recordings
-        if not first.graph.nodes:
+        if not first.capture.nodes:
             raise Unprovable("it launches no GPU work")
         unknown = UnknownWords(pool.snapshot(), job.driver.memory_kind)
         patches = _patches(job, first, second, unknown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +15,6 @@ from pygraph_rt.capture.observe import Observed
 from pygraph_rt.capture.placeholders import Placeholders, Request
 from pygraph_rt.capture.stream_capture import capture_graph, capture_stream
 from pygraph_rt.cuda.driver import Driver
-from pygraph_rt.cuda.nodes import CapturedGraph
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.memory import library_outputs, pool
 from pygraph_rt.plan.graph import Capture
@@ -67,7 +66,6 @@ class Recording:
     pool: Any
     segments: list[pool.Segment]
     capture: Capture
-    graph: CapturedGraph
     placeholders: Placeholders
     random: probe.Random | None
     retained: list[library_outputs.RetainedSegment]
@@ -134,7 +132,8 @@ class _Recorder:
         self._places = places
         self._device = job.signature.device
         self._numbers = probe.stand_ins(sorted(job.signature.numbers))
-        self._target = probe.probe_target(places) if job.random else None
+        shape = ((philox.PROBE_ELEMENTS,), (1,), torch.float32)
+        self._target = places.tensor(philox.TARGET, *shape) if job.random else None
         self._outputs = {
             k: places.tensor(Block("output", k), s.size, s.stride, s.dtype)
             for k, s in enumerate(job.observed.plan.storages)
@@ -196,25 +195,11 @@ class _Recorder:
         """The captured graph as plain data."""
         driver, handle = self._job.driver, graph.raw_cuda_graph()
         ranges = [*self._places.ranges, *pool.pool_ranges(self._segments)]
-        raw, capture = read_graph(driver, handle, AddressMap(ranges))
-        found = CapturedGraph(handle, raw)
+        capture = read_graph(driver, handle, AddressMap(ranges))
         random = None
         if self._target is not None:
-            addresses = _addresses(self._numbers)
-            target = self._target.data_ptr()
-            found, capture, random = probe.read(driver, found, capture, target, addresses)
+            numbers = {t.data_ptr(): Block("number", i) for i, t in self._numbers.items()}
+            capture, random = probe.read(driver, capture, self._target.data_ptr(), numbers)
         return Recording(
-            graph,
-            self._pool,
-            self._segments,
-            capture,
-            found,
-            self._places,
-            random,
-            self._retained,
+            graph, self._pool, self._segments, capture, self._places, random, self._retained
         )
-
-
-def _addresses(numbers: Mapping[int, torch.Tensor]) -> dict[int, Block]:
-    """The blocks that CPU scalars stand for, by their address."""
-    return {tensor.data_ptr(): Block("number", i) for i, tensor in numbers.items()}

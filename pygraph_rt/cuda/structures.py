@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 KERNEL, MEMCPY, MEMSET, EMPTY = 0, 1, 2, 5
 NODE_KINDS = {
@@ -102,3 +102,22 @@ def access_window_bytes(attributes: tuple[tuple[int, bytes], ...]) -> int:
         if attribute == _ACCESS_POLICY_WINDOW:
             return int.from_bytes(value[8:16], sys.byteorder)
     return 0
+
+
+Params = KernelNode | MemcpyParams | MemsetParams
+
+
+class RawNode(NamedTuple):
+    """A node's handle, and its parameters as the driver returned them."""
+
+    handle: int
+    params: Params
+
+
+def fields_of(params: Params) -> tuple[bytes, ...]:
+    """The byte strings of a node in which addresses may sit."""
+    if isinstance(params, KernelNode):
+        return params.fields
+    if isinstance(params, MemcpyParams):
+        return params.src_device.to_bytes(8, "little"), params.dst_device.to_bytes(8, "little")
+    return (params.dst.to_bytes(8, "little"),)

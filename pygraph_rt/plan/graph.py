@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from pygraph_rt.errors import Unprovable
 from pygraph_rt.plan.memory_blocks import AddressMap, Block
@@ -19,13 +19,14 @@ class Node(NamedTuple):
 
     `identity` must be equal in both captures. `fields` are the byte strings in which addresses
     may sit: each parameter of a kernel, source and destination of a copy, destination of a memory
-    set.
+    set. `raw` is the node as the driver returned it (cuda/structures.py: RawNode).
     """
 
     kind: str
     name: str
     identity: tuple[object, ...]
     fields: tuple[bytes, ...]
+    raw: Any = None
 
 
 class Edge(NamedTuple):
@@ -50,11 +51,18 @@ class Patch(NamedTuple):
 
 @dataclass(frozen=True)
 class Capture:
-    """What one capture recorded, and where each block was while it was recorded."""
+    """What one capture recorded, and where each block was while it was recorded.
+
+    nodes: in topological order. handle: of torch's graph. surplus: handles of its nodes that do not
+    count. changed: nodes whose parameters are others than in that graph.
+    """
 
     nodes: tuple[Node, ...]
     edges: frozenset[Edge]
     blocks: AddressMap
+    handle: int = 0
+    surplus: tuple[int, ...] = ()
+    changed: frozenset[int] = frozenset()
 
     def without(self, index: int) -> Capture:
         """The same without its last node. Raises Unprovable when another node waits for it."""
@@ -65,7 +73,9 @@ class Capture:
             for e in self.edges
             if e.target != index
         )
-        return Capture(self.nodes[:index] + self.nodes[index + 1 :], edges, self.blocks)
+        nodes = self.nodes[:index] + self.nodes[index + 1 :]
+        surplus = (*self.surplus, self.nodes[index].raw.handle)
+        return replace(self, nodes=nodes, edges=edges, surplus=surplus)
 
 
 @dataclass(frozen=True)

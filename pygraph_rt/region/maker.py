@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -21,26 +21,9 @@ from pygraph_rt.replay.replay import Replay
 from pygraph_rt.reports.report import Region
 from pygraph_rt.rng.generator import SameNumbers, check_untouched, offsets
 from pygraph_rt.verify import compare
-from pygraph_rt.verify.snapshot import Kept
+from pygraph_rt.verify.compare import FirstCall
 
 Function = Callable[[list[Any]], Any]
-
-
-class FirstCall(NamedTuple):
-    """How the call went that a graph was compared on.
-
-    results: the call's, where it has been made; `made` says whether it has. accepted: the graph
-    serves from here on. refused: why it does not, a clause. kept: what to put back before the call
-    is made. short: there was too little memory.
-    """
-
-    results: Any = None
-    made: bool = False
-    accepted: bool = False
-    refused: str = ""
-    kept: Kept | None = None
-    short: bool = False
-    note: str = ""
 
 
 class GraphMaker:
@@ -76,28 +59,16 @@ class GraphMaker:
         error.
         """
         assert variant.plan is not None
-        given, (replay, recording) = len(args), captured
         generator = self.platform.generator(signature.device)
-        try:
-            with SameNumbers(generator, variant.drawn.increment) as same:
-                verdict = compare.first_call(
-                    same.again(observe_call.without_undefined(function, variant.plan)),
-                    same.again(replay),
-                    args,
-                    signature.written,
-                    recording.poisonable(signature.device),
-                    scratch=signature.donated,
-                )
-            return FirstCall(verdict.outputs, made=True, accepted=True, note=verdict.note)
-        except Exception as error:
-            ran, short = error.__cause__, isinstance(error, compare.TooLittleMemory)
-            reason = checks.reason_of(error)
-            if isinstance(ran, compare.Ran):
-                return FirstCall(ran.outputs, made=True, refused=reason, short=short)
-            if given and not args and not short:
-                raise  # the compiled code itself failed: that is the caller's error
-            kept = error.kept if isinstance(error, compare.TooLittleMemory) else None
-            return FirstCall(refused=reason, kept=kept, short=short)
+        with SameNumbers(generator, variant.drawn.increment) as same:
+            return compare.first_call(
+                same.again(observe_call.without_undefined(function, variant.plan)),
+                same.again(captured.replay),
+                args,
+                signature.written,
+                captured.recording.poisonable(signature.device),
+                scratch=signature.donated,
+            )
 
     def finish(self, first: FirstCall, args: list[Any]) -> None:
         """Give back what the comparison has held, before the program's next allocation."""

@@ -6,6 +6,8 @@ import sys
 import threading
 import time
 import traceback
+import weakref
+from functools import partial
 from itertools import starmap
 from typing import Any
 
@@ -16,16 +18,17 @@ from pygraph_rt.errors import DriverError, GraphRequired, Unprovable
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
 from pygraph_rt.region import maker, reasons
-from pygraph_rt.region.limits import BYTES_PER_NODE, BackOff
-from pygraph_rt.region.maker import FirstCall, Function, GraphMaker
-from pygraph_rt.region.states import Claim, Event, Life, State, Token
-from pygraph_rt.region.variants import Serving, Variant, Variants, key_of
-from pygraph_rt.region.watcher import Watcher
+from pygraph_rt.region.limits import BYTES_PER_NODE
+from pygraph_rt.region.maker import Function, GraphMaker
+from pygraph_rt.region.states import Event, Life, State
+from pygraph_rt.region.variants import Serving, Variant, Variants
 from pygraph_rt.replay import build
 from pygraph_rt.replay.build import Built
 from pygraph_rt.replay.replay import Replay
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.reports.report import Region
+from pygraph_rt.select.groups import Watcher
+from pygraph_rt.verify.compare import FirstCall
 
 # Kinds of calls that may be refused, where shapes are dynamic, before the region is.
 _MOST_REFUSED = 3
@@ -48,21 +51,17 @@ class Partition:
         self.key = ""
         self._function = function
         self._options = options
-        self._required = options.graphs == "require"
         self._maker = graph_maker
         self._signature = signature
-        self._read_state = graph_maker.platform.flags.state_of(function)
         self._life = Life()
-        self._preparing = Claim()
         self._made: list[Built] = []
-        self._variants = Variants(options.variants)
+        read_state = graph_maker.platform.flags.state_of(function)
+        self._variants = Variants(options.variants, read_state, signature.numbers)
         self._serving = Serving()
-        self._back_off = BackOff()
         self._watcher: Watcher | None = None
-        self._may_capture = True
-        region.count_with(self.refresh)
+        region.refresh = weakref.WeakMethod(self.refresh)
         if options.graphs == "never":
-            self._retire("option graphs='never' says so")
+            self._end(Event.RETIRE, "option graphs='never' says so")
 
     @property
     def device(self) -> int:
@@ -91,53 +90,46 @@ class Partition:
                 return self._after_failure(error, args, replay)
             if results is not None:
                 return results
-        if self._life.closed and not self._required:
-            self.region.unserved += 1
-            return self._function(args)
+        if self._life.closed:
+            return self._compiled(args)
         return self._without_graph(args)
 
     # -- calls without graph
 
-    def _without_graph(self, args: list[Any]) -> Any:
-        if self._life.closed:
-            return self._compiled(args)
-        platform, device = self._maker.platform, self._signature.device
-        if platform.device() != device and not platform.capturing():
-            # Generated code switches to its own GPU; so do we, then everything is as usual.
-            with torch.cuda.device(device):
-                return self(args, False)
-        return self._unserved(args)
-
     def _compiled(self, args: list[Any]) -> Any:
         """Run compiled code. Raises GraphRequired where graphs are required and refused."""
-        if self._required and self._life.state is State.RETIRED:
+        if self._options.required and self._life.state is State.RETIRED:
             raise GraphRequired(self.region.reason)
         self.region.unserved += 1
         return self._function(args)
 
     def _fallback(self, args: list[Any], why: str) -> Any:
-        """Run compiled code, and count why. Raises GraphRequired as `_compiled`, and for any reason
-        that is not one of the warm-up.
+        """Run compiled code, and count why, unless the region's own reason says it from now on.
+        Raises GraphRequired as `_compiled`, and for any reason that is not one of the warm-up.
         """
-        if self._required and why not in reasons.WARM_UP:
-            raise GraphRequired(self.region.sentence(why))
-        self.region.misses[why] = self.region.misses.get(why, 0) + 1
+        if not self._life.closed:
+            if why not in reasons.WARM_UP:
+                self._raise_if_required(why)
+            self.region.misses[why] = self.region.misses.get(why, 0) + 1
         return self._compiled(args)
 
-    def _unserved(self, args: list[Any]) -> Any:
-        platform = self._maker.platform
-        if self._back_off.calls > 0:
-            self._back_off.calls -= 1
+    def _raise_if_required(self, why: str) -> None:
+        if self._options.required:
+            raise GraphRequired(self.region.sentence(why))
+
+    def _without_graph(self, args: list[Any]) -> Any:
+        platform, device, back_off = self._maker.platform, self.device, self._variants.back_off
+        if platform.device() != device and not platform.capturing():
+            # Generated code switches to its own GPU; so do we, then everything is as usual.
+            with torch.cuda.device(device):
+                return self(args, False)
+        if back_off.calls > 0:
+            back_off.calls -= 1
             return self._fallback(args, reasons.NO_LOOK)
         if platform.capturing():
             return self._fallback(args, reasons.OWN_CAPTURE)
-        token = Token()
-        try:
-            if self._preparing.take(token):
-                return self._prepare(args)
-        finally:
-            self._preparing.give_back(token)
-        return self._fallback(args, reasons.ANOTHER_THREAD)
+        busy = partial(self._fallback, args, reasons.ANOTHER_THREAD)
+        return self._life.preparing.run(partial(self._prepare, args), busy)
 
     def _prepare(self, args: list[Any]) -> Any:
         """Look what kind of call it is: serve it, observe it, or make a graph of it."""
@@ -147,7 +139,7 @@ class Partition:
         refused = ""
         try:
             checks.check_inputs(args, signature.device, signature.numbers)
-            key = key_of(args, self._read_state(), signature.numbers)
+            key = self._variants.key_of(args)
         except Unprovable as error:
             key = refused = str(error)
         with self._life.lock:
@@ -156,42 +148,34 @@ class Partition:
             if replay is not None and not self._life.closed:
                 self._serving.activate(replay)
         if refused:
-            return self._refused(variant, refused, args)
-        if replay is not None:
-            return self._found(replay, args)
-        return self._try_capture(variant, args)
-
-    def _found(self, replay: Replay, args: list[Any]) -> Any:
-        """Serve a call with the graph of its kind."""
+            self._refuse(variant, refused)
+            return self._fallback(args, refused)
+        if replay is None:
+            return self._try_capture(variant, args)
         try:
             results = replay(args)
         except (DriverError, torch.OutOfMemoryError) as error:
             return self._after_failure(error, args, replay)
         if results is None:
             return self._fallback(args, reasons.OTHER_STREAM)
-        self._back_off.renew()
+        self._variants.back_off.renew()
         return results
 
     def _try_capture(self, variant: Variant, args: list[Any]) -> Any:
         """Observe a call, or make a graph of it, where it is not too early for that."""
         here = threading.get_ident()
         wait = self._wait(variant, here)
-        if wait is not None and not self._required:
-            self._back_off.lose()
-        if wait == "":
+        if wait is None:
+            if not self._life.may_capture:
+                return self._compiled(args)
+            busy = partial(self._fallback, args, reasons.ANOTHER_CAPTURE)
+            return self._maker.capturing.run(partial(self._capture, variant, args), busy)
+        if not self._options.required:
+            self._variants.back_off.lose()
+        if not wait:
             return self._observe(variant, args, here)
-        if wait is not None:
-            variant.calls += 1
-            return self._fallback(args, wait)
-        if not self._may_capture:
-            return self._compiled(args)
-        token = Token()
-        try:
-            if self._maker.capturing.take(token):
-                return self._capture(variant, args)
-        finally:
-            self._maker.capturing.give_back(token)
-        return self._fallback(args, reasons.ANOTHER_CAPTURE)
+        variant.calls += 1
+        return self._fallback(args, wait)
 
     def _wait(self, variant: Variant, thread: int) -> str | None:
         """Why this call is too early for a capture, "" when it is to be observed, because the next
@@ -214,7 +198,7 @@ class Partition:
 
     def _observe(self, variant: Variant, args: list[Any], thread: int) -> Any:
         self.region.unserved += 1
-        generator = self._maker.platform.generator(self._signature.device)
+        generator = self._maker.platform.generator(self.device)
         results, refused = maker.observe(self._function, args, self._signature, variant, generator)
         if refused:
             self._refuse(variant, refused)
@@ -242,7 +226,7 @@ class Partition:
         if first.refused:
             self._refuse(variant, first.refused, for_memory=first.short)
             if not first.made:
-                return self._without(first.refused, args)
+                return self._fallback(args, first.refused)
             self._raise_if_required(first.refused)
         return first.results if first.made else self._compiled(args)
 
@@ -301,9 +285,9 @@ class Partition:
         with self._life.lock:
             if self._apply(Event.ACCEPT):
                 freed = self._make_room(replay)
-                self._maker.memory.add(self._signature.device, replay)
+                self._maker.memory.add(self.device, replay)
                 variant.replay = replay
-                self._back_off.renew()
+                self._variants.back_off.renew()
                 if not self._life.closed:
                     self._serving.activate(replay)
                 self.region.graphs = len(self._variants.replays())
@@ -312,7 +296,7 @@ class Partition:
 
     def _room(self) -> int:
         """Bytes that all graphs of the GPU may still take."""
-        return self._maker.memory.room(self._signature.device, self._options.graph_memory)
+        return self._maker.memory.room(self.device, self._options.graph_memory)
 
     def _fits(self, replay: Replay) -> bool:
         """Whether there is room for a graph, at most in the place of all others of the region."""
@@ -332,21 +316,6 @@ class Partition:
 
     # -- refusals
 
-    def _refused(self, variant: Variant, reason: str, args: list[Any]) -> Any:
-        """Refuse a kind of call, and make this one without a graph."""
-        self._refuse(variant, reason)
-        return self._without(reason, args)
-
-    def _without(self, reason: str, args: list[Any]) -> Any:
-        """Make a call that was just refused; the region's own reason need not be counted."""
-        if self._life.closed:
-            return self._compiled(args)
-        return self._fallback(args, reason)
-
-    def _raise_if_required(self, reason: str) -> None:
-        if self._required:
-            raise GraphRequired(self.region.sentence(reason))
-
     def _refuse(self, variant: Variant, reason: str, for_memory: bool = False) -> None:
         """No graph for this kind of call; those of other kinds stay. Where all calls are of one
         kind, or several kinds were refused and none has a graph, the region is refused.
@@ -362,11 +331,7 @@ class Partition:
         one_kind = not self._signature.dynamic
         many = kinds >= _MOST_REFUSED and not for_memory
         if not others and (one_kind or many):
-            self._retire(reason)
-
-    def _retire(self, reason: str) -> None:
-        """Refuse the region for good."""
-        self._end(Event.RETIRE, reason)
+            self._end(Event.RETIRE, reason)
 
     def _after_failure(self, error: Exception, args: list[Any], replay: Replay) -> Any:
         """A served call that could not be launched runs compiled code; nothing was launched or
@@ -384,9 +349,7 @@ class Partition:
             self._refuse(variant, reason)
         if begun:
             raise error
-        if out_of_memory:
-            return self._fallback(args, reasons.NO_ROOM)
-        return self._without(reason, args)
+        return self._fallback(args, reasons.NO_ROOM if out_of_memory else reason)
 
     # -- selection (see select/groups.py)
 
@@ -396,7 +359,7 @@ class Partition:
         """
         with self._life.lock:
             self._watcher = watcher if self._life.state is not State.RELEASED else None
-            self._may_capture = may_capture
+            self._life.may_capture = may_capture
             self._show()
 
     def use(self, graphs: bool) -> None:
@@ -426,12 +389,7 @@ class Partition:
         has begun is thrown away by that thread.
         """
         self._end(Event.RELEASE, "")
-        token = Token()
-        try:
-            if self._preparing.take(token):
-                self._discard()
-        finally:
-            self._preparing.give_back(token)
+        self._life.preparing.run(self._discard, lambda: None)
         self._maker.disposal.drain()
 
     def _end(self, event: Event, reason: str) -> None:
@@ -455,7 +413,9 @@ class Partition:
         return moved
 
     def _show(self) -> None:
-        self.region.bypassed = self._life.closed and self._watcher is None and not self._required
+        self.region.bypassed = (
+            self._life.closed and self._watcher is None and not self._options.required
+        )
         deciding = self._watcher is not None and self._watcher.deciding
         serving = self._life.state is State.SERVE
         self.region.state = "deciding" if serving and deciding else self._life.state.value

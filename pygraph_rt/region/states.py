@@ -11,8 +11,11 @@ from __future__ import annotations
 import enum
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class State(enum.Enum):
@@ -82,15 +85,57 @@ CLOSED = frozenset({State.DISMISSED, State.RETIRED, State.RELEASED})
 """States without graphs, whose calls run compiled code without another look."""
 
 
+class Claim:
+    """Something that one call at a time may have, which nobody waits for.
+
+    It belongs to a token on the stack of the call, and is free again when that is given back or no
+    longer exists: an exception between any two instructions of the holder leaves nothing locked.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holder: weakref.ref[_Token] | None = None
+
+    def run(self, action: Callable[[], T], otherwise: Callable[[], T]) -> T:
+        """Do `action` while nobody else has it; `otherwise` where somebody has."""
+        token = _Token()
+        try:
+            if self._take(token):
+                return action()
+        finally:
+            self._give_back(token)
+        return otherwise()
+
+    def _take(self, token: _Token) -> bool:
+        reference = weakref.ref(token)
+        with self._lock:
+            if self._holder is None or self._holder() is None:
+                self._holder = reference
+                return True
+            return False
+
+    def _give_back(self, token: _Token) -> None:
+        with self._lock:
+            if self._holder is not None and self._holder() is token:
+                self._holder = None
+
+
+class _Token:
+    """Whoever holds a `Claim`."""
+
+
 class Life:
-    """A region's state. closed: calls run compiled code without another look. lock: guards them and
-    all that changes with them; nothing is called under it that takes another lock but that of a
+    """A region's state. closed: calls run compiled code without another look. may_capture: whether
+    a graph may be made. preparing: held by the thread that prepares one. lock: guards the state and
+    all that changes with it; nothing is called under it that takes another lock but that of a
     graph, runs generated code or waits for the GPU.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.preparing = Claim()
         self.state = State.OBSERVE
+        self.may_capture = True
         self.closed = False
         self._paused = False
 
@@ -107,34 +152,3 @@ class Life:
         """Close it for now, whatever its state is, or no longer. The caller holds `lock`."""
         self._paused = paused
         self.closed = paused or self.state in CLOSED
-
-
-class Token:
-    """Whoever holds a `Claim`."""
-
-
-class Claim:
-    """Something that one thread at a time may have, which nobody waits for.
-
-    It belongs to a token, and is free again when that is given back or no longer exists: an
-    exception between any two instructions of the holder leaves nothing locked.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holder: weakref.ref[Token] | None = None
-
-    def take(self, token: Token) -> bool:
-        """Whether it belongs to the token now: nobody else had it."""
-        reference = weakref.ref(token)
-        with self._lock:
-            if self._holder is None or self._holder() is None:
-                self._holder = reference
-                return True
-            return False
-
-    def give_back(self, token: Token) -> None:
-        """Free it, if it is the token's."""
-        with self._lock:
-            if self._holder is not None and self._holder() is token:
-                self._holder = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -14,7 +14,7 @@ from pygraph_rt.capture.observe import Draws, Observed
 from pygraph_rt.errors import Unprovable
 from pygraph_rt.plan.memory_blocks import alignment_class
 from pygraph_rt.plan.outputs import Dims, OutputPlan
-from pygraph_rt.region.limits import BYTES_PER_NODE
+from pygraph_rt.region.limits import BYTES_PER_NODE, BackOff
 from pygraph_rt.replay.replay import Replay
 
 # Kinds of calls that are remembered without a graph, for each graph that a region may hold.
@@ -84,17 +84,30 @@ class Variants:
     (see `GraphMemory`). When there is no room, a kind of call has to come up often
     before it takes the place of the one that was served least since the last time, and twice as
     often each time that has happened: programs with more kinds of calls than graphs do not capture
-    for ever.
+    for ever. back_off: of look-ups that no graph comes of.
     """
 
-    def __init__(self, graphs: int) -> None:
+    def __init__(
+        self,
+        graphs: int,
+        read_state: Callable[[], Hashable] = tuple,
+        numbers: Collection[int] = (),
+    ) -> None:
+        """`read_state` reads global switches for a key; `numbers`: see `key_of`."""
+        self.back_off = BackOff()
         self._graphs = graphs
+        self._read_state = read_state
+        self._numbers = numbers
         self._items: dict[Hashable, Variant] = {}
         self._looks = 0
         self._swaps = 0
 
     def __iter__(self) -> Iterator[Variant]:
         return iter(list(self._items.values()))
+
+    def key_of(self, args: Sequence[Any]) -> Hashable:
+        """The key of a call; see `key_of`."""
+        return key_of(args, self._read_state(), self._numbers)
 
     def find(self, key: Hashable) -> Variant:
         """The variant of a key, new when it was never seen or is forgotten; it is now the most

@@ -11,8 +11,8 @@ from pygraph_rt.capture.observe import Observed
 from pygraph_rt.capture.record import Recording
 from pygraph_rt.capture.stack import filled_stack
 from pygraph_rt.cuda.driver import Driver
-from pygraph_rt.cuda.nodes import CapturedGraph
 from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.plan.graph import Capture
 from pygraph_rt.plan.replay_plan import ReplayPlan
 from pygraph_rt.replay.executable import Executable, instantiate
 from pygraph_rt.replay.platform import Platform
@@ -42,14 +42,14 @@ def capture_and_build(
         plan, recording = capture(driver, function, args, signature, observed, stream)
     try:
         code = Code(function, generated.allocator_of(function))
-        return Built(build(driver, platform, plan, recording.graph, code), recording)
+        return Built(build(driver, platform, plan, recording.capture, code), recording)
     except BaseException:
         recording.close()
         raise
 
 
 def build(
-    driver: Driver, platform: Platform, plan: ReplayPlan, graph: CapturedGraph, code: Code
+    driver: Driver, platform: Platform, plan: ReplayPlan, graph: Capture, code: Code
 ) -> Replay:
     """The replay of a captured graph. Raises DriverError; nothing is left then."""
     patched = {patch.node for patch in plan.patches.patches}

@@ -11,10 +11,9 @@ from typing import NamedTuple
 import torch
 
 from pygraph_rt.cuda.driver import Driver
-from pygraph_rt.cuda.nodes import CapturedGraph, RawNode
-from pygraph_rt.cuda.structures import MEMCPY, MEMSET, MemcpyParams, MemsetParams
+from pygraph_rt.cuda.structures import MEMCPY, MEMSET, MemcpyParams, MemsetParams, RawNode
 from pygraph_rt.errors import DriverError
-from pygraph_rt.plan.graph import Patch
+from pygraph_rt.plan.graph import Capture, Patch
 from pygraph_rt.plan.memory_blocks import Block, aligned
 from pygraph_rt.replay.node_params import NodeTemplates
 from pygraph_rt.replay.patch import make_patcher
@@ -35,7 +34,7 @@ class Executable(NamedTuple):
 
 
 def instantiate(
-    driver: Driver, captured: CapturedGraph, nodes: range, patched: Collection[int], device: int
+    driver: Driver, captured: Capture, nodes: range, patched: Collection[int], device: int
 ) -> Executable:
     """A sub-graph of a captured graph as an executable of its own. `patched` are nodes that will be
     updated. Raises DriverError; nothing is left then.
@@ -43,7 +42,7 @@ def instantiate(
     clone = driver.clone_graph(captured.handle)
     try:
         raw = {
-            i: RawNode(driver.find_in_clone(node.handle, clone), node.params)
+            i: RawNode(driver.find_in_clone(node.raw.handle, clone), node.raw.params)
             for i, node in enumerate(captured.nodes)
             if i in patched and i in nodes
         }
@@ -51,7 +50,7 @@ def instantiate(
         for i in captured.changed:
             if i in nodes:
                 templates.store(i, driver)
-        outside = [node.handle for i, node in enumerate(captured.nodes) if i not in nodes]
+        outside = [node.raw.handle for i, node in enumerate(captured.nodes) if i not in nodes]
         for handle in (*outside, *captured.surplus):
             driver.remove_node(driver.find_in_clone(handle, clone))
         scratch = move_off_placeholders(driver, raw, device)

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from pygraph_rt.cuda.driver import Driver
-from pygraph_rt.cuda.nodes import RawNode
 from pygraph_rt.cuda.structures import (
     KERNEL,
     MEMCPY,
@@ -20,6 +19,7 @@ from pygraph_rt.cuda.structures import (
     KernelNode,
     KernelParams,
     MemcpyParams,
+    RawNode,
 )
 from pygraph_rt.plan.memory_blocks import aligned
 

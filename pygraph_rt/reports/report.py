@@ -22,12 +22,12 @@ _RENAMED = {"ordinary": "unserved"}
 log = logging.getLogger("pygraph_rt")
 
 
-def _nothing() -> None:
+def _nobody() -> None:
     return None
 
 
 @dataclass(eq=False)
-class Region:
+class Row:
     """One partition of one compiled function, as the report shows it.
 
     state: a value of `region.states.State`, or "deciding" (a trial is under way); where it is
@@ -71,22 +71,19 @@ class Region:
     static_bytes: int = 0
     cuts: list[dict[str, str]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.refresh: Callable[[], None] = _nothing
+
+class Region(Row):
+    """A row whose region is in use.
+
+    refresh: a weak reference to what brings the counters up to date. moving: arguments that may be
+    elsewhere on each call. bypassed: whether calls run compiled code without asking the region.
+    """
+
+    def __init__(self, name: str, source: str = "") -> None:
+        super().__init__(name, source)
+        self.refresh: Callable[[], Callable[[], None] | None] = _nobody
         self.moving: frozenset[int] = frozenset()
-        # Whether calls run compiled code without asking the region.
         self.bypassed = False
-
-    def count_with(self, refresh: Callable[[], None]) -> None:
-        """Bring counters up to date by a method, whose object this does not keep alive."""
-        reference = weakref.WeakMethod(refresh)
-
-        def call() -> None:
-            found = reference()
-            if found is not None:
-                found()
-
-        self.refresh = call
 
     def note_inputs(self, args: Sequence[Any]) -> None:
         """Add up the inputs of a call; `moving` says which arguments may move."""
@@ -167,12 +164,12 @@ class Report:
         regions = found.get("regions") if isinstance(found, dict) else None
         if not isinstance(regions, list) or not all(isinstance(r, dict) for r in regions):
             raise ReportError('this is not a report: it has no list "regions"')
-        known = {f.name: f for f in fields(Region)}
+        known = {f.name for f in fields(Row)}
         rows = []
         for region in regions:
             try:
                 region = {_RENAMED.get(k, k): v for k, v in region.items()}
-                row = asdict(Region(**{k: v for k, v in region.items() if k in known}))
+                row = asdict(Row(**{k: v for k, v in region.items() if k in known}))
             except TypeError:
                 raise ReportError("this is not a report: a region has no name") from None
             _check_types(row)
@@ -185,7 +182,7 @@ class Report:
 
 def _check_types(row: dict[str, Any]) -> None:
     """Raise ReportError where a value is of another type than the field's default."""
-    model = asdict(Region(""))
+    model = asdict(Row(""))
     for name, value in row.items():
         wanted = (int, float) if isinstance(model[name], (int, float)) else type(model[name])
         if not isinstance(value, wanted):
@@ -209,7 +206,8 @@ def report() -> Report:
     """What every region compiled with this backend does, and why."""
     regions = REGIONS().alive()
     for region in regions:
-        region.refresh()
+        if (refresh := region.refresh()) is not None:
+            refresh()
     return Report(tuple(asdict(region) for region in regions))
 
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 
 from pygraph_rt.cuda.driver import Driver
-from pygraph_rt.cuda.nodes import CapturedGraph, RawNode
-from pygraph_rt.cuda.structures import KernelNode
 from pygraph_rt.errors import Unprovable
 from pygraph_rt.plan.graph import Capture
 from pygraph_rt.plan.memory_blocks import Block
@@ -24,24 +22,11 @@ from pygraph_rt.rng import philox
 _ATTENTION_BACKWARD = "fmha_cutlassB"
 
 
-class Places(Protocol):
-    """Where a capture's tensors are; see capture/placeholders.py."""
-
-    def tensor(
-        self, block: Block, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
-    ) -> torch.Tensor: ...
-
-
 class Random(NamedTuple):
     """What a capture draws: its probe, and every generator state in its kernels."""
 
     probe: philox.Probe
     states: tuple[philox.State, ...]
-
-
-def probe_target(places: Places) -> torch.Tensor:
-    """Where a capture's probe writes to."""
-    return places.tensor(philox.TARGET, (philox.PROBE_ELEMENTS,), (1,), torch.float32)
 
 
 def draw_into(target: torch.Tensor) -> None:
@@ -60,35 +45,25 @@ def stand_ins(numbers: Sequence[int]) -> dict[int, torch.Tensor]:
 
 
 def read(
-    driver: Driver,
-    graph: CapturedGraph,
-    capture: Capture,
-    target: int,
-    numbers: Mapping[int, Block],
-) -> tuple[CapturedGraph, Capture, Random]:
+    driver: Driver, capture: Capture, target: int, numbers: Mapping[int, Block]
+) -> tuple[Capture, Random]:
     """Take the probe out of a capture, and make its kernels take numbers instead of pointers to
     the generator's state. `target` is where the probe writes to, `numbers` the addresses of the
     `stand_ins`.
     """
-    raw = list(graph.nodes)
     index = philox.find_probe(capture.nodes, target)
     probe = philox.read_probe(capture.nodes[index], lambda w: driver.memory_kind(w) == "device")
     capture = capture.without(index)
-    surplus = raw.pop(index).handle
     states = philox.find_states(capture.nodes, probe, numbers)
     _check_handed_on(capture, probe)
     nodes = list(capture.nodes)
     changed = frozenset(s.node for s in states)
     for i in changed:
         own = [s for s in states if s.node == i]
-        fields = philox.as_numbers(nodes[i].fields, own, probe.size)
-        params = raw[i].params
-        assert isinstance(params, KernelNode)  # a copy has no room for a state
-        raw[i] = RawNode(raw[i].handle, replace(params, fields=fields))
-        nodes[i] = nodes[i]._replace(fields=fields)
-    capture = Capture(tuple(nodes), capture.edges, capture.blocks)
-    found = CapturedGraph(graph.handle, raw, (*graph.surplus, surplus), changed)
-    return found, capture, Random(probe, states)
+        fields, raw = philox.as_numbers(nodes[i].fields, own, probe.size), nodes[i].raw
+        raw = raw._replace(params=replace(raw.params, fields=fields))
+        nodes[i] = nodes[i]._replace(fields=fields, raw=raw)
+    return replace(capture, nodes=tuple(nodes), changed=changed), Random(probe, states)
 
 
 def _check_handed_on(capture: Capture, probe: philox.Probe) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.select import decision
 from pygraph_rt.select.ballot import FOUR, MOST_ROUNDS, Ballot, choice_without
-from pygraph_rt.select.decision import Block, Choice
+from pygraph_rt.select.decision import Choice
 from pygraph_rt.select.trial import Instruments, Measurement
 
 ROUND = 64
@@ -23,14 +23,13 @@ class AgreedTrial:
     """
 
     def __init__(
-        self, ballot: Ballot, votes: bool, instruments: Instruments, device: int, first_call: int
+        self, ballot: Ballot, votes: bool, instruments: Instruments, first_call: int
     ) -> None:
         self.candidate = GRAPH
         self.choice: Choice | None = None
         self._ballot = ballot
         self._votes = votes
         self._instruments = instruments
-        self._device = device
         self._call = first_call
         self._last_round = first_call // ROUND + MOST_ROUNDS
         self._now: Measurement | None = None
@@ -78,19 +77,13 @@ class AgreedTrial:
             self.candidate, self._now = GRAPH, None
             return
         self.candidate = (NO_GRAPH, GRAPH)[decision.order(block)]
-        self._now = Measurement(
-            self.candidate, _DROPPED, decision.CALLS, self._instruments, self._device
-        )
+        self._now = Measurement(self.candidate, _DROPPED, decision.CALLS, self._instruments)
 
     def _hand_in(self) -> None:
         """Vote as soon as the GPU is done with a round's blocks."""
         if len(self._measured) < FOUR:
             return
-        blocks: list[Block] = []
-        for measured in self._measured:
-            block = measured.block()
-            if block is None:
-                return
-            blocks.append(block)
-        self._measured = []
-        self._ballot.vote(self._number, blocks)
+        blocks = [block for m in self._measured if (block := m.block()) is not None]
+        if len(blocks) == FOUR:
+            self._measured = []
+            self._ballot.vote(self._number, blocks)

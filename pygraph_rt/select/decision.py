@@ -130,34 +130,33 @@ def order(number: int) -> int:
 def decide(blocks: Sequence[Block]) -> Choice | None:
     """The choice that the blocks allow, in the order they were measured; None: measure on.
 
-    The first block's candidate is the one to beat. After MOST_FOURS times four blocks there is
+    The first block is one without graphs. After MOST_FOURS times four blocks there is
     always a choice. Where the second one is obviously faster, the last block of the first four is
     not waited for: a drift would have to be as large, and going back costs the program most then.
     """
-    first = blocks[0].candidate if blocks else NO_GRAPH
     if len(blocks) == 3 and (middle := _obviously(blocks)) is not None:
-        return _won(blocks, first, middle)
+        return _won(blocks, middle)
     fours = [blocks[i : i + 4] for i in range(0, len(blocks) - 3, 4)]
     if not fours:
         return None
     over = len(fours) >= MOST_FOURS
-    ratios = [r for r in (_log_ratio(four, first) for four in fours) if r is not None]
+    ratios = [r for r in (_log_ratio(four) for four in fours) if r is not None]
     if not ratios:
-        return _tie(blocks, first) if over else None
+        return _tie(blocks) if over else None
     if _is_negligible(blocks):
-        return _tie(blocks, first)
+        return _tie(blocks)
     middle, width = _interval(ratios, fours)
     if over:
         width *= _LAST_LOOK
     if abs(middle) - width > _MARGIN:
-        return _won(blocks, first, middle)
+        return _won(blocks, middle)
     if over or abs(middle) + width < _TIE:
-        return _tie(blocks, first, middle)
+        return _tie(blocks, middle)
     return None
 
 
 def _obviously(blocks: Sequence[Block]) -> float | None:
-    """log(cost of the second candidate / cost of the first) from A B B, where that is enough."""
+    """log(cost with a graph / without) from A B B, where that is enough."""
     before, one, other = (cost(b) for b in blocks)
     if before is None or one is None or other is None:
         return None
@@ -178,16 +177,15 @@ def _is_negligible(blocks: Sequence[Block]) -> bool:
     )
 
 
-def _costs(blocks: Sequence[Block], first: str, of_first: bool) -> list[Cost]:
-    found = [cost(b) for b in blocks if (b.candidate == first) == of_first]
-    return [c for c in found if c is not None]
+def _costs(blocks: Sequence[Block], candidate: str) -> list[Cost]:
+    return [c for b in blocks if b.candidate == candidate and (c := cost(b)) is not None]
 
 
-def _log_ratio(four: Sequence[Block], first: str) -> float | None:
-    """log(cost of the second candidate / cost of the first) within one A B B A; a half whose
-    other half says nothing stands for both.
+def _log_ratio(four: Sequence[Block]) -> float | None:
+    """log(cost with a graph / without) within one A B B A; a half whose other half says nothing
+    stands for both.
     """
-    before, after = _costs(four, first, True), _costs(four, first, False)
+    before, after = _costs(four, NO_GRAPH), _costs(four, GRAPH)
     full = [[c for c in costs if not c.emptied] for costs in (before, after)]
     if any(full):
         before, after = full
@@ -221,53 +219,44 @@ def _difference_within(four: Sequence[Block]) -> float:
     return max(found)
 
 
-def _won(blocks: Sequence[Block], first: str, middle: float) -> Choice:
-    second = _second(blocks, first)
-    winner, loser = (second, first) if middle < 0 else (first, second)
+def _won(blocks: Sequence[Block], middle: float) -> Choice:
+    winner, loser = (GRAPH, NO_GRAPH) if middle < 0 else (NO_GRAPH, GRAPH)
     costs = spreads(blocks)
-    percent = 100 * (math.exp(abs(middle)) - 1)
     why = (
         f"a call takes {costs[winner].median:.3f} ms with {winner} and "
-        f"{costs[loser].median:.3f} ms with {loser} ({percent:.0f} % more, block by block)"
+        f"{costs[loser].median:.3f} ms with {loser} ({_percent(middle)} % more, block by block)"
     )
     return Choice(winner, why, False, costs)
 
 
-def _tie(blocks: Sequence[Block], first: str, middle: float = 0.0) -> Choice:
-    """No difference in time that is certain: what seemed to take longer, `middle` being log(cost of
-    the second / of the first), is not taken; else less host time, or else less memory, decides.
+def _percent(middle: float) -> str:
+    return f"{100 * (math.exp(abs(middle)) - 1):.0f}"
+
+
+def _tie(blocks: Sequence[Block], middle: float = 0.0) -> Choice:
+    """No difference in time that is certain: what seemed to take longer, `middle` being log(cost
+    with a graph / without), is not taken; else less host time, or else less memory, decides.
     """
     costs = spreads(blocks)
-    winner, why = _of_equals(blocks, costs, middle if first == NO_GRAPH else -middle)
-    return Choice(winner, why, True, costs)
-
-
-def _of_equals(
-    blocks: Sequence[Block], costs: Mapping[str, Spread], longer: float
-) -> tuple[str, str]:
-    """The candidate to keep, and why; `longer`: log(cost with a graph / without)."""
-    if abs(longer) > _TIE:
-        shorter, slower = (NO_GRAPH, GRAPH) if longer > 0 else (GRAPH, NO_GRAPH)
-        percent = 100 * (math.exp(abs(longer)) - 1)
-        return shorter, (
-            f"the timings are noisy, and calls look {percent:.0f} % slower with {slower}"
-        )
-    if costs and all(c.limit == "GPU" for c in costs.values()):
-        if NO_GRAPH not in costs:
-            return NO_GRAPH, "the GPU is the limit with and without graph"
-        median = costs[NO_GRAPH].median
-        return NO_GRAPH, f"the GPU is the limit: a call takes {median:.3f} ms with and without"
     with_graph, without = inside_ms(blocks, GRAPH), inside_ms(blocks, NO_GRAPH)
-    if with_graph < _SAVES * without:
-        return GRAPH, (
+    winner = NO_GRAPH
+    if abs(middle) > _TIE:
+        winner, slower = (NO_GRAPH, GRAPH) if middle > 0 else (GRAPH, NO_GRAPH)
+        why = f"the timings are noisy, and calls look {_percent(middle)} % slower with {slower}"
+    elif costs and all(c.limit == "GPU" for c in costs.values()):
+        why = "the GPU is the limit with and without graph"
+        if NO_GRAPH in costs:
+            median = costs[NO_GRAPH].median
+            why = f"the GPU is the limit: a call takes {median:.3f} ms with and without"
+    elif with_graph < _SAVES * without:
+        winner = GRAPH
+        why = (
             f"calls take the same time, and it saves host time "
             f"({with_graph:.3f} ms a call instead of {without:.3f} ms)"
         )
-    return NO_GRAPH, "calls take the same time, and a graph saves no host time"
-
-
-def _second(blocks: Sequence[Block], first: str) -> str:
-    return next((b.candidate for b in blocks if b.candidate != first), GRAPH)
+    else:
+        why = "calls take the same time, and a graph saves no host time"
+    return Choice(winner, why, True, costs)
 
 
 def inside_ms(blocks: Sequence[Block], candidate: str) -> float:

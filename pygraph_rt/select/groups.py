@@ -140,7 +140,8 @@ class CompiledGraph:
 
 class Group:
     """Compiled graphs that switch together. Its methods are called under the selector's lock, `ran`
-    aside. last_call: when the leader was last called, in nanoseconds.
+    aside. last_call: when the leader was last called, in nanoseconds. baseline: its calls
+    without graphs.
     """
 
     def __init__(self, leader: CompiledGraph, selector: Selector, thread: int) -> None:
@@ -154,19 +155,10 @@ class Group:
         self._cycles = 0
         self._capturing_since = 0
         self._repeats = 0
-        self._baseline = self._new_baseline()
+        device = next((m.device for m in leader.members()), 0)
+        self._instruments = selector.instruments.on(device)
+        self.baseline = Baseline(self._instruments)
         self._trial: Trial | AgreedTrial | None = None
-
-    @property
-    def period_ms(self) -> float:
-        """Time from one call of the leader to the next, without graphs; 0: not known yet."""
-        return self._baseline.period_ms
-
-    def _new_baseline(self) -> Baseline:
-        return Baseline(self._selector.instruments, self._device())
-
-    def _device(self) -> int:
-        return next((m.device for m in self.leader.members()), 0)
 
     def members(self) -> list[Member]:
         """The partitions that are alive, in the order they were compiled."""
@@ -181,16 +173,6 @@ class Group:
         for member in self.members():
             member.use(graphs)
 
-    def join(self, other: Group) -> None:
-        """Take in another group's graphs; both are being watched."""
-        for graph in other.graphs:
-            graph.group = self
-            self.graphs.append(graph)
-
-    def dismiss(self, graph: CompiledGraph) -> None:
-        """Let go of a graph that this group's leader is not called with any more."""
-        self.graphs.remove(graph)
-
     def added(self) -> None:
         """A partition was compiled late, as the backward of a training step is."""
         if self.phase is Phase.DECIDED and self._repeats < _MOST_REPEATS:
@@ -200,7 +182,7 @@ class Group:
     def ran(self, inside_ms: float) -> None:
         """Add one call's host time."""
         if self.phase is Phase.WATCHING:
-            self._baseline.ran(inside_ms)
+            self.baseline.ran(inside_ms)
         elif self._trial is not None:
             self._trial.ran(inside_ms)
 
@@ -214,7 +196,7 @@ class Group:
         self._foreign = 0
         self.last_call = now
         if self.phase is Phase.WATCHING:
-            if self._baseline.called(now):
+            if self.baseline.called(now):
                 self.begin(now)
         elif self.phase is Phase.WAITING:
             self.begin(now)  # a partition that was compiled late may still be watched
@@ -245,7 +227,7 @@ class Group:
         first = graph.first()
         if first is not None:
             calls = _ASK_AGAIN if graph is self.leader else _LEFT_BEHIND
-            first.watch(_Countdown(partial(self._selector.waited, graph), calls), False)
+            first.watch(Countdown(partial(self._selector.waited, graph), calls), False)
 
     def _capture(self, now: int) -> None:
         """Wait until every region has its graph or was refused, then begin the trial."""
@@ -255,18 +237,17 @@ class Group:
         waited = now - self._capturing_since
         if None in found and (self._cycles < most or waited < _CAPTURING_NS):
             return
-        first, shared = self._baseline.last, self._ballot()
+        first, shared = self.baseline.last, self._ballot()
         if GRAPH not in found or first is None:
             if shared is not None:
                 shared[0].announce(NO_GRAPH)
             self._finish(None)
             return
         self.phase = Phase.COMPARING
-        instruments, device = self._selector.instruments, self._device()
         if shared is None:
-            self._trial = Trial(first, instruments, device)
+            self._trial = Trial(first, self._instruments)
         else:
-            self._trial = AgreedTrial(*shared, instruments, device, self.leader.calls)
+            self._trial = AgreedTrial(*shared, self._instruments, self.leader.calls)
             self._selector.release(self)  # other ranks may have let another group begin
         self._use(self._trial.candidate == GRAPH)
 
@@ -322,12 +303,12 @@ class Group:
         """Watch from the beginning: calls run compiled code."""
         self.phase = Phase.WATCHING
         self._trial = None
-        self._baseline = self._new_baseline()
+        self.baseline = Baseline(self._instruments)
         self._watch(may_capture=False)
         self._use(graphs=False)
 
 
-class _Countdown:
+class Countdown:
     """Watches a region for a number of calls, then says so."""
 
     deciding = False
@@ -342,6 +323,10 @@ class _Countdown:
         if self._left <= 0:  # threads may count past it
             self._done()
         return member(args, False)
+
+
+Watcher = CompiledGraph | Countdown
+"""What stands before a partition until its group is decided."""
 
 
 class Selector:
@@ -392,7 +377,7 @@ class Selector:
 
     def _leave_behind(self, group: Group, graph: CompiledGraph) -> None:
         """The group's leader is not called any more: Dynamo compiled it anew, say."""
-        group.dismiss(graph)
+        group.graphs.remove(graph)
         graph.group = Group(graph, self, threading.get_ident())
         graph.group.start_over()
 
@@ -420,7 +405,9 @@ class Selector:
                 and theirs.leader is other
                 and theirs.phase is Phase.WATCHING
             ):
-                group.join(theirs)
+                group.graphs += theirs.graphs
+                for joined in theirs.graphs:
+                    joined.group = group
 
     def claim(self, group: Group, now: int) -> bool:
         """Whether a group may have its trial now: no other one has, or that one is not called any
@@ -429,7 +416,7 @@ class Selector:
         holder = self._holder() if self._holder is not None else None
         if holder is not None and holder is not group:
             quiet = (now - holder.last_call) / 1e9
-            if quiet < max(_ABANDONED_S, _ABANDONED_CALLS * holder.period_ms / 1e3):
+            if quiet < max(_ABANDONED_S, _ABANDONED_CALLS * holder.baseline.period_ms / 1e3):
                 return False
             holder.start_over()
         self._holder = weakref.ref(group)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from pygraph_rt.reports.candidates import GRAPH, NO_GRAPH
 from pygraph_rt.select import decision
@@ -23,44 +24,36 @@ _DROPPED, _DROPPED_AFTER_CAPTURE = 1, 3
 _MOST_WAITED = 64
 
 
-class Stamp(Protocol):
-    """A point on a GPU's stream, as `torch.cuda.Event`."""
-
-    def query(self) -> bool:
-        """Whether the GPU has reached it."""
-
-    def elapsed_time(self, end: Any) -> float:
-        """Milliseconds on the GPU to a later point; both must have been reached."""
-
-
 @dataclass(frozen=True)
 class Instruments:
-    """clock: nanoseconds of the host. stamp: a point on the current stream of a GPU, by its index.
-    capturing: whether this thread captures a graph of its own, when no point may be made.
+    """clock: nanoseconds of the host. stamp: a recorded `torch.cuda.Event` on the current stream of
+    a GPU, by its index. capturing: whether this thread captures a graph of its own, when no event
+    may be recorded.
     """
 
     clock: Callable[[], int]
-    stamp: Callable[[int], Stamp]
+    stamp: Callable[..., Any]
     capturing: Callable[[], bool]
+
+    def on(self, device: int) -> Instruments:
+        """The same, where `stamp()` is one of this GPU."""
+        return replace(self, stamp=partial(self.stamp, device))
 
 
 class Measurement:
     """One block of a candidate: `drop` calls that do not count, then `calls` that do."""
 
-    def __init__(
-        self, candidate: str, drop: int, calls: int, instruments: Instruments, device: int
-    ) -> None:
+    def __init__(self, candidate: str, drop: int, calls: int, instruments: Instruments) -> None:
         self.candidate = candidate
         self._drop = drop
         self._wanted = calls
         self._instruments = instruments
-        self._device = device
         self._last = 0
         self._periods: list[float] = []
         self._inside = 0.0
-        self._start: Stamp | None = None
-        self._end: Stamp | None = None
-        self._last_call: Stamp | None = None
+        self._start: Any = None
+        self._end: Any = None
+        self._last_call: Any = None
         self._behind = False
 
     def called(self, now: int) -> bool:
@@ -71,18 +64,18 @@ class Measurement:
             self._drop -= 1
             return False
         if self._start is None:
-            self._start = self._instruments.stamp(self._device)
+            self._start = self._instruments.stamp()
             self._inside = 0.0
             self._last = self._instruments.clock()
             return False
         self._periods.append((now - self._last) / 1e6)
         self._last = now
         if len(self._periods) == self._wanted - 1:
-            self._last_call = self._instruments.stamp(self._device)
+            self._last_call = self._instruments.stamp()
         if len(self._periods) < self._wanted:
             return False
         self._behind = self._last_call is not None and not self._last_call.query()
-        self._end = self._instruments.stamp(self._device)
+        self._end = self._instruments.stamp()
         return True
 
     def ran(self, inside_ms: float) -> None:
@@ -103,19 +96,25 @@ class Measurement:
         )
 
 
+def _finished(pending: deque[Measurement]) -> Iterator[Block]:
+    """Take out the blocks that the GPU is done with, in order."""
+    while pending and (block := pending[0].block()) is not None:
+        pending.popleft()
+        yield block
+
+
 class Baseline:
     """Blocks without graphs, one after the other, until a capture is worth its price. last: the
     last one that the GPU is done with; period_ms: its median time from call to call.
     """
 
-    def __init__(self, instruments: Instruments, device: int) -> None:
+    def __init__(self, instruments: Instruments) -> None:
         self.period_ms = 0.0
         self.last: Block | None = None
         self._instruments = instruments
-        self._device = device
         self._calls = 0
         self._inside_total = 0.0
-        self._now = Measurement(NO_GRAPH, _DROPPED, decision.block_calls(0), instruments, device)
+        self._now = Measurement(NO_GRAPH, _DROPPED, decision.block_calls(0), instruments)
         self._pending: deque[Measurement] = deque()
 
     def called(self, now: int) -> bool:
@@ -127,12 +126,10 @@ class Baseline:
         if self._now.called(now):
             self._pending.append(self._now)
             calls = decision.block_calls(self.period_ms)
-            self._now = Measurement(NO_GRAPH, 0, calls, self._instruments, self._device)
+            self._now = Measurement(NO_GRAPH, 0, calls, self._instruments)
             self._now.called(now)
-        while self._pending and (block := self._pending[0].block()) is not None:
-            self._pending.popleft()
-            self.last = block
-            self.period_ms = statistics.median(block.periods_ms)
+        for block in _finished(self._pending):
+            self.last, self.period_ms = block, statistics.median(block.periods_ms)
         return self.last is not None and decision.worth_capturing(
             self._calls - 1, self._inside_total
         )
@@ -150,9 +147,8 @@ class Trial:
     to use now.
     """
 
-    def __init__(self, first: Block, instruments: Instruments, device: int) -> None:
+    def __init__(self, first: Block, instruments: Instruments) -> None:
         self._instruments = instruments
-        self._device = device
         self._calls = decision.block_calls(statistics.median(first.periods_ms))
         self._blocks = [first]
         self._pending: deque[Measurement] = deque()
@@ -165,14 +161,15 @@ class Trial:
         self._waited = 0
         self.candidate = (NO_GRAPH, GRAPH)[decision.order(self._number)]
         # As many calls for both candidates: what interrupts a block then weighs the same.
-        self._now = Measurement(self.candidate, drop, self._calls, self._instruments, self._device)
+        self._now = Measurement(self.candidate, drop, self._calls, self._instruments)
 
     def called(self, now: int) -> bool:
         """Note a call of the loop's first region; whether `candidate` or `choice` is new."""
         if not self._waited and self._now.called(now):
             self._pending.append(self._now)
             self._waited = _MOST_WAITED
-        if self._collect():
+        if found := [*_finished(self._pending)]:
+            self._blocks += found
             self.choice = decision.decide(self._blocks)
             if self.choice is not None:
                 return True
@@ -188,12 +185,3 @@ class Trial:
     def ran(self, inside_ms: float) -> None:
         """Add the host time of a call of one of the group's regions."""
         self._now.ran(inside_ms)
-
-    def _collect(self) -> bool:
-        """Take in blocks that the GPU is done with, in order; whether there were any."""
-        found = False
-        while self._pending and (block := self._pending[0].block()) is not None:
-            self._pending.popleft()
-            self._blocks.append(block)
-            found = True
-        return found

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from pygraph_rt.capture.checks import reason_of
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.verify.poison import poison, untouched
 from pygraph_rt.verify.snapshot import Kept
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -28,16 +28,48 @@ _CLOSE = (
     "compared with compiled code, whose own results differ from call to call: the graph's differ "
     f"from them by at most {_SPREADS} times as much"
 )
+_TOO_LITTLE = (
+    "there was too little memory for the comparison of its first call; free memory or use smaller "
+    "inputs"
+)
 _INFINITE = float("inf")
 
 Run = Callable[[list[Any]], Any]
 
 
-class Verdict(NamedTuple):
-    """What to hand to the caller, and how the comparison went."""
+class FirstCall(NamedTuple):
+    """How the call went that a graph was compared on.
 
-    outputs: Any
-    note: str
+    results: the call's, where it has been made; `made` says whether it has. accepted: the graph
+    serves from here on. refused: why it does not, a clause. kept: what to put back before the call
+    is made: compiled code ran out of memory beside the comparison. short: there was too little
+    memory.
+    """
+
+    results: Any = None
+    made: bool = False
+    accepted: bool = False
+    refused: str = ""
+    kept: Kept | None = None
+    short: bool = False
+    note: str = ""
+
+
+def _poison(tensors: Sequence[torch.Tensor]) -> None:
+    """Fill byte tensors with 0xFF (a NaN in every floating-point format)."""
+    for tensor in tensors:
+        tensor.fill_(255)
+
+
+def _untouched(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether byte tensors of a multiple of 8 bytes still hold 0xFF throughout. Waits for the
+    GPU.
+    """
+    for tensor in tensors:
+        low, high = torch.aminmax(tensor.view(torch.int64))
+        if int(low) != -1 or int(high) != -1:
+            return False
+    return True
 
 
 def same_bits(a: Any, b: Any) -> bool:
@@ -76,19 +108,6 @@ def _spread(a: Sequence[Any], b: Sequence[Any]) -> float:
     return worst
 
 
-class TooLittleMemory(Unprovable):
-    """There was no room for a comparison. `kept`: what the compiled code's call, which ran out of
-    memory beside the comparison, has to be undone with; None where it was not begun, or has ended.
-    """
-
-    def __init__(self, kept: Kept | None = None) -> None:
-        super().__init__(
-            "there was too little memory for the comparison of its first call; free memory or use "
-            "smaller inputs"
-        )
-        self.kept = kept
-
-
 def first_call(
     compiled: Run,
     served: Run,
@@ -96,25 +115,25 @@ def first_call(
     written: frozenset[int],
     poisoned: Sequence[torch.Tensor],
     scratch: frozenset[int] = frozenset(),
-) -> Verdict:
-    """Run both paths and compare; `args` is emptied. `scratch` are those of `written` whose
+) -> FirstCall:
+    """Run both paths and compare; `args` is emptied where the call was made or has to be undone.
+    `scratch` are those of `written` whose
     contents nobody reads afterwards. When there are some, the copies of what may be written to are
     kept to the end, so that code which gives other results each time can be told from a wrong
     graph. Nothing is held longer than it is needed: this is when a program needs most memory.
 
-    `served` returns None when it would not serve the call. Raises Unprovable when results differ
-    or when the graph touched memory of the captures, TooLittleMemory, or what the driver raises;
-    when the compiled code ran before that, the error's `__cause__` is a `Ran` with its outputs.
+    `served` returns None when it would not serve the call. Raises the compiled code's own error.
     """
     read = sorted(written - scratch)
-    kept = _keep(args, written, scratch)
-    if kept is None:
-        raise TooLittleMemory
-    poison(poisoned)
+    try:
+        kept = Kept(args, written, scratch)
+        _poison(poisoned)
+    except Exception as error:
+        return _refused(error)
     left = [args[i] for i in read]
     ran = _run(compiled, args)
     if ran is None:
-        raise TooLittleMemory(kept)
+        return FirstCall(refused=_TOO_LITTLE, kept=kept, short=True)
     (expected,) = ran
     try:
         repeat = partial(_repeat, compiled, kept, read) if scratch or not written else None
@@ -124,19 +143,15 @@ def first_call(
         note = _compare(
             served, repeat, copies, [*expected, *left], [copies[i] for i in read], poisoned
         )
-    except torch.OutOfMemoryError:
-        raise TooLittleMemory from Ran(expected)
     except Exception as error:
-        raise error from Ran(expected)
-    return Verdict(expected, note)
+        return _refused(error)._replace(results=expected, made=True)
+    return FirstCall(expected, made=True, accepted=True, note=note)
 
 
-def _keep(args: list[Any], written: frozenset[int], scratch: frozenset[int]) -> Kept | None:
-    """What the comparison needs of the arguments; None where there is too little memory for it."""
-    try:
-        return Kept(args, written, scratch)
-    except torch.OutOfMemoryError:
-        return None
+def _refused(error: Exception) -> FirstCall:
+    """A comparison that failed."""
+    short = isinstance(error, torch.OutOfMemoryError)
+    return FirstCall(refused=_TOO_LITTLE if short else reason_of(error), short=short)
 
 
 def _run(compiled: Run, args: list[Any]) -> tuple[Any] | None:
@@ -150,14 +165,6 @@ def _run(compiled: Run, args: list[Any]) -> tuple[Any] | None:
         return None
     finally:
         args.clear()
-
-
-class Ran(Exception):
-    """Carries the compiled code's outputs of a call whose comparison failed."""
-
-    def __init__(self, outputs: Any) -> None:
-        super().__init__("the compiled code ran")
-        self.outputs = outputs
 
 
 def _compare(
@@ -174,7 +181,7 @@ def _compare(
     actual = served(args)
     if actual is None:
         raise Unprovable("the graph did not accept the call that it was captured on")
-    if not untouched(poisoned):
+    if not _untouched(poisoned):
         raise Unprovable(
             "the graph wrote to an address of its capture that is not known to be a pointer; "
             "please report this"

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pygraph_rt.cuda.driver import Driver, _field_addresses
-from pygraph_rt.cuda.nodes import RawNode
-from pygraph_rt.cuda.structures import KernelNode, KernelParams, MemcpyParams, MemsetParams
+from pygraph_rt.cuda.structures import KernelNode, KernelParams, MemcpyParams, MemsetParams, RawNode
 from pygraph_rt.errors import DriverError
 from pygraph_rt.plan.graph import Patch
 from pygraph_rt.plan.memory_blocks import Block

@@ -26,6 +26,7 @@ from pygraph_rt.inductor.runner_inlining import (
 )
 from pygraph_rt.options import Options
 from pygraph_rt.region.region import Partition
+from pygraph_rt.region.states import Event
 from pygraph_rt.reports.report import Region
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install
 
@@ -366,7 +367,7 @@ def test_where_graphs_are_required_a_refused_region_is_asked(
     function = Inlined(gpu.generated(BODY), found, torch_support.reinterpret())
     partition = Partition(function, region, Options("require"), graph_maker, Signature(0))
     partition.leave("it is slower")
-    partition._retire("it sets two-dimensional memory")
+    partition._end(Event.RETIRE, "it sets two-dimensional memory")
     with pytest.raises(GraphRequired):
         GraphCall(partition, region, found, own_calls.append)([torch.ones(COUNT)] * 2)
     assert own_calls == []

@@ -99,10 +99,10 @@ def test_a_node_that_cannot_be_updated_is_refused_by_name(driver: OneNode, words
     ],
 )
 def test_other_nodes_are_read_with_their_edges(driver: OneNode, kind: str, fields: int) -> None:
-    raw, recorded = read(driver)
+    recorded = read(driver)
     node, _ = recorded.nodes
     assert (node.kind, len(node.fields)) == (kind, fields)
-    assert [item.handle for item in raw] == [11, 12]
+    assert [node.raw.handle for node in recorded.nodes] == [11, 12]
     assert recorded.edges == {Edge(0, 1, b"\7" * 8)}
 
 

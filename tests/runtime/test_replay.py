@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from pygraph_rt.cuda import native
-from pygraph_rt.cuda.nodes import RawNode
-from pygraph_rt.cuda.structures import KernelNode, KernelParams
+from pygraph_rt.cuda.structures import KernelNode, KernelParams, RawNode
 from pygraph_rt.errors import DriverError
 from pygraph_rt.memory import allocate as taking
 from pygraph_rt.plan.graph import Patch, PatchPlan, SubGraph

@@ -55,7 +55,6 @@ def test_a_region_of_another_gpu_is_served_without_a_look(
         raise AssertionError("the slow path")
 
     monkeypatch.setattr(machine.partition, "_prepare", looked)
-    monkeypatch.setattr(machine.partition, "_unserved", looked)
     for _ in range(5):
         machine.call()
     machine.partition.refresh()

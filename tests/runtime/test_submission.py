@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from pygraph_rt.cuda import native
 from pygraph_rt.cuda.native import build
-from pygraph_rt.cuda.nodes import RawNode
 from pygraph_rt.cuda.structures import (
     KERNEL,
     MEMCPY,
@@ -29,6 +28,7 @@ from pygraph_rt.cuda.structures import (
     KernelParams,
     MemcpyParams,
     MemsetParams,
+    RawNode,
 )
 from pygraph_rt.plan.graph import Patch, PatchPlan
 from pygraph_rt.plan.memory_blocks import Block
