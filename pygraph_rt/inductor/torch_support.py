@@ -48,6 +48,7 @@ NEEDED = {
     "torch.cuda.memory": ("_record_memory_history", "_snapshot"),
     "torch.fx.experimental.symbolic_shapes": ("free_unbacked_symbols",),
     "torch.multiprocessing.reductions": ("StorageWeakRef",),
+    "torch.utils._python_dispatch": ("TorchDispatchMode",),
 }
 """What the runtime uses of torch beside its public interface, by module. Compilation without graphs
 needs none of it; what is not here is used only where it is there.

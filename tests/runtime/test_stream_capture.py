@@ -36,6 +36,11 @@ def cleared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     monkeypatch.setattr(
         torch._C, "_cuda_clearCublasWorkspaces", lambda: found.append("all"), raising=False
     )
+    states = iter(range(9))
+    generator = SimpleNamespace(
+        graphsafe_get_state=lambda: next(states), graphsafe_set_state=lambda state: None
+    )
+    monkeypatch.setattr(torch.cuda, "default_generators", [generator])
     monkeypatch.setattr(stream_capture, "_restore_generator", lambda device: None)
     stream_capture._clear_for_stream.cache_clear()
     yield found
