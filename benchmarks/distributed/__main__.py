@@ -3,8 +3,8 @@
 Each row runs in processes of its own, one a rank. `--rows` chooses by the beginning of names,
 `--tiny` is for a CPU, `--shard` and `--resume` as in `benchmarks.runtime`. Ratios are formed within
 one row; times are the slowest rank's. With `--jobs` rows that compare no times run side by side,
-first; then rows of one kind that compile side by side, and are timed one after the other; what is
-left has the machine to itself.
+first. Then what will be timed is compiled, so that torch's caches have it; each row is timed with
+the machine to itself.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from benchmarks.runtime.__main__ import environment
 
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "benchmarks" / "results" / "distributed.json"
-# What runs side by side: kinds that compare no times; one that takes turns, by a lock.
-_SIDE_BY_SIDE = (("right", "soak", "faults"), ("speed",))
+_COMPARE_NO_TIMES = ("right", "soak", "faults")
 
 
 def launch(
@@ -40,7 +39,7 @@ def launch(
     mode: str,
     folder: Path,
     program: str = "benchmarks.distributed.worker",
-    lock: str = "",
+    only_compile: bool = False,
 ) -> dict[str, Any]:
     """Run a row on all ranks, each a process of `program`: their results, exit codes, and seconds
     until each had ended, from the moment of the fault where there is one.
@@ -50,7 +49,7 @@ def launch(
         port = free.getsockname()[1]
     command = [sys.executable, "-m", program, "--row", row.name]
     command += ["--out", str(folder), "--mode", mode, *(["--tiny"] if tiny else [])]
-    command += ["--lock", lock] if lock else []
+    command += ["--only-compile"] if only_compile else []
     shared = {
         **os.environ,
         "WORLD_SIZE": str(ranks),
@@ -108,14 +107,14 @@ def result_of(folder: Path, rank: int) -> dict[str, Any]:
     return {"error": "it ended without a result", "log": log[-12:]}
 
 
-def measure(row: Row, ranks: int, tiny: bool, lock: str = "") -> dict[str, Any]:
+def measure(row: Row, ranks: int, tiny: bool, only_compile: bool = False) -> dict[str, Any]:
     """A row of the result file. A fault is run in default mode, too."""
     found: dict[str, Any] = {"name": row.name, "world": ranks, "tiny": tiny, **slices.stamp()}
     modes = ("default", "pygraph") if row.kind == "faults" else ("pygraph",)
     runs = {}
     for mode in modes:
         with tempfile.TemporaryDirectory() as folder:
-            runs[mode] = launch(row, ranks, tiny, mode, Path(folder), lock=lock)
+            runs[mode] = launch(row, ranks, tiny, mode, Path(folder), only_compile=only_compile)
     if row.kind == "faults":
         return {**found, "modes": runs, "verdict": verdicts.of_fault(runs)}
     run = runs["pygraph"]
@@ -129,15 +128,15 @@ def measured(
     rows: Sequence[Row], ranks: int, tiny: bool, jobs: int
 ) -> Iterator[tuple[Row, dict[str, Any]]]:
     """All rows and what was found, each when it has ended."""
-    left = list(rows)
-    for kinds in _SIDE_BY_SIDE if jobs > 1 else ():
-        together = [row for row in left if row.kind in kinds]
-        left = [row for row in left if row not in together]
-        with ThreadPoolExecutor(jobs) as pool, tempfile.NamedTemporaryFile() as lock:
-            begun = {pool.submit(measure, row, ranks, tiny, lock.name): row for row in together}
-            for ended in as_completed(begun):
-                yield begun[ended], ended.result()
-    for row in left:
+    alone = [row for row in rows if jobs == 1 or row.kind not in _COMPARE_NO_TIMES]
+    with ThreadPoolExecutor(jobs) as pool:
+        begun = {pool.submit(measure, row, ranks, tiny): row for row in rows if row not in alone}
+        for ended in as_completed(begun):
+            yield begun[ended], ended.result()
+        if jobs > 1:
+            timed = [row for row in alone if row.kind == "speed"]
+            list(pool.map(lambda row: measure(row, ranks, tiny, only_compile=True), timed))
+    for row in alone:
         yield row, measure(row, ranks, tiny)
 
 

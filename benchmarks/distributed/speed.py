@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import cProfile
-import fcntl
 import gc
 import pstats
 import statistics
@@ -59,12 +58,14 @@ def timed(program: Program, first: int, steps: int) -> float:
     return (time.perf_counter() - started) * 1e3 / steps
 
 
-def warm_up(program: Program, steps: int) -> int:
-    """Run until no region is undecided, on all ranks; how many steps that took."""
+def warm_up(program: Program, steps: int, decides: bool = True) -> int:
+    """Run until no region is undecided, on all ranks; how many steps that took. A mode that
+    `decides` nothing runs twice as many steps as are given.
+    """
     ended = time.perf_counter() + _MOST_SECONDS
-    for number in range(20 * steps):
+    for number in range((20 if decides else 2) * steps):
         program.step(number)
-        if number % steps == steps - 1:
+        if decides and number % steps == steps - 1:
             open_states = {"observing", "capturing", "verifying", "deciding"}
             waits = any(r["state"] in open_states for r in pygraph_rt.report().regions)
             if not agree(float(waits and time.perf_counter() < ended)):
@@ -97,29 +98,10 @@ def idle_share(program: Program, steps: int = 3) -> float | None:
     return round(1 - busy / passed, 4)
 
 
-@contextlib.contextmanager
-def turn(lock: str) -> Iterator[None]:
-    """Hold the file `lock` (none: nothing) on behalf of all ranks, which wait on the host: a
-    collective would keep the GPU busy.
-    """
-    if not lock:
-        yield
-        return
-    store = distributed.distributed_c10d._get_default_store()
-    if distributed.get_rank():
-        store.wait(["turn"])
-        yield
-        return
-    with Path(lock).open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        store.set("turn", "")
-        yield
-        synchronize()
-
-
-def speed(case: Case, steps: int, device: torch.device, lock: str = "") -> dict[str, Any]:
-    """All modes interleaved in blocks of steps. What has to be timed without company, the choice of
-    graphs, too, is done while `lock` is held. memory_mib: the most that a mode has allocated, on
+def speed(
+    case: Case, steps: int, device: torch.device, only_compile: bool = False
+) -> dict[str, Any]:
+    """All modes interleaved in blocks of steps. memory_mib: the most that a mode has allocated, on
     any rank, until its graphs are chosen.
     """
     programs: dict[str, Program] = {}
@@ -135,17 +117,18 @@ def speed(case: Case, steps: int, device: torch.device, lock: str = "") -> dict[
                 programs[mode].step(number)
             resting[mode] = torch.cuda.memory_allocated() - before if peak() else 0.0
             found[mode] = {"memory_mib": mib(peak() - before)}
-    with turn(lock):
-        for mode in list(programs):
-            with left_out(mode, programs, errors):
-                before = allocated() - resting[mode]
-                found[mode]["warm_up_steps"] = warm_up(programs[mode], 10)
-                most = max(found[mode]["memory_mib"], mib(peak() - before))
-                found[mode]["memory_mib"] = most
-        timed_in_turn(programs, steps, found)
-        idle = idle_share(programs["default"]) if "default" in programs else None
-        reads = next(iter(programs.values())).reads if programs else 0
-        limit = reads / bandwidth(device) * 1e3 if reads else None
+    if only_compile:
+        return {"modes": {}, "errors": errors}
+    for mode in list(programs):
+        with left_out(mode, programs, errors):
+            before = allocated() - resting[mode]
+            found[mode]["warm_up_steps"] = warm_up(programs[mode], 10, mode == "pygraph")
+            most = max(found[mode]["memory_mib"], mib(peak() - before))
+            found[mode]["memory_mib"] = most
+    timed_in_turn(programs, steps, found)
+    idle = idle_share(programs["default"]) if "default" in programs else None
+    reads = next(iter(programs.values())).reads if programs else 0
+    limit = reads / bandwidth(device) * 1e3 if reads else None
     tokens = 1 if case.spread == "decode" else case.batch * case.shape.length
     return {
         "modes": found,

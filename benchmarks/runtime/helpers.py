@@ -22,7 +22,6 @@ from benchmarks.runtime.training import MODULE
 from pygraph_rt.cuda.native import memory
 
 MODES = ("default", "pygraph")
-ROUNDS = 3
 
 
 def measured(name: str, helpers: bool, extra: list[str], cache: str, seconds: int) -> Any:
@@ -43,12 +42,14 @@ def compared(rounds: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def rows(names: list[str], extra: list[str], cache: str, seconds: int) -> list[dict[str, Any]]:
+def rows(
+    names: list[str], rounds_each: int, extra: list[str], cache: str, seconds: int
+) -> list[dict[str, Any]]:
     """One row a workload: all rounds, and what they come to where none failed."""
     found = []
     for name in names:
         rounds = []
-        for _ in range(ROUNDS):
+        for _ in range(rounds_each):
             ways = (("with_helpers", True), ("without", False))
             rounds.append(
                 {way: measured(name, helpers, extra, cache, seconds) for way, helpers in ways}
@@ -65,6 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/helpers.json"))
     parser.add_argument("--workloads", default="bert_training,six_shapes")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small sizes, to try the script out")
     parser.add_argument("--seconds", type=int, default=240, help="limit of one process")
@@ -75,7 +77,8 @@ def main() -> None:
         folder.mkdir(mode=0o700)
         if memory.build(folder) is None:
             parser.error("the memory helper cannot be built here")
-        found = rows(given.workloads.split(","), extra, cache, given.seconds)
+        names = given.workloads.split(",")
+        found = rows(names, given.rounds, extra, cache, given.seconds)
     result = {"environment": environment(), "rows": found}
     given.out.write_text(json.dumps(result, indent=1) + "\n")
 

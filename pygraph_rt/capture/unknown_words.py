@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pygraph_rt.capture.address_words import LOWER_HALF, SMALL
+from pygraph_rt.capture.stack import BYTE
 from pygraph_rt.memory.pool import blocks_of
 
 # Addresses below this have a small upper half, as two neighbouring 32-bit numbers may have it.
@@ -23,6 +24,8 @@ LOW = 4096 << 32
 _POINTER_ALIGNMENT = 4
 _BLOCK_ALIGNMENT = 256
 _ROUND_FLOAT = 1 << 16
+# Half a word that nobody wrote on a filled stack: the other half may be left of a pointer.
+_UNWRITTEN = int.from_bytes(4 * bytes([BYTE]), "little")
 # Lower halves that are a float of 2^-20 to 2^20, either sign.
 _FLOAT_SIGN, _FLOAT_LEAST, _FLOAT_MOST = 1 << 31, 0x35800000, 0x49800000
 
@@ -67,6 +70,8 @@ class UnknownWords:
         if kind != "device":
             return f"{kind} memory"
         half = word & LOWER_HALF
+        if half == _UNWRITTEN:
+            return None
         if word >= LOW and half >= SMALL and not (word % _POINTER_ALIGNMENT and _float(half)):
             return "device memory"
         if _containing(self._segments, word) is None:

@@ -11,6 +11,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +30,6 @@ import pygraph_rt
 from benchmarks import slices
 from pygraph_rt.backend import _graph_maker
 from pygraph_rt.cuda.native import memory
-from pygraph_rt.replay.platform import Native
 from pygraph_rt.reports.report import REGIONS
 
 # Some kernels give other last bits with other block sizes, and torch tunes kernels again when
@@ -117,7 +117,7 @@ def ready_helper(request: pytest.FixtureRequest) -> Iterator[None]:
             module = request.getfixturevalue("memory_module")
             ready = SimpleNamespace(open=False, ask=lambda work: module)
             platform = _graph_maker().platform
-            built = Native(platform.native.launch, ready)  # type: ignore[arg-type]
+            built = replace(platform.native, memory=ready)  # type: ignore[arg-type]
             patch.setitem(vars(platform), "native", built)
         yield
 

@@ -29,7 +29,8 @@ def copied(x: torch.Tensor) -> torch.Tensor:
 
 
 def made_there(x: torch.Tensor) -> torch.Tensor:
-    return (x * 2 + (torch.arange(64, device=SECOND) * 3).to(FIRST)).relu()
+    there = torch.ones(64, 64, device=SECOND)
+    return (x * 2 + (there @ there)[0].to(FIRST)).relu()
 
 
 @pytest.mark.parametrize("work", [copied, made_there])

@@ -22,13 +22,13 @@ def test_processes_take_turns_and_parts_of_default_mode_are_compared(
         return {"period_ms": {mode: {"median": ms} for mode, ms in periods.items()}}
 
     monkeypatch.setattr(helpers, "run", run)
-    (row,) = helpers.rows(["a step"], [], "", 1)
-    assert asked == ["1", "0"] * helpers.ROUNDS
+    (row,) = helpers.rows(["a step"], 3, [], "", 1)
+    assert asked == ["1", "0"] * 3
     assert (row["with_helpers"], row["without"]) == (0.6, 0.8)
 
 
 def test_a_row_with_a_failed_process_has_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(helpers, "run", lambda *given: {"error": "exit status 1"})
-    (row,) = helpers.rows(["a step"], [], "", 1)
+    (row,) = helpers.rows(["a step"], 3, [], "", 1)
     assert row["rounds"][0]["without"] == {"error": "exit status 1"}
     assert "with_helpers" not in row

@@ -33,6 +33,7 @@ def ask(word: int, kind: str | None = "device") -> tuple[str | None, bool]:
         (HIGH + BLOCK + 64, "device memory"),
         (0x7E00_1234_5600, "device memory"),
         (HIGH + 2 * BLOCK + (1 << 24), "device memory"),
+        (0x7F12_A5A5_A5A5, None),  # padding: half of it is as it was before the call
         (LOW, "device memory"),
         (LOW + 256, "device memory"),
         (LOW + 0x8889, None),  # the multiplier of a division by 15, and a 3
