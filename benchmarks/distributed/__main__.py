@@ -65,30 +65,35 @@ def launch(
             running.append(
                 subprocess.Popen(command, cwd=ROOT, env=own, stdout=log, stderr=subprocess.STDOUT)
             )
-    ended = wait(running, started, row.seconds)
+    ended, killed = wait(running, started, row.seconds)
     failed = [at for rank in range(ranks) if (at := fault_of(folder, rank)) is not None]
     begun = min(failed, default=started_at)
     return {
-        "exit_codes": [process.returncode for process in running],
+        # None: it had not ended by itself when the row's time was over.
+        "exit_codes": [None if n in killed else p.returncode for n, p in enumerate(running)],
         "fault": bool(failed),
         "ended_after_s": [round(started_at + s - begun, 1) for s in ended],
         "ranks": [result_of(folder, rank) for rank in range(ranks)],
     }
 
 
-def wait(running: Sequence[subprocess.Popen[bytes]], started: float, most: float) -> list[float]:
-    """Seconds after which each process had ended; what is left after `most` is killed."""
+def wait(
+    running: Sequence[subprocess.Popen[bytes]], started: float, most: float
+) -> tuple[list[float], set[int]]:
+    """Seconds after which each process had ended; which were left after `most`, and killed."""
     ended: dict[int, float] = {}
+    killed: set[int] = set()
     while len(ended) < len(running):
         passed = time.monotonic() - started
         for number, process in enumerate(running):
             if passed > most and process.poll() is None:
                 process.kill()
+                killed.add(number)
                 process.wait()
             if number not in ended and process.poll() is not None:
                 ended[number] = round(passed, 1)
         time.sleep(0.1)
-    return [ended[number] for number in range(len(running))]
+    return [ended[number] for number in range(len(running))], killed
 
 
 def fault_of(folder: Path, rank: int) -> float | None:

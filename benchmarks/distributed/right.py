@@ -11,6 +11,7 @@ import torch.distributed as distributed
 
 import pygraph_rt
 from benchmarks.distributed.cases import Case, build
+from benchmarks.rows import without_paths
 
 
 class Modes(NamedTuple):
@@ -38,7 +39,7 @@ def compare(case: Case, steps: int, device: torch.device, modes: Modes = MODES) 
         "regions": len(regions),
         "served": sum(region["served"] for region in regions),
         "unserved": sum(region["unserved"] for region in regions),
-        "refused": [r["reason"] for r in regions if r["state"] == "refused"],
+        "refused": sorted({without_paths(r["reason"]) for r in regions if r["state"] == "refused"}),
     }
 
 

@@ -121,7 +121,7 @@ ROWS = (
     *(Row("speed", case, 40, 1200 if case.shape is _8B else 500) for case in (*TIMED, *MESHES)),
     *(Row("soak", SMALL[name], 2000) for name in ("ddp", "fsdp", "tp")),
     *(Row("freed", SMALL[name], 400) for name in ("fsdp", "ddp")),
-    *(Row("faults", SMALL[name], 60, 120, fault) for name in ("fsdp", "ddp") for fault in FAULTS),
+    *(Row("faults", SMALL[name], 60, 300, fault) for name in ("fsdp", "ddp") for fault in FAULTS),
     Row("layers", SMALL["tp decode"], 60),
 )
 """All of them, in the order they are measured."""

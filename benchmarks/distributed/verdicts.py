@@ -11,9 +11,13 @@ Rank = Mapping[str, Any]
 
 
 def of_fault(runs: Mapping[str, Rank]) -> dict[str, Any]:
-    """Whether all ranks ended as in default mode, and at most 5 s later after the fault."""
+    """Whether all ranks ended as in default mode, and at most 5 s later after the fault; None where
+    the time of the row was over first.
+    """
     default, ours = runs["default"], runs["pygraph"]
     later = max(ours["ended_after_s"]) - max(default["ended_after_s"])
+    if None in default["exit_codes"] + ours["exit_codes"]:
+        return {"same_exit_codes": None, "later_s": None, "good": None}  # nothing is known
     same = default["exit_codes"] == ours["exit_codes"]
     good = same and (later <= 5 or not ours["fault"])
     return {"same_exit_codes": same, "later_s": round(later, 1), "good": good}

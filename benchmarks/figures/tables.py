@@ -209,6 +209,42 @@ def _decoding() -> str:
     return markdown(head, body)
 
 
+def _several_gpus_right() -> str:
+    """Rows that were compared bit for bit; served: calls, of all ranks."""
+    body = []
+    for row in load("distributed.json")["rows"]:
+        kind, _, name = row["name"].partition(": ")
+        if kind == "right":
+            served = sum(rank["served"] for rank in row["ranks"])
+            calls = served + sum(rank["unserved"] for rank in row["ranks"])
+            equal = "yes" if row["verdict"]["equal"] else "**no**"
+            refused = sum(len(rank["refused"]) for rank in row["ranks"])
+            body.append([name, equal, f"{served:,} of {calls:,}", str(refused) if refused else ""])
+    head = ["program", "equal to default mode", "calls served", "refused regions"]
+    return markdown(head, body)
+
+
+def _several_gpus_speed() -> str:
+    modes = ("default", "reduce-overhead", "pygraph")
+    body = []
+    for row in load("distributed.json")["rows"]:
+        kind, _, name = row["name"].partition(": ")
+        if kind == "speed" and row["verdict"]:
+            ms = [row["ranks"][0]["modes"][mode]["ms"] for mode in modes]
+            memory = [row["ranks"][0]["modes"][mode]["memory_mib"] for mode in modes]
+            times = [f"{value:.1f}" for value in ms]
+            sizes = " / ".join(f"{value:,.0f}" for value in memory)
+            body.append([name, *times, f"{ms[0] / ms[2]:.2f}x", f"{ms[1] / ms[2]:.2f}x", sizes])
+    head = [
+        "ms a step",
+        *modes,
+        "beside default",
+        "beside reduce-overhead",
+        "MiB allocated at most",
+    ]
+    return markdown(head, body)
+
+
 def _predicted_decoding() -> str:
     """One line where the number of GPUs changes nothing."""
     head = ["host time of a collective, us", "GPUs", "default, ms", "pygraph, ms", "times as fast"]
@@ -251,6 +287,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "training-memory": lambda: _memory(load("training.json")["memory"]),
     "selection": _selection,
     "placement": _placement,
+    "several-gpus-right": _several_gpus_right,
+    "several-gpus-speed": _several_gpus_speed,
     "predicted-decoding": _predicted_decoding,
     "predicted-training": _predicted_training,
 }

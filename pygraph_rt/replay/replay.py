@@ -111,9 +111,8 @@ class Replay:
         order = [*(k for need in needs for k in need.own), *inside]
         self._results = Results(plan.outputs, order, platform.reinterpret)
         self._upkeep_at = self._look_at = _NEVER
-        self._instantiate_at = REINSTANTIATE_AT
         self._ask_for_helper(len(self._inputs) + 4 * self._tensors())
-        self._upkeep_at = min(self._instantiate_at, self._look_at)
+        self._upkeep_at = min(REINSTANTIATE_AT, self._look_at)
 
     # -- preparing
 
@@ -287,12 +286,13 @@ class Replay:
 
     def _upkeep(self) -> None:
         """What is done after some launches: instantiate again, look for the helper."""
-        if self.launches >= self._instantiate_at:
-            waits = [launch.graph.look() for launch in self._sub_graphs]
-            self._instantiate_at = self.launches + max(waits)
+        if self.launches == REINSTANTIATE_AT:
+            for launch in self._sub_graphs:
+                launch.graph.reinstantiate()
         if self.launches >= self._look_at:
             self._ask_for_helper()
-        self._upkeep_at = min(self._instantiate_at, self._look_at)
+        first = REINSTANTIATE_AT if self.launches < REINSTANTIATE_AT else _NEVER
+        self._upkeep_at = min(first, self._look_at)
 
     # -- what others ask
 

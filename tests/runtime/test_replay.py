@@ -385,39 +385,3 @@ def test_handles_are_freed_in_order_after_the_last_launch_and_only_once() -> Non
 
 def test_alignment_classes() -> None:
     assert [alignment_class(a) for a in (0, 1, 6, 16, 1024, 4096 + 32)] == [256, 1, 2, 16, 256, 32]
-
-
-def instantiations(rig: Rig) -> int:
-    return sum(event[0] == "instantiate" for event in rig.driver.log)
-
-
-def test_a_graph_is_instantiated_again_where_memory_has_moved_and_stayed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(stage, "_WORTH_IT", 1)
-    rig = Rig(stays=(WEIGHT, FIRST, SECOND))
-    pool, out = torch.empty(4096, dtype=torch.uint8), torch.empty(4, 4)
-    rig.replay._allocate = lambda size, stride, dtype: pool if dtype is torch.uint8 else out
-    args = rig.args()
-    made = []
-    for calls in (1, 1, 400, 260, 400):
-        for _ in range(calls):
-            rig.replay(list(args))
-            expected = rig.expected(args, pool.data_ptr(), out.data_ptr())
-            assert rig.driver.launches[-1][2] == expected
-        made.append(instantiations(rig))
-        if calls == 400:
-            args[0] = rig.weight = rig.aligned()  # from here on
-    assert made == [0, 1, 1, 2, 2]
-
-
-def test_a_graph_whose_memory_moves_on_every_call_is_seldom_instantiated_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(stage, "_WORTH_IT", 1)
-    rig = Rig()
-    places = [(rig.aligned(), rig.aligned()) for _ in range(2)]
-    for number in range(1000):
-        rig.replay(rig.args(*places[number // 3 % 2]))
-    assert 1 <= instantiations(rig) <= 5
-    assert sum(event[0] == "destroy_exec" for event in rig.driver.log) == instantiations(rig)
