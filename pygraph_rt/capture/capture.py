@@ -10,6 +10,7 @@ import torch
 
 from pygraph_rt.capture import address_words, checks, generated
 from pygraph_rt.capture.observe import Observed
+from pygraph_rt.capture.operators import Operators
 from pygraph_rt.capture.record import Job, Recording, record
 from pygraph_rt.capture.unknown_words import UnknownWords
 from pygraph_rt.cuda import global_flags
@@ -52,18 +53,20 @@ def capture(
     signature: Signature,
     observed: Observed,
     stream: int,
+    operators: Operators,
 ) -> Captured:
     """Capture `function` twice for these arguments and plan its replay.
 
-    `observed` comes from an ordinary call; `stream` is the caller's current one. Raises Unprovable
-    when the region cannot be proven right, and whatever the code raises under capture.
+    `observed` comes from an ordinary call; `stream` is the caller's current one; `operators`
+    watches what is called. Raises Unprovable when the region cannot be proven right, and whatever
+    the code raises under capture.
     """
     global_flags.check(function)
     checks.check_allocator()
     checks.check_pool(signature.device)
     inputs = checks.check_inputs(args, signature.device, signature.numbers)
     retainable = library_outputs.candidates(observed.plan, signature.saved)
-    job = Job(driver, function, args, inputs, signature, observed, retainable)
+    job = Job(driver, function, args, inputs, signature, observed, retainable, operators)
     for _ in range(_MORE_TRIES):
         with contextlib.suppress(Disagreement):
             return _capture(job, stream)
@@ -77,7 +80,8 @@ def _capture(job: Job, stream: int) -> Captured:
         first, second = recordings
         if not first.capture.nodes:
             raise Unprovable("it launches no GPU work")
-        unknown = UnknownWords(pool.snapshot(), job.driver.memory_kind)
+        kept = job.operators.may_keep_memory
+        unknown = UnknownWords(pool.snapshot(), job.driver.memory_kind, kept)
         patches = _patches(job, first, second, unknown)
         only_stream = stream if unknown.library else None
         plan = _plan(job, patches, first, only_stream)

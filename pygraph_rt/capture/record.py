@@ -12,6 +12,7 @@ from pygraph_rt.capture import generated, placeholders
 from pygraph_rt.capture.checks import Inputs
 from pygraph_rt.capture.nodes import read_graph
 from pygraph_rt.capture.observe import Observed
+from pygraph_rt.capture.operators import Operators
 from pygraph_rt.capture.placeholders import Placeholders, Request
 from pygraph_rt.capture.stream_capture import capture_graph, capture_stream
 from pygraph_rt.cuda.driver import Driver
@@ -28,7 +29,7 @@ _OWN_PLACE = 1 << 20
 
 class Job(NamedTuple):
     """What is captured, twice. `inputs` are the GPU tensors among `args`; `retainable` are storages
-    of outputs that need not be copied.
+    of outputs that need not be copied; `operators` watches what the code calls.
     """
 
     driver: Driver
@@ -38,6 +39,7 @@ class Job(NamedTuple):
     signature: Signature
     observed: Observed
     retainable: frozenset[int]
+    operators: Operators
 
     @property
     def random(self) -> bool:
@@ -180,7 +182,9 @@ class _Recorder:
         """Run the code, copy what library calls returned into the outputs' places, or retain its
         segment, and draw a few random numbers for the probe.
         """
-        results = code(args)  # emptied by the code, which then is the only one to hold its inputs
+        with self._job.operators:
+            # Emptied by the code, which then is the only one to hold its inputs.
+            results = code(args)
         self._retained = library_outputs.copy_or_retain(
             self._job.observed.plan,
             results,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pygraph_rt.capture.address_words import LOWER_HALF, SMALL
-from pygraph_rt.capture.stack import BYTE
+from pygraph_rt.capture.operators import BYTE
 from pygraph_rt.memory.pool import blocks_of
 
 # Addresses below this have a small upper half, as two neighbouring 32-bit numbers may have it.
@@ -34,17 +34,20 @@ class UnknownWords:
     """Answers `owner(word)` for a process whose allocator looks like `snapshot`
     (`torch.cuda.memory_snapshot()`).
 
-    `library` becomes True when a word may point into memory that torch did not allocate: a graph
-    with such a word is only served on the stream that it was captured for, because a library
-    orders its own memory by stream.
+    `memory_kind(word)` asks the driver; `may_keep_memory`: whether an operator may use memory that
+    it keeps from call to call. `library` becomes True when a word may point into memory that torch
+    did not allocate: a graph with such a word is only served on the stream that it was captured
+    for, because a library orders its own memory by stream.
     """
 
     def __init__(
         self,
         snapshot: Sequence[dict[str, Any]],
         memory_kind: Callable[[int], str | None],
+        may_keep_memory: bool = True,
     ) -> None:
         self._memory_kind = memory_kind
+        self._may_keep_memory = may_keep_memory
         self._known: dict[int, str | None] = {}
         self.library = False
         self._segments = sorted((int(s["address"]), int(s["total_size"])) for s in snapshot)
@@ -78,7 +81,7 @@ class UnknownWords:
             self.library = True
             return None
         base = _containing(self._live, word)
-        if base is None:
+        if base is None or (word >= LOW and not self._may_keep_memory):
             return None
         # A buffer that something keeps is used from its beginning, or from an aligned place in it.
         aligned = word % _BLOCK_ALIGNMENT == 0 and word % _ROUND_FLOAT != 0

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from pygraph_rt.capture import generated
 from pygraph_rt.capture.capture import capture
 from pygraph_rt.capture.observe import Observed
+from pygraph_rt.capture.operators import Operators
 from pygraph_rt.capture.record import Recording
-from pygraph_rt.capture.stack import filled_stack
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.plan.graph import Capture
@@ -38,8 +38,8 @@ def capture_and_build(
 ) -> Built:
     """Capture `function` for these arguments and build its replay; see `capture`."""
     stream = platform.stream(signature.device)
-    with filled_stack(platform.native.fill_stack):
-        plan, recording = capture(driver, function, args, signature, observed, stream)
+    operators = Operators(platform.native.fill_stack)
+    plan, recording = capture(driver, function, args, signature, observed, stream, operators)
     try:
         code = Code(function, generated.allocator_of(function))
         return Built(build(driver, platform, plan, recording.capture, code), recording)

@@ -87,3 +87,16 @@ def test_a_fraction_beside_half_an_address_is_a_number(half: int) -> None:
 
 def test_a_low_word_in_memory_of_a_library_is_noted() -> None:
     assert ask(0x3_3F00_0000) == (None, True)
+
+
+@pytest.mark.parametrize("word", [HALF, HALF + 256])
+def test_where_no_operator_keeps_memory_half_an_address_is_none(word: int) -> None:
+    memory = snapshot(LOW, HALF)
+    assert UnknownWords(memory, lambda address: "device").owner(word) == "device memory"
+    assert UnknownWords(memory, lambda address: "device", False).owner(word) is None
+
+
+@pytest.mark.parametrize("word", [HIGH, LOW, LOW + 256])
+def test_a_whole_address_is_one_whatever_operators_keep(word: int) -> None:
+    memory = snapshot(LOW, HALF)
+    assert UnknownWords(memory, lambda address: "device", False).owner(word) == "device memory"
