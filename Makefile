@@ -24,6 +24,7 @@ TEST_JOBS ?= 2
 	bench-fix-models-tests \
 	bench-graph-memory \
 	bench-helpers \
+	bench-first-calls \
 	bench-fix-unseen \
 	bench-hook \
 	bench-fix-uses \
@@ -330,6 +331,10 @@ bench-decode:
 # Ten frameworks' own loops.
 bench-frameworks:
 	$(PYTHON) -m benchmarks.frameworks $(ARGS)
+
+# From before torch.compile to call 500, in fresh processes with and without caches.
+bench-first-calls:
+	$(PYTHON) -m benchmarks.first_calls $(ARGS)
 
 # Fine-tuning on batches of ever other lengths.
 bench-shapes:

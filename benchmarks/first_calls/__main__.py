@@ -1,0 +1,81 @@
+"""Seconds from before `torch.compile` until call 1, 10, 100 and 500, cold and warm:
+`python -m benchmarks.first_calls`.
+
+Each time is of a fresh process. Cold: with empty caches of Inductor; warm: with those that the cold
+process of the same mode has left. A row holds medians of three rounds ($PYGRAPH_ROUNDS: of so many),
+and each mode's times as parts of default mode's. Options as in `benchmarks.rows`.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks import rows
+from benchmarks.first_calls.measure import MODES
+from benchmarks.first_calls.models import MODELS
+from benchmarks.runtime.__main__ import run
+
+_MODULE = "benchmarks.first_calls.measure"
+# How often each process is run: an odd number.
+ROUNDS = int(os.environ.get("PYGRAPH_ROUNDS", "3"))
+
+
+def measure(name: str, extra: list[str], cache: str, seconds: int) -> rows.Row:
+    """All modes of one model, in turn; the first error ends the row."""
+    found: dict[str, dict[str, list[Any]]] = {m: {"cold": [], "warm": []} for m in MODES}
+    for _ in range(ROUNDS):
+        for mode in MODES:
+            with tempfile.TemporaryDirectory(dir=cache) as folder:
+                for state in ("cold", "warm"):
+                    row = run([name, "--mode", mode, *extra], folder, seconds, _MODULE)
+                    if "error" in row and mode != "reduce-overhead":
+                        return {**row, "mode": mode}
+                    found[mode][state].append(row)
+    return {"modes": found, "medians": (medians := _medians(found)), "beside": _beside(medians)}
+
+
+def _medians(found: dict[str, dict[str, list[Any]]]) -> dict[str, dict[str, dict[str, float]]]:
+    return {
+        mode: {
+            state: {at: statistics.median(row["s"][at] for row in runs) for at in runs[0]["s"]}
+            for state, runs in states.items()
+            if all("s" in row for row in runs)
+        }
+        for mode, states in found.items()
+    }
+
+
+def _beside(medians: dict[str, Any]) -> dict[str, dict[str, dict[str, float]]]:
+    """Each mode's times as parts of default mode's."""
+    default = medians["default"]
+    return {
+        mode: {
+            state: {at: round(s / default[state][at], 3) for at, s in times.items()}
+            for state, times in states.items()
+        }
+        for mode, states in medians.items()
+        if mode != "default"
+    }
+
+
+def summary(row: rows.Row) -> str:
+    """A row in one line."""
+    return f"{row['name']}: beside default {row['beside']}"
+
+
+BENCHMARK = rows.Benchmark(
+    module=_MODULE,
+    names=list(MODELS),
+    out="benchmarks/results/first_calls.json",
+    summary=summary,
+    measure=measure,
+    seconds=300,
+)
+
+if __name__ == "__main__":
+    Path(BENCHMARK.out).parent.mkdir(parents=True, exist_ok=True)
+    rows.main(BENCHMARK, __doc__)
