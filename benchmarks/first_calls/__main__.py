@@ -2,8 +2,8 @@
 `python -m benchmarks.first_calls`.
 
 Each time is of a fresh process. Cold: with empty caches of Inductor; warm: with those that the cold
-process of the same mode has left. A row holds medians of three rounds ($PYGRAPH_ROUNDS: of so many),
-and each mode's times as parts of default mode's. Options as in `benchmarks.rows`.
+process of the same mode has left. A row holds medians of three rounds, or of $PYGRAPH_ROUNDS, and
+each mode's times as parts of default mode's. Options as in `benchmarks.rows`.
 """
 
 from __future__ import annotations

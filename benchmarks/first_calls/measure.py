@@ -1,7 +1,7 @@
 """One model in one mode, from before `torch.compile` to call 500: prints one JSON object.
 
 Importing the backend counts, as importing Inductor does. Each of the calls in `AT` is waited for;
-those between run ahead. What the runtime spends apart (captures, comparisons) comes from its report.
+those between run ahead. What the runtime spends on captures comes from its report.
 """
 
 from __future__ import annotations
