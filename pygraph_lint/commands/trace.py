@@ -15,7 +15,7 @@ from pygraph_lint.files.cache import default_folder
 from pygraph_lint.report import shown_path
 from pygraph_lint.trace import as_json, chrome, compare, fixing, html, sarif, text
 from pygraph_lint.trace.advice import UNSAFE, fixable
-from pygraph_lint.trace.document import TraceError, read_all
+from pygraph_lint.trace.document import NothingRecorded, TraceError, read_all
 from pygraph_lint.trace.join import CONFIRMED, Joined, join, own_files
 from pygraph_lint.trace.record import record
 from pygraph_lint.trace.sources import find
@@ -43,6 +43,9 @@ def trace(given: Trace) -> int:
         return code or 2
     try:
         _join([given.file], given)
+    except NothingRecorded as error:
+        print(error, file=sys.stderr)
+        return code
     except TraceError as error:
         ended = f" The program ended with exit code {code}." if code else ""
         print(f"error: {error}.{ended}", file=sys.stderr)

@@ -18,6 +18,10 @@ class TraceError(LintError):
     """A trace cannot be used; the text says which, why, and what to do."""
 
 
+class NothingRecorded(TraceError):
+    """Neither an event nor a compiled callable is in any of the traces."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One frame of a stack. ``file`` is an absolute path, ``line`` counts from 1."""
@@ -110,7 +114,9 @@ def read_all(paths: Sequence[Path]) -> list[Trace]:
     traces = [Trace(**{**vars(t), "label": name}) for t, name in zip(read, labels, strict=True)]
     if not any(trace.events or trace.reached or trace.regions for trace in traces):
         names = ", ".join(str(path) for path in paths)
-        raise TraceError(f"{names}: nothing was recorded; does the program call torch.compile?")
+        raise NothingRecorded(
+            f"{names}: nothing was recorded; does the program call torch.compile?"
+        )
     return traces
 
 

@@ -169,7 +169,7 @@ def main(arguments: list[str]) -> int:
         return 2
     if given.module and not _is_module(given.program):
         print(f"error: there is no module named {given.program}", file=sys.stderr)
-        return 1
+        return 2
     sys.argv = [given.program, *given.arguments]
     trace = Trace(output_of(given.output), coverage=given.coverage, command=list(sys.argv))
     ending = Ending(trace)
