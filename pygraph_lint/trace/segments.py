@@ -11,12 +11,14 @@ that is not.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Set
+from collections.abc import Sequence, Set
+from math import gcd
 
 from pygraph_lint.trace.document import Event, Frame, Trace
 
 _ENDS = ("graph_break", "skipped_frame", "compile_error")
 _AGAIN = ("recompile", "cache_limit")
+Stack = Sequence[Frame]
 
 
 def _segment(compile_id: str) -> str:
@@ -29,27 +31,37 @@ def _number(segment: str) -> int:
     return int(segment) if segment.isdecimal() else 0
 
 
+def _ends_with(stack: Stack, end: Stack) -> bool:
+    return stack[-len(end) :] == end
+
+
 class Segments:
     """What was compiled in one trace. A segment is named by torch's number."""
 
     def __init__(self, trace: Trace) -> None:
+        self._graphs = Counter(_segment(r.compile_id) for r in trace.regions if r.compile_id)
         self._calls: Counter[str] = Counter()
         for region in trace.regions:
             self._calls[_segment(region.compile_id)] += region.calls
-        self._graphs = Counter(_segment(r.compile_id) for r in trace.regions if r.compile_id)
+        attempts = Counter(_segment(one.compile_id) for one in trace.compilations)
+        # Runs of what was compiled without a graph, or not at all, are not counted.
+        self._all_counted = {
+            name for name in attempts if attempts[name] == self._graphs[name] and self._calls[name]
+        }
         # Of code that was compiled before tracing began nothing is known.
         self._more = sum(not region.compile_id for region in trace.regions)
         self._breaks: defaultdict[str, list[Event]] = defaultdict(list)
         self._again: set[str] = set()
-        frames = {(_segment(r.compile_id), r.frame) for r in trace.regions if r.compile_id}
+        self._frames = {_segment(r.compile_id): r.frame for r in trace.regions if r.compile_id}
         for event in trace.events:
             names = {_segment(one) for one in event.compile_ids}
-            frames |= {(name, event.frame) for name in names if event.frame is not None}
             self._again |= names if event.kind in _AGAIN else set()
             for name in names if event.kind in _ENDS and not event.is_empty else ():
                 self._breaks[name].append(event)
-        frames |= {(_segment(one.compile_id), one.frame) for one in trace.compilations}
-        self._frames: dict[str, Frame] = dict(sorted(frames, key=lambda pair: _number(pair[0])))
+            # An event of several segments has the frame of one of them: compilations know better.
+            self._frames.update({name: event.frame for name in names if event.frame is not None})
+        self._frames.update({_segment(one.compile_id): one.frame for one in trace.compilations})
+        self._frames = dict(sorted(self._frames.items(), key=lambda pair: _number(pair[0])))
         self._behind: defaultdict[str, set[str]] = defaultdict(set)
         self._called: defaultdict[str, set[str]] = defaultdict(set)
         self._link(trace)
@@ -68,39 +80,102 @@ class Segments:
         called = {_segment(one.compile_id) for one in trace.compilations}
         for one in trace.compilations:
             name = _segment(one.compile_id)
-            callers = of.get(one.called_by, set()) - {name} if one.called_by else set()
+            callers = self._that_call(of.get(one.called_by, set()) - {name})
             for caller in callers if name not in inner else ():
                 self._called[caller].add(name)
             if not callers:
                 called.discard(name)
         self._roots = [name for name in self._frames if name not in called | inner]
+        self._elsewhere = {name: self._graphs_elsewhere(name) for name in called - inner}
+
+    def _that_call(self, same: Set[str]) -> Set[str]:
+        """Of segments that begin in the same line, those that do not break there themselves."""
+        found = {
+            one
+            for one in same
+            if any(len(event.stack) > 1 for event in self._breaks.get(one, ()))
+            or one not in self._breaks
+        }
+        return found or same
+
+    def _graphs_elsewhere(self, name: str) -> int:
+        """How many graphs a function has where it is called by others than those it breaks.
+
+        Torch notes who calls a function only when it compiles it, so calls are counted. A caller
+        may call it several times where it breaks: a multiple of the callers' runs says nothing.
+        """
+        callers = [self._runs(one) for one in self._broken_by(name)]
+        runs = self._runs(name)
+        more = runs - sum(callers)
+        if not callers or not all(callers) or more <= 0 or more % gcd(*callers) == 0:
+            return 0
+        return -(-self._graphs[name] * more // runs)
+
+    def _broken_by(self, name: str) -> set[str]:
+        """The segments that break because this function, which they call themselves, does."""
+        own = {event.stack for event in self._breaks.get(name, ())}
+        longer = sorted(
+            ((event.stack, one) for one, events in self._breaks.items() for event in events),
+            key=lambda pair: len(pair[0]),
+        )
+        nearest: dict[Stack, set[str]] = {}
+        for stack, one in longer:
+            if one != name and any(_ends_with(stack, end) for end in own):
+                between = any(_ends_with(stack, end) for end in nearest if len(end) < len(stack))
+                if not between:
+                    nearest.setdefault(stack, set()).add(one)
+        return set().union(*nearest.values())
+
+    def _runs(self, name: str) -> int:
+        """How often a segment was run; 0 where it is not known."""
+        todo, seen = [name], {name}
+        while todo:
+            one = todo.pop()
+            if one in self._all_counted:
+                return self._calls[one]
+            more = self._behind.get(one, set()) - seen
+            seen |= more
+            todo += more
+        return 0
 
     def fix(self, event: Event) -> None:
         """From now on this break is gone, from wherever its functions are compiled."""
         for one in self._all:
-            if event.stack[-len(one.stack) :] == one.stack:
+            if _ends_with(event.stack, one.stack):
                 self._fixed.add(one.name)
 
     def count(self) -> tuple[int, bool]:
         """How many graphs there are, and whether that is certain."""
         graphs, certain = self._more, True
         todo, seen = list(self._roots), set(self._roots)
+        elsewhere: set[str] = set()
         while todo:
             name = todo.pop()
             part, end = self._traced(name, frozenset())
             own = self._of_its_function(name, part)
             skipped = end is not None and self._is_skipped(end)
-            if len(part) == 1 or not skipped:
-                # One graph for each time that the function was compiled.
-                compiled = max(self._graphs[one] for one in own)
-                graphs += compiled or any(self._graphs[one] for one in part)
+            graphs += self._compiled(part, own)
             certain &= len(part) == 1 or (not skipped and self._is_certain(part))
             # A function that is given up calls on their own what would be a part of it.
             apart = {n for n in own if skipped or n == end or n not in self._breaks}
             after = self._next(apart, end) - seen - (set() if skipped else part)
+            if name not in self._roots:
+                elsewhere |= part - own
             seen |= after
             todo += after
-        return graphs, certain
+        return graphs + sum(self._elsewhere.get(one, 0) for one in elsewhere - seen), certain
+
+    def _compiled(self, part: Set[str], own: Set[str]) -> int:
+        """How often a part is compiled with a graph: as often as the function it begins in.
+
+        Where a function that it calls was compiled more often than it runs in one call of the part,
+        some calls of the part differ.
+        """
+        runs = max(self._calls[one] for one in own)
+        counted = part & self._all_counted - own
+        inner = (-(-self._graphs[one] * runs // self._calls[one]) for one in counted)
+        most = max(self._graphs[one] for one in own)
+        return max([most, *inner]) or any(self._graphs[one] for one in part)
 
     def _next(self, apart: Set[str], end: str | None) -> set[str]:
         """What is compiled on its own after a segment ends."""
@@ -120,9 +195,9 @@ class Segments:
         at_break = self._called_at_break(name)
         for one in sorted(self._called.get(name, set()) - around, key=_number):
             inside, end = self._traced(one, around)
-            # What was called before the break was traced without one.
+            # What was called before the break was traced without one. Else the same call breaks.
             if end is not None and _number(one) >= at_break:
-                return part, name
+                return {name}, name
             part |= inside
         for one in sorted(self._behind.get(name, set()) - around, key=_number):
             inside, end = self._traced(one, around)
@@ -138,7 +213,7 @@ class Segments:
             _number(one)
             for one in self._called.get(name, ())
             for event in self._breaks.get(one, ())
-            if any(end[-len(event.stack) :] == event.stack for end in ends)
+            if any(_ends_with(end, event.stack) for end in ends)
         ]
         return min(found, default=0)
 
