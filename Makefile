@@ -45,6 +45,7 @@ TEST_JOBS ?= 2
 	bench-shapes \
 	bench-server \
 	bench-trace-overhead \
+	bench-trace-gpu \
 	bench-trace-predictions \
 	bench-trace-truth \
 	bench-training \
@@ -215,6 +216,10 @@ bench-trace-predictions: .venv-truth/.ready
 # What a trace costs on the CPU.
 bench-trace-overhead: $(VENV)/.ready-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.trace_overhead
+
+# What a trace costs on a GPU, and its waits beside the profiler's. Needs a CUDA device, torch and nothing else.
+bench-trace-gpu:
+	$(PYTHON) -m benchmarks.trace_gpu --out benchmarks/results/trace_gpu.json
 
 # The same on the newest transformers and diffusers, which no rule was written against.
 bench-lint-truth-newer: .venv-truth-newer/.ready

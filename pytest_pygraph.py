@@ -34,9 +34,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         checked = expect(*mark.args, **mark.kwargs)
     except TypeError as error:
         raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.{MARK}: {error}") from None
+    wrong = ""
     try:
         with checked:
             result = yield
     except ExpectationFailed as failed:
-        pytest.fail(str(failed), pytrace=False)
+        wrong = str(failed)
+    if wrong:  # outside of the handler, so that pytest does not show it twice
+        pytest.fail(wrong, pytrace=False)
     return result

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from pygraph_lint.trace.document import Trace
+from pygraph_lint.trace.document import Event, Trace
 from pygraph_lint.trace.join import PROBLEMS
 
 _Key = tuple[str, str, str, str]
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+@dataclass
+class _Seen:
+    """How often a problem was there, its first line, and its reason then."""
+
+    count: int
+    line: int
+    why: str
 
 
 def compare(before: Trace, after: Trace) -> str:
     """Numbers before and after, then what went, what is new, and what happens more or less often.
 
-    Lines move when code changes, so a place is a file, a function and a reason.
+    Lines move when code changes, so a place is a file, a function and a reason; a reason may hold
+    numbers of one run, such as the value that a guard is for.
     """
     old, new = _counted(before), _counted(after)
     lines = [f"{before.path} -> {after.path}"]
@@ -21,7 +34,7 @@ def compare(before: Trace, after: Trace) -> str:
     groups = (
         ("gone", [key for key in old if key not in new]),
         ("new", [key for key in new if key not in old]),
-        ("changed", [key for key in old if key in new and old[key][0] != new[key][0]]),
+        ("changed", [key for key in old if key in new and old[key].count != new[key].count]),
     )
     for word, keys in groups:
         for key in keys:
@@ -31,34 +44,35 @@ def compare(before: Trace, after: Trace) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _counted(trace: Trace) -> dict[_Key, tuple[int, int]]:
-    """Number of times and first line of each problem."""
-    found: dict[_Key, tuple[int, int]] = {}
-    for event in trace.events:
-        kind = PROBLEMS.get(event.kind)
+def _counted(trace: Trace) -> dict[_Key, _Seen]:
+    """Each problem of a trace."""
+    found: dict[_Key, _Seen] = {}
+    for event in _problems(trace):
         frame = event.stack[-1]
-        if kind is not None:
-            relative = trace.files.get(frame.file, {}).get("relative") or frame.file
-            why = f"{event.gb_id} {event.gb_type}".strip() or event.reason
-            key = (kind, str(relative), frame.function, why)
-            count, line = found.get(key, (0, frame.line))
-            found[key] = (count + event.count, line)
+        relative = trace.files.get(frame.file, {}).get("relative") or frame.file
+        why = f"{event.gb_id} {event.gb_type}".strip() or event.reason
+        key = (PROBLEMS[event.kind], str(relative), frame.function, _NUMBER.sub("N", why))
+        found.setdefault(key, _Seen(0, frame.line, why)).count += event.count
     return found
+
+
+def _problems(trace: Trace) -> Iterator[Event]:
+    return (event for event in trace.events if event.kind in PROBLEMS and not event.is_empty)
 
 
 def _numbers(before: Trace, after: Trace) -> Iterator[str]:
     yield f"graphs: {len(before.regions)} -> {len(after.regions)}"
     for kind in dict.fromkeys(PROBLEMS.values()):
         numbers = [
-            sum(event.count for event in trace.events if PROBLEMS.get(event.kind) == kind)
+            sum(event.count for event in _problems(trace) if PROBLEMS[event.kind] == kind)
             for trace in (before, after)
         ]
         if any(numbers):
             yield f"{kind}: {numbers[0]} -> {numbers[1]}"
 
 
-def _shown(key: _Key, old: tuple[int, int] | None, new: tuple[int, int] | None) -> str:
-    kind, file, function, why = key
-    times = f"{old[0] if old else 0} -> {new[0] if new else 0}"
-    line = (new or old or (0, 0))[1]
-    return f"{file}:{line} ({function}) {kind}, {times}: {why[:120]}"
+def _shown(key: _Key, old: _Seen | None, new: _Seen | None) -> str:
+    kind, file, function, _ = key
+    times = f"{old.count if old else 0} -> {new.count if new else 0}"
+    seen = new or old or _Seen(0, 0, "")
+    return f"{file}:{seen.line} ({function}) {kind}, {times}: {seen.why[:120]}"

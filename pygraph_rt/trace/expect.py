@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Iterator
 
 from pygraph_rt.errors import TraceError
+from pygraph_rt.trace import linter
 from pygraph_rt.trace.model import Event
 from pygraph_rt.trace.session import Trace
 
@@ -14,7 +15,10 @@ SHOWN = 20
 
 
 class ExpectationFailed(TraceError, AssertionError):
-    """What happened is not what was expected; the message lists each place and its reason."""
+    """What happened is not what was expected.
+
+    The message lists each place and its reason and, where the linter is installed, what it says.
+    """
 
 
 @contextlib.contextmanager
@@ -47,7 +51,26 @@ def expect(
         *_compiled(trace, allow_nothing, graph_breaks is not None),
     ]
     if wrong:
-        raise ExpectationFailed("\n".join(wrong))
+        raise ExpectationFailed("\n".join(_text(wrong, trace)))
+
+
+_Group = tuple[str, list[Event]]
+
+
+def _text(wrong: list[_Group], trace: Trace) -> Iterator[str]:
+    """The groups with their events, each with the linter's finding and fix."""
+    advice = linter.advice(trace) if any(events for _, events in wrong) else {}
+    for title, events in wrong:
+        yield title
+        for event in events[:SHOWN]:
+            yield _line(event)
+            said = advice.get((event.kind, event.place.file, event.place.line))
+            if said:
+                yield f"    {said}"
+        if len(events) > SHOWN:
+            yield f"  and {len(events) - SHOWN} more"
+        if events and not advice:
+            yield "  `pygraph-lint check FILE` says what to write instead."
 
 
 def _line(event: Event) -> str:
@@ -60,52 +83,45 @@ def _line(event: Event) -> str:
     return f"  {place}: {what}{reason}{guard}{number}{times}"
 
 
-def _listed(title: str, events: list[Event]) -> list[str]:
-    rows = [title, *(_line(event) for event in events[:SHOWN])]
-    if len(events) > SHOWN:
-        rows.append(f"  and {len(events) - SHOWN} more")
-    if events:
-        rows.append("  `pygraph-lint check FILE` says what to write instead.")
-    return rows
-
-
 def _of(trace: Trace, *kinds: str) -> list[Event]:
     return [event for event in trace.events if event.kind in kinds]
 
 
-def _breaks(trace: Trace, expected: int | None) -> list[str]:
+def _breaks(trace: Trace, expected: int | None) -> list[_Group]:
     """One break may be met in several compilations, and from several callers."""
     places = {(e.place.file, e.place.line, e.gb_type): e for e in _of(trace, "graph_break")}
     if expected is None or len(places) == expected:
         return []
-    return _listed(f"{len(places)} graph breaks, {expected} expected:", list(places.values()))
+    return [(f"{len(places)} graph breaks, {expected} expected:", list(places.values()))]
 
 
-def _syncs(trace: Trace, expected: int | None) -> list[str]:
+def _syncs(trace: Trace, expected: int | None) -> list[_Group]:
     events = _of(trace, "sync")
     found = sum(event.count for event in events)
     if expected is None or found == expected:
         return []
-    return _listed(f"{found} host-device syncs, {expected} expected:", events)
+    return [(f"{found} host-device syncs, {expected} expected:", events)]
 
 
-def _recompiles(trace: Trace, most: int | None) -> list[str]:
+def _recompiles(trace: Trace, most: int | None) -> list[_Group]:
     if most is None:
         return []
     events = _of(trace, "recompile")
     found = sum(event.count for event in events)
     limits = _of(trace, "cache_limit")
-    wrong = _listed("given up at the recompilation limit:", limits) if limits else []
+    wrong: list[_Group] = [("given up at the recompilation limit:", limits)] if limits else []
     if found > most:
-        wrong += _listed(f"{found} recompilations, at most {most} expected:", events)
+        wrong.append((f"{found} recompilations, at most {most} expected:", events))
     return wrong
 
 
-def _compiled(trace: Trace, allow_nothing: bool, breaks_matter: bool) -> list[str]:
+def _compiled(trace: Trace, allow_nothing: bool, breaks_matter: bool) -> list[_Group]:
     before = _of(trace, "compiled_before_trace")
     if before and breaks_matter:
         title = "compiled before the block, so its graph breaks are not known; use fresh=True:"
-        return _listed(title, before)
+        return [(title, before)]
     if allow_nothing or before or _of(trace, "compiled", "graph_break"):
         return []
-    return ["nothing was compiled; is torch.compile applied, and called? (allow_nothing=True)"]
+    return [
+        ("nothing was compiled; is torch.compile applied, and called? (allow_nothing=True)", [])
+    ]

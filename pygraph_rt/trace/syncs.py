@@ -187,6 +187,7 @@ class Syncs:
         direct = not timed and name in READS
         if name in ("cpu", "to"):
             original = self._remembers(original)
+        waiting = _without_warning(original) if timed else original
 
         def call(*args: Any, **named: Any) -> Any:
             if local.inside or not (always or waits(args, named)):
@@ -201,7 +202,7 @@ class Syncs:
             local.inside = True
             began = clock()
             try:
-                return original(*args, **named)
+                return waiting(*args, **named)
             finally:
                 local.inside = False
                 took = clock() - began if timed else None
@@ -273,6 +274,26 @@ class Syncs:
             self._record("unknown", DEBUG_MODE, caller, now - (took or 0.0), took)
 
 
+def _without_warning(original: Any) -> Any:
+    """A function that calls `original`, which waits, without a warning of torch's debug mode.
+
+    A warning costs more than all else that is done for a wait. The mode is that of all threads, so
+    it stays where there are others: they may wait meanwhile.
+    """
+
+    def call(*args: Any, **named: Any) -> Any:
+        if threading.active_count() > 1:
+            return original(*args, **named)
+        torch.cuda.set_sync_debug_mode("default")
+        try:
+            return original(*args, **named)
+        finally:
+            torch.cuda.set_sync_debug_mode("warn")
+
+    keep_out(call, callees=True)
+    return call
+
+
 def _found(path: str) -> Any:
     module, _, name = path.rpartition(".")
     if path in sys.modules:
@@ -336,8 +357,8 @@ def _waits_for(name: str, gpu: bool) -> Callable[[tuple[Any, ...], dict[str, Any
 
     def tensor(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
         first = args[0] if args else None
-        if type(first) is plain and not gpu:
-            return not first.is_meta
+        if type(first) is plain:
+            return first.is_cuda if gpu else not first.is_meta
         if not isinstance(first, torch.Tensor) or first.device.type == "meta" or is_fake(first):
             return False
         return first.is_cuda or not gpu

@@ -10,6 +10,7 @@ import inspect
 import io
 import logging
 import sys
+import threading
 import time
 import warnings
 from typing import Any
@@ -20,7 +21,7 @@ import torch
 from pygraph_rt.trace import recorder, torch_hooks
 from pygraph_rt.trace.recorder import Recorder
 from pygraph_rt.trace.session import Trace
-from pygraph_rt.trace.syncs import DEBUG_MODE, Syncs
+from pygraph_rt.trace.syncs import DEBUG_MODE, Syncs, _without_warning
 
 
 def compiled(function: Any, **named: Any) -> Any:
@@ -209,6 +210,19 @@ def test_sync_debug_mode_is_used_and_put_back(monkeypatch: pytest.MonkeyPatch) -
     assert all(e.place.file == __file__ for e in events)
     assert all(recorder.is_users(e.place.file) for e in events)
     assert all(e.duration_s is None and len(e.stack) == 1 for e in events)
+
+
+def test_a_wait_that_is_counted_makes_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless there are other threads, whose waits may happen meanwhile."""
+    modes: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
+    wait = _without_warning(lambda: list(modes))
+    assert wait() == ["default"]
+    assert modes == ["default", "warn"]
+    modes.clear()
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    assert wait() == []
+    assert modes == []
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="needs sys.monitoring")

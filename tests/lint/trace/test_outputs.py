@@ -159,6 +159,20 @@ def test_compare(lint: Lint, trace: dict[str, Any]) -> None:
     assert "equally often" in lint("trace", "--compare", "t.json", "t.json").out
 
 
+def test_compare_leaves_out_what_differs_from_run_to_run(lint: Lint, trace: dict[str, Any]) -> None:
+    """The value that a guard is for; frames without tensors, which are no problem."""
+    place = [frame(lint.folder / "model.py", 5)]
+    empty = "Dynamo decided to skip the frame while tracing: No ops traced for the FX graph."
+    for name, value, skips in (("one.json", "0.25", []), ("two.json", "1e-05", [1])):
+        events = [event("recompile", place, reason=f"___stack0 == {value}")]
+        events += [event("skipped_frame", place, 1 + number, reason=empty) for number in skips]
+        write(lint.folder / name, {**trace, "events": events})
+    assert lint("trace", "--compare", "one.json", "two.json").out.splitlines()[2:] == [
+        "recompilation: 1 -> 1",
+        "The same events happened, equally often.",
+    ]
+
+
 def _recorder(lint: Lint, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
     """A package in the recorder's place, that needs no torch."""
     lint.write({"fake/pygraph_rt/__init__.py": "", "fake/pygraph_rt/trace/__init__.py": ""})
