@@ -4,11 +4,15 @@
 results.
 Each program is traced, fixed by `pygraph-lint trace --fix --unsafe-fixes`, traced, edited by hand
 (its `clean.txt`), traced, and the first trace is compared with the last one. Steps are timed
-without a trace, before and after.
+without a trace, before and after (`--keep-times`: as in the result file).
+
+The order of repair is followed apart from that: the lines of `steps.json` take the place of those
+that break, one after the other, and the graphs of a new trace are counted after each.
 """
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import json
 import os
@@ -17,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -108,8 +113,39 @@ def step_ms(name: str, program: Path) -> float:
     return statistics.median(found)
 
 
-def fix(name: str) -> tuple[str, dict[str, Any]]:
-    """Fix one program: its chapter of the page, and its figures."""
+def followed(name: str, program: Path, order: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The steps of the first trace, each with the graphs that were left after it."""
+    edits = json.loads((PROGRAMS / name / "steps.json").read_text("utf-8"))
+    lines = program.read_text("utf-8").splitlines()
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary:
+        session = Session(Path(os.path.realpath(temporary)), Path(temporary) / program.name)
+        (session.folder / "pyproject.toml").write_text("[project]\nname = 'sample'\n", "utf-8")
+        for step in order:
+            line = lines[step["line"] - 1]
+            indent = line[: len(line) - len(line.lstrip())]
+            lines[step["line"] - 1] = indent + edits[str(step["line"])]
+            session.program.write_text("\n".join(lines) + "\n", "utf-8")
+            rows.append({**step, "after": session.trace("step.json")["graphs"]})
+    return rows
+
+
+def totals(results: dict[str, dict[str, Any]]) -> dict[str, int]:
+    """How many of the numbers of graphs came true."""
+    steps = [step for figures in results.values() for step in figures["steps"]]
+    marked = [step for step in steps if step["known"] != "exactly" or step["uncovers"]]
+    return {
+        "steps": len(steps),
+        "exact": sum(step["graphs"] == step["after"] for step in steps),
+        "said to be certain": len(steps) - len(marked),
+        "too low and not marked": sum(
+            step["graphs"] < step["after"] for step in steps if step not in marked
+        ),
+    }
+
+
+def fix(name: str, old: Mapping[str, float | None]) -> tuple[str, dict[str, Any]]:
+    """Fix one program: its chapter of the page, and its figures. old: times that are kept."""
     original = next((PROGRAMS / name).glob("*.py"))
     print(name, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as temporary:
@@ -121,7 +157,8 @@ def fix(name: str) -> tuple[str, dict[str, Any]]:
         about = original.read_text("utf-8").partition('"""')[2].partition('"""')[0]
         session.said += [f"## {name}\n\n{about}\n\n"]
         figures = {"before": session.trace("before.json")}
-        figures["before"]["step_ms"] = step_ms(name, session.program)
+        figures["before"]["step_ms"] = old["before"] or step_ms(name, session.program)
+        figures["steps"] = followed(name, session.program, figures["before"]["fix_order"])
         report = ("--output-file", "before.txt")
         session.lint("--join", "before.json", "--fix", "--unsafe-fixes", *report)
         fixed = session.program.read_text("utf-8")
@@ -135,24 +172,35 @@ def fix(name: str) -> tuple[str, dict[str, Any]]:
             session.said.append("By hand:\n\n```diff\n" + "\n".join(changed) + "\n```\n")
             session.program.write_text(clean, "utf-8")
         figures["after"] = session.trace("after.json")
-        figures["after"]["step_ms"] = step_ms(name, session.program)
+        figures["after"]["step_ms"] = old["after"] or step_ms(name, session.program)
         session.lint("--compare", "before.json", "after.json")
         said = session.said
     return "\n".join(said), figures
 
 
+def times(name: str) -> dict[str, float | None]:
+    """Milliseconds a step, before and after, in the result file."""
+    old = json.loads(RESULT.read_text("utf-8"))["programs"][name]
+    return {when: old[when]["step_ms"] for when in ("before", "after")}
+
+
 def main() -> None:
-    chosen = sys.argv[1:] or NAMES
+    made = argparse.ArgumentParser(description=__doc__)
+    made.add_argument("--keep-times", action="store_true")
+    made.add_argument("names", nargs="*", help="some of the programs; nothing is written")
+    given = made.parse_args()
     pages, results = [], {}
-    for name in chosen:
-        page, results[name] = fix(name)
+    for name in given.names or NAMES:
+        old = times(name) if given.keep_times else {"before": None, "after": None}
+        page, results[name] = fix(name, old)
         pages.append(page)
-    if chosen is NAMES:
+        print(json.dumps(results[name]["steps"]), flush=True)
+    print(json.dumps(totals(results), indent=1))
+    if not given.names:
         PAGE.write_text(HEAD + "\n".join(pages), "utf-8")
         versions = {name: metadata.version(name) for name in PACKAGES}
-        result = {"versions": versions, "programs": results}
+        result = {"versions": versions, "step_totals": totals(results), "programs": results}
         RESULT.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
-    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from __future__ import annotations
 import importlib.util
 import sys
 import threading
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from types import CodeType
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -168,10 +168,26 @@ def inner():
 
 def calls(report):
     report(inner())
+
+def known(report):
+    time.sleep(0.05); ended(); time.sleep(0.01); report()
 """
 
 
-def reported(function: str, times: int = 1) -> list[float | None]:
+class Clock:
+    """A clock that stands still but for `sleep`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._now = [100.0]
+        monkeypatch.setattr(
+            lines, "time", SimpleNamespace(perf_counter=partial(self._now.__getitem__, 0))
+        )
+
+    def sleep(self, seconds: float) -> None:
+        self._now[0] += seconds
+
+
+def reported(clock: Clock, text: str, function: str, times: int) -> list[float | None]:
     """What a detector says when a function reports from a line of it."""
     found = MonitoredLines(lambda file: file == FILE)
     said: list[float | None] = []
@@ -179,8 +195,8 @@ def reported(function: str, times: int = 1) -> list[float | None]:
     def report(*args: Any) -> None:
         said.append(found.since(sys._getframe(1)))
 
-    scope: dict[str, Any] = {"time": time}
-    exec(compile(SLEEPS, FILE, "exec"), scope)
+    scope: dict[str, Any] = {"time": clock, "ended": found.ended}
+    exec(compile(text, FILE, "exec"), scope)
     assert found.start()
     for _ in range(times):
         scope[function](report)
@@ -196,27 +212,10 @@ def reported(function: str, times: int = 1) -> list[float | None]:
         ("twice", 2, [0.02, 0.01, 0.02, 0.01]),
         ("looped", 1, [0.0, 0.0, 0.0]),  # the report has a line of its own
         ("calls", 2, [0.02, 0.02]),  # with what the line calls
+        ("known", 2, [0.01, 0.01]),
     ],
 )
-def test_how_long_a_line_has_run(function: str, times: int, expected: list[float | None]) -> None:
-    said = reported(function, times)
-    assert [one is None for one in said] == [one is None for one in expected]
-    for one, wanted in zip(said, expected, strict=True):
-        assert one is None or wanted is None or one == pytest.approx(wanted, abs=0.008)
-
-
-@MONITORED
-def test_what_has_ended_is_not_counted() -> None:
-    found = MonitoredLines(lambda file: file == FILE)
-    said: list[float | None] = []
-    scope: dict[str, Any] = {
-        "time": time,
-        "ended": found.ended,
-        "report": lambda: said.append(found.since(sys._getframe(1))),
-    }
-    text = "def known():\n    time.sleep(0.05); ended(); time.sleep(0.01); report()\n"
-    exec(compile(text, FILE, "exec"), scope)
-    assert found.start()
-    scope["known"]()
-    found.stop()
-    assert said == [pytest.approx(0.01, abs=0.008)]
+def test_how_long_a_line_has_run(
+    function: str, times: int, expected: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert reported(Clock(monkeypatch), SLEEPS, function, times) == pytest.approx(expected)

@@ -5,20 +5,21 @@ Run with each supported version: `python -m pytest tests/trace/test_torch_hooks.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import io
 import logging
 import sys
 import threading
-import time
+import types
 import warnings
 from typing import Any
 
 import pytest
 import torch
 
-from pygraph_rt.trace import recorder, torch_hooks
+from pygraph_rt.trace import lines, recorder, torch_hooks
 from pygraph_rt.trace.recorder import Recorder
 from pygraph_rt.trace.session import Trace
 from pygraph_rt.trace.syncs import DEBUG_MODE, Syncs, _without_warning
@@ -227,18 +228,22 @@ def test_a_wait_that_is_counted_makes_no_warning(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="needs sys.monitoring")
 def test_the_time_of_what_only_the_debug_mode_sees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch warns after the operation: its line's time until then. Here a sleep stands for it."""
+    """Torch warns after the operation: its line's time until then."""
     monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
     monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
+    now = [0.0]
+    clock = types.SimpleNamespace(perf_counter=functools.partial(now.__getitem__, 0))
+    monkeypatch.setattr(lines, "time", clock)
 
-    def operation() -> None:
-        time.sleep(0.02), warnings.warn("called a synchronizing CUDA operation", stacklevel=1)  # type: ignore[func-returns-value]
+    def waited() -> str:
+        now[0] += 0.02
+        return "called a synchronizing CUDA operation"
 
     trace = Trace()
     monkeypatch.setattr(trace._syncs, "_gpu", True)
     with trace:
         for _ in range(3):
-            operation()
+            warnings.warn(waited(), stacklevel=1)
     (event,) = (e for e in trace.events if e.kind == "sync")
     assert event.detector == DEBUG_MODE
-    assert [took for _, took in event.times] == [pytest.approx(0.02, abs=0.01)] * 3
+    assert [took for _, took in event.times] == pytest.approx([0.02] * 3)
