@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from operator import itemgetter
@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pygraph_rt.reports.report import Region
 
 Sizes = tuple[int, ...]
-Source = Literal["result", "argument", "value"]
+Source = Literal["result", "argument", "value", "number"]
 
 ALIGN = ("copy_if_misaligned", "copy_misaligned")
 """The function that generated code aligns an input with: in torch 2.13 and later, and in 2.12."""
@@ -30,14 +30,16 @@ NAMES = frozenset({"clear", "partitions", "reinterpret_tensor", *ALIGN})
 
 @dataclass(frozen=True)
 class Returned:
-    """An output of the graph: the partition's result number `index`, its argument number `index`,
-    or a `value`; `view` is (size, strides, offset) in elements, where it is a view of that.
+    """An output: result number `index` of a partition, its argument number `index`, a `value`, or
+    number `index` of the call's own; `view` is (size, strides, offset) in elements, where it is a
+    view of that. aligned: it is a copy of it where it is not aligned.
     """
 
     source: Source
     index: int = 0
     view: tuple[Sizes, Sizes, int] | None = None
     value: Any = None
+    aligned: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,21 +56,6 @@ class RunnerCall:
     aligned: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Token:
-    """Stands in for a tensor or a number."""
-
-    source: Source
-    index: int
-    aligned: bool = False
-
-
-@dataclass(frozen=True)
-class _View:
-    token: _Token
-    view: tuple[Sizes, Sizes, int]
-
-
 def read_runner(call: Any, inputs: int, results: int) -> RunnerCall | None:
     """What `call(args)` of a runner with one partition does with its `inputs` and the partition's
     `results`; None where it does more than pass them on.
@@ -82,52 +69,88 @@ def read_runner(call: Any, inputs: int, results: int) -> RunnerCall | None:
         return None
     given: list[Any] = []
 
-    def partition(args: list[Any]) -> tuple[_Token, ...]:
+    def partition(args: list[Any]) -> tuple[Returned, ...]:
         given.append(list(args))
         args.clear()
-        return tuple(_Token("result", i) for i in range(results))
+        return tuple(Returned("result", i) for i in range(results))
 
     stand_ins = {"reinterpret_tensor": _reinterpret, **dict.fromkeys(ALIGN, _align)}
     code = types.FunctionType(function.__code__, stand_ins)
-    args: list[Any] = [_Token("argument", i) for i in range(inputs)]
+    args: list[Any] = [Returned("argument", i) for i in range(inputs)]
     try:
         outputs = code(SimpleNamespace(partitions=[partition]), args)
     except Exception:  # whatever it does, it is not passing on
         return None
-    if len(given) != 1 or not all(isinstance(v, _Token) for v in given[0]):
+    if len(given) != 1 or not all(isinstance(v, Returned) and v.view is None for v in given[0]):
         return None
     taken = tuple(value.index for value in given[0])
-    returned = [_returned(value, taken) for value in outputs]
-    found = [value for value in returned if value is not None]
+    found = tuple(made for value in outputs if (made := _returned(value, taken)) is not None)
     aligned = tuple(i for i, value in enumerate(given[0]) if value.aligned)
-    return RunnerCall(taken, tuple(found), aligned) if len(found) == len(returned) else None
+    return RunnerCall(taken, found, aligned) if len(found) == len(outputs) else None
 
 
-def _align(token: Any) -> _Token:
-    if not (isinstance(token, _Token) and token.source == "argument"):
+def _align(given: Returned) -> Returned:
+    if given.source != "argument" or given.view is not None:
         raise TypeError("a copy of something that is no input")
-    return replace(token, aligned=True)
+    return replace(given, aligned=True)
 
 
-def _reinterpret(token: Any, size: Any, stride: Any, offset: Any) -> _View:
+def _reinterpret(given: Returned, size: Any, stride: Any, offset: Any) -> Returned:
     whole = all(isinstance(n, int) for n in (*size, *stride, offset))
-    if not (isinstance(token, _Token) and whole):
+    if given.view is not None or not whole:
         raise TypeError("a view whose shape is not known")
-    return _View(token, (tuple(size), tuple(stride), offset))
+    return replace(given, view=(tuple(size), tuple(stride), offset))
 
 
 def _returned(value: Any, taken: Sequence[int]) -> Returned | None:
+    """What an output is, in the partition's arguments and results."""
     if value is None or isinstance(value, (int, float, bool)):
         return Returned("value", value=value)
-    view = value.view if isinstance(value, _View) else None
-    token = value.token if isinstance(value, _View) else value
-    if not isinstance(token, _Token):
+    if not isinstance(value, Returned) or value.source == "result":
+        return value if isinstance(value, Returned) else None
+    if value.index not in taken or value.aligned:
         return None
-    if token.source == "result":
-        return Returned("result", token.index, view)
-    if token.index not in taken or token.aligned:
-        return None
-    return Returned("argument", taken.index(token.index), view)
+    return replace(value, index=taken.index(value.index))
+
+
+class Assembly:
+    """Makes outputs of a call's results and arguments, and of numbers that it has made."""
+
+    def __init__(
+        self, outputs: Sequence[Returned], results: int, reinterpret: Callable[..., Any]
+    ) -> None:
+        """`results`: how many results are passed to `build`."""
+        self._reinterpret = reinterpret
+        self._constants = [r.value for r in outputs if r.source == "value"]
+        # Of each view: whether it is of an argument, which result or argument, and the view.
+        self.views = [
+            (int(r.source == "argument"), r.index, *r.view) for r in outputs if r.view is not None
+        ]
+        self.make_views: Callable[..., list[Any]] = self._views_in_python
+        self._pick = picker(list(self._places(outputs, results)))
+
+    def _places(self, outputs: Sequence[Returned], results: int) -> Iterator[int]:
+        """Where each output is in a list of results, constants, views, numbers and arguments."""
+        constants, first_view = count(results), results + len(self._constants)
+        views, first_number = count(first_view), first_view + len(self.views)
+        first_argument = first_number + sum(r.source == "number" for r in outputs)
+        first = {"result": 0, "number": first_number, "argument": first_argument}
+        for r in outputs:
+            if r.source == "value":
+                yield next(constants)
+            else:
+                yield first[r.source] + r.index if r.view is None else next(views)
+
+    def build(
+        self, results: Sequence[Any], arguments: list[Any], numbers: Iterable[Any] = ()
+    ) -> tuple[Any, ...]:
+        """The outputs of a call."""
+        views = self.make_views(results, arguments)
+        return self._pick([*results, *self._constants, *views, *numbers, *arguments])
+
+    def _views_in_python(self, *sources: Sequence[Any]) -> list[Any]:
+        reinterpret = self._reinterpret
+        return [reinterpret(sources[kind][i], *view) for kind, i, *view in self.views]
 
 
 class Inlined:
@@ -144,37 +167,19 @@ class Inlined:
         self.__name__ = generated.__name__
         self.__code__ = generated.__code__
         self.__globals__ = generated.__globals__
-        # The outputs are picked from a list: arguments, values, results, and then views of these.
-        arguments = sorted({r.index for r in runner.returned if r.source == "argument"})
-        self._kept = arguments
-        self._values = [r.value for r in runner.returned if r.source == "value"]
-        results = max((r.index + 1 for r in runner.returned if r.source == "result"), default=0)
-        first_result = len(arguments) + len(self._values)
-        values = count(len(arguments))
-        self._views: list[tuple[int, tuple[Sizes, Sizes, int]]] = []
-        places = []
-        for returned in runner.returned:
-            if returned.source == "value":
-                place = next(values)
-            elif returned.source == "argument":
-                place = arguments.index(returned.index)
-            else:
-                place = first_result + returned.index
-            if returned.view is not None:
-                self._views.append((place, returned.view))
-                place = first_result + results + len(self._views) - 1
-            places.append(place)
-        self._results = results
-        self._pick = picker(places)
+        returned = runner.returned
+        self._kept = sorted({r.index for r in returned if r.source == "argument"})
+        outputs = [
+            replace(r, index=self._kept.index(r.index)) if r.source == "argument" else r
+            for r in returned
+        ]
+        self._results = max((r.index + 1 for r in returned if r.source == "result"), default=0)
+        self._assembly = Assembly(outputs, self._results, reinterpret)
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         """Run it; `args` is emptied."""
-        pool = [args[i] for i in self._kept]
-        pool += self._values
-        pool += self.generated(args)[: self._results]
-        for place, view in self._views:
-            pool.append(self.reinterpret(pool[place], *view))
-        return self._pick(pool)
+        kept = [args[i] for i in self._kept]
+        return self._assembly.build(self.generated(args)[: self._results], kept)
 
     def over(self, generated: Any) -> Inlined:
         """The same around another function."""

@@ -226,7 +226,7 @@ class Replay:
             if self._shares:
                 for launch in self._sub_graphs:
                     made += launch.memory.outputs()
-            results = self._results.build(args, made, drawn)
+            results = self._results.make(args, made, drawn)
         except BaseException:
             self._forget_memory()
             raise

@@ -2,81 +2,35 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from pygraph_rt.inductor.runner_inlining import picker
-from pygraph_rt.plan.outputs import (
-    Dims,
-    Drawn,
-    Fixed,
-    Fresh,
-    OfInput,
-    Output,
-    OutputPlan,
-    Undefined,
-)
-
-View = tuple[int, int, Dims, Dims, int]
-"""A view of memory (0) or of an argument (1): which one, size, strides and offset."""
+from pygraph_rt.inductor.runner_inlining import Assembly, Returned
+from pygraph_rt.plan.outputs import Drawn, Fresh, OfInput, Output, OutputPlan
 
 
-class Results:
+class Results(Assembly):
     """Makes the outputs of one `OutputPlan`."""
 
     def __init__(
         self, plan: OutputPlan, order: Sequence[int], reinterpret: Callable[..., torch.Tensor]
     ) -> None:
-        """`order` are the numbers of the storages, as their memory is passed to `build`."""
-        self._reinterpret = reinterpret
-        self._constants = [o.value for o in plan.outputs if isinstance(o, (Fixed, Undefined))]
-        self._drawn = [o for o in plan.outputs if isinstance(o, Drawn)]
+        """`order` are the numbers of the storages, as their memory is passed to `make`."""
         made = {number: place for place, number in enumerate(order)}
-        self.views: list[View] = [
-            (int(isinstance(o, OfInput)), index, o.size, o.stride, o.offset)
-            for o in plan.outputs
-            if isinstance(o, (Fresh, OfInput)) and _is_view(o)
-            for index in [made[o.storage] if isinstance(o, Fresh) else o.index]
-        ]
-        self.make_views: Callable[..., list[torch.Tensor]] = self._views_in_python
-        self._pick = picker(self._places(plan, made))
+        self._drawn = [o for o in plan.outputs if isinstance(o, Drawn)]
+        numbers = iter(range(len(self._drawn)))
+        outputs = [_returned(o, made, numbers) for o in plan.outputs]
+        super().__init__(outputs, len(plan.storages), reinterpret)
 
-    def _places(self, plan: OutputPlan, made: dict[int, int]) -> list[int]:
-        """Where each output is in a list of memory, constants, views, CPU scalars and arguments."""
-        constants = itertools.count(len(plan.storages))
-        views = itertools.count(len(plan.storages) + len(self._constants))
-        first_drawn = len(plan.storages) + len(self._constants) + len(self.views)
-        drawn, first_argument = itertools.count(first_drawn), first_drawn + len(self._drawn)
-        places = []
-        for output in plan.outputs:
-            if isinstance(output, (Fixed, Undefined)):
-                places.append(next(constants))
-            elif isinstance(output, Drawn):
-                places.append(next(drawn))
-            elif _is_view(output):
-                places.append(next(views))
-            elif isinstance(output, Fresh):
-                places.append(made[output.storage])
-            else:
-                places.append(first_argument + output.index)
-        return places
-
-    def build(
+    def make(
         self, args: list[Any], made: list[torch.Tensor], drawn: tuple[int, int]
     ) -> tuple[Any, ...]:
         """The outputs: `made` is the memory, `drawn` the call's seed and offset."""
-        pool = [*made, *self._constants, *self.make_views(made, args)]
-        if self._drawn:
-            pool.extend(self._host_numbers(drawn))
-        pool.extend(args)
-        return self._pick(pool)
-
-    def _views_in_python(self, *sources: list[Any]) -> list[torch.Tensor]:
-        reinterpret = self._reinterpret
-        return [reinterpret(sources[kind][i], *view) for kind, i, *view in self.views]
+        views = self.make_views(made, args)
+        numbers = self._host_numbers(drawn) if self._drawn else ()
+        return self._pick([*made, *self._constants, *views, *numbers, *args])
 
     def _host_numbers(self, drawn: tuple[int, int]) -> Iterator[torch.Tensor]:
         """The CPU scalars among the outputs, in order; they share one piece of memory."""
@@ -88,8 +42,12 @@ class Results:
             yield self._reinterpret(whole, (), (), i)
 
 
-def _is_view(output: Output) -> bool:
-    """Whether an output is a view that has to be made."""
+def _returned(output: Output, made: Mapping[int, int], numbers: Iterator[int]) -> Returned:
+    if isinstance(output, Drawn):
+        return Returned("number", next(numbers))
+    if not isinstance(output, (Fresh, OfInput)):
+        return Returned("value", value=output.value)
+    view = (output.size, output.stride, output.offset)
     if isinstance(output, Fresh):
-        return not output.whole
-    return isinstance(output, OfInput) and not output.same
+        return Returned("result", made[output.storage], None if output.whole else view)
+    return Returned("argument", output.index, None if output.same else view)

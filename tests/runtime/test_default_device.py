@@ -23,7 +23,7 @@ def elsewhere() -> Iterator[None]:
 
 def test_seeds_that_a_replay_returns_are_cpu_tensors() -> None:
     results = Results(OutputPlan((), (Drawn(True, 0), Drawn(False, 4))), [], VIEW)
-    seed, offset = results.build([], [], ((1 << 63) + 5, 8))
+    seed, offset = results.make([], [], ((1 << 63) + 5, 8))
     assert (seed.device.type, offset.device.type) == ("cpu", "cpu")
     assert (seed.item(), offset.item()) == (5 - (1 << 63), 12)
 
