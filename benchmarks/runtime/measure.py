@@ -277,7 +277,7 @@ def host(device: str, tiny: bool, lock: str) -> dict[str, Any]:
         "inputs": 10,
         "nodes": replay.nodes,
         "words": len(replay.plan.patches.patches),
-        "launched_by": type(replay._sub_graphs[0].graph.patcher).__name__,
+        "launched_by": type(replay._launcher.sub_graphs[0].graph.patcher).__name__,
         "rows": rows,
     }
 

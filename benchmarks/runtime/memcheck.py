@@ -63,7 +63,7 @@ def program(planted: bool) -> None:
     served = sum(r["served"] for r in pygraph_rt.report().to_dict()["regions"])
     print(json.dumps({"graphs": len(replays), "served": served}), flush=True)
     if planted:
-        patcher = replays[0]._sub_graphs[0].graph.patcher
+        patcher = replays[0]._launcher.sub_graphs[0].graph.patcher
         patcher.addresses[0] += _WRONG_BY
         patcher.launch(torch.cuda.current_stream().cuda_stream)
         torch.cuda.synchronize()

@@ -82,7 +82,7 @@ class Partition:
             return watcher.call(self, args)
         replay = self._serving.current
         if replay is not None:
-            if replay.integers:
+            if self._serving.integers_of is not None:
                 replay = self._serving.pick(replay, args)
             try:
                 results = replay(args)
@@ -338,7 +338,8 @@ class Partition:
         written. If it could be launched in part only, the error is the caller's, as it would be
         without graphs.
         """
-        begun = bool(replay.arguments and not args)
+        given = replay.plan.inputs
+        begun = not args and bool(given.tensors or given.values)
         if not begun:  # the memory that it had taken by then, and what it keeps for later calls
             replay.let_go()
             traceback.clear_frames(error.__traceback__)

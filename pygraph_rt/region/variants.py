@@ -12,6 +12,7 @@ import torch
 
 from pygraph_rt.capture.observe import Draws, Observed
 from pygraph_rt.errors import Unprovable
+from pygraph_rt.inductor.runner_inlining import picker
 from pygraph_rt.plan.memory_blocks import alignment_class
 from pygraph_rt.plan.outputs import Dims, OutputPlan
 from pygraph_rt.region.limits import BYTES_PER_NODE, BackOff
@@ -176,29 +177,38 @@ class Variants:
         self._items.clear()
 
 
+def _integers(replay: Replay) -> tuple[Any, ...]:
+    return tuple(value for _, value in replay.plan.inputs.values)
+
+
 class Serving:
     """The graph that the next call tries first, and how graphs of other integers are found.
 
     Shapes that alternate need not be looked up by all that makes a key. Only the graph that was
-    served last keeps memory for its next call.
+    served last keeps memory for its next call. integers_of: what takes a call's integers out of its
+    arguments; None: it has none.
     """
 
     def __init__(self) -> None:
         self.current: Replay | None = None
         self.latest: Replay | None = None
+        self.integers_of: Callable[[list[Any]], tuple[Any, ...]] | None = None
         self._by_integers: dict[tuple[Any, ...], Replay] = {}
         self._launches = self._patched = 0
 
     def pick(self, replay: Replay, args: list[Any]) -> Replay:
         """The graph for a call's integers, if there is one; else `replay`."""
-        replay = self._by_integers.get(replay.pick_integers(args), replay)
+        assert self.integers_of is not None
+        replay = self._by_integers.get(self.integers_of(args), replay)
         if replay is not self.latest:
             self._keep(replay)
         return replay
 
     def activate(self, replay: Replay) -> None:
         """Try this graph first."""
-        self.current = self._by_integers[replay.integers] = replay
+        values = replay.plan.inputs.values
+        self.integers_of = picker([index for index, _ in values]) if values else None
+        self.current = self._by_integers[_integers(replay)] = replay
         if replay is not self.latest:
             self._keep(replay)
 
@@ -220,8 +230,8 @@ class Serving:
             self.current = None
         if self.latest is replay:
             self.latest = None
-        if self._by_integers.get(replay.integers) is replay:
-            del self._by_integers[replay.integers]
+        if self._by_integers.get(_integers(replay)) is replay:
+            del self._by_integers[_integers(replay)]
 
     def counts(self, replays: Sequence[Replay]) -> tuple[int, int]:
         """(launches, node updates) of all graphs that are or were."""

@@ -15,8 +15,9 @@ from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.plan.graph import Capture
 from pygraph_rt.plan.replay_plan import ReplayPlan
 from pygraph_rt.replay.executable import Executable, instantiate
+from pygraph_rt.replay.launcher import Code
 from pygraph_rt.replay.platform import Platform
-from pygraph_rt.replay.replay import Code, Replay
+from pygraph_rt.replay.replay import Replay
 
 
 class Built(NamedTuple):

@@ -57,7 +57,7 @@ def regions(state: str | None = None) -> list[dict[str, Any]]:
 
 def shared_memory(replay: Any) -> list[SlabMemory]:
     """The memory that a graph's outputs share, whichever way it is taken."""
-    ways = (getattr(part.memory, "_python", part.memory) for part in replay._sub_graphs)
+    ways = (getattr(part.memory, "_python", part.memory) for part in replay._launcher.sub_graphs)
     return [memory for way in ways for memory in way.shared]
 
 

@@ -540,7 +540,7 @@ def test_with_and_without_the_compiled_helper(
             value = x()
             assert_same(fast(value), plain(value))
     (replay,) = [p.replay for p in pygraph_rt.pygraph.partitions() if p.replay is not None]
-    assert isinstance(replay._sub_graphs[0].graph.patcher, NativePatcher) == compiled
+    assert isinstance(replay._launcher.sub_graphs[0].graph.patcher, NativePatcher) == compiled
     assert replay.patched > 0
     assert served() == 38
 

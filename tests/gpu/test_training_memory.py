@@ -129,10 +129,10 @@ def test_two_hundred_steps_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch)
 
 def places_that_serve_again(replay: Any) -> list[int]:
     """Where what a forward saved in such memory was in its last call."""
-    (part,) = replay._sub_graphs
+    (part,) = replay._launcher.sub_graphs
     way = getattr(part.memory, "_python", part.memory)
     blocks = [memory.reuses for memory in way.shared for _ in memory.slab.blocks]
-    found = replay._addresses[way.first + len(way.memory) :][: len(blocks)]
+    found = replay._launcher.addresses[way.first + len(way.memory) :][: len(blocks)]
     return [place for place, again in zip(found, blocks, strict=True) if again]
 
 

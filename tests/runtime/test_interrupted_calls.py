@@ -38,7 +38,9 @@ def test_the_next_call_has_no_stale_address(again: str) -> None:
     """Memory stays where it is, so that a node is patched for its inputs alone."""
     rig = Rig(stays=(WEIGHT, SECOND))
     pool, out = torch.empty(4096, dtype=torch.uint8), torch.empty(4, 4)
-    rig.replay._allocate = lambda size, stride, dtype: pool if dtype is torch.uint8 else out
+    rig.replay._launcher.allocate = lambda size, stride, dtype: (
+        pool if dtype is torch.uint8 else out
+    )
     places = [rig.aligned() for _ in range(3)]
     now = before = (places[0], places[1])
 

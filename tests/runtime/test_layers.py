@@ -1,4 +1,4 @@
-"""Dependencies of the runtime's folders point one way."""
+"""Dependencies of the runtime's folders point one way, and its parts stay small."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ APART = {
     "inductor": {"cuda"},
     "select": {"cuda", "plan", "inductor", "memory", "capture", "replay", "verify"},
 }
+
+# Of an object that is more than data; of a call that makes one; of a function.
+MOST_ATTRIBUTES, MOST_PARAMETERS, MOST_LINES = 12, 7, 40
+# Classes that have more attributes than that.
+LARGE = {"Syncs", "Trace"}
 
 
 def imported(file: Path) -> set[str]:
@@ -106,3 +111,45 @@ def test_the_plan_needs_no_torch() -> None:
         at_runtime = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
         names = [getattr(n, "module", None) or n.names[0].name for n in at_runtime]
         assert not any(name.startswith(("torch", "numpy")) for name in names), file
+
+
+def parsed() -> list[ast.Module]:
+    return [ast.parse(file.read_text()) for file in sorted(ROOT.rglob("*.py"))]
+
+
+def attributes(found: ast.ClassDef) -> set[str]:
+    """What the methods of a class set of their object."""
+    return {
+        node.attr
+        for node in ast.walk(found)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+
+
+def test_no_object_has_many_attributes() -> None:
+    """Fields of data aside: a `Row` of the report, or a plan."""
+    classes = [c for tree in parsed() for c in ast.walk(tree) if isinstance(c, ast.ClassDef)]
+    assert {c.name for c in classes if len(attributes(c)) > MOST_ATTRIBUTES} == LARGE
+
+
+def test_what_has_many_fields_is_data() -> None:
+    """It has no methods that change it."""
+    for tree in parsed():
+        for found in ast.walk(tree):
+            if isinstance(found, ast.ClassDef):
+                fields = [n for n in found.body if isinstance(n, ast.AnnAssign)]
+                if len(fields) > MOST_ATTRIBUTES:
+                    assert not attributes(found), found.name
+
+
+def test_functions_are_short_and_take_little() -> None:
+    for tree in parsed():
+        for found in ast.walk(tree):
+            if isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                assert (found.end_lineno or 0) - found.lineno < MOST_LINES, found.name
+                given = [*found.args.posonlyargs, *found.args.args, *found.args.kwonlyargs]
+                taken = [a for a in given if a.arg not in ("self", "cls")]
+                assert len(taken) <= MOST_PARAMETERS, found.name

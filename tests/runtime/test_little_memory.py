@@ -237,8 +237,8 @@ def test_a_launch_that_fails_holds_nothing_when_the_ordinary_path_runs(
     watched = Watched(machine)
     replay = machine.partition.replay
     assert replay is not None
-    allocate = replay._allocate
-    replay._allocate = lambda *size: watched.note(allocate(*size))
+    allocate = replay._launcher.allocate
+    replay._launcher.allocate = lambda *size: watched.note(allocate(*size))
     monkeypatch.setattr(machine.gpu, "launch", lambda executable, stream: 2)
     machine.call()
     assert watched.taken

@@ -192,10 +192,9 @@ def test_a_graph_tied_to_a_stream_leaves_other_streams_to_the_ordinary_path(
         machine.call()
     replay = machine.partition.replay
     assert replay is not None
-    replay._only_stream = 7
-    platform = machine.environment.platform
     for stream in (8, 7, 8):
-        vars(platform)["stream"] = lambda device, stream=stream: stream
+        where = replay._where._replace(only_stream=7, stream={0: stream}.__getitem__)
+        replay._where = where
         machine.call()
     machine.partition.refresh()
     (why,) = machine.region.misses
@@ -218,9 +217,9 @@ def test_too_little_memory_for_the_arena_is_an_ordinary_call(machine: Machine) -
         machine.call()
     replay = machine.partition.replay
     assert replay is not None
-    allocate, replay._allocate = replay._allocate, _no_memory
+    allocate, replay._launcher.allocate = replay._launcher.allocate, _no_memory
     machine.call()
-    replay._allocate = allocate
+    replay._launcher.allocate = allocate
     machine.call()
     assert machine.region.misses == {"there was too little memory for its intermediates": 1}
     assert machine.region.state == "serving"

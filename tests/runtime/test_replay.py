@@ -28,9 +28,10 @@ from pygraph_rt.plan.replay_plan import (
 from pygraph_rt.replay import executable as stage
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.executable import Executable
+from pygraph_rt.replay.launcher import Code
 from pygraph_rt.replay.node_params import NodeTemplates
 from pygraph_rt.replay.platform import Flags, Native, Platform
-from pygraph_rt.replay.replay import Code, Replay
+from pygraph_rt.replay.replay import Replay
 from tests.runtime import software_gpu
 from tests.runtime.fake_driver import FakeDriver
 from tests.runtime.software_gpu import Generator
@@ -142,6 +143,12 @@ class Rig:
         self.held.append(tensor)
         return tensor
 
+    def allocate_only(self, pool: torch.Tensor, out: torch.Tensor) -> None:
+        """Memory stays where it is."""
+        self.replay._launcher.allocate = lambda size, stride, dtype: (
+            pool if dtype is torch.uint8 else out
+        )
+
     def aligned(self, residue: int = 64) -> torch.Tensor:
         """16 floats whose address is `residue` more than a multiple of 256."""
         room = torch.zeros(256)
@@ -196,7 +203,9 @@ def test_a_launch_sees_every_address_of_its_call(
 def test_only_nodes_of_moved_blocks_are_submitted_again() -> None:
     rig = Rig()
     pool, out = torch.empty(4096, dtype=torch.uint8), torch.empty(4, 4)
-    rig.replay._allocate = lambda size, stride, dtype: pool if dtype is torch.uint8 else out
+    rig.replay._launcher.allocate = lambda size, stride, dtype: (
+        pool if dtype is torch.uint8 else out
+    )
     first, second = rig.aligned(), rig.aligned()
     rig.replay(rig.args(first, second))
     assert sorted(rig.driver.submitted) == [0, 1, 2]
@@ -222,7 +231,7 @@ def test_only_nodes_of_moved_blocks_are_submitted_again() -> None:
         lambda rig, args: args.__setitem__(FIRST, rig.aligned(4)),
         lambda rig, args: args.__setitem__(SECOND, rig.aligned(128)),
         lambda rig, args: args.__setitem__(WEIGHT, rig.aligned(32)),
-        lambda rig, args: setattr(rig.replay, "_only_stream", 8),
+        lambda rig, args: setattr(rig.replay, "_where", rig.replay._where._replace(only_stream=8)),
     ],
     ids="state capturing device integer alignment stricter weight stream".split(),
 )
@@ -292,7 +301,9 @@ def test_nodes_that_came_to_rest_get_a_new_executable_with_the_same_addresses(
     monkeypatch.setattr(stage, "_WORTH_IT", 1)
     rig = Rig()
     pool, out = torch.empty(4096, dtype=torch.uint8), torch.empty(4, 4)
-    rig.replay._allocate = lambda size, stride, dtype: pool if dtype is torch.uint8 else out
+    rig.replay._launcher.allocate = lambda size, stride, dtype: (
+        pool if dtype is torch.uint8 else out
+    )
     second = rig.aligned()
     for call in range(60):
         args = rig.args(second=second)
@@ -314,7 +325,9 @@ def test_a_new_executable_that_cannot_be_made_changes_nothing(
     rig = Rig()
     rig.driver.fail = lambda call: int(call == "instantiate")
     pool, out = torch.empty(4096, dtype=torch.uint8), torch.empty(4, 4)
-    rig.replay._allocate = lambda size, stride, dtype: pool if dtype is torch.uint8 else out
+    rig.replay._launcher.allocate = lambda size, stride, dtype: (
+        pool if dtype is torch.uint8 else out
+    )
     first, second = rig.aligned(), rig.aligned()
     for _ in range(80):
         assert rig.replay(rig.args(first, second)) is not None
@@ -339,7 +352,7 @@ def test_threads_never_launch_each_others_addresses() -> None:
         local.made.append(tensor)
         return tensor
 
-    rig.replay._allocate = allocate
+    rig.replay._launcher.allocate = allocate
 
     def work(me: int) -> None:
         for _ in range(150):

@@ -329,7 +329,7 @@ def test_memory_is_not_kept_when_there_is_none_for_the_arena(
     def no_memory(*size: Any) -> torch.Tensor:
         raise torch.OutOfMemoryError("no memory")
 
-    replay._allocate = no_memory
+    replay._launcher.allocate = no_memory
     turns.call(1)
     assert place.expired()
     assert turns.partition.region.state == "serving"
