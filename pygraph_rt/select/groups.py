@@ -156,8 +156,7 @@ class Group:
         self._capturing_since = 0
         self._repeats = 0
         device = next((m.device for m in leader.members()), 0)
-        self._instruments = selector.instruments.on(device)
-        self.baseline = Baseline(self._instruments)
+        self.baseline = Baseline(selector.instruments.on(device))
         self._trial: Trial | AgreedTrial | None = None
 
     def members(self) -> list[Member]:
@@ -245,9 +244,9 @@ class Group:
             return
         self.phase = Phase.COMPARING
         if shared is None:
-            self._trial = Trial(first, self._instruments)
+            self._trial = Trial(first, self.baseline.instruments)
         else:
-            self._trial = AgreedTrial(*shared, self._instruments, self.leader.calls)
+            self._trial = AgreedTrial(*shared, self.baseline.instruments, self.leader.calls)
             self._selector.release(self)  # other ranks may have let another group begin
         self._use(self._trial.candidate == GRAPH)
 
@@ -303,7 +302,7 @@ class Group:
         """Watch from the beginning: calls run compiled code."""
         self.phase = Phase.WATCHING
         self._trial = None
-        self.baseline = Baseline(self._instruments)
+        self.baseline = Baseline(self.baseline.instruments)
         self._watch(may_capture=False)
         self._use(graphs=False)
 

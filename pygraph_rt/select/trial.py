@@ -111,7 +111,7 @@ class Baseline:
     def __init__(self, instruments: Instruments) -> None:
         self.period_ms = 0.0
         self.last: Block | None = None
-        self._instruments = instruments
+        self.instruments = instruments
         self._calls = 0
         self._inside_total = 0.0
         self._now = Measurement(NO_GRAPH, _DROPPED, decision.block_calls(0), instruments)
@@ -126,7 +126,7 @@ class Baseline:
         if self._now.called(now):
             self._pending.append(self._now)
             calls = decision.block_calls(self.period_ms)
-            self._now = Measurement(NO_GRAPH, 0, calls, self._instruments)
+            self._now = Measurement(NO_GRAPH, 0, calls, self.instruments)
             self._now.called(now)
         for block in _finished(self._pending):
             self.last, self.period_ms = block, statistics.median(block.periods_ms)
