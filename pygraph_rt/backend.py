@@ -13,7 +13,7 @@ import torch
 
 from pygraph_rt.cuda import native
 from pygraph_rt.cuda.driver import load
-from pygraph_rt.cuda.global_flags import state_of, watch
+from pygraph_rt.cuda.global_flags import state_of
 from pygraph_rt.cuda.native.memory import Helper
 from pygraph_rt.errors import DriverError, GraphRequired
 from pygraph_rt.inductor import autograd_cache, cuts, hook, torch_support
@@ -22,7 +22,7 @@ from pygraph_rt.options import Options, split_options
 from pygraph_rt.region.maker import GraphMaker
 from pygraph_rt.region.region import Partition
 from pygraph_rt.replay.disposal import Disposal
-from pygraph_rt.replay.platform import Flags, Native, Platform, same_addresses
+from pygraph_rt.replay.platform import Native, Platform, same_addresses
 from pygraph_rt.reports.candidates import GRAPH
 from pygraph_rt.reports.report import REGIONS, Region, notice
 from pygraph_rt.select import ballot, remembered
@@ -42,7 +42,7 @@ def _make_graph_maker() -> GraphMaker:
         stream=torch._C._cuda_getCurrentRawStream,
         generator=lambda device: torch.cuda.default_generators[device],
         reinterpret=torch_support.reinterpret(),
-        flags=Flags(state_of, watch),
+        state_of=state_of,
         native=Native(native.load(folder), Helper(folder), native.fill_stack(folder)),
         same_addresses=getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", same_addresses),
     )

@@ -123,14 +123,13 @@ def _missing() -> dict[str, list[str]]:
     }
 
 
-def _readers() -> dict[str, dict[str, Callable[[], Hashable]]]:
-    """The switches that this torch has and can read, by family and name; one that cannot be read
+def _readers() -> dict[str, list[Callable[[], Hashable]]]:
+    """What reads the switches that this torch has and can read, by family; one that cannot be read
     is left out for good.
     """
-    found = {family: {n: _reader(n) for n in names} for family, names in _SWITCHES.items()}
     return {
-        family: {n: reader for n, reader in readers.items() if reader and _readable(reader)}
-        for family, readers in found.items()
+        family: [r for name in names if (r := _reader(name)) is not None and _readable(r)]
+        for family, names in _SWITCHES.items()
     }
 
 
@@ -161,22 +160,12 @@ def families(function: Any) -> frozenset[str]:
     return frozenset(found)
 
 
-def _wanted(function: Any) -> dict[str, Callable[[], Hashable]]:
-    """What reads the switches that a generated function's library calls read, by name."""
-    wanted = families(function)
-    return {
-        name: reader
-        for family in _SWITCHES
-        if family in wanted
-        for name, reader in _READERS[family].items()
-    }
-
-
 def state_of(function: Any) -> Callable[[], Hashable]:
     """What reads the switches that a generated function's library calls read: equal values mean
     that they would choose alike.
     """
-    readers = [*_wanted(function).values()]
+    wanted = families(function)
+    readers = [reader for family in _SWITCHES if family in wanted for reader in _READERS[family]]
     anywhere = torch._C._is_any_autocast_enabled
 
     def state() -> Hashable:
@@ -184,17 +173,3 @@ def state_of(function: Any) -> Callable[[], Hashable]:
         return (found, _autocast()) if anywhere() else found
 
     return state
-
-
-def watch(function: Any, native: Any) -> Callable[[], bool]:
-    """What says whether all that `state_of(function)` reads is as it is now, at a small part of
-    the cost: `native` is the compiled helper's module. It may say no where nothing changed.
-    """
-    readers = _wanted(function)
-    known = [name for name in readers if name in native.switch_names]
-    others = [reader for name, reader in readers.items() if name not in native.switch_names]
-    same_as_then: Callable[[], bool] = native.Switches(("autocast", *known))
-    then = [reader() for reader in others]
-    if not others:
-        return same_as_then
-    return lambda: same_as_then() and then == [reader() for reader in others]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +75,7 @@ class Cut:
 
     def to_dict(self) -> dict[str, str]:
         """The cut as plain data."""
-        return {
-            "kind": self.kind,
-            "why": self.why,
-            "source": self.source,
-            "rule": self.rule,
-            "command": self.command,
-        }
+        return {**asdict(self), "command": self.command}
 
 
 def graph_break(gm: Any) -> Cut | None:
@@ -116,8 +110,9 @@ def splits(nodes: Iterable[Any]) -> list[Cut]:
 def _why_split(node: Any) -> tuple[str, str]:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
-        if isinstance(target, torch._ops.HigherOrderOperator):
-            return _higher_order(target)
+        higher = isinstance(target, torch._ops.HigherOrderOperator)
+        if higher and node.target.name() in ("cond", "while_loop"):
+            return f"torch.{node.target.name()} chooses on the host", ""
         return "", ""
     name = str(target._schema.name)
     if name.startswith(f"{TO_GPU.namespace}::"):
@@ -138,12 +133,6 @@ def _why_split(node: Any) -> tuple[str, str]:
         return f"{name} copies a host tensor to the GPU", "PG106"
     if "cpu" in made:
         return f"{name} works on the CPU", "PG102" if name in _FACTORIES else ""
-    return "", ""
-
-
-def _higher_order(target: Any) -> tuple[str, str]:
-    if target.name() in ("cond", "while_loop"):
-        return f"torch.{target.name()} chooses on the host", ""
     return "", ""
 
 

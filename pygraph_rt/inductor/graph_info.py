@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -58,7 +58,7 @@ def to_text(info: GraphInfo) -> str:
             **found,
             "scalars": sorted(info.scalars.items()),
             "placement": asdict(info.placement),
-            "cuts": [[cut.kind, cut.why, cut.source, cut.rule] for cut in info.cuts],
+            "cuts": [astuple(cut) for cut in info.cuts],
             "forward": info.forward,
             "backward": info.backward,
             "inputs": info.inputs,

@@ -2,6 +2,12 @@
 
 There are two ways that do the same: `PythonAllocator`, one tensor at a time, and `NativeAllocator`,
 one call into compiled code (cuda/native/memory.cpp) before the launch and one after it.
+
+`allocate(stream, empty)` allocates all of it with `empty`, writes where it is to the addresses, and
+returns (outputs with memory of their own, segments of the arena), in order. It raises what `empty`
+raises, and holds nothing then. `outputs()` returns the outputs in slabs, in order, once the
+addresses are in use. `forget()` lets go of the memory of slabs. `first_segment` is the first
+segment's place among the addresses.
 """
 
 from __future__ import annotations
@@ -9,7 +15,7 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,25 +25,6 @@ from pygraph_rt.plan.graph import SubGraph
 from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.plan.outputs import Allocate, Layout, Storage
 from pygraph_rt.plan.slabs import Slab, SlabPlan
-
-
-class Allocator(Protocol):
-    """Allocates the memory of one sub-graph, call by call.
-
-    `allocate(stream, empty)` allocates all of it with `empty`, writes where it is to the addresses,
-    and returns (outputs with memory of their own, segments of the arena), in order. It raises what
-    `empty` raises, and holds nothing then. `outputs()` returns the outputs in slabs, in order, once
-    the addresses are in use. `forget()` lets go of the memory of slabs. `first_segment` is the
-    first segment's place among the addresses.
-    """
-
-    first_segment: int
-
-    def allocate(self, stream: int, empty: Allocate) -> tuple[Sequence[Any], Sequence[Any]]: ...
-
-    def outputs(self) -> list[torch.Tensor]: ...
-
-    def forget(self) -> None: ...
 
 
 class Needs(NamedTuple):
@@ -103,7 +90,7 @@ class PythonAllocator:
         self._places = slice(first, first + len(self.memory) + blocks)
 
     def allocate(self, stream: int, empty: Allocate) -> tuple[Sequence[Any], Sequence[Any]]:
-        """See `Allocator`."""
+        """See above."""
         pieces = len(self.memory)
         new: list[Any] = [None] * pieces
         where: list[Sequence[int]] = [()] * len(self.shared)
@@ -122,14 +109,14 @@ class PythonAllocator:
         return new[: self.own], new[self.own :]
 
     def outputs(self) -> list[torch.Tensor]:
-        """See `Allocator`."""
+        """See above."""
         made: list[torch.Tensor] = []
         for memory in self.shared:
             made += memory.outputs()
         return made
 
     def forget(self) -> None:
-        """See `Allocator`."""
+        """See above."""
         for memory in self.shared:
             memory.forget()
 
@@ -163,7 +150,7 @@ class NativeAllocator:
         self._plan = native.Plan(specimen, pieces, python.first, shared, python.order)
 
     def allocate(self, stream: int, empty: Allocate) -> tuple[Sequence[Any], Sequence[Any]]:
-        """See `Allocator`."""
+        """See above."""
         self._hooked = self._saved and hooked()
         if self._hooked:
             self._plan.forget()
@@ -177,14 +164,17 @@ class NativeAllocator:
         return new[: self._own], new[self._own :]
 
     def outputs(self) -> list[torch.Tensor]:
-        """See `Allocator`."""
+        """See above."""
         made: list[torch.Tensor] = (self._python if self._hooked else self._plan).outputs()
         return made
 
     def forget(self) -> None:
-        """See `Allocator`."""
+        """See above."""
         self._python.forget()
         self._plan.forget()
+
+
+Allocator = PythonAllocator | NativeAllocator
 
 
 def compiled(allocator: Allocator, native: Any, empty: Allocate) -> Allocator:

@@ -55,7 +55,7 @@ class Partition:
         self._signature = signature
         self._life = Life()
         self._made: list[Built] = []
-        read_state = graph_maker.platform.flags.state_of(function)
+        read_state = graph_maker.platform.state_of(function)
         self._variants = Variants(options.variants, read_state, signature.numbers)
         self._serving = Serving()
         self._watcher: Watcher | None = None

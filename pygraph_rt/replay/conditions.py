@@ -10,10 +10,6 @@ from pygraph_rt.plan.replay_plan import ReplayPlan
 from pygraph_rt.replay.platform import Platform
 
 
-def _unknown() -> bool:
-    return False
-
-
 class Conditions:
     """The device, global switches, numbers and shapes that a graph was captured with, and no
     capture of the user's own under way.
@@ -31,19 +27,8 @@ class Conditions:
             if isinstance(value, float) and value == 0
         ]
         self.shapes = list(plan.inputs.shapes)
-        self._read_state = platform.flags.state_of(function)
+        self._read_state = platform.state_of(function)
         self._state = self._read_state()
-        # Whether the state is known to be that one, at less cost than to read it.
-        self._same_state: Callable[[], bool] = _unknown
-
-    def watch(self, function: Callable[..., Any], native: Any) -> None:
-        """Compare global switches in compiled code from now on, where they can be."""
-        watch = self._platform.flags.watch
-        if watch is not None:
-            same = watch(function, native)
-            # Read again, because it may have changed meanwhile.
-            if self._read_state() == self._state:
-                self._same_state = same
 
     def hold(self, args: list[Any]) -> bool:
         """Whether they hold for a call; where inputs are is not looked at."""
@@ -51,7 +36,7 @@ class Conditions:
         if (
             platform.capturing()
             or platform.device() != self._device
-            or not (self._same_state() or self._read_state() == self._state)
+            or self._read_state() != self._state
         ):
             return False
         for index, value in self._values:

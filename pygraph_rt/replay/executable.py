@@ -16,7 +16,7 @@ from pygraph_rt.errors import DriverError
 from pygraph_rt.plan.graph import Capture, Patch
 from pygraph_rt.plan.memory_blocks import Block, aligned
 from pygraph_rt.replay.node_params import NodeTemplates
-from pygraph_rt.replay.patch import make_patcher
+from pygraph_rt.replay.patch import NativePatcher, Patcher, PythonPatcher
 
 REINSTANTIATE_AT = 2
 """The launch after which an executable graph is instantiated again."""
@@ -117,8 +117,9 @@ class ExecutableGraph:
         # The last one is in use; others are yet to be freed.
         self._handles = [executable.handle]
         self._graph, self._templates = executable.graph, executable.templates
-        self.patcher = make_patcher(
-            driver, self._templates, groups, addresses, executable.handle, launch
+        given = (driver, self._templates, groups, addresses, executable.handle)
+        self.patcher: Patcher = (
+            PythonPatcher(*given) if launch is None else NativePatcher(*given, launch)
         )
         self.launch = self.patcher.launch
 

@@ -3,6 +3,12 @@
 There are two ways that do the same: `PythonPatcher` through ctypes, one driver call at a time, and
 `NativePatcher`, where all of it is one call into compiled code (cuda/native/launch.c) at a third of
 the time for each patched node.
+
+Before `launch(stream)` the caller puts each block's address into `addresses`, integers in the order
+of the blocks. `launch` updates the nodes of blocks that moved since the last launch, launches, and
+returns the driver's error code; after an error the graph must not be launched again, and `failed`
+is the node that the driver refused to update, if that was it. An exception at any moment leaves
+what the next launch makes good. `patched` counts node updates.
 """
 
 from __future__ import annotations
@@ -11,7 +17,7 @@ import ctypes
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,43 +26,6 @@ from pygraph_rt.cuda.structures import fields
 from pygraph_rt.plan.graph import Patch
 from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.replay.node_params import NodeTemplates
-
-
-class Patcher(Protocol):
-    """What a replay needs of either way.
-
-    Before `launch(stream)` the caller puts each block's address into `addresses`, integers in the
-    order of the blocks. `launch` updates the nodes of blocks that moved since the last launch,
-    launches, and returns the driver's error code; after an error the graph must not be launched
-    again, and `failed` is the node that the driver refused to update, if that was it. An exception
-    at any moment leaves what the next launch makes good. `patched` counts node updates.
-    """
-
-    addresses: array[int]
-    patched: int
-
-    @property
-    def failed(self) -> int | None: ...
-
-    def launch(self, stream: int) -> int: ...
-
-    def bind(self, executable: int) -> None: ...
-
-
-def make_patcher(
-    driver: Driver,
-    templates: NodeTemplates,
-    groups: Mapping[Block, Sequence[Patch]],
-    addresses: array[int],
-    executable: int,
-    native: Any,
-) -> Patcher:
-    """The faster way that this machine has: `native` is what `pygraph_rt.cuda.native.load` returns;
-    `addresses` has a place for each of `groups`.
-    """
-    if native is None:
-        return PythonPatcher(driver, templates, groups, addresses, executable)
-    return NativePatcher(driver, templates, groups, addresses, executable, native)
 
 
 class Words:
@@ -105,7 +74,7 @@ class PythonPatcher:
         self._target = (executable, self._templates.updates(self._driver, executable))
 
     def launch(self, stream: int) -> int:
-        """See `Patcher`."""
+        """See above."""
         self.failed = None
         if self._pending or self.addresses != self._written:
             written = array("Q", self.addresses)
@@ -164,6 +133,7 @@ class NativePatcher:
         executable: int,
         native: Callable[[int, int], int],
     ) -> None:
+        """`native` is what `pygraph_rt.cuda.native.load` returns."""
         self._native = native
         self._numbers = list(templates.nodes())
         self._table = table = _Table()
@@ -215,20 +185,23 @@ class NativePatcher:
         self._table.executable = executable
 
     def launch(self, stream: int) -> int:
-        """See `Patcher`."""
+        """See above."""
         return self._native(self._address, stream)
 
     @property
     def failed(self) -> int | None:
-        """See `Patcher`."""
+        """See above."""
         number: int = self._table.failed
         return None if number < 0 else self._numbers[number]
 
     @property
     def patched(self) -> int:
-        """See `Patcher`."""
+        """See above."""
         return int(self._table.patched)
 
     @patched.setter
     def patched(self, value: int) -> None:
         self._table.patched = value
+
+
+Patcher = PythonPatcher | NativePatcher

@@ -15,16 +15,6 @@ _Same = Callable[[list[Any], list[Any], list[int]], bool]
 
 
 @dataclass(frozen=True)
-class Flags:
-    """Global switches that library calls read; see cuda/global_flags.py. `state_of(function)` is
-    what reads those of a generated function, `watch(function, helper)` what says that none changed.
-    """
-
-    state_of: Callable[[Any], Callable[[], Hashable]]
-    watch: Callable[[Any, Any], Callable[[], bool]] | None = None
-
-
-@dataclass(frozen=True)
 class Native:
     """The compiled helpers, where there are any: `launch` patches and launches, `memory` follows
     inputs and allocates, `fill_stack` is for captures.
@@ -46,7 +36,8 @@ def same_addresses(tensors: list[Any], addresses: list[Any], indices: list[int])
 class Platform:
     """capturing: whether the current stream is being captured. device: the current GPU. stream: a
     GPU's current stream. generator: a GPU's default generator. reinterpret: a view of a tensor by
-    size, strides and offset.
+    size, strides and offset. state_of: what reads the global switches that a generated function's
+    library calls read (cuda/global_flags.py).
     """
 
     capturing: Callable[[], bool]
@@ -54,6 +45,6 @@ class Platform:
     stream: Callable[[int], int]
     generator: Callable[[int], Generator]
     reinterpret: Callable[..., torch.Tensor]
-    flags: Flags
+    state_of: Callable[[Any], Callable[[], Hashable]]
     native: Native = Native()
     same_addresses: _Same = same_addresses

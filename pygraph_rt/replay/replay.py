@@ -87,8 +87,8 @@ class Replay:
         self._upkeep_at = REINSTANTIATE_AT
 
     def _ask_for_helper(self, work: int = 0) -> None:
-        """Follow inputs, allocate and compare switches in compiled code, once there is a helper;
-        `work` is what it would do on each call.
+        """Follow inputs and allocate in compiled code, once there is a helper; `work` is what it
+        would do on each call.
         """
         self._upkeep_at = _NEVER
         helper = self._helper
@@ -99,8 +99,6 @@ class Replay:
             self._launcher.turn_to(native)
             self._results.make_views = native.Views(tuple(self._results.views))
             self._follow = native.Inputs(tuple(map(tuple, self._inputs)))
-            if self._launcher.code is not None:
-                self.conditions.watch(self._launcher.code.function, native)
         if native is None and helper.open:
             self._upkeep_at = self.launches + _LOOK_EVERY
         else:

@@ -31,7 +31,7 @@ from pygraph_rt.region.limits import GraphMemory
 from pygraph_rt.region.maker import GraphMaker
 from pygraph_rt.replay import executable
 from pygraph_rt.replay.disposal import Disposal
-from pygraph_rt.replay.platform import Flags, Native, Platform
+from pygraph_rt.replay.platform import Native, Platform
 from pygraph_rt.rng import probe
 from tests.runtime.fake_driver import FakeDriver
 
@@ -399,7 +399,7 @@ def install(patch: pytest.MonkeyPatch, gpu: SoftwareGpu) -> GraphMaker:
         stream=lambda device: 7,
         generator=lambda device: gpu.generator,
         reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
-        flags=Flags(lambda function: lambda: ("state",)),
+        state_of=lambda function: lambda: ("state",),
         native=Native(LAUNCH_HELPER, MEMORY_HELPER),
     )
     disposal = Disposal(gpu, lambda: False)  # type: ignore[arg-type]

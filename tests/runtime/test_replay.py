@@ -30,7 +30,7 @@ from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.executable import Executable
 from pygraph_rt.replay.launcher import Code
 from pygraph_rt.replay.node_params import NodeTemplates
-from pygraph_rt.replay.platform import Flags, Native, Platform
+from pygraph_rt.replay.platform import Native, Platform
 from pygraph_rt.replay.replay import Replay
 from tests.runtime import software_gpu
 from tests.runtime.fake_driver import FakeDriver
@@ -72,7 +72,6 @@ class Rig:
     """One replay on CPU tensors, with every answer of torch under the test's control."""
 
     native: Any = None
-    watch_state: Any = None
 
     def __init__(self, stays: tuple[int, ...] = (WEIGHT,)) -> None:
         self.driver = FakeDriver()
@@ -91,7 +90,7 @@ class Rig:
             stream=lambda device: self.stream,
             generator=lambda device: self.generator,
             reinterpret=torch._C._dynamo.guards._reinterpret_tensor,
-            flags=Flags(lambda function: self.read_state, self.watch_state),
+            state_of=lambda function: self.read_state,
             native=Native(self.native, software_gpu.MEMORY_HELPER),
         )
         kernel = bytes(KernelParams())

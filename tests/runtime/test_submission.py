@@ -32,8 +32,9 @@ from pygraph_rt.cuda.structures import (
 )
 from pygraph_rt.plan.graph import Patch, PatchPlan
 from pygraph_rt.plan.memory_blocks import Block
+from pygraph_rt.replay.executable import Executable, ExecutableGraph
 from pygraph_rt.replay.node_params import NodeTemplates
-from pygraph_rt.replay.patch import NativePatcher, Patcher, PythonPatcher, make_patcher
+from pygraph_rt.replay.patch import NativePatcher, Patcher, PythonPatcher
 from tests.runtime.fake_driver import FakeDriver
 
 FIELD = 24
@@ -122,8 +123,9 @@ def both(
         templates = NodeTemplates(nodes, CONTEXT)
         groups = PatchPlan(patches, len(kinds)).by_block()
         addresses = array("Q", [0] * len(groups))
-        patcher = make_patcher(driver, templates, groups, addresses, 9, function)  # type: ignore[arg-type]
-        made.append((driver, patcher))
+        executable = Executable(9, 1, templates)
+        graph = ExecutableGraph(driver, executable, groups, addresses, function)  # type: ignore[arg-type]
+        made.append((driver, graph.patcher))
     assert isinstance(made[0][1], PythonPatcher)
     assert isinstance(made[1][1], NativePatcher)
     return made

@@ -1,4 +1,4 @@
-"""Graphs turn to the compiled helper when it is there: memory, inputs and switches."""
+"""Graphs turn to the compiled helper when it is there: memory and inputs."""
 
 from __future__ import annotations
 
@@ -64,44 +64,3 @@ def test_a_helper_that_will_not_come_is_not_asked_for_again(coming: Any) -> None
     helper = Coming(None)
     assert set(serve(coming(helper), 20)) == {"PythonAllocator"}
     assert helper.looks == 3
-
-
-def test_switches_that_are_watched_are_not_read(
-    memory_module: Any, coming: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-    same = True
-
-    def watch(function: Any, native: Any) -> Callable[[], bool]:
-        asked.append((function, native))
-        return lambda: same
-
-    monkeypatch.setattr(Rig, "watch_state", staticmethod(watch))
-    rig = coming(Coming(memory_module, at=2))
-    assert not asked
-    serve(rig, 4)
-    assert asked == [("function", memory_module)]
-    before = rig.reads
-    serve(rig, 5)
-    assert rig.reads == before
-    same = False  # which says nothing
-    serve(rig, 5)
-    assert rig.reads == before + 5
-    rig.state = ("other",)
-    assert rig.replay(rig.args()) is None
-
-
-def test_switches_that_change_while_they_are_looked_at_are_not_watched(
-    memory_module: Any, coming: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rigs: list[Rig] = []
-
-    def watch(function: Any, native: Any) -> Callable[[], bool]:
-        rigs[0].state = ("other",)
-        return lambda: True
-
-    monkeypatch.setattr(Rig, "watch_state", staticmethod(watch))
-    rigs.append(coming(Coming(memory_module, at=2)))
-    serve(rigs[0], 2)
-    assert rigs[0].state == ("other",)
-    assert rigs[0].replay(rigs[0].args()) is None

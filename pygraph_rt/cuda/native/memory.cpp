@@ -1,5 +1,5 @@
-/* Follow a served call's inputs, take its memory, note where both are, make the outputs that share
- * some of the memory, and compare global switches.
+/* Follow a served call's inputs, take its memory, note where both are, and make the outputs that
+ * share some of the memory.
  *
  * replay/inputs.py, replay/results.py and memory/allocate.py say what is meant, and do the same in
  * Python. Memory comes from the allocator that torch's own allocation function uses, which a tensor
@@ -13,8 +13,6 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/inductor/inductor_ops.h>
 #include <torch/csrc/utils/object_ptr.h>
-
-#include "switches.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -493,58 +491,6 @@ PyObject *call_inputs(PyObject *self, PyObject *arguments, PyObject *)
     END_HANDLE_TH_ERRORS
 }
 
-struct Switch {
-    switches::Read read;
-    int64_t then;
-
-    /* What torch refuses to read is a value, too. */
-    int64_t now() const
-    {
-        try {
-            return read();
-        } catch (const std::exception &) {
-            return INT64_MAX;
-        }
-    }
-};
-
-using Switches = std::vector<Switch>;
-
-/* Of Switches((name, ...)): as it is now. */
-Switch read_switch(PyObject *given)
-{
-    const char *const name = PyUnicode_AsUTF8(given);
-    if (name == nullptr)
-        throw python_error();
-    const auto &known = switches::known<at::Context>();
-    const auto found = known.find(name);
-    TORCH_CHECK_VALUE(found != known.end(), "there is no switch ", name);
-    Switch made{found->second, 0};
-    made.then = made.now();
-    return made;
-}
-
-/* self(): whether all are as they were then. */
-PyObject *call_switches(PyObject *self, PyObject *, PyObject *)
-{
-    for (const Switch &one : contents_of<Switches>(self))
-        if (one.now() != one.then)
-            Py_RETURN_FALSE;
-    Py_RETURN_TRUE;
-}
-
-/* The names of all switches that can be read. */
-PyObject *switch_names()
-{
-    PyObject *const names = PySet_New(nullptr);
-    for (const auto &[name, _] : switches::known<at::Context>()) {
-        THPObjectPtr one(PyUnicode_FromString(name.c_str()));
-        if (names == nullptr || !one || PySet_Add(names, one.get()) != 0)
-            return nullptr;
-    }
-    return names;
-}
-
 /* Give the module a type of objects that `make` makes; `use` is what else can be done with them. */
 template <typename Contents>
 bool add(PyObject *module, const char *name, newfunc make, PyType_Slot use)
@@ -576,10 +522,7 @@ PyMODINIT_FUNC PyInit_pygraph_memory()
         !add<Views>(module.get(), "pygraph_memory.Views", make_each<Taken, read_view>,
                     call(call_views)) ||
         !add<Inputs>(module.get(), "pygraph_memory.Inputs", make_each<Input, read_input>,
-                     call(call_inputs)) ||
-        !add<Switches>(module.get(), "pygraph_memory.Switches", make_each<Switch, read_switch>,
-                       call(call_switches)) ||
-        PyModule_AddObject(module.get(), "switch_names", switch_names()) != 0)
+                     call(call_inputs)))
         return nullptr;
     return module.release();
 }

@@ -27,7 +27,6 @@ from pygraph_rt.cuda import native
 from pygraph_rt.cuda.native.build import UNFINISHED, compiler, enabled, make, private, target
 
 SOURCE = Path(__file__).with_name("memory.cpp")
-_INCLUDED = Path(__file__).with_name("switches.hpp")
 _MODULE = "pygraph_memory"
 _FLAGS = ("-O2", "-std=c++20", "-shared", "-fPIC", "-w")
 _LIBRARIES = ("-lc10", "-ltorch_cpu", "-ltorch_python")
@@ -48,7 +47,7 @@ _CHILD = (
 def built_file(folder: Path) -> Path:
     """Where the helper of this torch and this Python is, or will be."""
     versions = (torch.__version__, torch.version.git_version, sysconfig.get_config_var("SOABI"))
-    return target(folder, SOURCE, _INCLUDED.read_text(), _FLAGS, _LIBRARIES, *versions)
+    return target(folder, SOURCE, _FLAGS, _LIBRARIES, *versions)
 
 
 def cxx() -> list[str]:
@@ -175,7 +174,7 @@ def load_file(file: Path) -> Any:
     """
     module = native.load_file(_MODULE, file)
     try:
-        module.Plan, module.Views, module.Inputs, module.Switches  # noqa: B018
+        module.Plan, module.Views, module.Inputs  # noqa: B018
     except AttributeError as error:
         raise ImportError(str(error)) from error
     return module
