@@ -19,7 +19,7 @@ from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.memory import library_outputs, pool
 from pygraph_rt.plan.graph import Capture
-from pygraph_rt.plan.memory_blocks import ALIGNMENT, AddressMap, Block, extent
+from pygraph_rt.plan.memory_blocks import ALIGNMENT, AddressMap, Block, Range, extent
 from pygraph_rt.rng import philox, probe
 
 # Allocations of the generated code that get addresses of their own, in bytes and more. What is
@@ -198,8 +198,10 @@ class _Recorder:
     def read(self, graph: torch.cuda.CUDAGraph) -> Recording:
         """The captured graph as plain data."""
         driver, handle = self._job.driver, graph.raw_cuda_graph()
-        ranges = [*self._places.ranges, *pool.pool_ranges(self._segments)]
-        capture = read_graph(driver, handle, AddressMap(ranges))
+        segments = enumerate(self._segments)
+        pool_ranges = [Range(s.address, s.size, Block("pool", i)) for i, s in segments]
+        blocks = AddressMap([*self._places.ranges, *pool_ranges])
+        capture = read_graph(driver, handle, blocks)
         random = None
         if self._target is not None:
             numbers = {t.data_ptr(): Block("number", i) for i, t in self._numbers.items()}

@@ -38,7 +38,7 @@ _ATTRIBUTE_BYTES = 64
 # is one, too: the upper half of these is hardly a number that a program has for a size or a count.
 # It begins so far above a multiple of 4 GiB (see `placeholders.layout`).
 ABOVE_4_GIB = 32 << 20
-_RESERVED = itertools.cycle([((0x2B5D + (n << 8)) << 32) + ABOVE_4_GIB for n in range(4)])
+_RESERVED = [((0x2B5D + (n << 8)) << 32) + ABOVE_4_GIB for n in range(4)]
 _ATTRIBUTES = (1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
 
 _ptr, _int, _u32, _u64 = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, ctypes.c_uint64
@@ -76,6 +76,7 @@ class Driver:
 
     def __init__(self, library: Any, quick: Any = None) -> None:
         self._cu = library
+        self._reserved = itertools.cycle(_RESERVED)
         update = (quick or library).cuGraphExecKernelNodeSetParams_v2
         update.argtypes, update.restype = [_ptr, _ptr, _ptr], ctypes.c_int
         self.exec_set_kernel: Callable[..., int] = update
@@ -302,7 +303,7 @@ class Driver:
         numbers; nothing is mapped yet.
         """
         try:
-            return self._reserve(size, alignment, next(_RESERVED))
+            return self._reserve(size, alignment, next(self._reserved))
         except DriverError:
             return self._reserve(size, alignment, 0)
 

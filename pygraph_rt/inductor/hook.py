@@ -82,11 +82,12 @@ def compile_graphed(
     none. `placing`: take CPU values to the GPU first.
     """
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+    from torch._inductor.utils import BoxedBool
 
     name, source = identity(gm)
 
     def inner(graph: Any, example_inputs: Sequence[Any], **kwargs: Any) -> Any:
-        kwargs["cudagraphs"] = _no_graphs()
+        kwargs["cudagraphs"] = BoxedBool(False)
         # What is known is read first, because placement and compilation change the graph.
         known = GraphInfo(
             name, source, inputs=len(example_inputs), dynamic=dynamic_inputs(example_inputs)
@@ -108,12 +109,6 @@ def compile_graphed(
     options = f"placement={placing and _compiles_cpp()}"
     with autograd_cache.cached(restore, options) as more:
         return compile_fx(gm, inputs, inner_compile=inner, config_patches={**settings, **more})
-
-
-def _no_graphs() -> Any:
-    from torch._inductor.utils import BoxedBool
-
-    return BoxedBool(False)
 
 
 def _place(graph: Any) -> Placement:
@@ -162,15 +157,13 @@ def wrap_partitions(
     maps = compiled.partition_maps
     runner: Any = getattr(compiled.recursively_apply_fns, "__self__", None)
     inlined = _inlined(compiled, runner, graph.inputs)
+    whole = inlined is not None
     infos = [
-        PartitionInfo(
-            _region(compiled, graph, i),
-            _signature(compiled, graph, i, inlined is not None),
-        )
+        PartitionInfo(_region(compiled, graph, i), _signature(compiled, graph, i, whole))
         for i in range(len(maps))
     ]
     if inlined is None:
-        compiled.recursively_apply_fns([_wrapper(wrap, info) for info in infos])
+        compiled.recursively_apply_fns([lambda f, info=info: wrap(f, info) for info in infos])
         return
     region = wrap(inlined, infos[0])
     call = GraphCall(region, infos[0].region, inlined.runner, runner.call)
@@ -216,19 +209,25 @@ def _settings() -> str:
 
 
 def _refuse_whole(compiled: Any, graph: GraphInfo, reason: str, refuse: Refuse) -> None:
-    region = Region(graph.title, graph.source)
+    region = _row(graph, graph.title)
     region.cuts = [cut.to_dict() for cut in graph.cuts]
-    region.note_placement(graph.placement.values, graph.placement.nbytes, graph.placement.notes)
     call = getattr(compiled, "current_callable", None)
     if call is not None:
         compiled.current_callable = refuse(call, region, reason)
 
 
+def _row(graph: GraphInfo, name: str) -> Region:
+    region = Region(name, graph.source)
+    placed = graph.placement
+    region.host_values, region.host_bytes = placed.values, placed.nbytes
+    region.host_notes = [str(note) for note in placed.notes]
+    return region
+
+
 def _region(compiled: Any, graph: GraphInfo, number: int) -> Region:
     """A partition's place in reports."""
     maps = compiled.partition_maps
-    region = Region(f"{graph.title} partition {number + 1} of {len(maps)}", graph.source)
-    region.note_placement(graph.placement.values, graph.placement.nbytes, graph.placement.notes)
+    region = _row(graph, f"{graph.title} partition {number + 1} of {len(maps)}")
     static = (getattr(compiled, "fx_kwargs", None) or {}).get("static_input_idxs") or ()
     moving = set(range(graph.inputs)) - set(static)
     region.moving = _arguments(maps[number].input_index_mapping, moving)
@@ -280,10 +279,6 @@ def _inlined(compiled: Any, runner: Any, inputs: int) -> Inlined | None:
         return None
     found = read_runner(call, inputs, len(maps[0].output_index_mapping))
     return None if found is None else Inlined(functions[0], found, reinterpret())
-
-
-def _wrapper(wrap: WrapPartition, info: PartitionInfo) -> Function:
-    return lambda function: wrap(function, info)
 
 
 def _results(outputs: Sequence[Any], known: Mapping[int, T]) -> dict[int, T]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pygraph_rt.plan.memory_blocks import Block, Range, aligned
+from pygraph_rt.plan.memory_blocks import aligned
 
 # torch's allocator records so many events at most while it is asked to.
 _EVENTS = 1 << 18
@@ -98,8 +98,3 @@ def pool_segments(
         Segment(address, size, min(aligned(end) or size, size))
         for (address, size), end in zip(found, ends, strict=True)
     ]
-
-
-def pool_ranges(segments: Sequence[Segment]) -> list[Range]:
-    """Address ranges of a pool's segments, as blocks of kind "pool" in address order."""
-    return [Range(s.address, s.size, Block("pool", i)) for i, s in enumerate(segments)]

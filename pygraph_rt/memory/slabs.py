@@ -147,7 +147,8 @@ class SlabMemory:
         """Addresses of the blocks in this call."""
         through_hooks = self.slab.saved and hooked()
         if self.reuses:
-            if self._outputs and stream == self._stream and not through_hooks and self._is_free():
+            kept = self._outputs and stream == self._stream and not through_hooks
+            if kept and self._count() == self._owners:
                 return self._addresses
             self.forget()
             self._stream = stream
@@ -160,8 +161,8 @@ class SlabMemory:
         first = self._base.data_ptr()
         self._addresses = [first + offset for offset in self.slab.offsets]
         if through_hooks:
-            dtype = self._base.dtype
-            self._apart = [self._empty((n,), (1,), dtype) for n in self._elements()]
+            dtype, spans = self._base.dtype, [extent(*view[:2], 1) for view in self.slab.views]
+            self._apart = [self._empty((n,), (1,), dtype) for n in spans]
         return self._addresses
 
     def outputs(self) -> list[torch.Tensor]:
@@ -184,10 +185,6 @@ class SlabMemory:
         """Let go of the memory; whoever has outputs of it keeps them."""
         self._outputs, self._apart, self._base, self._storage = [], [], None, None
 
-    def _elements(self) -> list[int]:
-        """How many elements each output spans."""
-        return [extent(size, stride, 1) for size, stride, _ in self.slab.views]
-
     def _moved(self, base: torch.Tensor) -> list[torch.Tensor]:
         """The outputs, copied into memory of their own."""
         apart, self._apart = self._apart, []
@@ -196,9 +193,6 @@ class SlabMemory:
             own.copy_(self._reinterpret(base, (own.numel(),), (1,), start))
             made.append(self._reinterpret(own, size, stride, 0))
         return made
-
-    def _is_free(self) -> bool:
-        return self._count() == self._owners
 
     def _count(self) -> tuple[Any, ...]:
         """How many have the memory, and each of the outputs, in Python and in C++."""
@@ -221,7 +215,8 @@ def knows_hooks() -> bool:
 
 def hooked() -> bool:
     """Whether saved tensors go through hooks now, as far as torch tells."""
-    return _COUNTS is not None and _saved_tensor_hooks() is not None
+    top = torch._C._autograd._top_saved_tensors_default_hooks
+    return _COUNTS is not None and top(False) is not None
 
 
 def _counts() -> tuple[Callable[[torch.Tensor], int], Callable[[int], int]] | None:
@@ -230,10 +225,6 @@ def _counts() -> tuple[Callable[[torch.Tensor], int], Callable[[int], int]] | No
     owners = getattr(torch._C, "_storage_Use_Count", None)
     hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
     return None if uses is None or owners is None or hooks is None else (uses, owners)
-
-
-def _saved_tensor_hooks() -> Any:
-    return torch._C._autograd._top_saved_tensors_default_hooks(False)
 
 
 _COUNTS = _counts()

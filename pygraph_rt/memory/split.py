@@ -120,7 +120,9 @@ def _concurrent(nodes: int, edges: frozenset[Edge]) -> list[range]:
         next_one[source] = min(next_one[source], target)
         one_before[target] = max(one_before[target], source)
     joins = [m <= i for i, m in enumerate(accumulate([0, *next_one[:-1]], max))]
-    forks = [m >= i for i, m in zip(range(nodes), _from_the_end(one_before[1:]), strict=True)]
+    # For each node the least of what those behind it wait for.
+    least = list(accumulate(reversed([*one_before[1:], _NEVER]), min))[::-1]
+    forks = [m >= i for i, m in zip(range(nodes), least, strict=True)]
     found: list[range] = []
     start = 0
     for i, alone in enumerate(a and b for a, b in zip(joins, forks, strict=True)):
@@ -128,11 +130,6 @@ def _concurrent(nodes: int, edges: frozenset[Edge]) -> list[range]:
             found += [range(start, i)] * (i - start) + [range(i, i + 1)]
             start = i + 1
     return found + [range(start, nodes)] * (nodes - start)
-
-
-def _from_the_end(values: Sequence[int]) -> list[int]:
-    """For each place the least of the values from there on; nothing is least at the end."""
-    return list(accumulate(reversed([*values, _NEVER]), min))[::-1]
 
 
 def whole(uses: LiveIntervals) -> list[SubGraph]:

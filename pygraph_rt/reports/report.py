@@ -91,11 +91,6 @@ class Region(Row):
         self.moving_bytes = sum(size for i, size in sizes.items() if i in self.moving)
         self.static_bytes = sum(sizes.values()) - self.moving_bytes
 
-    def note_placement(self, values: int, nbytes: int, notes: Iterable[object]) -> None:
-        """What was done about CPU values of the compiled graph."""
-        self.host_values, self.host_bytes = values, nbytes
-        self.host_notes = [str(note) for note in notes]
-
     def sentence(self, reason: str) -> str:
         """A sentence that says why the region has no graph; `reason` is a clause."""
         source = f" (compiled from {self.source})" if self.source else ""
