@@ -5,6 +5,7 @@ order.
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given, settings
@@ -114,7 +115,7 @@ def test_address_space_is_asked_for_where_no_small_numbers_are(
         address._obj.value = hint + PAGE  # it need not be the same
 
     monkeypatch.setattr(Driver, "_call", call)
-    driver = Driver.__new__(Driver)
+    driver = Driver(MagicMock())
     assert driver.reserve(3 * PAGE, PAGE) == asked[-1] + PAGE
     assert asked[1:] == ([] if agrees else [0])
     driver.reserve(3 * PAGE, PAGE)  # beside the first, which may be large
