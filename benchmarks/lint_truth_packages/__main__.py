@@ -92,14 +92,18 @@ def _read_source(file: str) -> str | None:
 
 
 def _merge(arguments: argparse.Namespace) -> None:
-    """Turn the records into the truth table."""
+    """Turn the records into the truth table; with `--packages` the part of these is exchanged."""
     from benchmarks.lint_truth_packages.catalogue import programs
-    from benchmarks.lint_truth_packages.table import truth_table
+    from benchmarks.lint_truth_packages.table import exchanged, truth_table
 
     packages.declare_vision_operators()
-    known = {program.label for name in PACKAGES for program in programs(name)}
+    names = arguments.packages or PACKAGES
+    known = {program.label for name in names for program in programs(name)}
     rows = [json.loads(line) for line in arguments.records.read_text().splitlines()]
     made = truth_table(rows, known, _read_source, gb_types.ids())
+    if arguments.packages:
+        imported = {PACKAGES[name] for name in arguments.packages}
+        made = exchanged(json.loads(arguments.truth.read_text()), made, imported)
     table = {"environment": _environment(), **made}
     arguments.truth.write_text(json.dumps(table, separators=(",", ":")) + "\n")
     print(f"{len(table['programs'])} programs, {len(table['sites'])} sites -> {arguments.truth}")
@@ -165,7 +169,7 @@ def _parser(root: Path) -> argparse.ArgumentParser:
         nargs="*",
         default=[],
         choices=list(PACKAGES),
-        help="observe: only these, in this order",
+        help="observe: only these, in this order; merge: leave the others as they are",
     )
     parser.add_argument("--programs", nargs="*", default=[], help="observe: these, again")
     parser.add_argument("--stages", nargs="*", default=[], help="observe: only these")

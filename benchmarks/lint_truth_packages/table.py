@@ -51,6 +51,31 @@ def truth_table(
     return {"programs": rows, **table, "in_modules": _in_modules(latest)}
 
 
+def exchanged(
+    table: Mapping[str, Any], made: Mapping[str, Any], imported: Collection[str]
+) -> dict[str, Any]:
+    """A truth table in which the files of some packages, by import name, are those of `made`."""
+
+    def mine(file: str) -> bool:
+        return file.partition("/")[0] in imported
+
+    def rows(part: str) -> list[Any]:
+        kept = [row for row in table[part] if not mine(row["file"])]
+        return [*kept, *(row for row in made[part] if mine(row["file"]))]
+
+    def lines(part: str) -> dict[str, str]:
+        kept = {file: found for file, found in table[part].items() if not mine(file)}
+        return kept | {file: found for file, found in made[part].items() if mine(file)}
+
+    packages = {row["package"] for row in made["programs"].values()}
+    kept = {n: row for n, row in table["programs"].items() if row["package"] not in packages}
+    return {
+        "programs": {**kept, **made["programs"]},
+        **{part: rows(part) for part in ("sites", "skipped_frames")},
+        **{part: lines(part) for part in ("ran", "traced", "in_modules")},
+    }
+
+
 def _latest(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The last record of each program and stage."""
     found: dict[tuple[str, str], dict[str, Any]] = {}

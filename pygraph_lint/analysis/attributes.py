@@ -111,9 +111,18 @@ def self_attribute(state: State, name: str, node: ast.Attribute) -> Value:
         if state.module.is_open(state.owner):
             return symbol(Need("attr", state.owner, name), f"`self.{name}` holds a tensor")
         return v.UNKNOWN_VALUE
+    if _is_start(value) and state.module.is_rebound(state.owner, name):
+        held = symbol(Need("attr", state.owner, name), f"`self.{name}` holds a tensor")
+        return held._replace(kinds=v.TENSOR | (value.kinds & ~v.TENSOR))
     if value.flags & v.PLAIN and value.is_tensor:
         state.event("host.attribute", span_of(node), f"self.{name}", value)
     return value
+
+
+def _is_start(value: Value) -> bool:
+    """Whether a value is what an attribute is set to before there is anything to hold."""
+    literal = value.kinds == v.NUMBER and value.flags & v.LITERAL
+    return bool(literal) or not value.kinds & ~(v.NONE | v.UNKNOWN)
 
 
 def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:

@@ -125,8 +125,10 @@ def last_stores(function: ast.AST) -> dict[str, int]:
 
 def as_held(state: State, value: Value) -> Value:
     """A value as an attribute keeps it: a host tensor that is no buffer stays behind when the
-    model moves.
+    model moves. What is annotated as a number is one.
     """
+    if value.is_number and value.is_tensor:
+        return v.NUMBER_VALUE
     if (
         value.is_tensor
         and not value.needs

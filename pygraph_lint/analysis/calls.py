@@ -13,7 +13,7 @@ from pygraph_lint.analysis.edges import call_project, pass_on, result_of, return
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import dotted, short, source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
-from pygraph_lint.analysis.symbols import constant, extend, symbol
+from pygraph_lint.analysis.symbols import constant, extend, is_result, symbol
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
 from pygraph_lint.analysis.transfer.builtin_functions import call_builtin, call_math
 from pygraph_lint.analysis.transfer.containers import mapping_method, sequence_method
@@ -250,7 +250,7 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
 
 def _by_method(state: State, base: Value, method: str, holder: ast.expr, site: CallSite) -> Value:
     """The value, after what calling this method on it says."""
-    certain = ops.ARRAY_METHODS if _is_result(base) else ops.CERTAIN_METHODS
+    certain = ops.ARRAY_METHODS if is_result(base) else ops.CERTAIN_METHODS
     fits = not (site.node.args and method in ops.WITHOUT_ARGUMENTS)
     if method in ("item", "tolist") and not site.everything and _is_given(base):
         base = base._replace(needs=(), why=f"only a tensor has .{method}()")
@@ -259,12 +259,6 @@ def _by_method(state: State, base: Value, method: str, holder: ast.expr, site: C
     if fits and method in certain and base.kinds & v.UNKNOWN:
         base = _learned(state, base, method, holder)
     return base
-
-
-def _is_result(value: Value) -> bool:
-    """Whether a value is what calling a parameter gives, as functions to integrate are."""
-    need = value.needs[0] if value.needs and value.flags & v.SYMBOL else None
-    return need is not None and need.kind == "param" and need.name.partition("|")[2] == "()"
 
 
 def _is_given(value: Value) -> bool:
@@ -343,7 +337,8 @@ def _method_on_other(state: State, base: Value, method: str, site: CallSite) -> 
 
 def _note_named(state: State, method: str, site: CallSite) -> bool:
     """Record the call of a method by its name, unless other objects than the project's have it."""
-    if method.startswith("__") or method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
+    common = method in ops.COMMON_METHODS and not (method == "step" and len(site.node.args) > 1)
+    if method.startswith("__") or method in ops.TENSOR_METHODS or common:
         return False
     state.record_call("named", "", method, site.node, site)
     return True

@@ -62,6 +62,14 @@ def any_of(a: Needs, b: Needs) -> Needs:
     return (Need("any", "", "", tuple(choices[:_MAX_CHOICES])),)
 
 
+def annotated_numbers(needs: Needs) -> bool:
+    """Whether needs only say that what is annotated as a number is a tensor."""
+    return bool(needs) and all(
+        need.kind == "given" or (need.kind == "any" and all(map(annotated_numbers, need.choices)))
+        for need in needs
+    )
+
+
 def _choices(needs: Needs) -> tuple[Needs, ...]:
     return needs[0].choices if len(needs) == 1 and needs[0].choices else (needs,)
 

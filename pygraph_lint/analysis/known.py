@@ -135,6 +135,9 @@ def of_value(value: Value, confirmed: frozenset[Need]) -> Known:
     not ``confirmed``, and else names them as believed.
     """
     kinds = value.kinds
+    if value.is_number and value.is_tensor:
+        # Computed from what is a number by its annotation, unless a call path passes a tensor.
+        return UNKNOWN if value.flags & v.SYMBOL else Known(Type.NUMBER)
     if not all(_holds(need, confirmed) for need in value.needs):
         return UNKNOWN
     if value.needs:
@@ -159,7 +162,6 @@ def of_value(value: Value, confirmed: frozenset[Need]) -> Known:
 def _holds(need: Need, confirmed: frozenset[Need]) -> bool:
     if need.kind == "any":
         return any(all(_holds(each, confirmed) for each in needs) for needs in need.choices)
-    # A number that is one as long as no call path passes a tensor is a number by its annotation.
     return need._replace(site="") in confirmed and need.kind != "given"
 
 

@@ -64,6 +64,7 @@ class FunctionFacts:
     takes_tensors: bool = False  # a parameter is a tensor, or it computes with one made elsewhere
     typed: tuple[str, ...] = ()  # types of other files that parameters are annotated with
     switched_on: tuple[str, ...] = ()  # parameters that are True by default
+    sets_by_name: bool = False  # it sets attributes of its object whose names it is given
 
 
 @dataclass(slots=True)

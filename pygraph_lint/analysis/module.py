@@ -11,13 +11,14 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import alias_values, annotated
 from pygraph_lint.analysis.model import ClassFacts, ModuleFacts, Sinks
 from pygraph_lint.analysis.names import FunctionNode, Names, imports_of, module_statements
-from pygraph_lint.analysis.nodes import are_classes
+from pygraph_lint.analysis.nodes import are_classes, statements
 from pygraph_lint.analysis.values import Value
 from pygraph_lint.analysis.watch import Watch, watched
 
 _LOGGER_MAKERS = ("getLogger", "get_logger", "getChild", "get_dist_logger", "setup_logger")
 _LOGGERS = frozenset(("loguru.logger", "absl.logging"))
 _NAMED_TUPLES = ("collections.namedtuple", "typing.NamedTuple")
+_NO_HOST_TENSOR = ("to", "cuda", "item", "tolist", "numpy", "size", "dim")  # methods that give
 _CLOSED_BASES = frozenset(("object", "abc.ABC", "typing.Generic", "typing.Protocol"))
 
 _FEW_CLASSES = 12
@@ -44,6 +45,7 @@ class Module:
         self.facts.bindings = {key: target for key, target in self.bindings.items() if target}
         self.facts.types = alias_values(self.names)
         self.done: set[str] = set()  # functions that were run
+        self._rebound: dict[str, frozenset[str]] = {}
         self._collect_values()
         # Runs a function that is not run yet, for what it returns; set by the interpreter.
         self.run_first: Callable[[str], None] | None = None
@@ -117,9 +119,10 @@ class Module:
                 self.facts.instances[f"{self.name}.{name}"] = callee
             if callee.rpartition(".")[2] in _LOGGER_MAKERS:
                 self.module_values[name] = Value(v.OTHER, flags=v.LOGGER)
-            elif _makes_host_tensor(value, callee):
-                why = f"`{name}` is a tensor made on the host when the module is imported"
-                self.module_values[name] = v.tensor(why, device=v.ON_HOST)
+            elif self._is_host_tensor(value):
+                self.module_values[name] = _at_import(name)
+        elif self._is_host_tensor(value):
+            self.module_values[name] = _at_import(name)
         elif isinstance(value, ast.Constant):
             self.module_values[name] = kind_of_constant(value)
         elif isinstance(value, ast.Dict):
@@ -131,8 +134,28 @@ class Module:
                 self.module_values[name] = Value(v.MAPPING, item=held)
             else:
                 self.module_values[name] = v.MAPPING_VALUE
-        elif isinstance(value, (ast.List, ast.Tuple, ast.Set)):
-            self.module_values[name] = v.SEQUENCE_VALUE
+        elif isinstance(value, (ast.List, ast.Tuple, ast.Set, ast.ListComp)):
+            elements = [value.elt] if isinstance(value, ast.ListComp) else value.elts
+            of_tensors = bool(elements) and all(map(self._is_host_tensor, elements))
+            item = _at_import(name) if of_tensors else v.UNKNOWN_VALUE
+            self.module_values[name] = Value(v.SEQUENCE, item=item)
+
+    def _is_host_tensor(self, node: ast.expr) -> bool:
+        """Whether an expression that is evaluated at import makes a tensor where none says where,
+        or computes with one.
+        """
+        if isinstance(node, ast.BinOp):
+            return self._is_host_tensor(node.left) or self._is_host_tensor(node.right)
+        if not isinstance(node, ast.Call) or any(
+            keyword.arg in ("device", None) for keyword in node.keywords
+        ):
+            return False
+        head, _, tail = (self.names.resolve(node.func) or "").rpartition(".")
+        if head == "torch":
+            return tail in ops.FACTORIES | ops.FROM_DATA
+        if not isinstance(node.func, ast.Attribute) or node.func.attr in _NO_HOST_TENSOR:
+            return False
+        return self._is_host_tensor(node.func.value)
 
     def _functions_in(self, table: ast.Dict) -> tuple[str, ...]:
         """The project's functions that a dictionary literal holds."""
@@ -160,6 +183,8 @@ class Module:
                         methods[target.id] = methods[statement.value.id]
                     elif isinstance(statement.value, ast.Constant):
                         attributes[target.id] = kind_of_constant(statement.value)
+                    elif self._is_host_tensor(statement.value):
+                        attributes[target.id] = _at_import(f"{node.name}.{target.id}")
                     elif isinstance(statement.value, ast.Dict):
                         found = self._functions_in(statement.value)
                         if found:
@@ -196,6 +221,33 @@ class Module:
             if value is not None:
                 return value
         return None
+
+    @watched
+    def is_rebound(self, owner: str, name: str) -> bool:
+        """Whether a method other than the constructor binds ``self.name`` to what it computes."""
+        return any(name in self._rebound_by(facts.name) for facts in self.lineage(owner))
+
+    def _rebound_by(self, owner: str) -> frozenset[str]:
+        if owner not in self._rebound:
+            node = self.class_nodes.get(owner)
+            methods = [
+                each
+                for each in (node.body if node is not None else ())
+                if isinstance(each, ast.FunctionDef) and each.name != "__init__"
+            ]
+            self._rebound[owner] = frozenset(
+                target.attr
+                for method in methods
+                for statement in statements(method.body)
+                if isinstance(statement, ast.Assign)
+                and not isinstance(statement.value, ast.Constant)
+                for root in statement.targets
+                for target in (root.elts if isinstance(root, ast.Tuple) else [root])
+                if isinstance(target, ast.Attribute)
+                and isinstance(target.value, ast.Name)
+                and target.value.id == "self"
+            )
+        return self._rebound[owner]
 
     def set_attribute(self, owner: str, name: str, value: Value) -> None:
         """Remember that an attribute may hold ``value``."""
@@ -266,11 +318,10 @@ class Module:
             self.watch.repeatable = False
 
 
-def _makes_host_tensor(node: ast.Call, callee: str) -> bool:
-    """Whether a call of a name of torch makes a tensor where none says where."""
-    head, _, tail = callee.rpartition(".")
-    made = head == "torch" and tail in ops.FACTORIES | ops.FROM_DATA
-    return made and not any(keyword.arg in ("device", None) for keyword in node.keywords)
+def _at_import(name: str) -> Value:
+    """A tensor in a variable of a module."""
+    why = f"`{name}` is a tensor made on the host when the module is imported"
+    return v.tensor(why, device=v.ON_HOST)
 
 
 def _fields(call: ast.Call) -> tuple[str, ...]:

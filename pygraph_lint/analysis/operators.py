@@ -8,6 +8,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import note_formatted
 from pygraph_lint.analysis.conditions import guard, narrow, settle_comparisons, truth
 from pygraph_lint.analysis.devices import note_mixed_devices
+from pygraph_lint.analysis.events import annotated_numbers
 from pygraph_lint.analysis.nodes import span_to
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made, constant
@@ -23,6 +24,7 @@ from pygraph_lint.analysis.transfer.arithmetic import (
 )
 from pygraph_lint.analysis.values import Value
 
+_OF_NUMBERS = v.TENSOR | v.NUMBER | v.OTHER
 _TEXT_OR_NONE = v.TEXT | v.NONE
 
 
@@ -78,7 +80,7 @@ def _computed(dtype: str, left: Value, right: Value) -> Value:
     source = left if left.is_tensor and not (left.needs and right.is_tensor) else right
     if not source.is_tensor:
         source = left
-    return v.tensor(
+    made = v.tensor(
         source.why,
         dtype,
         merge_device([left, right]),
@@ -86,6 +88,8 @@ def _computed(dtype: str, left: Value, right: Value) -> Value:
         inherited_flags([left, right]),
         merge_needs(left, right),
     )
+    numbers = not (left.kinds | right.kinds) & ~_OF_NUMBERS and annotated_numbers(made.needs)
+    return made._replace(kinds=v.TENSOR | v.NUMBER) if numbers else made
 
 
 def eval_unary(state: State, node: ast.UnaryOp) -> Value:

@@ -260,7 +260,7 @@ def bind_parameters(
         value = _declared(module, facts.name, argument, default)
         if value.kinds & v.UNKNOWN and (not value.is_tensor or _typed(value)):
             unknown.append(argument.arg)
-        if value.kinds & ~v.NONE == v.TENSOR | v.NUMBER:
+        if value.kinds & ~v.NONE == v.TENSOR | v.NUMBER and not value.needs:
             either.append(argument.arg)
         env[argument.arg] = value
     if unknown:
@@ -354,9 +354,10 @@ def _maybe_tensor(function: str, parameter: str, place: str = "") -> Value:
 
 
 def _number_or_tensor(function: str, parameter: str) -> Value:
-    """A parameter annotated ``int``: a number, unless it is asked for a size."""
+    """A parameter annotated ``int``: a number, unless some caller passes nothing but a tensor."""
     why = f"a caller passes a tensor as `{parameter}`"
-    return v.NUMBER_VALUE._replace(needs=(Need("given", function, parameter),), why=why)
+    value = symbol(Need("given", function, parameter), why)
+    return value._replace(kinds=v.TENSOR | v.NUMBER, ndim=0)
 
 
 def _is_number(default: ast.expr | None) -> bool:

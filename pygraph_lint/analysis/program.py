@@ -64,7 +64,7 @@ class Program:
             for base in self.lineage(name)[1:]:
                 self.subclasses[base].append(name)
         self._modules_of_torch = {name for name in self.classes if self._derives_module(name)}
-        self._named: dict[str, list[str]] = {}
+        self._named: dict[tuple[object, ...], list[str]] = {}
         # Old and new facts of the files that were taken last; None where calls may lead elsewhere.
         self.replaced: list[tuple[ModuleFacts, ModuleFacts]] | None = None
         self._tables: dict[str, list[str]] = defaultdict(list)
@@ -242,6 +242,17 @@ class Program:
             value = self.classes[each].attributes.get(name) if each in self.classes else None
             if value is not None:
                 return value
+        return self._set_by_name(owner, name)
+
+    def _set_by_name(self, owner: str, name: str) -> Value | None:
+        """What the constructor passes by a keyword to a method that makes attributes of them."""
+        maker = self.functions.get(self.method(owner, "__init__") or "")
+        for call in maker.calls if maker is not None else ():
+            given = dict(call.named).get(name) if call.how in ("method", "super") else None
+            if given is not None:
+                method = self.functions.get(self.method(owner, call.name) or "")
+                if method is not None and method.sets_by_name:
+                    return given
         return None
 
     def called_method(self, owner: str) -> str | None:
@@ -340,12 +351,16 @@ class Program:
         """The methods of a name that an object of an unknown class may have: those of one family
         of classes, or of very few. ``call`` has to fit.
         """
-        if name not in self._named:
-            self._named[name] = self._methods_of_one_family(name)
-        return [each for each in self._named[name] if call is None or self._takes(each, call)]
+        shape = (len(call.positional), *(keyword for keyword, _ in call.named)) if call else ()
+        key = (name, *shape)
+        if key not in self._named:
+            found = self.methods_by_name.get(name, [])
+            if call is not None:
+                found = [each for each in found if self._takes(each, call)]
+            self._named[key] = self._of_one_family(found)
+        return self._named[key]
 
-    def _methods_of_one_family(self, name: str) -> list[str]:
-        found = self.methods_by_name.get(name, [])
+    def _of_one_family(self, found: list[str]) -> list[str]:
         if len(found) <= _FEW:
             return found
         owners = [self.functions[each].owner for each in found if each in self.functions]

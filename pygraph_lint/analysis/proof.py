@@ -8,7 +8,7 @@ from typing import Any
 from pygraph_lint.analysis import memoised
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import returning
-from pygraph_lint.analysis.events import KEYWORDS, Need, call_site
+from pygraph_lint.analysis.events import KEYWORDS, Need, annotated_numbers, call_site
 from pygraph_lint.analysis.graph_ends import GraphEnds
 from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.obligations import (
@@ -191,14 +191,25 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     for call in calls:
         value = _passed(facts, obligation.parameter, call)
         unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
-        if value is None or (obligation.only and value.kinds != v.TENSOR):
+        if value is None or (obligation.only and not _is_only_tensor(value)):
             continue
         if _is_tensor(proof, value, obligation.path):
             return True
     # Of compiled code's arguments only tensors, and arrays that are traced as such, have an array's
     # methods.
-    plain = not obligation.path and not obligation.only
-    return plain and unsaid and proof.passed_on.is_tensor(facts, obligation.parameter)
+    if not unsaid or obligation.only:
+        return False
+    if obligation.path == (RESULT,):  # a function that is integrated, minimised, ...
+        return facts.takes_tensors and obligation.parameter in facts.unexplained
+    return not obligation.path and proof.passed_on.is_tensor(facts, obligation.parameter)
+
+
+def _is_only_tensor(value: Value) -> bool:
+    """Whether a value is nothing but a tensor, as far as its own conditions hold."""
+    if value.kinds == v.TENSOR | v.NUMBER:  # passed on
+        return annotated_numbers(value.needs)
+    held = value.flags & v.SYMBOL and value.needs and value.needs[0].kind in ("attr", "return")
+    return value.kinds == v.TENSOR or (value.kinds == v.TENSOR | v.UNKNOWN and bool(held))
 
 
 def _parameter_is_other(proof: Proof, obligation: ParameterIsOther) -> bool:

@@ -276,7 +276,7 @@ def compiled_regions(
     for module in modules if asked.every else ():
         for name, function in module.functions.items():
             outer = name.rpartition(".<locals>.")[0]
-            inside = outer and reached.region(outer) is not None
+            inside = outer and (reached.region(outer) or _hands_out(program, outer, name))
             made_once = name.endswith(".__init__") and program.is_module(function.owner)
             if (
                 passed_on.takes_tensors(function)
@@ -292,6 +292,13 @@ def _for_tests(module: ModuleFacts) -> bool:
     *folders, file = module.module.split(".")
     named = file.startswith("test_") or file.endswith("_test") or file == "conftest"
     return named or not {"tests", "test"}.isdisjoint(folders)
+
+
+def _hands_out(program: Program, outer: str, inner: str) -> bool:
+    """Whether a function that may be called by others names one of its own as a value."""
+    facts = program.functions.get(outer)
+    called = facts is not None and _may_be_compiled(outer)
+    return called and any(call[:2] == ("mention", inner) for call in facts.calls)  # type: ignore[union-attr]
 
 
 def _may_be_compiled(name: str) -> bool:

@@ -60,7 +60,7 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
     if base.kinds & v.CALLABLE and base.cls:  # a table of functions
         return Value(v.CALLABLE | v.UNKNOWN, cls=base.cls)
     if base.kinds & v.NUMPY:
-        return v.NUMPY_VALUE
+        return v.NUMPY_VALUE._replace(ndim=max(base.ndim - 1, -1))
     if base.kinds == v.TEXT:
         return v.TEXT_VALUE
     return v.UNKNOWN_VALUE
@@ -107,7 +107,7 @@ def _rank_of_rest(state: State, index: ast.expr, rank: int) -> int:
             rank += 1
         elif isinstance(part, ast.Slice) or value is Ellipsis:
             continue
-        elif state.ev_quiet(part).kinds == v.NUMBER:
+        elif state.ev_quiet(part).is_number:
             rank -= 1
         else:
             return -1
@@ -125,6 +125,8 @@ def index_parts(
     lists: ast.expr | None = None
     for part in parts:
         value = state.ev(part)
+        if value.is_number:
+            number = value
         if value.is_tensor:
             if value.dtype == "bool" and value.ndim != 0:
                 mask = value
@@ -136,6 +138,8 @@ def index_parts(
             elif v.element(value).is_tensor:
                 mask = v.element(value) if v.element(value).is_mask else mask
                 gathered = gathered or v.element(value)
+        elif value.kinds == v.NUMPY and value.ndim > 0:
+            lists = part
         elif value.kinds & v.NUMBER:
             number = value
     return mask, lists, gathered, number
@@ -152,7 +156,7 @@ def names_one(state: State, index: ast.expr, rank: int) -> bool:
     """
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     numbers = [part for part in parts if getattr(part, "value", None) is not Ellipsis]
-    return len(numbers) == rank and all(state.ev_quiet(part).kinds == v.NUMBER for part in numbers)
+    return len(numbers) == rank and all(state.ev_quiet(part).is_number for part in numbers)
 
 
 def _is_list_index(part: ast.expr, value: Value, nested: bool) -> bool:

@@ -31,6 +31,12 @@ def is_symbol(value: Value) -> bool:
     return bool(value.flags & v.SYMBOL)
 
 
+def is_result(value: Value) -> bool:
+    """Whether a value is what calling a parameter gives, as functions to integrate are."""
+    need = value.needs[0] if value.needs and value.flags & v.SYMBOL else None
+    return need is not None and need.kind == "param" and need.name.partition("|")[2] == "()"
+
+
 def extend(value: Value, step: str) -> Value:
     """The element, attribute or call result ``step`` of a symbol."""
     if not value.needs or value.needs[0].name.count("|") > 3:
@@ -60,14 +66,16 @@ def as_tensor(value: Value, outcome: bool) -> Value | None:
 
 
 def as_argument(value: Value) -> Value | None:
-    """What is kept of an argument: what may be a tensor or a function, and the kinds of what is
-    surely something else; None where nothing is known.
+    """What is kept of an argument: what may be a tensor or a function, the class of an object, and
+    the kinds of what is surely something else; None where nothing is known.
     """
     if value.kinds & (v.TENSOR | v.CALLABLE):
         return value if not value.items else value._replace(items=None, keys=None)
     if value.kinds & (v.SEQUENCE | v.MAPPING) and _holds_tensors(value):
         return v.shallow(value, 2)
-    return None if value.kinds & v.UNKNOWN else Value(value.kinds)
+    if value.kinds & v.UNKNOWN:
+        return None
+    return Value(value.kinds, cls=value.cls if value.kinds & v.INSTANCE else "")
 
 
 def _holds_tensors(value: Value) -> bool:

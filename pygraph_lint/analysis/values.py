@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from pygraph_lint.analysis.events import Need, any_of, of_any_call
+from pygraph_lint.analysis.events import Need, annotated_numbers, any_of, of_any_call
 
 # What a value may be: one bit each, joined by `|`.
 TENSOR = 1
@@ -105,6 +105,12 @@ class Value(NamedTuple):
     def must_be_tensor(self) -> bool:
         """Whether the value is a tensor on every path."""
         return self.kinds == TENSOR and not self.needs
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the value is a number, at least by its annotation."""
+        annotated = self.kinds == TENSOR | NUMBER and annotated_numbers(self.needs)
+        return self.kinds == NUMBER or annotated
 
     @property
     def is_mask(self) -> bool:

@@ -75,7 +75,7 @@ def broadcast_rank(left: Value, right: Value) -> int:
             if value.ndim < 0:
                 return -1
             ranks.append(value.ndim)
-        elif not value.kinds & v.NUMBER or value.kinds & v.UNKNOWN:
+        elif not value.kinds & (v.NUMBER | v.OTHER) or value.kinds & v.UNKNOWN:
             return -1
     return max(ranks) if ranks else -1
 

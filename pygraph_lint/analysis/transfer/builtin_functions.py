@@ -11,7 +11,7 @@ from pygraph_lint.analysis.attributes import eval_attribute
 from pygraph_lint.analysis.edges import pass_on
 from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
-from pygraph_lint.analysis.symbols import constant
+from pygraph_lint.analysis.symbols import constant, is_result
 from pygraph_lint.analysis.transfer.containers import merged, with_entry
 from pygraph_lint.analysis.transfer.numpy_functions import needs_number
 from pygraph_lint.analysis.values import Value
@@ -50,6 +50,8 @@ def _number(state: State, name: str, site: CallSite) -> Value:
         needs_number(state, node.args[0])
     if not first.is_tensor:
         return Value(v.NUMBER, flags=first.flags & v.READ)
+    if name == "float" and is_result(first):  # a loss: what is a number already needs no float()
+        first = first._replace(needs=(), kinds=v.TENSOR)
     kind = "sync.bool" if name == "bool" else "sync.number"
     doubtful = first.flags & v.SYMBOL and first.needs and first.kinds & v.UNKNOWN
     notes = {} if doubtful and not first.dtype else _numbers(first)
@@ -144,6 +146,14 @@ def _any(state: State, name: str, site: CallSite) -> Value:
     return v.NUMBER_VALUE
 
 
+def _setattr(state: State, name: str, site: CallSite) -> Value:
+    """``setattr(self, name, value)``: callers say what the attributes are called."""
+    given = site.node.args
+    if len(given) == 3 and state.is_self(given[0]) and not isinstance(given[1], ast.Constant):
+        state.function.sets_by_name = True
+    return v.NONE_VALUE
+
+
 def _getattr(state: State, name: str, site: CallSite) -> Value:
     node = site.node
     if len(node.args) < 2 or not isinstance(node.args[1], ast.Constant):
@@ -218,6 +228,7 @@ _BUILTINS: dict[str, Builtin] = {
     "next": _next,
     **dict.fromkeys(("any", "all"), _any),
     "getattr": _getattr,
+    "setattr": _setattr,
     **dict.fromkeys(("map", "filter"), _map),
     "isinstance": _isinstance,
     **dict.fromkeys(

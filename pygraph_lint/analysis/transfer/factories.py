@@ -108,8 +108,7 @@ def _may_be_on(state: State, node: ast.expr) -> bool:
 def note_sizes(state: State, spelled: str, sizes: list[Value], node: ast.Call) -> None:
     """Record a size given as a tensor, or as what numpy made: it has to be read on the host."""
     for part in (part for value in sizes for part in (value, *(value.items or ()))):
-        given = part.kinds == v.NUMBER and part.needs and part.const is None
-        if given or (part.is_tensor and (part.needs or not part.kinds & v.UNKNOWN)):
+        if part.is_tensor and (part.needs or not part.kinds & v.UNKNOWN):
             state.event("shape.from-value", span_of(node), spelled, part)
             break
     for argument in node.args:
@@ -145,7 +144,7 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
             break
     if data.kinds & v.UNKNOWN and tail in ("as_tensor", "asarray", "from_numpy"):
         return v.tensor(why, kind, device if said else v.ANYWHERE)
-    number = data.kinds == v.NUMBER
+    number = data.is_number
     if number and not said:
         state.event("host.scalar-tensor", span_of(node), f"torch.{tail}")
     else:
@@ -154,7 +153,7 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
             notes["constant"] = "yes"
         about = _no_tensor(data)
         state.event("host.data-tensor", span_of(node), f"torch.{tail}", about, **notes)
-    rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.kinds == v.NUMBER else -1
+    rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.is_number else -1
     return v.tensor(why, kind, device, rank, v.FRESH)
 
 

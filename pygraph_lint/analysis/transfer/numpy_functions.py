@@ -14,6 +14,11 @@ _REDUCTIONS = frozenset(f"numpy.{name}" for name in ("sum", "prod", "max", "min"
 # Of two numbers: arithmetic with the result is traced, a condition on it is not.
 _DIVISORS = frozenset(("numpy.lcm", "numpy.gcd"))
 _MADE_WITH_SIZES = frozenset(f"numpy.{name}" for name in ("zeros", "ones", "empty", "full"))
+# At least: of the arrays, or the tuples of arrays, that indices are made of.
+_RANKS = {
+    **dict.fromkeys(("arange", "argsort", "unique", "flatnonzero", "random.permutation"), 1),
+    **dict.fromkeys(("tril_indices", "triu_indices", "diag_indices", "nonzero"), 2),
+}
 
 
 def call_numpy(state: State, name: str, site: CallSite) -> Value:
@@ -31,7 +36,7 @@ def call_numpy(state: State, name: str, site: CallSite) -> Value:
                 return v.NUMPY_VALUE
     if name in _DIVISORS and len(node.args) == 2:
         state.event("host.numpy-number", span_of(node), name)
-    return v.NUMPY_VALUE
+    return v.NUMPY_VALUE._replace(ndim=_RANKS.get(name.removeprefix("numpy."), -1))
 
 
 def needs_number(state: State, node: ast.expr) -> None:

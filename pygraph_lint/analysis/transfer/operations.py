@@ -8,7 +8,7 @@ from pygraph_lint.analysis.arguments import has_starred
 from pygraph_lint.analysis.devices import note_mixed_devices
 from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.state import CallSite, State
-from pygraph_lint.analysis.transfer.arithmetic import inherited_flags, merge_device
+from pygraph_lint.analysis.transfer.arithmetic import broadcast_rank, inherited_flags, merge_device
 from pygraph_lint.analysis.transfer.factories import note_sizes, note_wanted_grad
 from pygraph_lint.analysis.values import Value
 
@@ -27,6 +27,7 @@ _SAME_RANK = ops.BOOL_OPS | frozenset(
         normalize dropout softplus leaky_relu elu hardtanh cummax cummin logcumsumexp
     """.split()
 )
+_ARITHMETIC = frozenset("add sub mul div floor_divide remainder fmod true_divide".split())
 _RANKS = {"nonzero": 2, "argwhere": 2, "masked_select": 1, "bincount": 1}
 _FLATTENED = ("flatten", "ravel", "unique")  # of rank 1, given no more arguments
 _SHAPED = ("view", "reshape")
@@ -114,7 +115,7 @@ def torch_operation(
     )
     if len(tensors) > 1 and receiver is None:
         _note_operands(state, site)
-    _note_numbers(state, name, site, receiver)
+    note_numbers(state, name, site, receiver)
     return _shaped(name, result, rest, site.named, receiver)
 
 
@@ -128,7 +129,7 @@ def _operand(state: State, value: Value, spelled: str) -> Value | None:
     return v.tensor(f"passed to {spelled}")
 
 
-def _note_numbers(state: State, name: str, site: CallSite, receiver: Value | None) -> None:
+def note_numbers(state: State, name: str, site: CallSite, receiver: Value | None) -> None:
     """Record a tensor of the device that is given where the operator wants a Python number."""
     base = name.rstrip("_")
     arguments = site.positional if receiver is None else [receiver, *site.positional]
@@ -139,7 +140,7 @@ def _note_numbers(state: State, name: str, site: CallSite, receiver: Value | Non
             (keyword, site.named.get(keyword, value))
             for keyword, value in zip(("min", "max"), (*arguments[1:3], v.NONE_VALUE, v.NONE_VALUE))
         ]
-        if any(value.kinds == v.NUMBER for _, value in bounds):
+        if any(value.is_number for _, value in bounds):
             given = bounds
     elif base == "masked_fill" and len(arguments) > 2:
         form, given = "fill", [("value", arguments[2])]
@@ -152,7 +153,7 @@ def _note_numbers(state: State, name: str, site: CallSite, receiver: Value | Non
 
 
 def _all_numbers(site: CallSite) -> bool:
-    return bool(site.positional) and all(value.kinds == v.NUMBER for value in site.positional)
+    return bool(site.positional) and all(value.is_number for value in site.positional)
 
 
 def _result_flags(name: str, tensors: list[Value]) -> int:
@@ -247,7 +248,9 @@ def _rank(name: str, source: Value | None, rest: list[Value], named: dict[str, V
         return _RANKS[name]
     if name in _FLATTENED:
         return 1 if not rest and not {"start_dim", "end_dim", "dim"} & set(named) else -1
-    if name in _SHAPED and rest and all(value.kinds == v.NUMBER for value in rest):
+    if name in _ARITHMETIC and source is not None and len(rest) == 1:
+        return broadcast_rank(source, rest[0])
+    if name in _SHAPED and rest and all(value.is_number for value in rest):
         return len(rest)
     return source.ndim if source is not None and name in _SAME_RANK else -1
 

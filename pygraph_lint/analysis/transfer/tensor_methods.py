@@ -13,7 +13,7 @@ from pygraph_lint.analysis.nodes import dotted, source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.transfer.factories import new_tensor
 from pygraph_lint.analysis.transfer.numpy_functions import needs_number
-from pygraph_lint.analysis.transfer.operations import torch_operation
+from pygraph_lint.analysis.transfer.operations import note_numbers, torch_operation
 from pygraph_lint.analysis.values import Value
 
 Method = Callable[[State, Value, str, CallSite], Value]
@@ -88,6 +88,8 @@ def _cast(state: State, base: Value, method: str, site: CallSite) -> Value:
 def _type_as(state: State, base: Value, method: str, site: CallSite) -> Value:
     if not site.positional:
         return torch_operation(state, method, f".{method}()", site, plain(base))
+    if site.first.is_tensor:
+        _note_copies(state, base, method, site.first.device, site)
     return plain(base)._replace(dtype=site.first.dtype, device=site.first.device)
 
 
@@ -96,6 +98,7 @@ def _drawn(state: State, base: Value, method: str, site: CallSite) -> Value:
 
 
 def _in_place(state: State, base: Value, method: str, site: CallSite) -> Value:
+    note_numbers(state, method, site, base)
     return plain(base)
 
 
