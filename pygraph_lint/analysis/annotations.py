@@ -38,7 +38,7 @@ _PLAIN: dict[str, Value] = {
     "torch.device": v.DEVICE_VALUE,
     "torch.dtype": v.DTYPE_VALUE,
     "torch.Size": v.SHAPE_VALUE,
-    "torch.Generator": v.OTHER_VALUE,
+    "torch.Generator": v.GENERATOR_VALUE,
     "numpy.ndarray": v.NUMPY_VALUE,
     "torch.nn.Module": Value(v.INSTANCE, cls=""),
     "typing.Any": v.UNKNOWN_VALUE,

@@ -314,6 +314,8 @@ def _text_method(state: State, method: str, site: CallSite) -> Value:
 
 def _method_on_other(state: State, base: Value, method: str, site: CallSite) -> Value:
     """A method of a function, a class, or of something nobody knows."""
+    if base == v.GENERATOR_VALUE and method == "manual_seed":
+        return base
     if base.kinds & v.CALLABLE and base.cls:
         if base.cls.partition(".")[0] in _OUTSIDE:
             return v.UNKNOWN_VALUE

@@ -19,6 +19,7 @@ class Need(NamedTuple):
     (an attribute of a class holds a tensor), ``type`` (what the name of a type means is a tensor),
     ``host`` (what a function returns lives on the host), ``module`` (a class is an nn.Module),
     ``true`` / ``false`` (a predicate can give that), ``keeps`` (a cached function ends the graph),
+    ``generator`` (an attribute of a class is a torch.Generator),
     ``ends`` (the graph ends in a method), ``asked`` (importing a module calls it), ``other`` (a
     parameter may be no tensor at some call), ``any`` (all of one of the ``choices`` hold), ``not``
     (all of none of them); ``owner`` is the qualified name of the function or class, ``name``
@@ -169,6 +170,7 @@ KINDS: dict[str, str] = {
     "effect.cached-property": "a functools.cached_property of the own class read in a region",
     "effect.cached-call": "a cached function without parameters called, in which the graph ends",
     "effect.asked-call": "the same, of one that importing the file calls anyway",
+    "effect.generator": "a draw with generator=, which is made elsewhere",
     "effect.disabled-call": "a function that torch.compiler.disable keeps out of the region called",
     "effect.lock": "a with statement over a lock that is made elsewhere",
     "effect.module-hook": "a hook registered on a module in a region",

@@ -399,9 +399,10 @@ class LoopValues:
     def _compare(self, node: ast.Compare) -> Value:
         if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
             return v.NUMBER_VALUE
-        if any(isinstance(side, ast.Constant) and side.value is None for side in node.comparators):
+        sides = [node.left, *node.comparators]
+        if any(isinstance(side, ast.Constant) and side.value is None for side in sides):
             return v.NUMBER_VALUE  # no tensor is equal to None: its values are not looked at
-        return self._together([node.left, *node.comparators])
+        return self._together(sides)
 
     def _together(self, nodes: list[ast.expr]) -> Value:
         """The result of an operation on several values: on the device if one of them is."""

@@ -92,6 +92,14 @@ class ParameterIsOther(Obligation):
 
 
 @dataclass(frozen=True, slots=True)
+class AttributeIsGenerator(Obligation):
+    """An attribute of a class is a ``torch.Generator``."""
+
+    cls: str
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
 class OfValue(Obligation):
     """Some value, or the part of it that ``path`` leads to, is a tensor."""
 

@@ -64,7 +64,7 @@ NOT_TENSORS: dict[str, str] = {
     **dict.fromkeys(["device", "get_default_device"], "device"),
     **dict.fromkeys(
         """
-            Size Generator dtype layout memory_format finfo iinfo no_grad enable_grad
+            Size dtype layout memory_format finfo iinfo no_grad enable_grad
             inference_mode set_grad_enabled autocast jit load save manual_seed seed set_rng_state
             use_deterministic_algorithms set_default_dtype set_default_device set_num_threads
             set_float32_matmul_precision Stream Event broadcast_shapes vmap func fx export
@@ -72,6 +72,7 @@ NOT_TENSORS: dict[str, str] = {
         """.split(),
         "other",
     ),
+    "Generator": "generator",
 }
 DTYPES: dict[str, str] = {
     **dict.fromkeys(

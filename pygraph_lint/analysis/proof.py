@@ -14,6 +14,7 @@ from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.obligations import (
     RESULT,
     AnyOf,
+    AttributeIsGenerator,
     AttributeIsTensor,
     BreaksGraph,
     CalledAtImport,
@@ -127,6 +128,8 @@ def of_need(need: Need) -> Obligation:
         return ParameterIsOther(need.owner, need.name)
     if need.kind == "asked":
         return CalledAtImport(need.owner, need.name)
+    if need.kind == "generator":
+        return AttributeIsGenerator(need.owner, need.name)
     if need.kind == "ends":
         return EndsGraph(need.owner, need.name)
     kinds = {"module": IsModule, "host": ReturnsHostTensor, "keeps": BreaksGraph}
@@ -257,6 +260,13 @@ def _attribute_is_tensor(proof: Proof, obligation: AttributeIsTensor) -> bool:
     return _one_returns_tensor(proof, method, path)
 
 
+def _attribute_is_generator(proof: Proof, obligation: AttributeIsGenerator) -> bool:
+    owner = proof.program.class_named(obligation.cls)
+    return owner is not None and (
+        proof.program.attribute(owner, obligation.attribute) == v.GENERATOR_VALUE
+    )
+
+
 def _type_is_tensor(proof: Proof, obligation: TypeIsTensor) -> bool:
     value = proof.program.types.get(proof.program.symbol(obligation.name) or "")
     if value is not None:  # a number or a tensor: only callers know
@@ -288,6 +298,7 @@ _DISCHARGE: dict[type[Obligation], Callable[[Proof, Any], bool]] = {
     ParameterIsTensor: _parameter_is_tensor,
     ReturnsTensor: _returns_tensor,
     AttributeIsTensor: _attribute_is_tensor,
+    AttributeIsGenerator: _attribute_is_generator,
     TypeIsTensor: _type_is_tensor,
 }
 

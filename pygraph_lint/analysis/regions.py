@@ -270,7 +270,7 @@ def compiled_regions(
     for module in modules:
         for name, facts in module.classes.items():
             forward = facts.methods.get("forward")
-            if forward is not None and program.is_module(name) and not _for_tests(module):
+            if forward is not None and program.is_module(name) and not for_tests(module):
                 reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
     passed_on = PassedOn(program)
     for module in modules if asked.every else ():
@@ -287,8 +287,8 @@ def compiled_regions(
     return reached
 
 
-def _for_tests(module: ModuleFacts) -> bool:
-    """Whether a file is one of tests: what it defines is not compiled to run fast."""
+def for_tests(module: ModuleFacts) -> bool:
+    """Whether a file is one of tests: what it defines and runs does not have to be fast."""
     *folders, file = module.module.split(".")
     named = file.startswith("test_") or file.endswith("_test") or file == "conftest"
     return named or not {"tests", "test"}.isdisjoint(folders)

@@ -27,6 +27,7 @@ _EVIDENT = {
     "host.data-tensor": "the data is on the host",
     "effect.log": "`{subject}` is a method of a logger",
     "effect.lock": "`{subject}` is a lock",
+    "effect.generator": "`{subject}` draws from a torch.Generator",
     "effect.module-hook": "only a module has `.{subject}()`",
     "effect.parameter-made": "`{subject}` makes parameters",
     "effect.cached-property": "`{subject}` is a functools.cached_property, which takes a lock",

@@ -68,10 +68,17 @@ def test_what_costs_on_every_step(line: str, kind: str) -> None:
     assert in_loop(line) == [kind]
 
 
+def test_loops_of_tests_need_not_be_fast() -> None:
+    source = HEAD + LOOP.format(body="        print(loss)", after="")
+    assert kinds("", train=source) == ["loop.print"]
+    assert kinds("", pkg__tests__train=source) == kinds("", test_train=source) == []
+
+
 @pytest.mark.parametrize(
     "lines",
     [
         "if step % 10 == 0:\n    print(loss.item())",
+        "if loss == None or None != y:\n    pass",
         "if step % 10:\n    continue\nprint(loss.item())",
         "log = step % 10 == 0\nif log:\n    print(loss.item())",
         "if step == 0:\n    print(loss.item())",

@@ -192,3 +192,38 @@ def test_a_factor_of_an_addition_in_place() -> None:
     source = "def f(x: torch.Tensor):\n    x.add_(x, alpha=VALUE)\n    return x\n"
     assert found(source.replace("VALUE", "x.sum()")) == ["sync.number"]
     assert found(source.replace("VALUE", "0.5")) == []
+
+
+GENERATOR = """
+import torch
+class Base(torch.nn.Module):
+    def __init__(self, rng: torch.Generator | None = None):
+        super().__init__()
+        self.rng = torch.Generator() if rng is None else rng
+"""
+DRAWS = """
+import torch
+from base import Base
+class M(Base):
+    def forward(self, x: torch.Tensor, given: torch.Generator | None = None):
+        own = torch.Generator().manual_seed(0)
+        return x + DRAW
+"""
+
+
+@pytest.mark.parametrize(
+    ("draw", "count"),
+    [
+        ("torch.rand(3, generator=self.rng)", 1),
+        ("torch.randperm(3, generator=own)", 1),
+        ("torch.empty_like(x).uniform_(generator=self.rng)", 1),
+        ("torch.rand(3, generator=given)", 0),
+        ("torch.rand(3, generator=None)", 0),
+        ("torch.rand(3, generator=self.other)", 0),
+        ("torch.rand(3)", 0),
+    ],
+)
+def test_a_draw_from_a_generator(draw: str, count: int) -> None:
+    linked, facts = project(base=GENERATOR, m=DRAWS.replace("DRAW", draw))
+    kinds = [event.kind for event in confirmed(linked, facts["m"])]
+    assert kinds.count("effect.generator") == count

@@ -89,6 +89,22 @@ def _made_dtype(tail: str, site: CallSite) -> str:
     return "int" if all(value.kinds & v.NUMBER for value in site.positional) else ""
 
 
+def note_generator(state: State, spelled: str, site: CallSite) -> None:
+    """Record a draw from a generator: one of the function's own, or one that an object holds."""
+    given = site.named.get("generator")
+    if given is None:
+        return
+    held = given.flags & v.SYMBOL and given.needs and given.needs[0].kind == "attr"
+    if held and "|" not in given.needs[0].name:
+        need = given.needs[0]._replace(kind="generator")
+        about: Value | None = Value(v.OTHER, needs=(need,), why=f"`{need.name}` is a generator")
+    elif given == v.GENERATOR_VALUE:
+        about = None
+    else:
+        return
+    state.event("effect.generator", span_of(site.node), f"{spelled}(generator=...)", about)
+
+
 def note_wanted_grad(state: State, site: CallSite) -> None:
     """Record a factory with requires_grad=True: a leaf in the middle of the region."""
     for keyword in site.node.keywords:

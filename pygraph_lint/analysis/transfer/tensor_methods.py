@@ -11,7 +11,7 @@ from pygraph_lint.analysis.devices import MADE, note_read
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
-from pygraph_lint.analysis.transfer.factories import new_tensor
+from pygraph_lint.analysis.transfer.factories import new_tensor, note_generator
 from pygraph_lint.analysis.transfer.numpy_functions import needs_number
 from pygraph_lint.analysis.transfer.operations import note_numbers, torch_operation
 from pygraph_lint.analysis.values import Value
@@ -30,6 +30,7 @@ def tensor_method(state: State, base: Value, method: str, site: CallSite) -> Val
         state.event("method", span_of(site.node), f".{method}", base)
     if method in ("item", "tolist", "numpy") and isinstance(site.node.func, ast.Attribute):
         note_read(state, site.node.func.value)
+    note_generator(state, f".{method}", site)
     handler = _METHODS.get(method)
     if handler is not None:
         result = handler(state, base, method, site)

@@ -11,7 +11,7 @@ from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.symbols import constant
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
 from pygraph_lint.analysis.transfer.distributions import made_distribution
-from pygraph_lint.analysis.transfer.factories import make_factory, make_from_data
+from pygraph_lint.analysis.transfer.factories import make_factory, make_from_data, note_generator
 from pygraph_lint.analysis.transfer.layers import make_layer
 from pygraph_lint.analysis.transfer.operations import torch_operation
 from pygraph_lint.analysis.values import Value
@@ -29,6 +29,7 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
         return make_layer(state, name, site)
     if name in ops.COMPILERS or name in ops.GRAPHERS:
         return compiled(state, name, site)
+    note_generator(state, name, site)
     if head == "torch":
         found = _call_top_level(state, tail, site)
         if found is not None:
@@ -137,4 +138,8 @@ def _device(site: CallSite) -> Value:
     return Value(v.DEVICE, flags=v.DEVICE_CPU if site.first.const == "cpu" else 0)
 
 
-_OTHER: dict[str, Value] = {"number": v.NUMBER_VALUE, "dtype": v.DTYPE_VALUE}
+_OTHER: dict[str, Value] = {
+    "number": v.NUMBER_VALUE,
+    "dtype": v.DTYPE_VALUE,
+    "generator": v.GENERATOR_VALUE,
+}
