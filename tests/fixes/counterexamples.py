@@ -468,7 +468,14 @@ CASES = [
         "host_random",
         "uniform",
         "PG504",
-        "import random\n" + lines("return «random.uniform(5, 9)» > 4"),
+        "import random\n" + lines("return 1 if «random.uniform(5, 9)» > 4 else 0"),
+        lambda: (0,),
+    ),
+    Case(
+        "host_random",
+        "decides",
+        "PG504",
+        "import random\n" + lines("return «random.random()» < 2"),
         lambda: (0,),
     ),
     Case(
@@ -482,7 +489,7 @@ CASES = [
         "host_random",
         "stream",
         "PG504",
-        "import random\n" + lines("return bool(«random.random()» < 2)"),
+        "import random\n" + lines("return 1 if «random.random()» < 2 else 0"),
         lambda: (0,),
     ),
     # host_function

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.fixes.equivalence import assert_same, breaks, module_of, run
 from tests.fixes.strategies import FEW, tensors
-from tests.fixes.support import expect, marked
+from tests.fixes.support import decline, expect, marked
 
 Forward = Callable[..., object]
 
@@ -263,6 +263,19 @@ def test_selections_give_the_same_values_and_gradients(name: str, data: st.DataO
     floating = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
     x = data.draw(tensors(floating))
     _assert_same_but_for_aliases(old, new, x)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return «random.random()» < p",
+        "if p > 0. and «random.random()» < p:\n        return x\n    return x + 1",
+        "return keep(«random.random()» < p)",
+    ],
+)
+def test_a_draw_stays_where_the_branch_would_wait_for_a_tensor_instead(body: str) -> None:
+    text = f"import random\nimport torch\n\ndef forward(self, x: torch.Tensor, p):\n    {body}\n"
+    decline(text, "PG504", "the graph would break there as well")
 
 
 def test_draws_come_from_torch() -> None:

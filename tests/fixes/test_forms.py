@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.fixes.equivalence import Seen, assert_same, breaks, module_of, run
-from tests.fixes.support import marked, offer
+from tests.fixes.support import expect, marked, offer
 
 CHECKS = {
     "torchdiffeq": ("PG301", "assert «(x[1:] > x[:-1]).all()», '{} must grow'.format(k)"),
@@ -518,3 +518,52 @@ def test_a_method_that_only_keeps_what_was_read_is_left_out_too() -> None:
     arguments = (torch.ones(2), torch.tensor(2))
     assert_same(run(old, arguments), run(new, arguments))
     assert breaks(old, arguments) > breaks(new, arguments)
+
+
+def test_a_mask_that_may_have_fewer_dimensions_gets_a_line_of_its_own() -> None:
+    before = """
+        import torch
+        import torch.nn.functional as F
+
+
+        def forward(x, y, keep):
+            # weighed by what is kept
+            out = F.mse_loss(x, y, reduction="none")
+            mask = keep > 0
+
+            out = «out[mask]».mean()
+            return out * 2
+        """
+    after = """
+        import torch
+        import torch.nn.functional as F
+
+
+        def forward(x, y, keep):
+            # weighed by what is kept
+            out = F.mse_loss(x, y, reduction="none")
+            mask = keep > 0
+
+            selected = mask.reshape(mask.shape + (1,) * (out.dim() - mask.dim())).expand_as(out)
+            out = torch.where(selected, out, 0).sum() / selected.sum()
+            return out * 2
+        """
+    expect(before, after, "PG402", "unsafe")
+    old = module_of(textwrap.dedent(marked(before)[0])).forward
+    new = module_of(textwrap.dedent(after)).forward
+    x, y = torch.randn(4, 3), torch.randn(4, 3)
+    for keep in (torch.tensor([1, 0, 1, 1]), torch.ones(4, 3), torch.zeros(4)):
+        assert torch.allclose(new(x, y, keep), old(x, y, keep), equal_nan=True)
+    assert breaks(new, (x, y, torch.ones(4))) == 0
+
+
+def test_a_masked_mean_where_no_line_fits_before_it_stays() -> None:
+    text = """
+        import torch
+
+        def forward(xs: list[torch.Tensor], mask: torch.Tensor):
+            return [«x[mask > 0]».mean() for x in xs]
+        """
+    fix, changed = offer(textwrap.dedent(text), "PG402")
+    assert fix is None or fix.applicability == "declined"
+    assert changed == marked(textwrap.dedent(text))[0]

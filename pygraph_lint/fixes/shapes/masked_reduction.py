@@ -14,7 +14,7 @@ import ast
 import libcst as cst
 import libcst.matchers as m
 
-from pygraph_lint.fixes.build import expression, operand
+from pygraph_lint.fixes.build import Line, assign, binds_loosely, expression, grouped, operand
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.masked import (
     as_reads,
@@ -48,17 +48,49 @@ class MaskedReduction(Rewrite):
         site.require("elementwise", alone, "what is reduced is not computed element by element")
         site.safe_only_if("rounding", False, "the sum rounds otherwise, and may overflow in half")
         like = site.ask.shaped_like(mask)
-        same = like is not None and like == site.ask.shaped_like(reads[0].value)
-        selected = site.expression_node(mask) if same else _wide(site, mask, reads[0].value)
-        parts = {"torch": cst.parse_expression(use_torch(site)), "mask": selected}
-        parts["value"] = everywhere(site, reduced, mask, selected)
-        template = "{torch}.where({mask}, {value}, 0).sum()"
-        if word == "mean":
-            parts["count"] = operand(selected)
-            if not same:
-                parts["x"] = site.expression_node(reads[0].value)
-            template += " / {count}.sum()" if same else " / {count}.expand_as({x}).sum()"
-        site.put(call, expression(template, **parts))
+        if like is not None and like == site.ask.shaped_like(reads[0].value):
+            site.put(call, _reduced(site, word, reduced, mask, site.expression_node(mask)))
+            return
+        statement = _plain_statement(site, call)
+        name = site.free("selected")
+        wide = _wide(site, name, mask, reads[0].value)
+        found = _reduced(site, word, reduced, mask, cst.Name(name))
+        line = site.statement_node(statement)
+        around = binds_loosely(found) and not isinstance(site.ask.parent(call), ast.stmt)
+        changed = line.deep_replace(site.expression_node(call), grouped(found) if around else found)
+        assert isinstance(changed, cst.SimpleStatementLine)
+        wide = wide.with_changes(leading_lines=line.leading_lines)
+        site.put_statements([statement], [wide, changed.with_changes(leading_lines=())])
+
+
+def _reduced(
+    site: Site, word: str, reduced: ast.expr, mask: ast.expr, selected: cst.BaseExpression
+) -> cst.BaseExpression:
+    """The sum, or the mean, under a mask of the tensor's shape."""
+    parts = {"torch": cst.parse_expression(use_torch(site)), "mask": selected}
+    parts["value"] = everywhere(site, reduced, mask, selected)
+    template = "{torch}.where({mask}, {value}, 0).sum()"
+    if word == "mean":
+        parts["count"] = operand(selected)
+        template += " / {count}.sum()"
+    return expression(template, **parts)
+
+
+def _plain_statement(site: Site, call: ast.Call) -> ast.stmt:
+    """The statement around a call that is computed once each time it runs; a line can stand before
+    it.
+    """
+    node: ast.AST | None = call
+    while node is not None and not isinstance(node, ast.stmt):
+        if isinstance(
+            node, (ast.Lambda, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
+        ):
+            break
+        node = site.ask.parent(node)
+    plain = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr)
+    if not isinstance(node, plain) or site.function is None:
+        raise Declined("nothing proves that the mask has the tensor's shape")
+    return node
 
 
 def _reduction(site: Site) -> tuple[ast.Call, str, ast.expr]:
@@ -76,7 +108,11 @@ def _reduction(site: Site) -> tuple[ast.Call, str, ast.expr]:
     raise Declined
 
 
-def _wide(site: Site, mask: ast.expr, like: ast.expr) -> cst.BaseExpression:
+def _wide(site: Site, name: str, mask: ast.expr, like: ast.expr) -> Line:
+    """``name = ...``, the mask in the shape of the tensor."""
     if not isinstance(mask, ast.Name) or not isinstance(like, (ast.Name, ast.Attribute)):
         raise Declined("nothing proves that the mask has the tensor's shape")
-    return widened(mask.id, ast.unparse(like))
+    text = ast.unparse(like)
+    parts = {"mask": widened(mask.id, text), "x": cst.parse_expression(text)}
+    wide = expression("{mask}.expand_as({x})", **parts)
+    return assign(name, wide)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.fixes.branches.random_skip import asked
 from pygraph_lint.fixes.build import expression
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import assigned_values, loads, parents
@@ -34,10 +35,33 @@ class HostRandom(Rewrite):
         site.require("uniform", unit and not call.keywords, "not one draw between 0 and 1")
         compared = _only_compared(site, call)
         site.require("compared", compared, "the number is used for more than a comparison")
+        site.require(
+            "decides",
+            _may_be_decided(site, call),
+            "the branch would wait for a tensor: the graph would break there as well",
+        )
         site.safe_only_if(
             "stream", False, "the number comes from torch's random stream, not from the host's"
         )
         site.put(call, expression(f"{use_torch(site)}.rand([])"))
+
+
+def _may_be_decided(site: Site, call: ast.Call) -> bool:
+    """Whether a later fix may decide the branch while tracing, or select between its arms: what is
+    compared is a condition, or a name's value, that does not ask for the probability already.
+    """
+    compare = site.ask.parent(call)
+    if not isinstance(compare, ast.Compare):
+        return True
+    test: ast.expr = compare
+    around = site.ask.parent(test)
+    while isinstance(around, (ast.BoolOp, ast.UnaryOp)):
+        test, around = around, site.ask.parent(around)
+    if isinstance(around, (ast.If, ast.While, ast.IfExp)):
+        sides = (compare.left, *compare.comparators)
+        texts = [site.source.segment(side) for side in sides if side is not call]
+        return around.test is test and not any(asked(site, test, text) for text in texts)
+    return isinstance(around, (ast.Assign, ast.AnnAssign))
 
 
 def _constant(node: ast.expr) -> object:
