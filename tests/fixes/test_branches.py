@@ -271,6 +271,7 @@ def test_selections_give_the_same_values_and_gradients(name: str, data: st.DataO
         "return «random.random()» < p",
         "if p > 0. and «random.random()» < p:\n        return x\n    return x + 1",
         "return keep(«random.random()» < p)",
+        "if x.ndim and «random.random()» < 0.5:\n        return x\n    return x + 1",
     ],
 )
 def test_a_draw_stays_where_the_branch_would_wait_for_a_tensor_instead(body: str) -> None:

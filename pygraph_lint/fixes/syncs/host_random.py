@@ -48,7 +48,8 @@ class HostRandom(Rewrite):
 
 def _may_be_decided(site: Site, call: ast.Call) -> bool:
     """Whether a later fix may decide the branch while tracing, or select between its arms: what is
-    compared is a condition, or a name's value, that does not ask for the probability already.
+    compared is a condition, or a name's value, that does not ask for the probability already; and
+    where statements depend on it, the probability is not written out.
     """
     compare = site.ask.parent(call)
     if not isinstance(compare, ast.Compare):
@@ -60,7 +61,10 @@ def _may_be_decided(site: Site, call: ast.Call) -> bool:
     if isinstance(around, (ast.If, ast.While, ast.IfExp)):
         sides = (compare.left, *compare.comparators)
         texts = [site.source.segment(side) for side in sides if side is not call]
-        return around.test is test and not any(asked(site, test, text) for text in texts)
+        fixed = any(_constant(side) is not None for side in sides)
+        open_one = isinstance(around, ast.IfExp) or not fixed
+        asked_for = any(asked(site, test, text) for text in texts)
+        return around.test is test and open_one and not asked_for
     return isinstance(around, (ast.Assign, ast.AnnAssign))
 
 
