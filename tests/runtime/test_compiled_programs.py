@@ -4,6 +4,7 @@ they compute in default mode, bit for bit.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -74,3 +75,41 @@ def test_a_kernel_at_a_stale_address_would_be_seen(gpu: Any, monkeypatch: Any) -
     # Nothing is patched: the comparison of the first call refuses each graph, and results stay.
     assert all(map(torch.equal, expected, found))
     assert {region["state"] for region in pygraph_rt.report().regions} == {"refused"}
+
+
+def test_every_graph_of_an_encoder_with_dynamic_lengths_has_a_row_and_a_reason() -> None:
+    """What is not served says why: an empty report would leave the program at default speed."""
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, 2).eval()
+    run = torch.compile(model, backend="pygraph", options=OPTIONS, dynamic=True)
+    with torch.no_grad():
+        for length in (5, 8, 5, 12, 8, 20, 5, 5, 8, 8):
+            x = torch.randn(2, length, 16)
+            torch.testing.assert_close(run(x), model(x))
+    regions = pygraph_rt.report().regions
+    assert regions
+    for region in regions:
+        assert region["served"] or region["reason"] or region["misses"], region
+
+
+def test_graphs_go_with_the_compiled_code_that_they_are_of(gpu: Any) -> None:
+    """When Dynamo drops what it compiled, which default mode frees then, too."""
+    from torch._dynamo.eval_frame import reset_code
+    from torch._inductor.output_code import CompiledFxGraph
+
+    def compiled() -> list[Any]:
+        return [found for found in gc.get_objects() if type(found) is CompiledFxGraph]
+
+    for backend, options in (("inductor", FALLBACK), ("pygraph", OPTIONS)):
+        model = torch.nn.Sequential(Block(), Block())
+        run = torch.compile(model, backend=backend, options=options)
+        for _ in range(6):
+            run(torch.randn(4, 16))
+        assert bool(gpu.executables) == (backend == "pygraph")
+        assert len(compiled()) == 1
+        del model, run
+        reset_code(torch.nn.Sequential.forward.__code__)
+        gc.collect()
+        assert compiled() == []
+        assert gpu.executables == {}
