@@ -103,13 +103,18 @@ def test_graphs_go_with_the_compiled_code_that_they_are_of(gpu: Any) -> None:
 
     for backend, options in (("inductor", FALLBACK), ("pygraph", OPTIONS)):
         model = torch.nn.Sequential(Block(), Block())
-        run = torch.compile(model, backend=backend, options=options)
+
+        def step(x: torch.Tensor, model: torch.nn.Module = model) -> torch.Tensor:
+            found: torch.Tensor = model(x)
+            return found
+
+        run = torch.compile(step, backend=backend, options=options)
         for _ in range(6):
             run(torch.randn(4, 16))
         assert bool(gpu.executables) == (backend == "pygraph")
         assert len(compiled()) == 1
-        del model, run
-        reset_code(torch.nn.Sequential.forward.__code__)
+        reset_code(step.__code__)
+        del model, run, step
         gc.collect()
         assert compiled() == []
         assert gpu.executables == {}

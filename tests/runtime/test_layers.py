@@ -153,3 +153,33 @@ def test_functions_are_short_and_take_little() -> None:
                 given = [*found.args.posonlyargs, *found.args.args, *found.args.kwonlyargs]
                 taken = [a for a in given if a.arg not in ("self", "cls")]
                 assert len(taken) <= MOST_PARAMETERS, found.name
+
+
+CHANGES = {"append", "add", "clear", "extend", "insert", "pop", "remove", "setdefault", "update"}
+
+
+def changed(function: ast.AST) -> set[str]:
+    """Names whose values a function changes, and those that it declares global."""
+    found: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Global):
+            found.update(node.names)
+        elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            found.add(getattr(node.value, "id", ""))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in CHANGES:
+                found.add(getattr(node.func.value, "id", ""))
+    return found
+
+
+def test_no_function_changes_a_value_of_its_module() -> None:
+    """What a process remembers is a `Shared`, which tests can make anew."""
+    for file in sorted(ROOT.rglob("*.py")):
+        tree = ast.parse(file.read_text())
+        targets = [t for n in tree.body if isinstance(n, ast.Assign) for t in n.targets]
+        targets += [n.target for n in tree.body if isinstance(n, ast.AnnAssign)]
+        of_module = {t.id for t in targets if isinstance(t, ast.Name)} - {"_EVERYTHING"}
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                where = f"{file.relative_to(ROOT)}: {node.name}"
+                assert not changed(node) & of_module, where
