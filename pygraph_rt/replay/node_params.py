@@ -101,10 +101,6 @@ class NodeTemplates:
             raise ValueError(f"word at byte {place} is not aligned to 4 bytes")
         return place
 
-    def field(self, node: int, field: int, size: int) -> bytes:
-        """A field's bytes as they are now."""
-        return ctypes.string_at(self.address + self._offsets[node, field], size)
-
     def describe(self, node: int) -> str:
         """What a node does, in a few words."""
         params = self._nodes[node].params

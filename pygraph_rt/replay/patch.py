@@ -14,9 +14,9 @@ what the next launch makes good. `patched` counts node updates.
 from __future__ import annotations
 
 import ctypes
+import itertools
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,8 @@ class Words:
 class PythonPatcher:
     """One driver call after the other, through ctypes.
 
-    Kept true, also by an exception at any moment: what the nodes hold of a block is its address in
-    `_written`, unless the block is `_pending`.
+    Kept true, also by an exception at any moment: nodes hold the addresses in `_written`; while it
+    is None, nobody knows what they hold.
     """
 
     def __init__(
@@ -62,8 +62,7 @@ class PythonPatcher:
         self._templates = templates
         self._words = [Words(group, templates) for group in groups.values()]
         self.addresses = addresses
-        self._written = array("Q", [0] * len(self._words))
-        self._pending: set[int] = set()
+        self._written: array[int] | None = array("Q", [0] * len(self._words))
         self.failed: int | None = None
         self.patched = 0
         self.bind(executable)
@@ -76,35 +75,27 @@ class PythonPatcher:
     def launch(self, stream: int) -> int:
         """See above."""
         self.failed = None
-        if self._pending or self.addresses != self._written:
-            written = array("Q", self.addresses)
-            code = self._update(self._write(written))
-            if code:
-                return code
-            self._written = written
-            self._pending.clear()
-        return self._driver.launch(self._target[0], stream)
+        executable, updates = self._target
+        if self.addresses != self._written:
+            before, self._written = self._written, None
+            wanted = array("Q", self.addresses)
+            dirty = self._write(wanted, before or itertools.repeat(None))
+            for node in dirty:
+                if code := updates[node]():
+                    self.failed = node
+                    return code
+            self._written = wanted
+            self.patched += len(dirty)
+        return self._driver.launch(executable, stream)
 
-    def _write(self, addresses: array[int]) -> set[int]:
+    def _write(self, wanted: array[int], before: Iterable[int | None]) -> set[int]:
         """Write the words of blocks that moved; the nodes that hold them."""
-        pairs = zip(addresses, self._written, strict=True)
-        self._pending.update([i for i, (now, before) in enumerate(pairs) if now != before])
         dirty: set[int] = set()
-        for i in self._pending:
-            words = self._words[i]
-            words.write(addresses[i])
-            dirty |= words.nodes
+        for words, now, then in zip(self._words, wanted, before, strict=False):
+            if now != then:
+                words.write(now)
+                dirty |= words.nodes
         return dirty
-
-    def _update(self, dirty: set[int]) -> int:
-        """Update nodes of the executable graph; the driver's error code."""
-        _, updates = self._target
-        for node in dirty:
-            if code := updates[node]():
-                self.failed = node
-                return code
-        self.patched += len(dirty)
-        return 0
 
 
 class _Table(ctypes.Structure):
@@ -165,7 +156,7 @@ class NativePatcher:
         table.handles = self._keep([handle for _, handle, _ in updates], np.uint64)
         table.parameters = self._keep([where for _, _, where in updates], np.uint64)
         table.memory = templates.address
-        patches = list(chain.from_iterable(groups.values()))
+        patches = list(itertools.chain.from_iterable(groups.values()))
         places = [templates.offset(p.node, p.field, p.offset) for p in patches]
         table.places = self._keep(places, np.uint32)
         table.addends = self._keep([p.addend for p in patches], np.int64)
