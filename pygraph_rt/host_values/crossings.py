@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from pygraph_rt.host_values.from_sizes import is_held, sizes_of
+from pygraph_rt.host_values.from_sizes import attribute, is_held, sizes_of
 from pygraph_rt.host_values.ops import DTYPES, TO_GPU
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -98,10 +98,8 @@ class Crossing:
 def tensor_of(node: fx.Node) -> torch.Tensor | None:
     """The tensor that a node stands for, as metadata; None for anything else."""
     value = node.meta.get("val")
-    if value is None and node.op == "get_attr" and isinstance(node.target, str):
-        value = node.graph.owning_module
-        for name in node.target.split("."):
-            value = getattr(value, name, None)
+    if value is None and node.op == "get_attr":
+        value = attribute(node)
     return value if isinstance(value, torch.Tensor) else None
 
 

@@ -53,6 +53,14 @@ def sizes_of(root: fx.Node) -> list[fx.Node] | None:
     return list(found)
 
 
+def attribute(node: fx.Node) -> Any:
+    """What a `get_attr` node stands for; None where the module has none of that name."""
+    found: Any = node.graph.owning_module
+    for name in str(node.target).split("."):
+        found = getattr(found, name, None)
+    return found
+
+
 def is_held(node: fx.Node) -> bool:
     """Whether a node stands for a tensor that the graph holds, such as `torch.tensor([1.0])`."""
     return node.target is aten.lift_fresh_copy.default and node.all_input_nodes[0].op == "get_attr"
@@ -60,9 +68,7 @@ def is_held(node: fx.Node) -> bool:
 
 def _held(node: fx.Node) -> torch.Tensor | None:
     """A small CPU tensor of numbers that the graph holds; None for any other."""
-    found: Any = node.graph.owning_module
-    for name in str(node.all_input_nodes[0].target).split("."):
-        found = getattr(found, name, None)
+    found = attribute(node.all_input_nodes[0])
     if not isinstance(found, torch.Tensor) or isinstance(found, fake_tensor.FakeTensor):
         return None
     small = _is_on_host(found) and found.numel() <= _MOST_HELD

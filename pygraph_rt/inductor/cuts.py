@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from pygraph_rt.host_values.crossings import frames_of
+from pygraph_rt.host_values.crossings import devices_of, frames_of
 from pygraph_rt.host_values.ops import TO_GPU
 from pygraph_rt.inductor.collectives import is_collective
 
@@ -125,8 +125,8 @@ def _why_split(node: Any) -> tuple[str, str]:
     unsafe = getattr(torch.Tag, "cudagraph_unsafe", None)
     if unsafe is not None and unsafe in target.tags:
         return f"{name} says that it cannot be captured", ""
-    made = set(_devices([node]))
-    read = set(_devices(node.all_input_nodes))
+    made = {device.type for device in devices_of(node)}
+    read = {device.type for source in node.all_input_nodes for device in devices_of(source)}
     if "cpu" in made and "cuda" in read:
         return f"{name} copies a GPU tensor to the host", "PG204"
     if "cuda" in made and "cpu" in read and name in ("prims::device_put", "aten::_to_copy"):
@@ -134,14 +134,6 @@ def _why_split(node: Any) -> tuple[str, str]:
     if "cpu" in made:
         return f"{name} works on the CPU", "PG102" if name in _FACTORIES else ""
     return "", ""
-
-
-def _devices(nodes: Iterable[Any]) -> Iterator[str]:
-    for node in nodes:
-        value = node.meta.get("val")
-        for item in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(item, torch.Tensor):
-                yield item.device.type
 
 
 def _line(node: Any) -> str:

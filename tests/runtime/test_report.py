@@ -243,7 +243,7 @@ class _Tensor(torch.Tensor):
 
     def __new__(cls, value: torch.Tensor, device: str) -> _Tensor:
         made = torch.Tensor._make_subclass(cls, value)
-        made._device = SimpleNamespace(type=device)
+        made._device = torch.device(device)
         return made
 
     @property
