@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -100,13 +100,7 @@ class Decisions:
         """Remember a decision. A folder that cannot be written to is no error."""
         if self._where is None or not key:
             return
-        record = {
-            "format": FORMAT,
-            "key": key,
-            "choice": decision.choice,
-            "why": decision.why,
-            "period_ms": decision.period_ms,
-        }
+        record = {"format": FORMAT, "key": key, **asdict(decision)}
         with contextlib.suppress(OSError):
             self._where.mkdir(parents=True, exist_ok=True)
             _replace(self._where / f"{key}.json", json.dumps(record) + "\n")
