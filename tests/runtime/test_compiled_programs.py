@@ -5,6 +5,7 @@ they compute in default mode, bit for bit.
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -102,6 +103,7 @@ def test_graphs_go_with_the_compiled_code_that_they_are_of(gpu: Any) -> None:
         return [found for found in gc.get_objects() if type(found) is CompiledFxGraph]
 
     for backend, options in (("inductor", FALLBACK), ("pygraph", OPTIONS)):
+        earlier = compiled()  # held, so that what is new is another object
         model = torch.nn.Sequential(Block(), Block())
 
         def step(x: torch.Tensor, model: torch.nn.Module = model) -> torch.Tensor:
@@ -112,9 +114,11 @@ def test_graphs_go_with_the_compiled_code_that_they_are_of(gpu: Any) -> None:
         for _ in range(6):
             run(torch.randn(4, 16))
         assert bool(gpu.executables) == (backend == "pygraph")
-        assert len(compiled()) == 1
+        new = [found for found in compiled() if all(found is not e for e in earlier)]
+        (made,) = map(weakref.ref, new)
+        del new
         reset_code(step.__code__)
         del model, run, step
         gc.collect()
-        assert compiled() == []
+        assert made() is None
         assert gpu.executables == {}
