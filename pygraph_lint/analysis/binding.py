@@ -127,7 +127,7 @@ def as_held(state: State, value: Value) -> Value:
     """A value as an attribute keeps it: a host tensor that is no buffer stays behind when the
     model moves. What is annotated as a number is one.
     """
-    if value.is_number and value.is_tensor:
+    if value.is_doubtful_number:
         return v.NUMBER_VALUE
     if (
         value.is_tensor

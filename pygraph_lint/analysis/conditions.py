@@ -44,7 +44,7 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
     if isinstance(node, ast.BoolOp):
         return truth_of_all(state, node, kind)
     value = state.ev(node)
-    if value.is_tensor:
+    if value.is_tensor or value.is_doubtful_number:
         decided_by(state, node, value, kind)
         return None
     if value.kinds == v.NUMBER and value.flags & v.RANDOM and kind != "branch.not":

@@ -135,7 +135,7 @@ def of_value(value: Value, confirmed: frozenset[Need]) -> Known:
     not ``confirmed``, and else names them as believed.
     """
     kinds = value.kinds
-    if value.is_number and value.is_tensor:
+    if value.is_doubtful_number:
         # Computed from what is a number by its annotation, unless a call path passes a tensor.
         return UNKNOWN if value.flags & v.SYMBOL else Known(Type.NUMBER)
     if not all(_holds(need, confirmed) for need in value.needs):

@@ -8,7 +8,6 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import note_formatted
 from pygraph_lint.analysis.conditions import guard, narrow, settle_comparisons, truth
 from pygraph_lint.analysis.devices import note_mixed_devices
-from pygraph_lint.analysis.events import annotated_numbers
 from pygraph_lint.analysis.nodes import span_to
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made, constant
@@ -21,10 +20,10 @@ from pygraph_lint.analysis.transfer.arithmetic import (
     inherited_flags,
     merge_device,
     merge_needs,
+    of_numbers,
 )
 from pygraph_lint.analysis.values import Value
 
-_OF_NUMBERS = v.TENSOR | v.NUMBER | v.OTHER
 _TEXT_OR_NONE = v.TEXT | v.NONE
 
 
@@ -71,7 +70,7 @@ def arithmetic(
         if folded is not None:
             return constant(folded)
     if kinds == v.NUMBER or kinds == v.NUMBER | v.OTHER or kinds == v.OTHER:
-        return v.READ_VALUE if (left.flags | right.flags) & v.READ else v.NUMBER_VALUE
+        return of_numbers(left, right)
     return v.UNKNOWN_VALUE
 
 
@@ -80,7 +79,7 @@ def _computed(dtype: str, left: Value, right: Value) -> Value:
     source = left if left.is_tensor and not (left.needs and right.is_tensor) else right
     if not source.is_tensor:
         source = left
-    made = v.tensor(
+    return v.tensor(
         source.why,
         dtype,
         merge_device([left, right]),
@@ -88,8 +87,6 @@ def _computed(dtype: str, left: Value, right: Value) -> Value:
         inherited_flags([left, right]),
         merge_needs(left, right),
     )
-    numbers = not (left.kinds | right.kinds) & ~_OF_NUMBERS and annotated_numbers(made.needs)
-    return made._replace(kinds=v.TENSOR | v.NUMBER) if numbers else made
 
 
 def eval_unary(state: State, node: ast.UnaryOp) -> Value:
@@ -159,7 +156,7 @@ def _compare_plain(operator: ast.cmpop, left: Value, right: Value) -> Value:
         return v.NUMPY_VALUE
     if left.const is not None and right.const is not None:
         return Value(v.NUMBER, const=fold_compare(operator, left.const, right.const))
-    return v.READ_VALUE if (left.flags | right.flags) & v.READ else v.NUMBER_VALUE
+    return of_numbers(left, right)
 
 
 def _gives_a_number(tensor: Value, other: Value) -> bool:

@@ -356,8 +356,8 @@ def _maybe_tensor(function: str, parameter: str, place: str = "") -> Value:
 def _number_or_tensor(function: str, parameter: str) -> Value:
     """A parameter annotated ``int``: a number, unless some caller passes nothing but a tensor."""
     why = f"a caller passes a tensor as `{parameter}`"
-    value = symbol(Need("given", function, parameter), why)
-    return value._replace(kinds=v.TENSOR | v.NUMBER, ndim=0)
+    need = Need("given", function, parameter)
+    return v.NUMBER_VALUE._replace(needs=(need,), why=why, flags=v.SYMBOL)
 
 
 def _is_number(default: ast.expr | None) -> bool:

@@ -355,17 +355,16 @@ class Program:
         key = (name, *shape)
         if key not in self._named:
             found = self.methods_by_name.get(name, [])
-            if call is not None:
-                found = [each for each in found if self._takes(each, call)]
-            self._named[key] = self._of_one_family(found)
+            fitting = [each for each in found if call is None or self._takes(each, call)]
+            few = len(found) <= _FEW or self._are_of_one_family(found)
+            one = few or (len(fitting) > _FEW and self._are_of_one_family(fitting))
+            self._named[key] = fitting if one else []
         return self._named[key]
 
-    def _of_one_family(self, found: list[str]) -> list[str]:
-        if len(found) <= _FEW:
-            return found
+    def _are_of_one_family(self, found: list[str]) -> bool:
         owners = [self.functions[each].owner for each in found if each in self.functions]
         families = {self.lineage(owner)[-1] for owner in owners}
-        return found if len(families) == 1 else []
+        return len(families) == 1
 
     def _takes(self, function: str, call: Call) -> bool:
         facts = self.functions.get(function)

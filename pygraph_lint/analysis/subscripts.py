@@ -93,6 +93,9 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
     elif gathered is not None and names_place(gathered):
         text = source_of(node, 40)
         state.event("shape.from-value", span_of(node), text, gathered, position="yes")
+    elif gathered is None and number is not None and number.is_doubtful_number:
+        text = source_of(node, 40)
+        state.event("shape.from-value", span_of(node), text, number, position="yes")
     rank = _rank_of_rest(state, node.slice, base.ndim)
     return v.tensor(base.why, base.dtype, base.device, rank, flags, base.needs)
 
@@ -107,7 +110,7 @@ def _rank_of_rest(state: State, index: ast.expr, rank: int) -> int:
             rank += 1
         elif isinstance(part, ast.Slice) or value is Ellipsis:
             continue
-        elif state.ev_quiet(part).is_number:
+        elif state.ev_quiet(part).kinds == v.NUMBER:
             rank -= 1
         else:
             return -1
@@ -125,8 +128,6 @@ def index_parts(
     lists: ast.expr | None = None
     for part in parts:
         value = state.ev(part)
-        if value.is_number:
-            number = value
         if value.is_tensor:
             if value.dtype == "bool" and value.ndim != 0:
                 mask = value
@@ -156,7 +157,7 @@ def names_one(state: State, index: ast.expr, rank: int) -> bool:
     """
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     numbers = [part for part in parts if getattr(part, "value", None) is not Ellipsis]
-    return len(numbers) == rank and all(state.ev_quiet(part).is_number for part in numbers)
+    return len(numbers) == rank and all(state.ev_quiet(part).kinds == v.NUMBER for part in numbers)
 
 
 def _is_list_index(part: ast.expr, value: Value, nested: bool) -> bool:

@@ -73,6 +73,8 @@ def as_argument(value: Value) -> Value | None:
         return value if not value.items else value._replace(items=None, keys=None)
     if value.kinds & (v.SEQUENCE | v.MAPPING) and _holds_tensors(value):
         return v.shallow(value, 2)
+    if value.is_doubtful_number:  # it may be passed on
+        return value._replace(kinds=v.TENSOR | v.NUMBER, ndim=0)
     if value.kinds & v.UNKNOWN:
         return None
     return Value(value.kinds, cls=value.cls if value.kinds & v.INSTANCE else "")

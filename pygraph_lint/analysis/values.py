@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from pygraph_lint.analysis.events import Need, annotated_numbers, any_of, of_any_call
+from pygraph_lint.analysis.events import Need, any_of, of_any_call
 
 # What a value may be: one bit each, joined by `|`.
 TENSOR = 1
@@ -107,10 +107,9 @@ class Value(NamedTuple):
         return self.kinds == TENSOR and not self.needs
 
     @property
-    def is_number(self) -> bool:
-        """Whether the value is a number, at least by its annotation."""
-        annotated = self.kinds == TENSOR | NUMBER and annotated_numbers(self.needs)
-        return self.kinds == NUMBER or annotated
+    def is_doubtful_number(self) -> bool:
+        """Whether the value is a number by annotations, unless a caller passes a tensor."""
+        return self.kinds == NUMBER and bool(self.needs)
 
     @property
     def is_mask(self) -> bool:

@@ -16,6 +16,16 @@ def merge_needs(a: Value, b: Value) -> tuple[Need, ...]:
     return a.needs if a.is_tensor else b.needs
 
 
+def of_numbers(left: Value, right: Value) -> Value:
+    """The number that is computed of two values, one of which is a number."""
+    read = (left.flags | right.flags) & v.READ
+    doubtful = [value for value in (left, right) if value.is_doubtful_number]
+    if not doubtful or v.UNKNOWN & (left.kinds | right.kinds):
+        return Value(v.NUMBER, flags=read)
+    needs = doubtful[0].needs if len(doubtful) == 1 else any_of(left.needs, right.needs)
+    return Value(v.NUMBER, flags=read, needs=needs, why=doubtful[0].why)
+
+
 def merge_device(values: list[Value]) -> int:
     """Where the result of an operation lives: the device wins over the host."""
     found = {value.device for value in values if value.is_tensor}

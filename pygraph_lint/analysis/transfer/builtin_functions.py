@@ -48,7 +48,7 @@ def _number(state: State, name: str, site: CallSite) -> Value:
     first, node = site.first, site.node
     if node.args:
         needs_number(state, node.args[0])
-    if not first.is_tensor:
+    if not first.is_tensor and not first.is_doubtful_number:
         return Value(v.NUMBER, flags=first.flags & v.READ)
     if name == "float" and is_result(first):  # a loss: what is a number already needs no float()
         first = first._replace(needs=(), kinds=v.TENSOR)
@@ -68,14 +68,16 @@ def _compared(state: State, name: str, site: CallSite) -> Value:
         candidates = list(single.items or ()) if known else [v.iterate(single)]
         if single.is_tensor and single.flags & v.SYMBOL:
             candidates = []
-    found = [value for value in candidates if value.is_tensor]
+    found = [value for value in candidates if value.is_tensor or value.is_doubtful_number]
     if found and not _compares_numbers(state, site, candidates):
         sorts = name == "sorted" or "key" in site.named
         kind = "branch.sort" if sorts else "sync.builtin"
         state.event(kind, span_of(site.node), f"{name}()", found[0])
     if name == "sorted":
         return Value(v.SEQUENCE, item=v.join_all(candidates))
-    return v.join_all([value._replace(flags=value.flags & ~v.SYMBOL) for value in candidates])
+    result = v.join_all([value._replace(flags=value.flags & ~v.SYMBOL) for value in candidates])
+    doubtful = result.kinds == v.NUMBER and found
+    return result._replace(needs=found[0].needs, why=found[0].why) if doubtful else result
 
 
 def _compares_numbers(state: State, site: CallSite, candidates: list[Value]) -> bool:

@@ -124,7 +124,8 @@ def _may_be_on(state: State, node: ast.expr) -> bool:
 def note_sizes(state: State, spelled: str, sizes: list[Value], node: ast.Call) -> None:
     """Record a size given as a tensor, or as what numpy made: it has to be read on the host."""
     for part in (part for value in sizes for part in (value, *(value.items or ()))):
-        if part.is_tensor and (part.needs or not part.kinds & v.UNKNOWN):
+        given = part.is_doubtful_number and part.const is None
+        if given or (part.is_tensor and (part.needs or not part.kinds & v.UNKNOWN)):
             state.event("shape.from-value", span_of(node), spelled, part)
             break
     for argument in node.args:
@@ -160,7 +161,7 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
             break
     if data.kinds & v.UNKNOWN and tail in ("as_tensor", "asarray", "from_numpy"):
         return v.tensor(why, kind, device if said else v.ANYWHERE)
-    number = data.is_number
+    number = data.kinds == v.NUMBER
     if number and not said:
         state.event("host.scalar-tensor", span_of(node), f"torch.{tail}")
     else:
@@ -169,7 +170,7 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
             notes["constant"] = "yes"
         about = _no_tensor(data)
         state.event("host.data-tensor", span_of(node), f"torch.{tail}", about, **notes)
-    rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.is_number else -1
+    rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.kinds == v.NUMBER else -1
     return v.tensor(why, kind, device, rank, v.FRESH)
 
 

@@ -140,7 +140,7 @@ def note_numbers(state: State, name: str, site: CallSite, receiver: Value | None
             (keyword, site.named.get(keyword, value))
             for keyword, value in zip(("min", "max"), (*arguments[1:3], v.NONE_VALUE, v.NONE_VALUE))
         ]
-        if any(value.is_number for _, value in bounds):
+        if any(value.kinds == v.NUMBER for _, value in bounds):
             given = bounds
     elif base == "masked_fill" and len(arguments) > 2:
         form, given = "fill", [("value", arguments[2])]
@@ -153,7 +153,7 @@ def note_numbers(state: State, name: str, site: CallSite, receiver: Value | None
 
 
 def _all_numbers(site: CallSite) -> bool:
-    return bool(site.positional) and all(value.is_number for value in site.positional)
+    return bool(site.positional) and all(value.kinds == v.NUMBER for value in site.positional)
 
 
 def _result_flags(name: str, tensors: list[Value]) -> int:
@@ -250,7 +250,7 @@ def _rank(name: str, source: Value | None, rest: list[Value], named: dict[str, V
         return 1 if not rest and not {"start_dim", "end_dim", "dim"} & set(named) else -1
     if name in _ARITHMETIC and source is not None and len(rest) == 1:
         return broadcast_rank(source, rest[0])
-    if name in _SHAPED and rest and all(value.is_number for value in rest):
+    if name in _SHAPED and rest and all(value.kinds == v.NUMBER for value in rest):
         return len(rest)
     return source.ndim if source is not None and name in _SAME_RANK else -1
 
