@@ -43,7 +43,7 @@ def arithmetic(
     state: State, operator: type[ast.operator], left: Value, right: Value, node: ast.AST
 ) -> Value:
     """The result of ``left <operator> right``."""
-    kinds = left.kinds | right.kinds
+    kinds = (left.kinds | right.kinds) & ~v.NONE
     if left.kinds & v.TEXT and not left.kinds & v.TENSOR:
         if operator is ast.Mod:
             note_formatted(state, right, node, form="percent")

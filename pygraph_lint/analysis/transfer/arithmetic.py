@@ -11,7 +11,7 @@ from pygraph_lint.analysis.values import Value
 
 def merge_needs(a: Value, b: Value) -> tuple[Need, ...]:
     """What has to be confirmed for the result of an operation on two values to be a tensor."""
-    if a.is_tensor and b.is_tensor:
+    if all(value.is_tensor or value.is_doubtful_number for value in (a, b)):
         return any_of(a.needs, b.needs)
     return a.needs if a.is_tensor else b.needs
 
