@@ -221,8 +221,10 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
     base = _by_method(state, base, method, holder, site)
     if base.is_tensor:
         if method in ops.TENSOR_METHODS or not base.flags & v.SYMBOL:
-            named = method in ops.TENSOR_METHODS or base.needs or base.kinds & v.UNKNOWN
-            return tensor_method(state, base, method, site) if named else v.UNKNOWN_VALUE
+            known = method in ops.TENSOR_METHODS or method in state.module.sinks.methods
+            if known or base.needs or base.kinds & v.UNKNOWN:
+                return tensor_method(state, base, method, site)
+            return v.UNKNOWN_VALUE  # it is none, whatever its annotation says
         if base.cls and base.kinds & v.INSTANCE:
             state.record_call("method", base.cls, method, site.node, site)
         else:

@@ -227,3 +227,17 @@ def test_a_draw_from_a_generator(draw: str, count: int) -> None:
     linked, facts = project(base=GENERATOR, m=DRAWS.replace("DRAW", draw))
     kinds = [event.kind for event in confirmed(linked, facts["m"])]
     assert kinds.count("effect.generator") == count
+
+
+@pytest.mark.parametrize(("method", "kinds"), [("get_length", []), ("argmax", ["branch.if"])])
+def test_a_method_that_no_tensor_has(method: str, kinds: list[str]) -> None:
+    source = f"def f(x: torch.Tensor, cache: torch.Tensor):\n    if cache.{method}() == 0:\n"
+    assert found(source + "        x = -x\n    return x\n") == kinds
+
+
+def test_a_number_by_its_annotation_leaves_a_tensor_on_the_host() -> None:
+    source = "def f(x: torch.Tensor, n: int):\n    y = torch.arange(4)\n    y = y * n + 1\n"
+    assert found(source + "    return x[:, None] + y.to(x.device)\n") == [
+        "host.factory",
+        "host.moved",
+    ]
