@@ -21,7 +21,7 @@ from pygraph_rt.memory import layout, library_outputs, pool, split
 from pygraph_rt.memory.slabs import slab_plan
 from pygraph_rt.plan.graph import PatchPlan
 from pygraph_rt.plan.memory_blocks import AddressMap, Block, Range, alignment_class
-from pygraph_rt.plan.outputs import OfInput
+from pygraph_rt.plan.outputs import OfInput, Slab
 from pygraph_rt.plan.replay_plan import (
     InputPlan,
     LaunchPlan,
@@ -30,7 +30,6 @@ from pygraph_rt.plan.replay_plan import (
     Shape,
     TensorInput,
 )
-from pygraph_rt.plan.slabs import Slab
 from pygraph_rt.rng import philox, probe
 
 # When what padding holds looks like an address; see Disagreement.

@@ -7,7 +7,6 @@ Only those are read on each call that the graph's own library calls read.
 
 from __future__ import annotations
 
-import itertools
 import types
 from collections.abc import Callable, Hashable
 from functools import partial
@@ -107,20 +106,17 @@ def check(function: Any) -> None:
     calls read: it may have another name there, and a graph would be served whatever it says. All
     torch versions from 2.11 to 2.15 have all of them.
     """
-    missing = sorted(_MISSING[family] for family in families(function) if _MISSING[family])
+    missing = [
+        name
+        for family in sorted(families(function))
+        for name in _SWITCHES[family]
+        if _reader(name) is None
+    ]
     if missing:
         raise Unprovable(
-            f"this torch has no switch {', '.join(itertools.chain.from_iterable(missing))}, which "
-            "its library calls were known to read; use a version of torch that pygraph knows"
+            f"this torch has no switch {', '.join(missing)}, which its library calls were known to "
+            "read; use a version of torch that pygraph knows"
         )
-
-
-def _missing() -> dict[str, list[str]]:
-    """Switches that this torch does not have, by family."""
-    return {
-        family: [name for name in names if _reader(name) is None]
-        for family, names in _SWITCHES.items()
-    }
 
 
 def _readers() -> dict[str, list[Callable[[], Hashable]]]:
@@ -141,7 +137,6 @@ def _readable(reader: Callable[[], Hashable]) -> bool:
 
 
 _READERS = _readers()
-_MISSING = _missing()
 
 
 def families(function: Any) -> frozenset[str]:

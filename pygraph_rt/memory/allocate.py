@@ -23,8 +23,7 @@ from pygraph_rt.memory.layout import OWN_SEGMENT
 from pygraph_rt.memory.slabs import SlabMemory, hooked, slabs
 from pygraph_rt.plan.graph import SubGraph
 from pygraph_rt.plan.memory_blocks import Block
-from pygraph_rt.plan.outputs import Allocate, Layout, Storage
-from pygraph_rt.plan.slabs import Slab, SlabPlan
+from pygraph_rt.plan.outputs import Allocate, Layout, Slab, SlabPlan, Storage
 
 
 class Needs(NamedTuple):

@@ -19,8 +19,7 @@ from pygraph_rt.errors import Unprovable
 from pygraph_rt.memory.pool import Segment, blocks_of
 from pygraph_rt.memory.slabs import knows_hooks
 from pygraph_rt.plan.memory_blocks import Block
-from pygraph_rt.plan.outputs import Fresh, OutputPlan, Storage
-from pygraph_rt.plan.slabs import Slab
+from pygraph_rt.plan.outputs import Fresh, OutputPlan, Slab, Storage
 
 # Segments that are retained are more than half full of results. All that is retained beside results
 # is at most this part of what a forward returns, or so many bytes.

@@ -20,8 +20,7 @@ import torch
 
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.plan.memory_blocks import Block, aligned, extent
-from pygraph_rt.plan.outputs import Allocate, Fresh, OutputPlan, Storage
-from pygraph_rt.plan.slabs import Slab, SlabGroup, SlabPlan
+from pygraph_rt.plan.outputs import Allocate, Fresh, OutputPlan, Slab, SlabGroup, SlabPlan, Storage
 
 # Of the bytes of all that a forward returns: saved activations may be let go of one by one, those
 # that share memory cannot. The smallest of them are reused in the next step.

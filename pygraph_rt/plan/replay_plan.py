@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from pygraph_rt.plan.graph import PatchPlan, SubGraph
 from pygraph_rt.plan.memory_blocks import Block
-from pygraph_rt.plan.outputs import Dims, OutputPlan
-from pygraph_rt.plan.slabs import SlabPlan
+from pygraph_rt.plan.outputs import Dims, OutputPlan, SlabPlan
 
 
 class TensorInput(NamedTuple):

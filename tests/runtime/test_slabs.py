@@ -18,8 +18,7 @@ from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.memory import slabs
 from pygraph_rt.options import Options
 from pygraph_rt.plan.memory_blocks import extent
-from pygraph_rt.plan.outputs import Fixed, Fresh, OfInput, OutputPlan, Storage
-from pygraph_rt.plan.slabs import SlabGroup
+from pygraph_rt.plan.outputs import Fixed, Fresh, OfInput, OutputPlan, SlabGroup, Storage
 from pygraph_rt.region.region import Partition
 from pygraph_rt.reports.report import Region
 from tests.runtime.software_gpu import COUNT, SoftwareGpu, install

@@ -20,8 +20,7 @@ from pygraph_rt.memory import slabs
 from pygraph_rt.memory.allocate import Allocator, NativeAllocator, PythonAllocator
 from pygraph_rt.memory.slabs import SlabMemory
 from pygraph_rt.plan.memory_blocks import Block, extent
-from pygraph_rt.plan.outputs import Storage
-from pygraph_rt.plan.slabs import Slab, SlabGroup
+from pygraph_rt.plan.outputs import Slab, SlabGroup, Storage
 
 guards = torch._C._dynamo.guards
 EMPTY, VIEW = guards._empty_strided_cpu, guards._reinterpret_tensor
