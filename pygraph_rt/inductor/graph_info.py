@@ -52,19 +52,12 @@ class GraphInfo(NamedTuple):
 
 def to_text(info: GraphInfo) -> str:
     """All of it but the name and the source, which are those of the graph that is compiled now."""
-    found = {name: sorted(getattr(info, name)) for name in _SETS}
-    return json.dumps(
-        {
-            **found,
-            "scalars": sorted(info.scalars.items()),
-            "placement": asdict(info.placement),
-            "cuts": [astuple(cut) for cut in info.cuts],
-            "forward": info.forward,
-            "backward": info.backward,
-            "inputs": info.inputs,
-        },
-        sort_keys=True,
-    )
+    known = info._asdict()
+    known |= {each: sorted(known[each]) for each in _SETS}
+    known["scalars"] = sorted(info.scalars.items())
+    known["placement"], known["cuts"] = asdict(info.placement), [astuple(c) for c in info.cuts]
+    del known["name"], known["source"]
+    return json.dumps(known, sort_keys=True)
 
 
 def from_text(text: str, name: str, source: str) -> GraphInfo:
