@@ -119,7 +119,7 @@ def _call_library(state: State, name: str, head: str, tail: str, site: CallSite)
     if name == "typing.cast" and site.positional:
         return site.positional[-1]
     if name == "functools.partial" and site.positional:
-        pass_on(state, site.first, CallSite(site.node, site.positional[1:], site.named))
+        pass_on(state, site.first, CallSite(site.node, site.positional[1:], site.named, True))
         return site.first
     if name in _EINOPS and site.positional:
         source = v.element(site.first) if site.first.kinds & v.SEQUENCE else site.first

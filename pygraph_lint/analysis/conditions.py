@@ -8,6 +8,7 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import note_read
 from pygraph_lint.analysis.events import NEVER, Need
+from pygraph_lint.analysis.literals import How, Test, Tested, comparison
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_tensor
@@ -150,6 +151,9 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
             for operand in node.values:
                 guard(state, operand, outcome)
         return
+    compared = comparison(node)
+    if compared is not None:
+        _guard_parameter(state, *compared[:2], compared[2] == outcome)
     if not isinstance(node, ast.Call):
         return
     name = state.qualified(node.func)
@@ -160,20 +164,40 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
         state.guards = (*state.guards, Need("true" if outcome else "false", name, ""))
 
 
+def _guard_parameter(state: State, node: ast.expr, test: Test, outcome: bool) -> None:
+    """Remember that what follows runs only if a test of a parameter can come out so."""
+    name = _parameter(state, node)
+    if not name:
+        return
+    before = [need for need in state.guards if need.kind == "may"]
+    tests = (*(each for need in before for each in need.tests), Tested(name, test, outcome))
+    others = tuple(need for need in state.guards if need.kind != "may")
+    state.guards = (*others, Need("may", state.function.name, "", tests=tests))
+
+
+def _parameter(state: State, node: ast.expr) -> str:
+    """The parameter whose value an expression still is; empty for others."""
+    if not isinstance(node, ast.Name):
+        return ""
+    if node.id in state.unchanged:
+        return node.id
+    value = state.env.get(node.id, v.UNKNOWN_VALUE)
+    need = value.needs[0] if value.flags & v.SYMBOL and value.needs else NEVER
+    own = need.kind == "param" and need.owner == state.function.name and "|" not in need.name
+    return need.name if own else ""
+
+
 def _guard_kind(state: State, node: ast.Call, test: str | None, outcome: bool) -> None:
-    """Remember what a test of a value's kind says: arrays stay out of compiled code, and where no
-    tensor gets, a caller has to pass something else.
+    """Remember what a test of a value's kind says: arrays stay out of compiled code, and a caller
+    has to pass something of that kind.
     """
     if test not in ("builtins.isinstance", "torch.is_tensor") or not node.args:
         return
-    value = state.ev_quiet(node.args[0])
     bits = _tested(state, node) if test == "builtins.isinstance" else v.TENSOR
-    if outcome and bits == v.NUMPY and value.kinds != v.NUMPY:
+    if outcome and bits == v.NUMPY and state.ev_quiet(node.args[0]).kinds != v.NUMPY:
         state.guards = (*state.guards, NEVER)
-    no_tensor = bits and not bits & v.TENSOR if outcome else bits == v.TENSOR
-    need = value.needs[0] if value.flags & v.SYMBOL and value.needs else NEVER
-    if no_tensor and need.kind == "param" and "|" not in need.name:
-        state.guards = (*state.guards, Need("other", need.owner, need.name))
+    if bits:
+        _guard_parameter(state, node.args[0], Test(How.KIND, (), bits), outcome)
 
 
 def _tested(state: State, node: ast.Call) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pygraph_lint.analysis.literals import Tested
 from pygraph_lint.analysis.places import Span as Span
 
 
@@ -20,11 +21,11 @@ class Need(NamedTuple):
     ``host`` (what a function returns lives on the host), ``module`` (a class is an nn.Module),
     ``true`` / ``false`` (a predicate can give that), ``keeps`` (a cached function ends the graph),
     ``generator`` (an attribute of a class is a torch.Generator),
-    ``ends`` (the graph ends in a method), ``asked`` (importing a module calls it), ``other`` (a
-    parameter may be no tensor at some call), ``any`` (all of one of the ``choices`` hold), ``not``
-    (all of none of them); ``owner`` is the qualified name of the function or class, ``name``
-    the parameter, the attribute or the module (empty for ``return``). ``site`` is the call whose
-    result is meant (``call_site``); without one, of any call.
+    ``ends`` (the graph ends in a method), ``asked`` (importing a module calls it), ``may`` (at some
+    call all ``tests`` of parameters may come out as they have to), ``any`` (all of one of the
+    ``choices`` hold), ``not`` (all of none of them); ``owner`` is the qualified name of the
+    function or class, ``name`` the parameter, the attribute or the module (empty for ``return``).
+    ``site`` is the call whose result is meant (``call_site``); without one, of any call.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Need(NamedTuple):
     name: str
     choices: tuple[tuple[Need, ...], ...] = ()
     site: str = ""
+    tests: tuple[Tested, ...] = ()
 
 
 Needs = tuple[Need, ...]

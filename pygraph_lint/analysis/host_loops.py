@@ -29,6 +29,7 @@ from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import (
     MAY_CALL_STEP,
     NO_BODIES,
+    STARRED,
     Call,
     FileLoops,
     LoopBody,
@@ -403,7 +404,11 @@ def _edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
     given = [] if starred else [_argument(values.of(each)) for each in call.args]
     named = [(item.arg or "**", _keyword(values, item)) for item in call.keywords]
     keywords = tuple((key, value) for key, value in named if value is not None)
-    yield Call(how, owner, name, span_of(call), tuple(given), keywords, ())
+    places = [place for place, value in enumerate(given) if value is None]
+    stars = starred or any(key == "**" for key, _ in named)
+    others = [key for key, value in named if value is None]
+    unknown: tuple[int | str, ...] = (STARRED,) if stars else (*places, *others)
+    yield Call(how, owner, name, span_of(call), tuple(given), keywords, (), unknown)
 
 
 def _keyword(values: LoopValues, item: ast.keyword) -> Value | None:

@@ -112,7 +112,9 @@ def run_function(
         env[self_name] = Value(v.INSTANCE, cls=owner)
     env |= bind_parameters(module, facts, node, self_name)
     state = State(module, facts, env, handlers, "" if "classmethod" in marks else self_name)
-    state.locals |= assigned_names(node)
+    assigned = assigned_names(node)
+    state.locals |= assigned
+    state.unchanged = frozenset(facts.parameters) - assigned
     if owner:
         state.last_stores = last_stores(node)
     _run(state, node.body)

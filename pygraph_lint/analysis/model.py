@@ -9,6 +9,8 @@ from typing import NamedTuple
 from pygraph_lint.analysis.events import Event, Need, Span
 from pygraph_lint.analysis.values import Value
 
+STARRED = "*"  # among the arguments of a call: there may be more than are written
+
 
 class Call(NamedTuple):
     """A call, or a mention, of something the project may define.
@@ -18,7 +20,8 @@ class Call(NamedTuple):
     behind ``target``), ``instance`` (an object of class ``target`` is called), ``mention`` (the
     function may be called by somebody), ``named`` (a method called ``name``, of an object of which
     nothing is known) or ``hook`` (any method called ``name``). ``positional``
-    and ``named`` are the arguments that may be tensors, None elsewhere.
+    and ``named`` are the arguments of which something is known, None elsewhere; ``unknown`` are the
+    places and keywords of the others, and "*" where stars may pass more.
     """
 
     how: str
@@ -28,6 +31,7 @@ class Call(NamedTuple):
     positional: tuple[Value | None, ...]
     named: tuple[tuple[str, Value], ...]
     needs: tuple[Need, ...]
+    unknown: tuple[int | str, ...] = ()
 
 
 class Root(NamedTuple):
@@ -56,6 +60,7 @@ class FunctionFacts:
     returns: Value | None = None
     ends_region: bool = False
     disabled: bool = False  # torch.compiler.disable keeps it out of compiled code
+    compiles: bool = False  # it has torch compile, trace or export something
     decorators: tuple[str, ...] = ()
     keeps_answer: bool = False  # cached, and without parameters
     arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called
@@ -65,6 +70,7 @@ class FunctionFacts:
     typed: tuple[str, ...] = ()  # types of other files that parameters are annotated with
     switched_on: tuple[str, ...] = ()  # parameters that are True by default
     sets_by_name: bool = False  # it sets attributes of its object whose names it is given
+    defaults: tuple[tuple[str, Value], ...] = ()  # that are spelled out as literals
 
 
 @dataclass(slots=True)

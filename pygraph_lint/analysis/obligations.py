@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from pygraph_lint.analysis.literals import Tested
+
 _MAX_PATH = 6
 
 # Ways into a value: "0" is an element, ".x" an attribute, RESULT what calling it gives.
@@ -84,11 +86,11 @@ class NoneOf(Obligation):
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterIsOther(Obligation):
-    """Some call in a region may pass something else than a tensor for a parameter."""
+class CallMayPass(Obligation):
+    """At some call of ``function`` in a region all tests of parameters may come out as said."""
 
     function: str
-    parameter: str
+    tests: tuple[Tested, ...]
 
 
 @dataclass(frozen=True, slots=True)

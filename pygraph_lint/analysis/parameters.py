@@ -12,6 +12,7 @@ from pygraph_lint.analysis.model import FunctionFacts
 from pygraph_lint.analysis.module import Module, kind_of_constant
 from pygraph_lint.analysis.names import FunctionNode
 from pygraph_lint.analysis.nodes import children, source_of, walk
+from pygraph_lint.analysis.passed import literal_defaults
 from pygraph_lint.analysis.symbols import symbol
 from pygraph_lint.analysis.values import Value
 
@@ -275,6 +276,7 @@ def bind_parameters(
         name for name, value in env.items() if value.is_tensor and not value.needs
     )
     facts.takes_tensors = bool(facts.arrays or facts.tensors)
+    facts.defaults = literal_defaults(defaults)
     facts.switched_on = tuple(
         name
         for name, default in defaults.items()

@@ -10,7 +10,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import returning
 from pygraph_lint.analysis.events import KEYWORDS, Need, annotated_numbers, call_site
 from pygraph_lint.analysis.graph_ends import GraphEnds
-from pygraph_lint.analysis.model import Call, FunctionFacts
+from pygraph_lint.analysis.model import Call
 from pygraph_lint.analysis.obligations import (
     RESULT,
     AnyOf,
@@ -18,19 +18,20 @@ from pygraph_lint.analysis.obligations import (
     AttributeIsTensor,
     BreaksGraph,
     CalledAtImport,
+    CallMayPass,
     CanReturn,
     EndsGraph,
     IsModule,
     NoneOf,
     Obligation,
     OfValue,
-    ParameterIsOther,
     ParameterIsTensor,
     Path,
     ReturnsHostTensor,
     ReturnsTensor,
     TypeIsTensor,
 )
+from pygraph_lint.analysis.passed import may_pass, passed
 from pygraph_lint.analysis.passed_on import PassedOn
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
@@ -98,7 +99,7 @@ class Proof:
         """
         known = self._proven.get(obligation)
         if known is None:
-            self._proven[obligation] = isinstance(obligation, CanReturn)
+            self._proven[obligation] = isinstance(obligation, (CanReturn, CallMayPass))
             known = _DISCHARGE[type(obligation)](self, obligation)
             if not known and isinstance(obligation, OfValue):
                 known = _method_returns_tensor(self, obligation.path)
@@ -124,8 +125,8 @@ def of_need(need: Need) -> Obligation:
         return AnyOf(tuple(tuple(map(of_need, needs)) for needs in need.choices))
     if need.kind == "not":
         return NoneOf(tuple(tuple(map(of_need, needs)) for needs in need.choices))
-    if need.kind == "other":
-        return ParameterIsOther(need.owner, need.name)
+    if need.kind == "may":
+        return CallMayPass(need.owner, need.tests)
     if need.kind == "asked":
         return CalledAtImport(need.owner, need.name)
     if need.kind == "generator":
@@ -192,7 +193,7 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
         return False
     unsaid = not calls
     for call in calls:
-        value = _passed(facts, obligation.parameter, call)
+        value = passed(facts, obligation.parameter, call)
         unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
         if value is None or (obligation.only and not _is_only_tensor(value)):
             continue
@@ -215,29 +216,16 @@ def _is_only_tensor(value: Value) -> bool:
     return value.kinds == v.TENSOR or (value.kinds == v.TENSOR | v.UNKNOWN and bool(held))
 
 
-def _parameter_is_other(proof: Proof, obligation: ParameterIsOther) -> bool:
+def _call_may_pass(proof: Proof, obligation: CallMayPass) -> bool:
     facts = proof.program.functions.get(obligation.function)
-    if facts is None or obligation.parameter not in facts.parameters:
-        return True
     calls = proof.callers(obligation.function)
-    if not calls or obligation.function in proof.entered:
+    if facts is None or not calls or obligation.function in proof.entered:
         return True
-    values = (_passed(facts, obligation.parameter, call) for call in calls)
-    return not all(
-        value is not None
-        and not value.kinds & ~(v.TENSOR | v.UNKNOWN)
-        and _is_tensor(proof, value, ())
-        for value in values
-    )
 
+    def is_tensor(value: Value) -> bool:
+        return _is_tensor(proof, value, ())
 
-def _passed(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
-    """What a call passes for a parameter; None where that is not known."""
-    value = dict(call.named).get(parameter)
-    index = facts.parameters.index(parameter)
-    if value is None and index < len(call.positional):
-        value = call.positional[index]
-    return value
+    return any(may_pass(facts, call, obligation.tests, is_tensor) for call in calls)
 
 
 def _returns_tensor(proof: Proof, obligation: ReturnsTensor) -> bool:
@@ -288,7 +276,7 @@ def _none_of(proof: Proof, obligation: NoneOf) -> bool:
 _DISCHARGE: dict[type[Obligation], Callable[[Proof, Any], bool]] = {
     AnyOf: _one_of,
     NoneOf: _none_of,
-    ParameterIsOther: _parameter_is_other,
+    CallMayPass: _call_may_pass,
     IsModule: _is_module,
     CanReturn: _can_return,
     BreaksGraph: _breaks_graph,

@@ -135,6 +135,8 @@ class Reached:
                 continue
             if facts.owner and self._program.feeds_data(facts.owner):
                 continue
+            if facts.compiles and kind is RegionKind.MODEL:
+                continue
             self._steps[name] = step
             for other, how in self._beside(name, facts.decorators):
                 queue.append((other, _Step(name, how, kind)))

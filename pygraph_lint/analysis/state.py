@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event, Need, Span
-from pygraph_lint.analysis.model import Call, FunctionFacts
+from pygraph_lint.analysis.model import STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.symbols import as_argument
@@ -50,11 +50,14 @@ class Handlers(NamedTuple):
 
 @dataclass(slots=True)
 class CallSite:
-    """A call with its evaluated arguments; what a starred argument holds stands for one."""
+    """A call with its evaluated arguments; what a starred argument holds stands for one. Of a call
+    that ``is_part`` of one, others follow later.
+    """
 
     node: ast.Call
     positional: list[Value]
     named: dict[str, Value]
+    is_part: bool = False
 
     @property
     def first(self) -> Value:
@@ -110,6 +113,7 @@ class State:
         self.last_stores: dict[str, int] = {}  # attributes, and the line of their last store
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
         self.settled: set[ast.Compare] = set()
+        self.unchanged: frozenset[str] = frozenset()  # parameters that are never bound again
 
     def ev(self, node: ast.expr | None) -> Value:
         """The value of an expression."""
@@ -178,8 +182,10 @@ class State:
         key = (how, target, name, span.line, span.column)
         arguments: tuple[Value | None, ...] = ()
         keywords: tuple[tuple[str, Value], ...] = ()
+        unknown: tuple[int | str, ...] = (STARRED,)
         if site is not None:
             arguments = tuple(as_argument(value) for value in site.positional)
+            unknown = _unknown_arguments(site, arguments)
             while arguments and arguments[-1] is None:
                 arguments = arguments[:-1]
             keywords = tuple(
@@ -187,7 +193,7 @@ class State:
                 for keyword, value in site.named.items()
                 if (kept := as_argument(value)) is not None
             )
-        self.calls[key] = Call(how, target, name, span, arguments, keywords, self.guards)
+        self.calls[key] = Call(how, target, name, span, arguments, keywords, self.guards, unknown)
 
     def mention(self, target: str, node: ast.AST) -> None:
         """A function named without being called may be called by whoever gets it."""
@@ -239,3 +245,17 @@ class State:
                 self.env.pop(name, None)
             else:
                 self.env[name] = value
+
+
+def _unknown_arguments(
+    site: CallSite, arguments: tuple[Value | None, ...]
+) -> tuple[int | str, ...]:
+    """The places and keywords of arguments of which nothing is known."""
+    keywords = [keyword.arg for keyword in site.node.keywords]
+    starred = any(isinstance(each, ast.Starred) for each in site.node.args)
+    if starred or site.is_part or None in keywords:
+        return (STARRED,)
+    places = [place for place, value in enumerate(arguments) if value is None]
+    named = [name for name in keywords if name is not None]
+    known = {name for name, value in site.named.items() if as_argument(value) is not None}
+    return (*places, *(name for name in named if name not in known))

@@ -77,7 +77,8 @@ def as_argument(value: Value) -> Value | None:
         return value._replace(kinds=v.TENSOR | v.NUMBER, ndim=0)
     if value.kinds & v.UNKNOWN:
         return None
-    return Value(value.kinds, cls=value.cls if value.kinds & v.INSTANCE else "")
+    cls = value.cls if value.kinds & v.INSTANCE else ""
+    return Value(value.kinds, cls=cls, const=value.const)
 
 
 def _holds_tensors(value: Value) -> bool:

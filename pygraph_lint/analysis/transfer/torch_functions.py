@@ -16,6 +16,12 @@ from pygraph_lint.analysis.transfer.layers import make_layer
 from pygraph_lint.analysis.transfer.operations import torch_operation
 from pygraph_lint.analysis.values import Value
 
+# Functions that trace what they get: whoever calls them is not traced itself.
+_TRACERS = ops.COMPILERS | {
+    *("torch.export.export", "torch.export.draft_export", "torch.onnx.export"),
+    *("torch.jit.trace", "torch.jit.script", "torch.fx.symbolic_trace"),
+    *("torch.fx.experimental.proxy_tensor.make_fx", "torch._dynamo.export"),
+}
 _CALL_WHAT_THEY_GET = ("torch.utils.checkpoint.checkpoint", "torch.cond")
 _PACKERS = ("torch.nn.utils.rnn.pack_padded_sequence",)
 
@@ -25,6 +31,8 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
     if name in ops.PARAMETERS:
         state.event("effect.parameter-made", span_of(site.node), name)
         return v.tensor(f"made by {name}", "float", v.ON_DEVICE, flags=v.BUFFER)
+    if name in _TRACERS and not state.quiet:
+        state.function.compiles = True
     if head in ("torch.nn", "torch.nn.modules") or head.startswith("torch.nn.modules."):
         return make_layer(state, name, site)
     if name in ops.COMPILERS or name in ops.GRAPHERS:

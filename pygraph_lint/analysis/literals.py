@@ -1,0 +1,65 @@
+"""Conditions on a name that compare it with literals, or ask for its kind."""
+
+from __future__ import annotations
+
+import ast
+from enum import Enum
+from typing import NamedTuple
+
+
+class How(Enum):
+    """What a condition asks of a parameter."""
+
+    TRUE = "true"  # p
+    ONE_OF = "one of"  # p == "x", p in ("x", "y")
+    NONE = "none"  # p is None
+    KIND = "kind"  # isinstance(p, list)
+
+
+class Test(NamedTuple):
+    """A condition on a parameter; ``among`` are the literals that it is compared with, ``kinds``
+    the bits of the classes that it may be an instance of.
+    """
+
+    how: How
+    among: tuple[object, ...] = ()
+    kinds: int = 0
+
+    def outcome(self, value: object) -> bool:
+        """How it comes out for a literal."""
+        if self.how is How.TRUE:
+            return bool(value)
+        return value is None if self.how is How.NONE else value in self.among
+
+
+class Tested(NamedTuple):
+    """A test of a parameter, and how it has to come out."""
+
+    parameter: str
+    test: Test
+    outcome: bool
+
+
+def comparison(node: ast.expr) -> tuple[ast.expr, Test, bool] | None:
+    """What a condition compares with literals, the test, and the outcome of the test for which the
+    condition holds; None for other conditions.
+    """
+    if isinstance(node, ast.Name):
+        return node, Test(How.TRUE), True
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+        return None
+    operator, right = node.ops[0], node.comparators[0]
+    positive = isinstance(operator, (ast.Eq, ast.Is, ast.In))
+    if isinstance(operator, (ast.Is, ast.IsNot)):
+        none = isinstance(right, ast.Constant) and right.value is None
+        return (node.left, Test(How.NONE), positive) if none else None
+    if isinstance(operator, (ast.In, ast.NotIn)):
+        listed = right.elts if isinstance(right, (ast.Tuple, ast.List, ast.Set)) else []
+    elif isinstance(operator, (ast.Eq, ast.NotEq)):
+        listed = [right]
+    else:
+        return None
+    among = tuple(each.value for each in listed if isinstance(each, ast.Constant))
+    if not among or len(among) < len(listed):
+        return None
+    return node.left, Test(How.ONE_OF, among), positive

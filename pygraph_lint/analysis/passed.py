@@ -1,0 +1,83 @@
+"""What calls pass for a parameter, and which tests of it can come out how: literals, defaults and
+kinds decide branches that a call path never takes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.literals import How, Test, Tested
+from pygraph_lint.analysis.model import STARRED, Call, FunctionFacts
+from pygraph_lint.analysis.values import Value
+
+_LITERALS = (str, int, float, bool, type(None))
+_OF_ANY_KIND = v.UNKNOWN | v.INSTANCE | v.OTHER
+_TENSOR_OR_UNKNOWN = v.TENSOR | v.UNKNOWN
+
+
+def may_be(value: Value | None, test: Test, outcome: bool) -> bool:
+    """Whether a test of what is passed can have an outcome; None stands for anything."""
+    if value is None or value.kinds & v.UNKNOWN:
+        return True
+    if test.how is How.KIND:
+        if outcome:
+            return bool(value.kinds & (test.kinds | _OF_ANY_KIND))
+        return value.kinds != v.TENSOR or not test.kinds & v.TENSOR
+    if value.const is not None or value.kinds == v.NONE:
+        return test.outcome(value.const) == outcome
+    if test.how is How.NONE:
+        return bool(value.kinds & v.NONE) if outcome else value.kinds != v.NONE
+    return True
+
+
+def passed(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
+    """What a call passes for a parameter; None where that is not known."""
+    value = dict(call.named).get(parameter)
+    index = facts.parameters.index(parameter)
+    if value is None and index < len(call.positional):
+        value = call.positional[index]
+    return value
+
+
+def passed_or_default(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
+    """The same, or the default where the call passes nothing for the parameter."""
+    unbound = call.how == "function" and facts.owner and not facts.name.endswith("__")
+    if call.how == "mention" or unbound or facts.decorators or STARRED in call.unknown:
+        return None
+    value = passed(facts, parameter, call)
+    if value is not None or {parameter, facts.parameters.index(parameter)} & {*call.unknown}:
+        return value
+    return dict(facts.defaults).get(parameter)
+
+
+def literal_defaults(defaults: dict[str, ast.expr]) -> tuple[tuple[str, Value], ...]:
+    """The defaults that are spelled out as literals."""
+    return tuple(
+        (name, v.NONE_VALUE if node.value is None else Value(_kind(node.value), const=node.value))
+        for name, node in defaults.items()
+        if isinstance(node, ast.Constant) and isinstance(node.value, _LITERALS)
+    )
+
+
+def _kind(value: object) -> int:
+    return v.TEXT if isinstance(value, str) else v.NUMBER
+
+
+def may_pass(
+    facts: FunctionFacts,
+    call: Call,
+    tests: Iterable[Tested],
+    is_tensor: Callable[[Value], bool],
+) -> bool:
+    """Whether all tests of a function's parameters can come out as said for one call of it;
+    ``is_tensor`` says of what may be a tensor whether it is proven to be one.
+    """
+    for parameter, test, outcome in tests:
+        value = passed_or_default(facts, parameter, call)
+        if value is not None and test.how is How.KIND and not value.kinds & ~_TENSOR_OR_UNKNOWN:
+            value = Value(v.TENSOR) if is_tensor(value) else value
+        if not may_be(value, test, outcome):
+            return False
+    return True

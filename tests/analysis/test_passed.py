@@ -1,0 +1,100 @@
+"""Branches that literal arguments, defaults and kinds of arguments never take."""
+
+from __future__ import annotations
+
+import pytest
+
+from pygraph_lint.analysis.regions import Asked
+from tests.analysis.programs import confirmed, kinds, project
+
+HEAD = "import torch\nfrom torch import nn\n"
+POOL = """
+def pool(x, mode="avg", scale=None, loud=False):
+    {body}
+    return x
+
+class M(nn.Module):
+    def forward(self, x: torch.Tensor, mode, **more):
+        return pool({given})
+"""
+# A branch with a call that is reported, what is passed, whether the branch can be taken.
+BRANCHES = [
+    ("if mode == 'max': print(1)", "x", False),
+    ("if mode == 'max': print(1)", "x, 'max'", True),
+    ("if mode == 'max': print(1)", "x, mode='max'", True),
+    ("if mode == 'max': print(1)", "x, mode", True),
+    ("if mode == 'max': print(1)", "x, mode=mode", True),
+    ("if mode == 'max': print(1)", "x, **more", True),
+    ("if mode == 'max': print(1)", "*x", True),
+    ("if mode not in ('avg', 'max'): print(1)", "x, 'max'", False),
+    ("if mode not in ('avg', 'max'): print(1)", "x, 'sum'", True),
+    ("if mode != 'avg': print(1)", "x, 'avg'", False),
+    (
+        "if mode == 'a':\n        x = x + 1\n    elif mode != 'b':\n        print(1)",
+        "x, 'a'",
+        False,
+    ),
+    ("if mode == 'a':\n        x = x + 1\n    elif mode != 'b':\n        print(1)", "x, 'c'", True),
+    ("if loud: print(1)", "x", False),
+    ("if loud: print(1)", "x, loud=True", True),
+    ("if not loud: return x\n    print(1)", "x", False),
+    ("if scale is not None: print(1)", "x", False),
+    ("if scale is not None: print(1)", "x, scale=x.shape[0]", True),
+    ("if scale is None: print(1)", "x, 'avg', 2.0", False),
+    ("if loud and scale is None: print(1)", "x, loud=True, scale=3", False),
+    ("if isinstance(scale, str): print(1)", "x, scale=x", False),
+    ("if isinstance(scale, str): print(1)", "x, scale='a'", True),
+    ("if isinstance(scale, (list, tuple)): print(1)", "x, scale=2.0", False),
+    ("mode = mode or 'max'\n    if mode == 'max': print(1)", "x, ''", True),
+]
+
+
+@pytest.mark.parametrize(("body", "given", "taken"), BRANCHES)
+def test_a_branch_counts_where_some_call_may_take_it(body: str, given: str, taken: bool) -> None:
+    body = body.replace("print(1)", "x.nonzero(); print(1)")
+    found = kinds(HEAD + POOL.format(body=body, given=given))
+    assert ("call" in found) is taken
+
+
+def test_one_call_has_to_pass_all_that_a_branch_asks_for() -> None:
+    source = HEAD + POOL.format(
+        body="if mode == 'a':\n        if loud:\n            print(1)",
+        given="x, 'a') + pool(x, 'b', loud=True",
+    )
+    assert kinds(source) == []
+    assert kinds(source.replace("'b'", "'a'")) == ["call"]
+
+
+def test_callers_that_are_not_known_may_pass_anything() -> None:
+    source = HEAD + "def pool(x, loud=False):\n    if loud: print(1)\n    return x\n"
+    model = "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n        return {}\n"
+    assert kinds(source + model.format("pool(x)")) == []
+    assert kinds(source + model.format("helper(pool, x)")) == ["call"]
+    partial = "from functools import partial\n"
+    assert kinds(partial + source + model.format("partial(pool, loud=True)(x)")) == ["call"]
+    linked, facts = project(Asked(("m.pool",)), m=source + model.format("pool(x)"))
+    assert [event.kind for event in confirmed(linked, facts["m"])] == ["call"]
+    wrapped = (
+        "def wrap(f):\n    def inner(*args):\n        return f(*args, True)\n    return inner\n"
+    )
+    assert kinds(wrapped + source.replace("def pool", "@wrap\ndef pool") + model.format("pool(x)"))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "self.fast = torch.compile(helper)",
+        "self.fast = torch.jit.trace(helper, x)",
+        "torch.onnx.export(self.layer, x, 'model.onnx')",
+    ],
+)
+def test_a_function_that_has_others_traced_is_not_traced_itself(use: str) -> None:
+    source = HEAD + "def check(x):\n    return x.item()\ndef helper(x):\n    return x\n"
+    source += "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    source += (
+        f"        self.prepare(x)\n        return x\n    def prepare(self, x):\n        {use}\n"
+    )
+    source += "        check(x)\n"
+    assert kinds(source) == []
+    assert kinds(source.replace(use, "pass")) == ["sync.item"]
+    assert kinds(source + "prepared = torch.compile(M())\n") == ["sync.item"]
