@@ -102,7 +102,7 @@ def self_attribute(state: State, name: str, node: ast.Attribute) -> Value:
         if name == "param_groups":
             return PARAMETER_GROUPS
         if state.module.is_kept(state.owner, name):
-            state.event("effect.cached-property", span_of(node), f"self.{name}")
+            _note_kept(state, f"self.{name}", node)
         if state.module.is_property(state.owner, name):
             return _read_property(state, state.owner, name, node)
         if state.module.has_method(state.owner, name):
@@ -123,6 +123,13 @@ def _is_start(value: Value) -> bool:
     """Whether a value is what an attribute is set to before there is anything to hold."""
     literal = value.kinds == v.NUMBER and value.flags & v.LITERAL
     return bool(literal) or not value.kinds & ~(v.NONE | v.UNKNOWN)
+
+
+def _note_kept(state: State, subject: str, node: ast.Attribute) -> None:
+    """Record a cached property where the function reads it first: then it is kept."""
+    kind = "effect.cached-property"
+    if not any(key[0] == kind and each.subject == subject for key, each in state.events.items()):
+        state.event(kind, span_of(node), subject)
 
 
 def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:

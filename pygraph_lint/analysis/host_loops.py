@@ -68,6 +68,7 @@ _HELPERS = re.compile(
     r"\.to\(|\.item\(\)|\.cpu\(\)|\.cuda\(\)|\.tolist\(\)|mask\]|as_tensor\(|torch\.tensor\(|empty_cache|synchronize\("
 )
 _FEW_MODELS = 2
+_OF_EVALUATION = re.compile(r"(?i)(^|[._])(val|valid|validation|test|eval|evaluation|predict)")
 _RARE_TEST = re.compile(r"^[ \t]*(el)?if [^\n]*%", re.MULTILINE)
 
 
@@ -233,11 +234,15 @@ def _unpinned(values: LoopValues) -> Iterator[Event]:
         if name is None or not name.endswith("DataLoader"):
             continue
         assert isinstance(node, ast.Call)
+        parent = values.queries.parent(node)
+        targets = parent.targets if isinstance(parent, ast.Assign) else []
+        if any(_OF_EVALUATION.search(dotted(target) or "") for target in targets):
+            continue
         given = {item.arg: item.value for item in node.keywords}
         off = given.get("pin_memory", ast.Constant(False))
         if None not in given and isinstance(off, ast.Constant) and not off.value:
             why = ("without pin_memory=True its batches lie in pageable memory",)
-            yield Event("loop.copy", span_of(node), name, (), why)
+            yield Event("loop.copy", span_of(node), name, (), why, (("pinned", "no"),))
 
 
 # -- what runs on each step ------------------------------------------------------------------------
@@ -253,10 +258,12 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
         yield statement
         if isinstance(statement, ast.If):
             rare = _is_rare(values, statement.test)
-            finite = _asks_if_finite(statement.test)
-            if not rare and finite is not False and not _leaves(statement.body):
+            usual = _asks_if_finite(statement.test)
+            if usual is None:
+                usual = _asks_if_training(statement.test)
+            if not rare and usual is not False and not _leaves(statement.body):
                 yield from _run_each_time(values, statement.body)
-            if finite is not True and not _leaves(statement.orelse):
+            if usual is not True and not _leaves(statement.orelse):
                 yield from _run_each_time(values, statement.orelse)
             if rare and _skips(statement.body):
                 return  # `if step % n: continue`: what follows runs rarely
@@ -283,6 +290,19 @@ def _asks_if_finite(test: ast.expr) -> bool | None:
         if last in ("isfinite", "isnan", "isinf"):
             return last == "isfinite"
     return None
+
+
+def _asks_if_training(test: ast.expr) -> bool | None:
+    """Whether a condition holds in training, True, or only outside of it, False."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _asks_if_training(test.operand)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        # One part that fails in training is enough for `and`; others may be anything.
+        parts = {_asks_if_training(each) for each in test.values}
+        return False if isinstance(test.op, ast.And) and False in parts else None
+    last = (dotted(test) or "").rpartition(".")[2]
+    return True if last in ("train", "training", "is_train", "is_training") else None
 
 
 def _is_rare(values: LoopValues, test: ast.expr, depth: int = 3) -> bool:

@@ -164,8 +164,8 @@ def _read_decorators(module: Module, node: FunctionNode, facts: FunctionFacts) -
             why = f"decorated with {name}"
             module.facts.roots.append(Root("function", facts.name, why, node.lineno))
             module.cannot_repeat()
-        elif name in ops.REGION_ENDS:
-            facts.ends_region = True
+        elif name in ops.REGION_ENDS or name == "functools.cached_property":
+            facts.ends_region = True  # a cached property runs once, in the lock that breaks
             facts.disabled = name in ops.DISABLERS
         elif not name.startswith(("torch.", "functools.", "typing.")):
             names.append(name)

@@ -17,7 +17,7 @@ from pygraph_lint.analysis.model import (
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.analysis.program import Program
-from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, Reached, for_tests
+from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, Reached
 from pygraph_lint.analysis.values import Value
 
 _MAX_CALLS = 8  # from a loop to what it calls
@@ -56,7 +56,7 @@ class LoopRegions:
         modules = [
             module
             for module in program.modules.values()
-            if asked.counts(module.module) and not for_tests(module)
+            if asked.counts(module.module) and not module.is_test
         ]
         self._steps = self._whole_steps(modules)
         starts = self._starts_in(modules)

@@ -60,7 +60,7 @@ class FunctionFacts:
     returns: Value | None = None
     ends_region: bool = False
     disabled: bool = False  # torch.compiler.disable keeps it out of compiled code
-    compiles: bool = False  # it has torch compile, trace or export something
+    on_host: bool = False  # has torch trace something, or gets images that are no tensors
     decorators: tuple[str, ...] = ()
     keeps_answer: bool = False  # cached, and without parameters
     arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called
@@ -176,6 +176,15 @@ class ModuleFacts:
     exported: tuple[str, ...] | None = None  # __all__, where it is written out
     patched: tuple[str, ...] = ()  # qualified names that the file assigns to from outside
     inner_imports: set[str] = field(default_factory=set)  # what its functions import
+
+    @property
+    def is_test(self) -> bool:
+        """Whether the file is one of tests: neither are its models compiled, nor do its loops
+        train for long.
+        """
+        *folders, file = self.module.split(".")
+        named = file.startswith("test_") or file.endswith(("_test", "_test_case"))
+        return named or file == "conftest" or not {"tests", "test"}.isdisjoint(folders)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from pygraph_lint.analysis.transfer.arithmetic import (
 from pygraph_lint.analysis.values import Value
 
 _TEXT_OR_NONE = v.TEXT | v.NONE
+_OTHER_DEVICES = ("mps", "xpu", "npu", "hpu", "mlu", "xla", "tpu", "ipu", "privateuseone")
 
 
 def eval_binary(state: State, node: ast.BinOp) -> Value:
@@ -134,6 +135,8 @@ def compare(
     """One comparison."""
     if isinstance(operator, (ast.Is, ast.IsNot)):
         return Value(v.NUMBER, const=identity(operator, left, right))
+    if _asks_for_other_device(state, left_node, right_node):
+        return Value(v.NUMBER, const=isinstance(operator, (ast.NotEq, ast.NotIn)))
     if isinstance(operator, (ast.In, ast.NotIn)):
         membership(state, left_node, left, right_node, right)
         return v.NUMBER_VALUE
@@ -148,6 +151,15 @@ def compare(
     note_mixed_devices(state, left_node, left, right_node, right)
     why = left.why if left.is_tensor else right.why
     return _computed("bool", left, right)._replace(why=why)
+
+
+def _asks_for_other_device(state: State, left: ast.expr, right: ast.expr) -> bool:
+    """``x.device.type == "mps"``: findings are about CUDA devices and the host."""
+    if not isinstance(left, ast.Attribute) or left.attr != "type":
+        return False
+    listed = right.elts if isinstance(right, (ast.List, ast.Tuple, ast.Set)) else [right]
+    others = [isinstance(each, ast.Constant) and each.value in _OTHER_DEVICES for each in listed]
+    return bool(others) and all(others) and bool(state.ev_quiet(left.value).kinds & v.DEVICE)
 
 
 def _compare_plain(operator: ast.cmpop, left: Value, right: Value) -> Value:

@@ -275,6 +275,9 @@ def bind_parameters(
     facts.tensors = tuple(
         name for name, value in env.items() if value.is_tensor and not value.needs
     )
+    facts.on_host = any(
+        value.kinds == v.INSTANCE and value.cls.startswith("PIL.") for value in env.values()
+    )
     facts.takes_tensors = bool(facts.arrays or facts.tensors)
     facts.defaults = literal_defaults(defaults)
     facts.switched_on = tuple(

@@ -23,6 +23,11 @@ _SET_UP = tuple(
     "init reset_param load save from_pretrained convert export plot show main test_".split()
 )
 
+# Folders of what reads and prepares data for models.
+_OF_DATA = frozenset(
+    "data dataset datasets dataio dataloader dataloaders datamodule datamodules".split()
+)
+
 
 class Reached:
     """The functions reached from the starts added so far. The first call path to a function stays.
@@ -135,7 +140,7 @@ class Reached:
                 continue
             if facts.owner and self._program.feeds_data(facts.owner):
                 continue
-            if facts.compiles and kind is RegionKind.MODEL:
+            if kind is RegionKind.MODEL and facts.on_host:
                 continue
             self._steps[name] = step
             for other, how in self._beside(name, facts.decorators):
@@ -270,9 +275,10 @@ def compiled_regions(
     for target, pattern in _named(program, asked.entry_points):
         reached.add(target, f"entry point {pattern}", RegionKind.COMPILED)
     for module in modules:
+        beside = _is_beside_models(module)
         for name, facts in module.classes.items():
             forward = facts.methods.get("forward")
-            if forward is not None and program.is_module(name) and not for_tests(module):
+            if forward is not None and program.is_module(name) and not beside:
                 reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
     passed_on = PassedOn(program)
     for module in modules if asked.every else ():
@@ -289,11 +295,9 @@ def compiled_regions(
     return reached
 
 
-def for_tests(module: ModuleFacts) -> bool:
-    """Whether a file is one of tests: what it defines and runs does not have to be fast."""
-    *folders, file = module.module.split(".")
-    named = file.startswith("test_") or file.endswith("_test") or file == "conftest"
-    return named or not {"tests", "test"}.isdisjoint(folders)
+def _is_beside_models(module: ModuleFacts) -> bool:
+    """Whether a file is one of tests, or prepares data: what it defines is not compiled."""
+    return module.is_test or not _OF_DATA.isdisjoint(module.module.split(".")[:-1])
 
 
 def _hands_out(program: Program, outer: str, inner: str) -> bool:

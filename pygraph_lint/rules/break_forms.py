@@ -24,8 +24,10 @@ _CALLEE = re.compile(r"(torch|numpy|math)\.[\w.]+(\(\))?|\.?\w+\(\)")
 _READ_BY_OPERATOR = "PG407 shape.from-value torch.arange"
 _READ_BY_FUNCTION = "PG207 sync.equal torch.equal()"
 _SKIPPED = "PG503 call warnings.warn"
+_TRACED = "PG104 host.data-tensor torch.tensor"
 _SAME_AS = {
     "PG202 sync.number operator": _READ_BY_OPERATOR,
+    "PG202 sync.number gathered": _TRACED,
     "PG202 sync.number fill": "PG208 sync.index-write",
     "PG203 sync.tolist int": _READ_BY_OPERATOR,
     "PG206 sync.builtin all()": "PG206 sync.builtin any()",
@@ -37,6 +39,7 @@ _SAME_AS = {
     "PG408 method .corrcoef": _READ_BY_FUNCTION,
     "PG408 method .cov": _READ_BY_FUNCTION,
     "PG502 effect.log loguru": _SKIPPED,
+    "PG504 effect.numpy-random array": _TRACED,
 }
 
 

@@ -19,6 +19,10 @@ from pygraph_lint.rules.catalogue import Rule
 _ON_HOST = (
     "`{subject}` needs the value of a tensor on the host while it is traced: the graph breaks"
 )
+# A data loader copies nothing itself.
+_UNPINNED = (
+    "`{subject}` does not pin its batches: their copy to the device blocks the host on every step"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +186,8 @@ class Reporter:
             consequences["sync"] = "no"
         if event.at_home:
             message = _ON_HOST
+        elif event.note("pinned") == "no":
+            message = _UNPINNED
         return Finding(
             code=rule.code,
             name=rule.name,

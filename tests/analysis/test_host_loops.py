@@ -651,3 +651,38 @@ def test_gradients_that_change_no_weights(name: str, after: str, expected: list[
         return loss.item()
     """
     assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("test", "runs"),
+    [
+        ("train", True),
+        ("not train", False),
+        ("not self.training", False),
+        ("not train and loss is not None", False),
+        ("not train or loss is not None", True),
+    ],
+)
+def test_what_only_evaluation_runs_is_no_step_of_training(test: str, runs: bool) -> None:
+    assert in_loop(f"if {test}:\n    total = loss.item()") == ["loop.read"] * runs
+    if runs and test == "train":
+        assert in_loop(f"if {test}:\n    pass\nelse:\n    total = loss.item()") == []
+
+
+def test_a_loader_that_evaluates_is_not_asked_to_pin() -> None:
+    source = """
+        from torch.utils.data import DataLoader
+        def train(model, data, device):
+            {} = DataLoader(data)
+            for x in DataLoader(data, pin_memory=True):
+                loss = model(x.to(device))
+                loss.backward()
+    """
+    assert "loop.copy" in kinds(source.replace("{}", "loader"))
+    assert kinds(source.replace("{}", "loader")) != kinds(source.replace("{}", "val_loader"))
+
+
+def test_loops_of_tests_are_no_training() -> None:
+    source = HEAD + LOOP.format(body="        total = loss.item()", after="")
+    assert kinds("", pkg__tests__steps=source) == []
+    assert kinds("", pkg__steps=source) == ["loop.read"]

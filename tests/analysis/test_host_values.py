@@ -110,3 +110,49 @@ def test_models_of_tests_are_no_regions(name: str) -> None:
     linked, facts = project(**{name: source, "pkg__layers": source})
     assert confirmed(linked, facts[name.replace("__", ".")]) == []
     assert [each.kind for each in confirmed(linked, facts["pkg.layers"])] == ["sync.item"]
+
+
+@pytest.mark.parametrize("name", ["pkg__data__crops", "dataio__crops"])
+def test_modules_that_prepare_data_are_no_regions(name: str) -> None:
+    source = HEAD + "class Crop(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    source += "        return x.item()\n"
+    linked, facts = project(**{name: source})
+    assert confirmed(linked, facts[name.replace("__", ".")]) == []
+    caller = "import torch\nfrom {0} import Crop\nclass M(torch.nn.Module):\n"
+    caller += "    def __init__(self):\n        super().__init__()\n        self.crop = Crop()\n"
+    caller += "    def forward(self, x: torch.Tensor):\n        return self.crop(x)\n"
+    module = name.replace("__", ".")
+    linked, facts = project(**{name: source, "model": caller.format(module)})
+    assert [each.kind for each in confirmed(linked, facts[module])] == ["sync.item"]
+
+
+def test_what_gets_images_of_pil_is_in_no_region() -> None:
+    source = HEAD + "from PIL import Image\nclass M(nn.Module):\n"
+    source += "    def forward(self, x: Image.Image):\n        return torch.rand(1) < 0.5\n"
+    assert kinds(source) == []
+    assert kinds(source.replace("Image.Image", "torch.Tensor")) == ["host.factory"]
+
+
+def test_a_number_that_is_moved_at_once_is_data_of_the_host() -> None:
+    source = HEAD + "class M(nn.Module):\n    def forward(self, x: torch.Tensor, n: int):\n"
+    source += "        return x + torch.tensor(n){}\n"
+    assert kinds(source.format("")) == ["host.scalar-tensor"]
+    assert kinds(source.format(".to(x.device)")) == ["host.data-tensor"]
+    assert kinds(source.format(".fill_(2).float().cuda()")) == ["host.data-tensor"]
+
+
+def test_arms_for_devices_that_are_neither_cuda_nor_the_host() -> None:
+    source = HEAD + "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n        {}\n"
+    source += "        return x\n"
+    assert kinds(source.format("if x.device.type == 'mps': x = x.cpu()")) == []
+    assert kinds(source.format("if x.device.type in ('mps', 'xpu'): x = x.cpu()")) == []
+    assert kinds(source.format("if x.device.type == 'cuda': x = x.cpu()")) == ["sync.copy"]
+    assert kinds(source.format("if x.device.type != 'mps': x = x.cpu()")) == ["sync.copy"]
+
+
+def test_a_cached_property_breaks_once() -> None:
+    source = HEAD + "from functools import cached_property\nclass M(nn.Module):\n"
+    source += "    @cached_property\n    def size(self):\n        print(1)\n        return 3\n"
+    source += "    def forward(self, x: torch.Tensor):\n"
+    source += "        return x * self.size + self.size\n"
+    assert kinds(source) == ["effect.cached-property"]

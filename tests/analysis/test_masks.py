@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pygraph_lint.analysis.regions import Asked
-from tests.analysis.programs import confirmed, project
+from tests.analysis.programs import confirmed, forward, project
 
 STEP = """
     import torch
@@ -58,3 +58,9 @@ def test_is_a_tensor(use: str, kind: str) -> None:
 )
 def test_may_be_something_else(use: str) -> None:
     assert not kinds(use)
+
+
+def test_the_product_of_masks_is_a_mask() -> None:
+    assert forward("x[(x > 0) * ~(x > 1)] = 1.0\nreturn x") == []
+    assert "shape.mask-read" in forward("return x[(x > 0) + (x < 1)]")
+    assert "shape.mask-read" not in forward("return x[(x > 0) * 2]")

@@ -110,3 +110,21 @@ def test_rules_of_a_kind_of_break() -> None:
     assert "2.13" in rules_of("GB0170")["PG301"]
     assert rules_of("GB9999") == {}
     assert Options().target_torch is None and set(rules_of("GB0170")) <= set(RULES)
+
+
+@pytest.mark.parametrize(
+    ("line", "compile"),
+    [
+        ("return x + torch.tensor([x.sum(), x.max()])", "ok"),
+        ("return x * np.random.normal(size=(3,))", "ok"),
+        ("return x * np.random.randn(3)", "ok"),
+        ("return x * np.random.randint(0, 5, (3,))", "ok"),
+        ("return x * np.random.randint(0, 5)", "break"),
+        ("return x * np.random.beta(1.0, 1.0)", "break"),
+    ],
+)
+def test_forms_that_torch_traces(line: str, compile: str) -> None:
+    source = "import numpy as np\nimport torch\nclass Model(torch.nn.Module):\n"
+    source += f"    def forward(self, x: torch.Tensor) -> torch.Tensor:\n        {line}\n"
+    found = [each for each in lint_text(source) if each.code in ("PG202", "PG504")]
+    assert [each.consequences["compile"] for each in found] == [compile]

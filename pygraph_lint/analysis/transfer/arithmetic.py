@@ -67,7 +67,8 @@ def arithmetic_dtype(operator: type[ast.operator], left: Value, right: Value) ->
     if len(kinds) == 1:
         kind = kinds.pop()
         if kind == "bool" and operator not in (ast.BitAnd, ast.BitOr, ast.BitXor):
-            return "int"
+            masks = left.is_tensor and right.is_tensor and operator in (ast.Add, ast.Mult)
+            return "bool" if masks else "int"
         other = right if left.is_tensor else left
         if kind == "int" and isinstance(other.const, float):
             return "float"

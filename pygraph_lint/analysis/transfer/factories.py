@@ -157,7 +157,8 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
         return v.tensor(why, kind or "float", device, flags=v.FRESH)
     for part in v.parts(data):
         if part.is_tensor:
-            state.event("sync.number", span_of(node), f"torch.{tail} of tensors", part)
+            form = {"form": "gathered"} if tail == "tensor" else {}
+            state.event("sync.number", span_of(node), f"torch.{tail} of tensors", part, **form)
             break
     if data.kinds & v.UNKNOWN and tail in ("as_tensor", "asarray", "from_numpy"):
         return v.tensor(why, kind, device if said else v.ANYWHERE)

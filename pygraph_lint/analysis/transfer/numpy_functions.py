@@ -13,6 +13,11 @@ from pygraph_lint.analysis.values import Value
 _REDUCTIONS = frozenset(f"numpy.{name}" for name in ("sum", "prod", "max", "min", "amax", "amin"))
 # Of two numbers: arithmetic with the result is traced, a condition on it is not.
 _DIVISORS = frozenset(("numpy.lcm", "numpy.gcd"))
+# What is drawn while tracing, and the place of the argument that says how many.
+_SIZE_PLACES = {
+    **dict.fromkeys(("rand", "randn", "random", "random_sample", "sample", "shuffle"), 0),
+    **dict.fromkeys(("normal", "uniform", "randint"), 2),
+}
 _MADE_WITH_SIZES = frozenset(f"numpy.{name}" for name in ("zeros", "ones", "empty", "full"))
 # At least: of the arrays, or the tuples of arrays, that indices are made of.
 _RANKS = {
@@ -26,7 +31,8 @@ def call_numpy(state: State, name: str, site: CallSite) -> Value:
     node = site.node
     draws = name.startswith("numpy.random.") and name != "numpy.random.seed"
     if draws and not state.module.sinks.has_call(name):
-        state.event("effect.numpy-random", span_of(node), name)
+        form = {"form": "array"} if _draws_array(name, site) else {}
+        state.event("effect.numpy-random", span_of(node), name, None, **form)
     if name in _MADE_WITH_SIZES and node.args:
         needs_number(state, node.args[0])
     for value in site.everything:
@@ -37,6 +43,14 @@ def call_numpy(state: State, name: str, site: CallSite) -> Value:
     if name in _DIVISORS and len(node.args) == 2:
         state.event("host.numpy-number", span_of(node), name)
     return v.NUMPY_VALUE._replace(ndim=_RANKS.get(name.removeprefix("numpy."), -1))
+
+
+def _draws_array(name: str, site: CallSite) -> bool:
+    """Whether a draw gives an array, which torch.compile traces; a number it would have to read."""
+    place = _SIZE_PLACES.get(name.removeprefix("numpy.random."))
+    if place is None:
+        return False
+    return len(site.positional) > place or site.named.get("size", v.NONE_VALUE).kinds != v.NONE
 
 
 def needs_number(state: State, node: ast.expr) -> None:

@@ -10,7 +10,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import MADE, note_read
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of
-from pygraph_lint.analysis.state import CallSite, State
+from pygraph_lint.analysis.state import CallSite, Key, State
 from pygraph_lint.analysis.transfer.factories import new_tensor, note_generator
 from pygraph_lint.analysis.transfer.numpy_functions import needs_number
 from pygraph_lint.analysis.transfer.operations import note_numbers, torch_operation
@@ -169,6 +169,11 @@ def _note_copies(state: State, base: Value, method: str, target: int, site: Call
 def _note_moved(state: State, base: Value, node: ast.Call) -> None:
     """A host tensor copied to the device: one event for the pair of factory and move."""
     inner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    number = _made_of_number(state, inner)
+    if number is not None:
+        scalar = state.events.pop(number)
+        state.event("host.data-tensor", scalar.span, scalar.subject, number="yes")
+        return
     if isinstance(inner, ast.Call):
         for kind in MADE:
             key = (kind, inner.lineno, inner.col_offset)
@@ -179,6 +184,16 @@ def _note_moved(state: State, base: Value, node: ast.Call) -> None:
                     state.event("host.factory-moved", span_of(node), made.subject, base)
                 return
     state.event("host.moved", span_of(node), source_of(node, 40), base)
+
+
+def _made_of_number(state: State, node: ast.expr | None) -> Key | None:
+    """The event of the tensor of a number that a chain of methods begins with."""
+    while isinstance(node, ast.Call):
+        key = ("host.scalar-tensor", node.lineno, node.col_offset)
+        if key in state.events:
+            return key
+        node = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return None
 
 
 _METHODS: dict[str, Method] = {

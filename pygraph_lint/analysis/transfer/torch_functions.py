@@ -32,7 +32,7 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
         state.event("effect.parameter-made", span_of(site.node), name)
         return v.tensor(f"made by {name}", "float", v.ON_DEVICE, flags=v.BUFFER)
     if name in _TRACERS and not state.quiet:
-        state.function.compiles = True
+        state.function.on_host = True
     if head in ("torch.nn", "torch.nn.modules") or head.startswith("torch.nn.modules."):
         return make_layer(state, name, site)
     if name in ops.COMPILERS or name in ops.GRAPHERS:
