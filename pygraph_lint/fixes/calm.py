@@ -6,6 +6,7 @@ import ast
 
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.fixes.factories import literal_number
+from pygraph_lint.fixes.names import stored
 from pygraph_lint.fixes.site import Site
 from pygraph_lint.fixes.truths import single_elements
 
@@ -76,13 +77,28 @@ def _held(site: Site, node: ast.Name | ast.Attribute) -> str | None:
     if known.must_be(Type.NUMBER) or known.rank == 0:
         return SINGLE
     if isinstance(node, ast.Attribute):
-        return ast.unparse(node) if known.must_be(Type.TENSOR) else None
+        tensor = known.must_be(Type.TENSOR) or made_tensor(site, node)
+        return ast.unparse(node) if tensor else None
     value = site.ask.only_value(node)
     if value is not None and not isinstance(value, ast.Name) and site.ask.same_value(value, node):
         found = shape_of(site, value)
         if found is not None:
             return found
     return ONE if _is_asked(site, node) else node.id
+
+
+def made_tensor(site: Site, node: ast.expr) -> bool:
+    """Whether the class only ever sets an attribute of ``self`` to a tensor that it makes."""
+    owner = site.ask.owner(node)
+    if owner is None or not isinstance(node, ast.Attribute):
+        return False
+    values = stored(owner, ast.unparse(node))
+    return bool(values) and all((site.ask.callee(each) or "") in _MAKING for each in values)
+
+
+_MAKING = frozenset(
+    f"torch.{name}" for name in ("as_tensor", "tensor", "zeros", "ones", "full", "empty", "rand")
+)
 
 
 def _is_asked(site: Site, name: ast.Name) -> bool:

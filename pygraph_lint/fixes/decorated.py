@@ -46,6 +46,20 @@ def disable(site: Site, function: ast.FunctionDef) -> None:
     site.put_statements([function], [node.with_changes(decorators=decorators)], whole=False)
 
 
+def is_called(site: Site, function: ast.FunctionDef) -> bool:
+    """Whether other code of a region leads here: a call path, or a call in the file."""
+    region = site.finding.region
+    if region is not None and len(region.call_path) > 1:
+        return True
+    return any(
+        isinstance(node, ast.Call)
+        and (dotted(node.func) or "").rpartition(".")[2] == function.name
+        and site.ask.scope(node) is not function
+        and not isinstance(site.ask.scope(node), ast.Module)
+        for node in site.ask.nodes
+    )
+
+
 _INSPECTING = frozenset(
     ("inspect", "stacklevel", "_getframe", "currentframe", "f_back", "__wrapped__")
 ) | frozenset(("__code__", "__defaults__", "__kwdefaults__", "__globals__", "traceback"))

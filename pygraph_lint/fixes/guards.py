@@ -13,7 +13,7 @@ from pygraph_lint.fixes.imports import add_torch, use_torch
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Site
 
-# Rules of tensors' values: who has a tensor has torch.
+# Rules of tensors' values: who has a tensor has torch, as has who runs a region.
 _OF_VALUES = ("PG2", "PG3", "PG4")
 # Names that projects give their own question, for files that can be used without torch.
 _QUESTIONS = ("is_torchdynamo_compiling", "is_torch_compiling", "is_compiling")
@@ -123,7 +123,7 @@ def not_compiling(site: Site) -> cst.BaseExpression:
         for node in site.source.tree.body:
             if isinstance(node, ast.FunctionDef) and node.name in _QUESTIONS and not _needs(node):
                 return expression(f"not {node.name}()")
-        if site.finding.code.startswith(_OF_VALUES):
+        if site.finding.region is not None or site.finding.code.startswith(_OF_VALUES):
             return expression(f"not {add_torch(site)}.compiler.is_compiling()")
         raise
 

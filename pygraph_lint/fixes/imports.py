@@ -163,11 +163,12 @@ def add_torch(site: Site) -> str:
     """
     tree, source = site.source.tree, site.source
     found = [n for n in site.ask.nodes if isinstance(n, (ast.Import, ast.ImportFrom))]
+    found = [n for n in found if isinstance(site.ask.scope(n), ast.Module)]
     if any("torch" in _tops(node) for node in found) or site.taken("torch"):
         raise Declined("the file does not import torch for all of its code")
-    early = [n for n in tree.body if _is_early(n)]
+    early = list(itertools.takewhile(_is_early, tree.body))
     rest = tree.body[len(early) :]
-    if early != tree.body[: len(early)] or not rest or any(n.col_offset for n in tree.body):
+    if not rest or any(n.col_offset for n in tree.body):
         raise Declined("there is no place for an import")
     site.safe_only_if("uses-torch", False, "the file imports torch now")
     end = source.newline

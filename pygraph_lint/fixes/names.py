@@ -53,6 +53,15 @@ def loads(function: ast.AST, name: str) -> list[ast.Name]:
     ]
 
 
+def stored(owner: ast.ClassDef, place: str) -> list[ast.expr]:
+    """What a class assigns to ``self.x``."""
+    return [
+        node.value
+        for node in ast.walk(owner)
+        if isinstance(node, ast.Assign) and any(ast.unparse(each) == place for each in node.targets)
+    ]
+
+
 def shared(function: ast.AST, name: str) -> bool:
     """Whether code outside a function, or a function inside it, may bind its name: one of them
     declares it global or nonlocal.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from pygraph_lint.fixes.names import stored
 from pygraph_lint.fixes.site import Site
 
 
@@ -108,30 +109,21 @@ def has_as_many(site: Site, node: ast.expr, number: ast.expr) -> bool:
     """
     owner = site.ask.owner(node)
     text = ast.unparse(number)
-    stored = _stored(owner, ast.unparse(node)) if owner is not None else []
-    names = {text, *(ast.unparse(value) for value in (_stored(owner, text) if owner else []))}
-    return len(stored) == 1 and any(
+    made = stored(owner, ast.unparse(node)) if owner is not None else []
+    names = {text, *(ast.unparse(value) for value in (stored(owner, text) if owner else []))}
+    return len(made) == 1 and any(
         isinstance(part, ast.Call)
         and bool(part.args)
         and (
             (site.ask.callee(part) == "builtins.range" and len(part.args) == 1)
-            or (site.ask.callee(part) in _SIZED and stored[0] is not part)
+            or (site.ask.callee(part) in _SIZED and made[0] is not part)
         )
         and ast.unparse(part.args[0]) in names
-        for part in ast.walk(stored[0])
+        for part in ast.walk(made[0])
     )
 
 
 _SIZED = frozenset(f"torch.{name}" for name in ("empty", "zeros", "ones", "randn", "rand"))
-
-
-def _stored(owner: ast.ClassDef, place: str) -> list[ast.expr]:
-    """What a class assigns to ``self.x``."""
-    return [
-        node.value
-        for node in ast.walk(owner)
-        if isinstance(node, ast.Assign) and any(ast.unparse(each) == place for each in node.targets)
-    ]
 
 
 _MIXING = frozenset(

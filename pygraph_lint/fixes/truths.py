@@ -8,7 +8,8 @@ from pygraph_lint.fixes.conditions import operands, with_parentheses
 from pygraph_lint.fixes.site import Site
 
 _REDUCING = frozenset(("any", "all", "item", "sum", "max", "min", "mean"))
-_PLAIN = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+PLAIN = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+_ASKING = frozenset(("isfinite", "isnan", "isinf"))
 _SYNCHRONOUS = frozenset(("item", "tolist", "cpu", "numpy"))
 
 
@@ -64,9 +65,21 @@ def single_elements(test: ast.expr) -> set[str]:
             stack.append(node.operand)
         elif isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
             stack += [node.left, node.right]
-        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], _PLAIN):
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], PLAIN):
             stack += [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and (asked := asked_of(node)) is not None:
+            stack.append(asked)
     return found
+
+
+def asked_of(call: ast.Call) -> ast.expr | None:
+    """``x`` of ``torch.isfinite(x)`` or ``x.isfinite()``, which only tensors can be asked."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr not in _ASKING:
+        return None
+    if ast.unparse(function.value) == "torch":
+        return call.args[0] if len(call.args) == 1 else None
+    return function.value if not call.args else None
 
 
 def is_truth(site: Site, node: ast.expr) -> bool:
@@ -77,7 +90,7 @@ def is_truth(site: Site, node: ast.expr) -> bool:
     if not _SYNCHRONOUS.isdisjoint(attributes) or not site.ask.is_tensor(node):
         return False
     if isinstance(node, ast.Compare):
-        return len(node.ops) == 1 and isinstance(node.ops[0], _PLAIN)
+        return len(node.ops) == 1 and isinstance(node.ops[0], PLAIN)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     return node.func.attr in ("any", "all")

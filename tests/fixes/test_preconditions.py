@@ -20,6 +20,7 @@ from tests.fixes import (
     counterexamples_more,
     counterexamples_numbers,
     counterexamples_placement,
+    counterexamples_reads,
 )
 from tests.fixes.counterexamples import Case
 from tests.fixes.equivalence import assert_same, module_of, run
@@ -32,6 +33,7 @@ CASES = [
     *counterexamples_numbers.CASES,
     *counterexamples_placement.CASES,
     *counterexamples_forms.CASES,
+    *counterexamples_reads.CASES,
 ]
 
 

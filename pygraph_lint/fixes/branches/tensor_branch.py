@@ -16,12 +16,19 @@ import libcst.matchers as m
 
 from pygraph_lint.analysis.known import Known, Type
 from pygraph_lint.fixes.build import Line, assign, call, conjunction, expression, grouped
-from pygraph_lint.fixes.calm import ONE, SINGLE, alike, shape_of
+from pygraph_lint.fixes.calm import ONE, SINGLE, alike, made_tensor, shape_of
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.truths import is_elif, is_within, single_elements, tested_operands
+from pygraph_lint.fixes.truths import (
+    PLAIN,
+    asked_of,
+    is_elif,
+    is_within,
+    single_elements,
+    tested_operands,
+)
 
 BOTH_ARMS = (
     "both arms are computed: dtypes, strides and aliases may differ from those of the arm taken,"
@@ -126,15 +133,58 @@ def _expect_selectable(
     site: Site, node: ast.If, name: str, value: ast.expr, other: ast.expr | None
 ) -> None:
     """Both values are tensors of one shape, which can be computed in any case."""
+    if other is None and _is_truth(value) and _was_compared(site, node, name):
+        site.safe_only_if("truth", False, f"`{name}` becomes a tensor")
+        return
     if other is None:
-        before = site.ask.known_at(name, node)
+        asked = name in _asked(node.test)
+        before = Known(Type.TENSOR) if asked else site.ask.known_at(name, node)
         shape = SINGLE if before.rank == 0 else _shape_before(site, node, name)
     else:
         before = site.ask.known(other)
         shape = shape_of(site, other)
-    selectable = _are_tensors(site, before, site.ask.known(value))
+    given = Known(Type.TENSOR) if made_tensor(site, value) else site.ask.known(value)
+    selectable = _are_tensors(site, before, given)
     site.require("tensors", selectable, f"nothing proves that both values of {name} are tensors")
+    found = shape_of(site, value)
+    if None not in (found, shape) and {found, shape} & {SINGLE, ONE} and not alike(found, shape):
+        site.safe_only_if("shape", False, f"`{name}` always has the larger one of two shapes")
+        return
     expect_shape(site, value, shape)
+
+
+def _asked(test: ast.expr) -> set[str]:
+    """The names that a condition asks what only tensors can be asked."""
+    calls = (asked_of(node) for node in ast.walk(test) if isinstance(node, ast.Call))
+    return {node.id for node in calls if isinstance(node, ast.Name)}
+
+
+def _is_truth(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and isinstance(value.value, bool)
+
+
+def _was_compared(site: Site, node: ast.If, name: str) -> bool:
+    """Whether a name holds the result of a comparison, or True or False, in front of the branch:
+    a tensor of truth values, or one of Python's, which ``where`` takes, too.
+    """
+    values = [each.value for each in site.ask.definitions.reaching_at(name, node)]
+    compared = [value for value in values if isinstance(value, ast.Compare)]
+    return (
+        bool(compared)
+        and all(
+            value is not None
+            and (_is_truth(value) or value in compared or site.ask.known(value).dtype == "bool")
+            for value in values
+        )
+        and not any(_of_python(site, value) for value in compared)
+    )
+
+
+def _of_python(site: Site, value: ast.Compare) -> bool:
+    """Whether a comparison is one of Python's for certain: of numbers, of identity, of members."""
+    plain = all(isinstance(each, PLAIN) for each in value.ops)
+    sides = (value.left, *value.comparators)
+    return not plain or all(site.ask.known(side).must_be(Type.NUMBER) for side in sides)
 
 
 def _are_tensors(site: Site, one: Known, other: Known) -> bool:

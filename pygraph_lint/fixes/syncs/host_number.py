@@ -1,12 +1,13 @@
 """Work a number out in Python instead of numpy, which torch.compile does not trace into a number.
 
     int(np.prod(x.shape))                              ->  int(x.numel())
+    int(np.prod(x.shape[1:]))                          ->  int(x.shape[1:].numel())
     int(np.prod([n, 2]))                               ->  int(math.prod([n, 2]))
     np.ceil(np.log1p(x.shape[0])).astype(int).item()   ->  math.ceil(math.log1p(x.shape[0]))
 
-Safe for the whole shape of a tensor, whose product fits 64 bits, where the result goes through
-``int`` at once: of a tensor without dimensions numpy gives 1.0. Other products do not wrap any
-more, and are numbers of another type.
+Safe for a shape of a tensor, or a part of it, where the result goes through ``int`` at once: of no
+sizes numpy gives 1.0, and ``numel`` wraps as numpy does. Other products do not wrap any more, and
+are numbers of another type.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ import libcst as cst
 from pygraph_lint.fixes.build import call as called
 from pygraph_lint.fixes.build import expression, operand
 from pygraph_lint.fixes.factories import is_integer
-from pygraph_lint.fixes.imports import use_module
-from pygraph_lint.fixes.names import changed_in_place
+from pygraph_lint.fixes.imports import use_module, use_torch
+from pygraph_lint.fixes.names import changed_in_place, loads
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
 _BUILTIN = {"sum": "sum", "max": "max", "amax": "max", "min": "min", "amin": "min"}
 # Of a size, these are the same to the last bit that rounding up or down can see.
 _FUNCTIONS = {"numpy.log1p": "log1p", "numpy.sqrt": "sqrt"}
+_KEEPING = ("torch.", "numpy.", *(f"builtins.{each}" for each in ("len", "list", "tuple", "range")))
 _WHOLE = ("int", "np.int64", "numpy.int64", "'int'", "'int64'")
 
 
@@ -67,9 +69,9 @@ def _reduced(site: Site, call: ast.Call) -> None:
     site.safe_only_if("converted", converted, "the result is Python's number, not numpy's")
     whole_number = item is None or name not in ("sum", "prod")
     site.safe_only_if("some", whole_number, "of no sizes at all numpy makes a float")
-    site.safe_only_if(
-        "fits", shape or name not in ("sum", "prod"), "beyond 64 bits numpy's result wraps"
-    )
+    sized = name == "prod" and not shape and converted and _is_sizes(site, numbers)
+    fits = shape or sized or name not in ("sum", "prod")
+    site.safe_only_if("fits", fits, "beyond 64 bits numpy's result wraps")
     if name in ("max", "amax", "min", "amin") or name == "sum":
         builtin = _BUILTIN[name]
         if not site.ask.is_builtin(builtin, call):
@@ -78,6 +80,12 @@ def _reduced(site: Site, call: ast.Call) -> None:
     elif shape and site.proven_tensor(_of_shape(numbers)):
         tensor = operand(site.expression_node(_of_shape(numbers)))
         site.put(whole, expression("{tensor}.numel()", tensor=tensor))
+        return
+    elif sized:
+        sizes = site.expression_node(numbers)
+        cut = isinstance(numbers, ast.Subscript) and _is_whole_shape(site, numbers.value)
+        made = sizes if cut else called(f"{use_torch(site)}.Size", sizes)
+        site.put(whole, expression("{sizes}.numel()", sizes=made))
         return
     else:
         function = expression(f"{use_module(site, 'math')}.prod")  # type: ignore[assignment]
@@ -122,13 +130,29 @@ def _is_sizes(site: Site, node: ast.expr) -> bool:
     """A shape, a list or tuple made of one, or a name that only ever holds such."""
     if isinstance(node, ast.Name):
         values = site.ask.values(node)
-        changed = site.function is None or changed_in_place(site.function, node.id)
+        changed = site.function is None or _changed(site, node.id)
         return bool(values) and not changed and all(_is_sizes(site, each) for each in values or ())
     if isinstance(node, ast.Call) and site.ask.callee(node) in ("builtins.list", "builtins.tuple"):
         return len(node.args) == 1 and _is_sizes(site, node.args[0])
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
         return _is_sizes(site, node.value)
     return _is_whole_shape(site, node)
+
+
+def _changed(site: Site, name: str) -> bool:
+    """Whether a list may be changed in the function: in place, by a method, or by what it is given
+    to, other than a function of torch or Python's own.
+    """
+    assert site.function is not None
+    for read in loads(site.function, name):
+        parent = site.ask.parent(read)
+        if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Load):
+            continue
+        if isinstance(parent, ast.Call) and (site.ask.callee(parent) or "").startswith(_KEEPING):
+            continue
+        if not isinstance(parent, (ast.BinOp, ast.Compare, ast.Return, ast.Tuple, ast.Starred)):
+            return True
+    return changed_in_place(site.function, name)
 
 
 def _item_behind(site: Site, call: ast.Call) -> ast.Call | None:

@@ -4,6 +4,7 @@
         found = (self.steps == step)  ->  def index_of(self, step):
         return found.nonzero()[0].item()      ...
 
+So is one that works out positions from sizes that it reads: ``cu_seqlens`` from ``grid_thw``, say.
 Each read ends the graph in the function, and again in each function that it is traced into; now
 there is one break, where the function is called. Unsafe: an export does not see into it.
 """
@@ -15,7 +16,8 @@ import ast
 from pygraph_lint.analysis.effects import NONE
 from pygraph_lint.analysis.known import Known, Type
 from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.fixes.decorated import disable
+from pygraph_lint.fixes.decorated import disable, is_called
+from pygraph_lint.fixes.indices import makes_positions
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -48,7 +50,7 @@ class ReadingFunction(Rewrite):
         site.require("named", named, "the function is made anew in each call")
         site.require(
             "helper",
-            _is_called(site, function),
+            is_called(site, function),
             "no call of the function is known: it may be what is compiled",
         )
         site.require("bare", not function.decorator_list, "the function has decorators")
@@ -56,9 +58,10 @@ class ReadingFunction(Rewrite):
         results = [node.value for node in nodes if isinstance(node, ast.Return)]
         read = [each for each in results if each is not None]
         numbers = bool(read) and all(_is_read(site, each) for each in read)
+        positions = not numbers and makes_positions(site, function)
         site.require(
             "only-reads",
-            numbers,
+            numbers or positions,
             "the function also returns other things than numbers that it read",
         )
         local = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -66,7 +69,7 @@ class ReadingFunction(Rewrite):
         for statement in function.body:
             found = found | site.ask.effects(statement)
         clean = not (found.unknown or found.draws or found.mutates) and found.rebinds <= local
-        site.require("pure", clean, "the function does more than read")
+        site.require("pure", clean or positions, "the function does more than read")
         site.safe_only_if("seen", False, "torch.export and torch.jit.script do not see into it")
         disable(site, function)
         for caller in _keepers(site, function):
@@ -105,20 +108,6 @@ def _keeps(site: Site, method: ast.FunctionDef) -> bool:
         for each in values
     )
     return plain and held and bool(values) and not method.decorator_list
-
-
-def _is_called(site: Site, function: ast.FunctionDef) -> bool:
-    """Whether other code of a region leads here: a call path, or a call in the file."""
-    region = site.finding.region
-    if region is not None and len(region.call_path) > 1:
-        return True
-    return any(
-        isinstance(node, ast.Call)
-        and (dotted(node.func) or "").rpartition(".")[2] == function.name
-        and site.ask.scope(node) is not function
-        and not isinstance(site.ask.scope(node), ast.Module)
-        for node in site.ask.nodes
-    )
 
 
 def _is_read(site: Site, node: ast.expr) -> bool:

@@ -19,6 +19,7 @@ from tests.fixes.fuzz import (  # noqa: F401
     idioms_effects,
     idioms_forms,
     idioms_placement,
+    idioms_reads,
 )
 from tests.fixes.fuzz.comparing import CLOSE, EAGER_IS_KEPT, Promise, compare
 from tests.fixes.fuzz.programs import Text, program

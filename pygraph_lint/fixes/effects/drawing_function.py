@@ -1,0 +1,116 @@
+"""A function that makes generators or draws on the host is left out of compiled code as a whole.
+
+    def noise(size, seed):                              @torch.compiler.disable
+        generator = torch.Generator().manual_seed(seed)  ->  def noise(size, seed):
+        return torch.randn(size, generator=generator)       ...
+
+Each generator, seed and draw ends the graph; now there is one break, where the function is called.
+Constructors, too. Unsafe: an export does not see into it.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.statement_graph import parameters
+from pygraph_lint.fixes.decorated import disable, is_called
+from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+
+# What makes or draws tensors, and what only asks; anything else of torch is work for the device.
+_MAKING = frozenset(
+    (
+        *("rand", "randn", "randint", "randperm", "normal", "multinomial", "empty", "zeros"),
+        *("ones", "full", "tensor", "as_tensor", "from_numpy", "arange", "Generator", "device"),
+        *("manual_seed", "initial_seed", "get_rng_state", "set_rng_state", "is_tensor", "Size"),
+        *("get_default_dtype", "get_default_device"),
+    )
+)
+_ON_HOST = ("numpy.random.", "random.", "torch.Generator", "torch.manual_seed", "torch.random.")
+
+
+class DrawingFunction(Rewrite):
+    """PG504, PG506, PG513: a helper or a constructor that draws on the host several times."""
+
+    codes = ("PG504", "PG506", "PG513")
+    message = "Leave the function that draws on the host out of compiled code"
+    order = 96
+
+    def rewrite(self, site: Site) -> None:
+        function = site.function
+        around = site.parent(function) if function is not None else None
+        if not isinstance(function, ast.FunctionDef) or around is None:
+            raise Declined("not inside a plain function")
+        region = site.finding.region
+        compiled = region is None or not region.captured
+        site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+        outer = around if isinstance(around, ast.Module) else site.ask.parent(around)
+        named = isinstance(around, (ast.Module, ast.ClassDef)) and isinstance(outer, ast.Module)
+        site.require("named", named, "the function is made anew in each call")
+        static = [ast.unparse(node) for node in function.decorator_list] == ["staticmethod"]
+        site.require("bare", not function.decorator_list or static, "the function has decorators")
+        made = function.name == "__init__" and not _is_module(around)
+        site.require(
+            "helper",
+            made or is_called(site, function),
+            "no call of the function is known: it may be what is compiled",
+        )
+        nodes = own_nodes(function)
+        yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
+        site.require("returns", not yields, "a generator runs where it is used")
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        drawn = [node for node in calls if _draws(site, node)]
+        site.require(
+            "several", len(drawn) > 1, "one draw breaks the graph no more than the call would"
+        )
+        light = not any(_computes(site, function, node) for node in calls)
+        site.require("host-only", light, "the function also computes on the device")
+        site.safe_only_if("seen", False, "torch.export and torch.jit.script do not see into it")
+        disable(site, function)
+
+
+def _is_module(around: ast.AST) -> bool:
+    """Whether a class may be a layer: its base is named so."""
+    bases = around.bases if isinstance(around, ast.ClassDef) else []
+    return any((dotted(base) or "").endswith(("Module", "Layer", "Model")) for base in bases)
+
+
+def _draws(site: Site, call: ast.Call) -> bool:
+    """Whether a call makes a generator, draws, or uses what such a call made."""
+    if (site.ask.callee(call) or "").startswith(_ON_HOST):
+        return True
+    if any(item.arg == "generator" for item in call.keywords):
+        return True
+    holder = call.func.value if isinstance(call.func, ast.Attribute) else None
+    value = site.ask.only_value(holder) if isinstance(holder, ast.Name) else None
+    return isinstance(value, ast.Call) and _draws(site, value)
+
+
+def _computes(site: Site, function: ast.FunctionDef, call: ast.Call) -> bool:
+    """Whether a call may be work for the device: an operation of torch, a layer, a function that
+    was handed in.
+    """
+    name = site.ask.callee(call)
+    if name is not None:
+        return name.startswith("torch.") and name.split(".")[1] not in (*_MAKING, "random")
+    root: ast.expr = call.func
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        root = root.value
+    if not isinstance(root, ast.Name) or root.id not in {it.arg for it in parameters(function)}:
+        return False
+    method = isinstance(call.func, ast.Attribute) and root.id in ("self", "cls")
+    return not method or call.func.attr not in _own_functions(site)  # type: ignore[attr-defined]
+
+
+def _own_functions(site: Site) -> set[str]:
+    """The names of the file's functions, and of attributes that hold a lambda."""
+    named = {node.name for node in site.ask.nodes if isinstance(node, ast.FunctionDef)}
+    return named | {
+        target.attr
+        for node in site.ask.nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda)
+        for target in node.targets
+        if isinstance(target, ast.Attribute)
+    }

@@ -1,0 +1,129 @@
+"""Read a value in front of a comprehension, and not for each of its elements.
+
+    parts = [torch.split(x, lengths.tolist()) for x in (q, k, v)]
+    ->  lengths_read = lengths.tolist()
+        parts = [torch.split(x, lengths_read) for x in (q, k, v)]
+
+The host waits once, and the graph ends once, in front of the statement instead of inside of a loop,
+for which Dynamo leaves out the whole function. Safe where the list certainly has an element,
+and nothing that may raise is evaluated before.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+
+from pygraph_lint.fixes.build import assign, changed
+from pygraph_lint.fixes.names import own_nodes, pure
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+
+# What is given a list of sizes, and keeps none of it.
+_SIZED = frozenset(("split", "split_with_sizes", "tensor_split", "view", "reshape", "expand"))
+
+
+class ReadOnce(Rewrite):
+    """PG201, PG203: a read in a list comprehension that gives the same for each element."""
+
+    codes = ("PG201", "PG203")
+    message = "Read the value once, in front of the statement"
+    order = 15
+
+    def rewrite(self, site: Site) -> None:
+        call, made = site.path[-1], site.around(ast.ListComp)
+        statement = site.statement
+        if not isinstance(call, ast.Call) or made is None or site.function is None:
+            raise Declined
+        read = call.func
+        if not isinstance(read, ast.Attribute) or read.attr not in ("tolist", "item") or call.args:
+            raise Declined
+        site.require(
+            "whole",
+            getattr(statement, "value", None) is made and isinstance(statement, _PLAIN),
+            "the statement does more than make the list",
+        )
+        (*_, loop) = made.generators
+        plain = len(made.generators) == 1 and not loop.ifs and _is_plain(loop.iter)
+        site.require("each", plain and _is_argument(site, made, call), "not each element needs it")
+        some = isinstance(loop.iter, (ast.Tuple, ast.List)) and bool(loop.iter.elts)
+        first = some and _is_first(site, made, call)
+        site.safe_only_if(
+            "runs", first, "it is read where the list is empty or another part raises"
+        )
+        bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+        names = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
+        site.require("same", bound.isdisjoint(names), "each element reads another value")
+        site.require("pure", site.ask.is_pure(made.elt), "an element is made by what has an effect")
+        kept = read.attr == "tolist" and not _is_size(site, call)
+        site.require("kept", not kept, "each element may hold the list that was read")
+        listed = any(site.ask.callee(node) in _LISTING for node in own_nodes(site.function))
+        site.require("unseen", not listed, "the function lists its names")
+        proven = site.proven_tensor(read.value)
+        site.safe_only_if("tensor", proven, "what is read has to be a tensor")
+        site.remains = True
+        base = read.value.attr if isinstance(read.value, ast.Attribute) else ""
+        base = read.value.id if isinstance(read.value, ast.Name) else base
+        name = site.free(f"{base}_read" if base else "values_read")
+        node = site.expression_node(call)
+        line = changed(site.statement_node(statement), {node: lambda _: cst.Name(name)})
+        assert isinstance(line, cst.SimpleStatementLine)
+        first = assign(name, node)
+        site.put_statements([statement], [first, line.with_changes(leading_lines=())])
+
+
+_LISTING = frozenset(f"builtins.{name}" for name in ("locals", "vars", "dir", "eval", "exec"))
+_PLAIN = (ast.Assign, ast.Return, ast.AnnAssign)
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether what is looped over is a name, or is written out with names."""
+    elements = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
+    return all(map(pure, elements))
+
+
+def _is_argument(site: Site, made: ast.ListComp, call: ast.Call) -> bool:
+    """Whether each element evaluates the call: it is an argument, or is computed with."""
+    child: ast.AST = call
+    while child is not made.elt:
+        parent = site.ask.parent(child)
+        inside = isinstance(parent, (ast.Call, ast.keyword, ast.BinOp))
+        if parent is None or not inside or getattr(parent, "func", None) is child:
+            return False
+        child = parent
+    return True
+
+
+def _is_first(site: Site, made: ast.ListComp, call: ast.Call) -> bool:
+    """Whether nothing that may raise is evaluated before the call: names, constants and known
+    functions.
+    """
+    child: ast.AST = call
+    while child is not made.elt:
+        parent = site.ask.parent(child)
+        values: list[ast.AST] = []
+        if isinstance(parent, ast.Call):
+            values = [*parent.args, *parent.keywords]
+            if not (site.ask.callee(parent) or "").startswith(("torch.", "builtins.")):
+                return False
+        elif isinstance(parent, ast.BinOp):
+            values = [parent.left, parent.right]
+        before = values[: values.index(child)] if child in values else []
+        if not all(isinstance(each, (ast.Name, ast.Constant)) for each in before):
+            return False
+        assert parent is not None
+        child = parent
+    return True
+
+
+def _is_size(site: Site, call: ast.Call) -> bool:
+    """Whether a list goes straight into an operation that only needs it as sizes."""
+    user = site.ask.parent(call)
+    user = site.ask.parent(user) if isinstance(user, ast.keyword) else user
+    if not isinstance(user, ast.Call):
+        return False
+    name = site.ask.callee(user)
+    if name is None and isinstance(user.func, ast.Attribute):
+        return user.func.attr in _SIZED
+    return (name or "").startswith("torch.") and (name or "").rpartition(".")[2] in _SIZED

@@ -1,0 +1,148 @@
+"""For each precondition of the rewrites for reads in lists, draws on the host and branches that
+select, code that goes wrong without it.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from tests.fixes.counterexamples import Case, lines
+
+_READ = "«sizes.tolist()»"
+_HEAD = "x: torch.Tensor, sizes: torch.Tensor"
+
+
+def _list(*body: str, head: str = _HEAD) -> str:
+    return lines(*body, head=head)
+
+
+def _pair() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.arange(3.0), torch.tensor([1, 2])
+
+
+def _none() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.arange(3.0), torch.tensor([1, 2], device="meta")
+
+
+_MADE = (
+    "    generator = «torch.Generator()».manual_seed(1)\n"
+    "    return torch.rand(3, generator=generator)\n"
+)
+
+
+def _drawing(head: str = "def noise():\n", body: str = _MADE, behind: str = "noise()") -> str:
+    """A function that draws, and one that calls it."""
+    called = f"def forward(x: torch.Tensor):\n    return x + {behind}\n"
+    return f"import torch\n\n\n{head}{body}\n\n{called}"
+
+
+CASES = [
+    # read_once
+    Case(
+        "read_once",
+        "whole",
+        "PG203",
+        _list(f"return x.sum(), [torch.split(a, {_READ}) for a in (x, x)]"),
+    ),
+    Case(
+        "read_once",
+        "each",
+        "PG203",
+        _list(f"return [torch.split(a, {_READ}) for a in (x,) if len(x) > 3]"),
+        _none,
+    ),
+    Case(
+        "read_once",
+        "runs",
+        "PG203",
+        _list(f"return [torch.split(a, {_READ}) for a in x[:0]]").replace("x[:0]", "none"),
+    ),
+    Case(
+        "read_once",
+        "same",
+        "PG203",
+        _list(
+            "return [torch.split(x, «a.tolist()») for a in (sizes, others)]",
+            head=f"{_HEAD}, others",
+        ),
+    ),
+    Case(
+        "read_once",
+        "pure",
+        "PG203",
+        _list(f"return [torch.split(a, {_READ}, sizes.add_(0).dim() - 1) for a in (x, x)]"),
+    ),
+    Case(
+        "read_once",
+        "kept",
+        "PG203",
+        _list(
+            f"found = [max({_READ}, []) for a in (x, x)]",
+            "found[0].append(1)",
+            "return found",
+        ),
+        _pair,
+    ),
+    Case(
+        "read_once",
+        "unseen",
+        "PG203",
+        _list(f"found = [torch.split(a, {_READ}) for a in (x, x)]", "return sorted(locals())"),
+        _pair,
+    ),
+    Case(
+        "read_once",
+        "tensor",
+        "PG203",
+        _list(f"return [torch.split(a, {_READ}) for a in (x, x)]", head="x: torch.Tensor, sizes"),
+    ),
+    # drawing_function
+    Case("drawing_function", "compiled", "PG513", _drawing(), captured=True),
+    Case("drawing_function", "seen", "PG513", _drawing()),
+    Case("drawing_function", "helper", "PG513", _drawing(behind="1")),
+    Case(
+        "drawing_function",
+        "named",
+        "PG513",
+        lines("def noise():", *_MADE.splitlines(), "return x + noise()"),
+    ),
+    Case("drawing_function", "bare", "PG513", _drawing("@torch.jit.ignore\ndef noise():\n")),
+    Case(
+        "drawing_function",
+        "returns",
+        "PG513",
+        _drawing(body=_MADE.replace("return", "yield"), behind="next(noise())"),
+    ),
+    Case(
+        "drawing_function",
+        "several",
+        "PG513",
+        _drawing(body="    return «torch.Generator()»\n", behind="noise().initial_seed()"),
+    ),
+    Case(
+        "drawing_function",
+        "host-only",
+        "PG513",
+        _drawing(
+            body=_MADE.replace("torch.rand(3, generator", "torch.sin(torch.rand(3), generator")
+        ),
+    ),
+    # tensor_branch
+    Case(
+        "tensor_branch",
+        "truth",
+        "PG301",
+        lines(
+            *("taken = k > y", "if «x.sum() > 0»:", "    taken = True", "return taken"),
+            head="x: torch.Tensor, k, y",
+        ),
+        lambda: (torch.ones(2), 3, 4),
+    ),
+    Case(
+        "tensor_branch",
+        "shape",
+        "PG301",
+        lines("x = x * 2", "if «x.sum() > 0»:", "    x = x.sum()", "return x"),
+        lambda: (torch.ones(2),),
+    ),
+]

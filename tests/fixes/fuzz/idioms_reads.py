@@ -1,0 +1,115 @@
+"""Idioms of values read in comprehensions, of draws on the host, and of positions from sizes."""
+
+from __future__ import annotations
+
+from tests.fixes.fuzz.programs import Program, idiom
+
+
+@idiom("read_once")
+def read_in_a_list(made: Program) -> None:
+    """A value that is the same for each element of a list."""
+    read = made.pick(
+        *("sizes.tolist()",) * 8,
+        *("sizes[0].item()", "y.item()", "part.sum().item()"),
+    )
+    many = made.pick(
+        *("(x, first)", "[x, first, x]", "(x, first, x)", "(x, x)") * 3,
+        *("(x, x + 1, first)", "seen", "()", "(same(x), first)"),
+    )
+    if "item" in read:
+        user = made.pick(
+            "torch.add(part, {})", "part * {}", "max({}, 2)", "torch.full_like(part, {})"
+        )
+    else:
+        user = made.pick(
+            *("torch.split(part, {}, dim=0)", "torch.split(part, {})", "part.split({})") * 3,
+            *("torch.split(part, split_size_or_sections={})", "part.split({}, dim=0)") * 2,
+            *("torch.split(part, {}, 0)[0]", "(part, {})", "torch.split(part * 2, {})"),
+            *("torch.split(part.add_(1), {})", "seen.append({})", "torch.split(part, {})[0]"),
+        )
+    made.add("first = x.clone()", "sizes = torch.tensor([1, len(x) - 1])")
+    made.scripted = False
+    more = made.pick(*("",) * 9, " if k > 1", " for _ in range(k)")
+    value = f"[{user.format(read)} for part in {many}{more}]"
+    name = made.name()
+    form = made.pick(*("{0} = {1}",) * 7, "{0} = ({1}, k)", "{0}: list = {1}")
+    if made.chance(0.1):
+        made.add("sizes_read = 3")
+    made.add(form.format(name, value))
+    made.kept.append(name)
+    if made.chance(0.1):
+        made.keep("sorted(locals())")
+    if made.chance(0.2):
+        made.add("x = x * 2")
+
+
+@idiom("drawing_function")
+def draws_on_the_host(made: Program) -> None:
+    """A helper, or a constructor, that makes generators and draws."""
+    made.scripted = False
+    draw = made.pick(
+        "    generator = torch.Generator().manual_seed(seed)\n"
+        "    found = torch.rand(3, generator=generator)\n",
+        "    generator = np.random.default_rng(seed)\n    found = generator.random()\n",
+        "    found = random.Random(seed).random() + random.random()\n",
+        "    state = np.random.RandomState(seed)\n    found = torch.tensor(state.rand(3))\n",
+        "    torch.manual_seed(seed)\n    found = np.random.rand() + random.gauss(0, 1)\n",
+        "    found = random.random() + np.random.normal()\n",
+    )
+    extra = made.pick(
+        "", "", "", "    found = torch.sin(torch.as_tensor(found))\n", "    print(seed)\n"
+    )
+    if made.chance(0.4):
+        body = "".join(f"    {line}\n" for line in f"{draw}{extra}".splitlines())
+        made.above.append(
+            "class Noise:\n    def __init__(self, seed, other=None):\n"
+            f"{body}        self.found = found"
+        )
+        made.keep(made.pick("x * Noise(k * k).found", "Noise(3).found", "Noise(seed=1).found"))
+        return
+    deco = made.pick("", "", "", "@torch.no_grad()\n")
+    made.above.append(f"{deco}def noise(seed, other=None):\n{draw}{extra}    return found")
+    made.keep(made.pick("x * noise(k * k)", "noise(3)", "noise(seed=1)"))
+
+
+@idiom("reading_function")
+def positions(made: Program) -> None:
+    """A helper that works out positions from sizes."""
+    made.scripted = False
+    body = made.pick(
+        "    ends = torch.repeat_interleave(rows[:, 0] * rows[:, 1], rows[:, 0])\n"
+        "    return F.pad(ends.cumsum(dim=0), (1, 0), value=0)",
+        "    found = []\n    for a, b in rows.tolist():\n"
+        "        found.append(torch.arange(a * b).reshape(a, b).flatten())\n"
+        "    return torch.cat(found) if found else torch.arange(0)",
+        "    counts = rows[:, 0] * rows[:, 1]\n"
+        "    starts = torch.repeat_interleave(counts.cumsum(0) - counts, counts)\n"
+        "    return torch.arange(counts.sum()) - starts",
+        "    counts = rows.prod(-1)\n    scale.append(1)\n"
+        "    return torch.arange(int(counts.sum())) * len(scale)",
+    )
+    made.above.append(f"def positions(rows, scale):\n{body}")
+    made.keep("positions(rows, [])")
+
+
+@idiom("tensor_branch")
+def selected(made: Program) -> None:
+    """An ``if`` that sets a truth value, or one of two shapes."""
+    made.scripted = False
+    condition = made.pick("y.sum() > 1", "x.sum() > 0", "(x > 0).all()", "k > 1 and y.sum() > 1")
+    form = made.rng.random()
+    if form < 0.4:
+        first = made.pick("y.sum() <= 1", "x.mean() > y.sum()", "k > 1", "False", "mask.all()")
+        made.add(
+            f"taken = {first}", f"if {condition}:", f"    taken = {made.pick('True', 'False')}"
+        )
+        if made.chance(0.3):
+            made.add(f"if {condition}:", "    taken = False")
+        made.keep("x * taken")
+        return
+    step = made.pick("x.sum()", "y.reshape(())", "x.abs().max() if x.numel() else y.sum()", "y * 1")
+    other = made.pick("self.low", "self.low", "x", "2.0", "y", "mask")
+    made.init.append(f"self.low = {made.pick('torch.tensor(0.5)', 'torch.ones(3)', '0.5')}")
+    test = made.pick("not torch.isfinite(step)", "torch.isnan(step)", "step < 0", "step.isinf()")
+    made.add(f"step = {step}", f"if {test}:", f"    step = {other}")
+    made.keep("step * 2")
