@@ -1,0 +1,200 @@
+"""Reads in lists, draws on the host, positions from sizes, branches that set a truth value."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pygraph_lint.analysis.places import Region, RegionKind
+from tests.fixes.equivalence import assert_same, breaks, module_of, run
+from tests.fixes.support import expect, marked, offer
+
+SPLIT = """
+    import torch
+
+    def forward(x: torch.Tensor, sizes: torch.Tensor):
+        lengths = sizes[1:] - sizes[:-1]
+        # one part a sequence
+        parts = [
+            torch.split(each, «lengths.tolist()», dim=0) for each in (x, x * 2)
+        ]
+        return [one + two for one, two in zip(*parts)]
+    """
+
+
+def test_a_list_reads_once() -> None:
+    after = SPLIT.replace("«lengths.tolist()»", "lengths_read").replace(
+        "        parts =", "        lengths_read = lengths.tolist()\n        parts ="
+    )
+    after = after.replace("(x, x * 2)", "(x, y)")
+    before = SPLIT.replace("(x, x * 2)", "(x, y)")
+    before, after = (
+        each.replace("sizes: torch.Tensor)", "y: torch.Tensor, sizes: torch.Tensor)")
+        for each in (before, after)
+    )
+    fix = expect(before, after, "PG203")
+    assert fix.remains
+    old, new = (module_of(text).forward for text in _texts(before, "PG203"))
+    given = (torch.arange(5.0), torch.ones(5), torch.tensor([0, 2, 5]))
+    assert_same(run(old, given), run(new, given))
+    assert breaks(old, given) > breaks(new, given) == 1
+
+
+def _texts(before: str, code: str, region: Region | None = None) -> tuple[str, str]:
+    fix, after = offer(before, code, region=region)
+    assert fix is not None and fix.applicability != "declined", fix
+    return marked(before)[0], after
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "applicability"),
+    [
+        ("(x, x * 2)", "(x, x)", "safe"),
+        ("(x, x * 2)", "[x]", "safe"),
+        ("(x, x * 2)", "x", "unsafe"),  # may be empty
+        (
+            "torch.split(each, «lengths.tolist()», dim=0)",
+            "each.split(«lengths.tolist()»)",
+            "unsafe",
+        ),
+        ("(x, x * 2)", "(x, x * 2)", "declined"),
+        ("(x, x * 2)", "(x, x) if len(each)", "declined"),
+        ("«lengths.tolist()», dim=0)", "«lengths.tolist()», dim=0) if x.any() else x", "declined"),
+        ("lengths.tolist()", "each.tolist()", "declined"),
+        ("torch.split(each, «lengths.tolist()», dim=0)", "(each, «lengths.tolist()»)", "declined"),
+    ],
+)
+def test_a_list_reads_once_only_where_that_is_the_same(
+    old: str, new: str, applicability: str
+) -> None:
+    assert old in SPLIT
+    text = SPLIT.replace(old, new)
+    text = text if applicability == "declined" else text.replace("(x, x * 2)", "(x, x)")
+    fix, _ = offer(text, "PG203")
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("read_once", applicability)
+
+
+DRAWS = {
+    "a seed of the function's own": (
+        "def noise(seed):\n"
+        "    generator = «torch.Generator()».manual_seed(int(seed))\n"
+        "    return torch.rand(3, generator=generator)\n",
+        "noise(3)",
+    ),
+    "a constructor": (
+        "class Noise:\n"
+        "    def __init__(self, seed):\n"
+        "        source = np.random.SeedSequence(seed)\n"
+        "        a, b = source.generate_state(2)\n"
+        "        generator = «torch.Generator()».manual_seed(int(a) + int(b))\n"
+        "        self.values = torch.rand(3, generator=generator)\n",
+        "Noise(3).values",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_what_draws_on_the_host_is_left_out_whole(name: str) -> None:
+    made, used = DRAWS[name]
+    before = (
+        f"import numpy as np\nimport torch\n\n\n{made}\n\ndef forward(x):\n    return x + {used}\n"
+    )
+    fix, after = offer(before, "PG513")
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("drawing_function", "unsafe")
+    assert after.count("@torch.compiler.disable\n") == 1
+    old, new = (module_of(text).forward for text in (marked(before)[0], after))
+    given = (torch.ones(3, requires_grad=True),)
+    assert_same(run(old, given), run(new, given))
+    assert breaks(old, given) > breaks(new, given)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["layer(torch.rand(3))", "torch.nn.functional.silu(torch.rand(3))", "layer.encode(3)"],
+)
+def test_what_also_works_for_the_device_is_not_left_out(line: str) -> None:
+    text = (
+        "import torch\n\ndef noise(layer):\n    generator = «torch.Generator()».manual_seed(1)\n"
+        f"    return torch.rand(3, generator=generator) + {line}\n\n"
+        "def forward(x, layer):\n    return x + noise(layer)\n"
+    )
+    fix, _ = offer(text, "PG513")
+    assert fix is not None and (fix.applicability, fix.condition) == ("declined", "host-only")
+
+
+POSITIONS = {
+    "lengths": (
+        "    ends = «torch.repeat_interleave(grid[:, 0] * grid[:, 1], grid[:, 0])»\n"
+        "    return torch.nn.functional.pad(ends.cumsum(dim=0), (1, 0), value=0)\n"
+    ),
+    "loop": (
+        "    found = []\n"
+        "    for a, b in «grid.tolist()»:\n"
+        "        rows, columns = torch.meshgrid(torch.arange(a), torch.arange(b), indexing='ij')\n"
+        "        found.append(torch.stack([rows.flatten(), columns.flatten()], dim=-1))\n"
+        "    return torch.cat(found, dim=0)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_what_works_out_positions_is_left_out_whole(name: str) -> None:
+    before = (
+        f"import torch\n\n\ndef positions(grid: torch.Tensor):\n{POSITIONS[name]}\n\n"
+        "def forward(x: torch.Tensor, grid: torch.Tensor):\n    return x * 2, positions(grid)\n"
+    )
+    code = "PG203" if "tolist" in before else "PG404"
+    old, new = (module_of(text).forward for text in _texts(before, code))
+    given = (torch.ones(3), torch.tensor([[2, 3], [1, 2]]))
+    assert_same(run(old, given), run(new, given))
+    assert breaks(old, given) >= breaks(new, given) == 1
+    for heavy in ("torch.softmax(grid.float(), -1)", "grid @ grid.T", "layer(grid)"):
+        other = before.replace("    return torch.", f"    {heavy}\n    return torch.", 1)
+        fix, _ = offer(other, code)
+        assert fix is not None and (fix.applicability, fix.condition) == ("declined", "only-reads")
+
+
+@pytest.mark.parametrize(
+    ("body", "result"),
+    [
+        ("ok = x.mean() <= 1\n    if «x.max() > 5»:\n        ok = False", "x * ok"),
+        ("ok = x.mean() <= 1\n    if «x.max() <= 5»:\n        ok = True", "x * ok"),
+        ("step = x.sum()\n    if «not torch.isfinite(step)»:\n        step = step * 0.5", "step"),
+    ],
+)
+def test_a_truth_value_and_a_step_are_selected(body: str, result: str) -> None:
+    before = (
+        f"import torch\n\ndef forward(x: torch.Tensor):\n    {body}\n    return x * 2, {result}\n"
+    )
+    old, new = (module_of(text).forward for text in _texts(before, "PG301"))
+    for values in ([0.0, 1.0], [7.0, -9.0], [float("inf"), 1.0]):
+        given = (torch.tensor(values),)
+        assert_same(run(old, given), run(new, given))
+    assert breaks(old, given) > breaks(new, given) == 0
+
+
+@pytest.mark.parametrize("value", ["False", "len(x) > 3", "x is None", "k in (1, 2)"])
+def test_a_truth_value_of_python_stays(value: str) -> None:
+    body = f"    ok = {value}\n    if «x.max() > 5»:\n        ok = True\n    return ok\n"
+    text = f"import torch\n\ndef forward(x: torch.Tensor, k: int):\n{body}"
+    fix, _ = offer(text, "PG301")
+    assert fix is not None and fix.applicability == "declined"
+
+
+def test_a_message_in_a_region_brings_torch_along() -> None:
+    body = "\n\ndef check(n):\n    «logger.debug('n')»\n    return n\n"
+    region = Region("check", ("forward", "calls check, line 3"), RegionKind.MODEL)
+    for head, place in (
+        ("import os\n\nfrom loguru import logger\n", "import os\nimport torch\n"),
+        ("from loguru import logger\nimport os\n", "import torch\n\nfrom loguru import logger\n"),
+        ("from loguru import logger\n\ndef f():\n    import torch\n", "import torch\n\nfrom log"),
+    ):
+        fix, after = offer(head + body, "PG502", region=region)
+        assert fix is not None and fix.applicability == "unsafe"
+        assert after.startswith(place) and "if not torch.compiler.is_compiling():" in after
+        assert "the file imports torch now" in fix.reason
+    for head in (
+        "import os\ntry:\n    from torch import nn\nexcept ImportError:\n    nn = None\n",
+    ):
+        fix, _ = offer(head + body, "PG502", region=region)
+        assert fix is not None and fix.applicability == "declined"
