@@ -69,8 +69,7 @@ class ReadOnce(Rewrite):
         node = site.expression_node(call)
         line = changed(site.statement_node(statement), {node: lambda _: cst.Name(name)})
         assert isinstance(line, cst.SimpleStatementLine)
-        first = assign(name, node)
-        site.put_statements([statement], [first, line.with_changes(leading_lines=())])
+        site.put_statements([statement], [assign(name, node), line.with_changes(leading_lines=())])
 
 
 _LISTING = frozenset(f"builtins.{name}" for name in ("locals", "vars", "dir", "eval", "exec"))
