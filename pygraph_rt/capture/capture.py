@@ -154,11 +154,12 @@ def _plan(
 
 
 def _inputs(job: Job) -> InputPlan:
-    args, stays = job.args, job.observed.stays
+    args, addresses = job.args, job.observed.addresses
     tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
     return InputPlan(
         tuple(
-            TensorInput(i, alignment_class(t.data_ptr()), i in stays) for i, t in job.inputs.items()
+            TensorInput(i, alignment_class(t.data_ptr()), t.data_ptr() == addresses.get(i))
+            for i, t in job.inputs.items()
         ),
         tuple((i, a) for i, a in enumerate(args) if not isinstance(a, torch.Tensor)),
         tuple(Shape(i, a.shape, a.stride()) for i, a in tensors if i in job.signature.checked),

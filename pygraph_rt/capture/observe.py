@@ -42,13 +42,13 @@ class Draws(NamedTuple):
 
 class Observed(NamedTuple):
     """What an ordinary call showed: how outputs are made, every allocation, what was drawn, and
-    which arguments have not moved since.
+    where its tensor arguments were.
     """
 
     plan: OutputPlan
     requests: Sequence[Layout]
     drawn: Draws
-    stays: frozenset[int]
+    addresses: Mapping[int, int]
 
 
 class WeakInput:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from pygraph_rt.capture import checks, generated
 from pygraph_rt.capture import observe as observe_call
+from pygraph_rt.capture.observe import Observed
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.region.limits import GraphMemory
 from pygraph_rt.region.states import Claim
-from pygraph_rt.region.variants import Variant
 from pygraph_rt.replay.build import Built
 from pygraph_rt.replay.disposal import Disposal
 from pygraph_rt.replay.platform import Platform
@@ -26,6 +27,7 @@ from pygraph_rt.verify.compare import FirstCall
 Function = Callable[[list[Any]], Any]
 
 
+@dataclass(eq=False)
 class GraphMaker:
     """Captures and compares, for all regions of the process.
 
@@ -34,35 +36,27 @@ class GraphMaker:
     disposal: where graphs are freed.
     """
 
-    def __init__(
-        self,
-        driver: Driver,
-        platform: Platform,
-        disposal: Disposal,
-        memory: GraphMemory | None = None,
-    ) -> None:
-        self.driver = driver
-        self.platform = platform
-        self.disposal = disposal
-        self.memory = memory or GraphMemory()
-        self.capturing = Claim()
+    driver: Driver
+    platform: Platform
+    disposal: Disposal
+    memory: GraphMemory = field(default_factory=GraphMemory)
+    capturing: Claim = field(default_factory=Claim)
 
     def compare_first(
         self,
         function: Function,
         signature: Signature,
-        variant: Variant,
+        observed: Observed,
         captured: Built,
         args: list[Any],
     ) -> FirstCall:
         """Make a call with compiled code, and the graph on copies. Raises the compiled code's own
         error.
         """
-        assert variant.plan is not None
         generator = self.platform.generator(signature.device)
-        with SameNumbers(generator, variant.drawn.increment) as same:
+        with SameNumbers(generator, observed.drawn.increment) as same:
             return compare.first_call(
-                same.again(observe_call.without_undefined(function, variant.plan)),
+                same.again(observe_call.without_undefined(function, observed.plan)),
                 same.again(captured.replay),
                 args,
                 signature.written,
@@ -85,31 +79,29 @@ class GraphMaker:
 
 
 def observe(
-    function: Function, args: list[Any], signature: Signature, variant: Variant, generator: Any
-) -> tuple[Any, str]:
+    function: Function, args: list[Any], signature: Signature, generator: Any
+) -> tuple[Any, Observed | None, str]:
     """Run compiled code once, watched: which allocations become outputs, and how many random
-    numbers are drawn. Nothing is held that the call lets go of. Returns the results, and why no
-    graph is possible (empty: it is).
+    numbers are drawn. Nothing is held that the call lets go of. Returns the results, what was seen,
+    and why no graph is possible (empty: it is).
     """
     try:
         trace = generated.AllocationTrace(generated.allocator_of(function))
         code = generated.with_allocator(function, trace)
         inputs = observe_call.weak_inputs(args)
     except Exception as error:
-        return function(args), checks.reason_of(error)
+        return function(args), None, checks.reason_of(error)
     before, given = generator.get_offset(), offsets(args)
     results = code(args)
     try:
         check_untouched(given)
-        variant.drawn = observe_call.Draws(generator.get_offset() - before, before)
-        variant.plan = observe_call.learn_outputs(
-            results, inputs, generated.constants_of(function), trace, signature, variant.drawn
-        )
+        drawn = observe_call.Draws(generator.get_offset() - before, before)
+        constants = generated.constants_of(function)
+        plan = observe_call.learn_outputs(results, inputs, constants, trace, signature, drawn)
     except Exception as error:  # the call has been made: its results are what counts
-        return results, checks.reason_of(error)
-    variant.requests = trace.requests
-    variant.addresses = {i: value.address for i, value in inputs.items()}
-    return results, ""
+        return results, None, checks.reason_of(error)
+    addresses = {i: value.address for i, value in inputs.items()}
+    return results, Observed(plan, trace.requests, drawn, addresses), ""
 
 
 def describe(replay: Replay, region: Region) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from pygraph_rt.capture import checks
+from pygraph_rt.capture.observe import Observed
 from pygraph_rt.errors import DriverError, GraphRequired, Unprovable
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
@@ -199,7 +200,9 @@ class Partition:
     def _observe(self, variant: Variant, args: list[Any], thread: int) -> Any:
         self.region.unserved += 1
         generator = self._maker.platform.generator(self.device)
-        results, refused = maker.observe(self._function, args, self._signature, variant, generator)
+        results, variant.observed, refused = maker.observe(
+            self._function, args, self._signature, generator
+        )
         if refused:
             self._refuse(variant, refused)
             self._raise_if_required(refused)
@@ -236,7 +239,8 @@ class Partition:
         self.region.note_inputs(args)
         started = time.perf_counter()
         driver, platform = self._maker.driver, self._maker.platform
-        observed = variant.observed(args)
+        observed = variant.observed
+        assert observed is not None
         given = (driver, platform, self._function, args, self._signature, observed)
         try:
             # In one step: an interrupt finds what was captured in the list.
@@ -250,7 +254,7 @@ class Partition:
             going_on = self._apply(Event.CAPTURED)
         if not going_on:
             return FirstCall()
-        first = self._compare(variant, self._made[0], args)
+        first = self._compare(observed, self._made[0], args)
         if first.accepted:
             self._accept(variant, self._made[0].replay)
         return first
@@ -269,13 +273,13 @@ class Partition:
             if self._life.state in (State.CAPTURE, State.VERIFY):
                 self._apply(Event.RESUME if self._variants.replays() else Event.ABANDON)
 
-    def _compare(self, variant: Variant, captured: Built, args: list[Any]) -> FirstCall:
+    def _compare(self, observed: Observed, captured: Built, args: list[Any]) -> FirstCall:
         if not self._fits(captured.replay):
             return FirstCall(refused=reasons.NO_MEMORY)
         if not self._options.verify:
             results = captured.replay(args)  # None: its inputs changed during the call
             return FirstCall(results, made=results is not None, accepted=results is not None)
-        return self._maker.compare_first(self._function, self._signature, variant, captured, args)
+        return self._maker.compare_first(self._function, self._signature, observed, captured, args)
 
     def _accept(self, variant: Variant, replay: Replay) -> None:
         """Let a graph serve, unless the region's life has ended meanwhile."""

@@ -10,11 +10,10 @@ from typing import Any
 
 import torch
 
-from pygraph_rt.capture.observe import Draws, Observed
+from pygraph_rt.capture.observe import Observed
 from pygraph_rt.errors import Unprovable
 from pygraph_rt.inductor.runner_inlining import picker
 from pygraph_rt.plan.memory_blocks import alignment_class
-from pygraph_rt.plan.outputs import Dims, OutputPlan
 from pygraph_rt.region.limits import BYTES_PER_NODE, BackOff
 from pygraph_rt.replay.replay import Replay
 
@@ -55,27 +54,17 @@ class Variant:
     """What is known of calls that share a key.
 
     calls: those without a graph, since the last graph. looked: the number of the last look at it.
-    threads: that were seen. addresses: of tensor arguments, in the last observed call. plan,
-    requests, drawn: what that call showed of outputs, allocations and random numbers. served:
-    launches of its graph up to the last swap. refused: why it gets no graph.
+    threads: that were seen. observed: the last observed call. served: launches of its graph up to
+    the last swap. refused: why it gets no graph.
     """
 
     calls: int = 0
     looked: int = 0
     threads: set[int] = field(default_factory=set)
-    addresses: dict[int, int] = field(default_factory=dict)
-    plan: OutputPlan | None = None
-    requests: list[tuple[Dims, Dims, torch.dtype]] = field(default_factory=list)
-    drawn: Draws = field(default_factory=Draws)
+    observed: Observed | None = None
     served: int = 0
     refused: str = ""
     replay: Replay | None = None
-
-    def observed(self, args: Sequence[Any]) -> Observed:
-        """What the last observed call showed, for a capture on `args`."""
-        assert self.plan is not None
-        stays = frozenset(i for i, a in self.addresses.items() if args[i].data_ptr() == a)
-        return Observed(self.plan, self.requests, self.drawn, stays)
 
 
 class Variants:
