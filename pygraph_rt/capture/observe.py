@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -118,26 +119,19 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
     return start, start + extent(tensor.shape, tensor.stride(), tensor.element_size())
 
 
+@dataclass(eq=False)
 class _Learner:
     """Turns the results of one ordinary call into outputs, one by one, and collects the `storages`
-    behind them.
+    behind them. `constants` are the storages of the module's.
     """
 
-    def __init__(
-        self,
-        inputs: Mapping[int, WeakInput],
-        constants: Sequence[torch.Tensor],
-        trace: AllocationTrace,
-        donated: Collection[int],
-        device_type: str,
-    ) -> None:
-        self._inputs = inputs
-        self._constants = {storage_id(c) for c in constants}
-        self._trace = trace
-        self._donated = donated
-        self._device_type = device_type
-        self._index: dict[int, int] = {}
-        self.storages: list[Storage] = []
+    inputs: Mapping[int, WeakInput]
+    constants: Collection[int]
+    trace: AllocationTrace
+    donated: Collection[int]
+    device_type: str
+    index: dict[int, int] = field(default_factory=dict)
+    storages: list[Storage] = field(default_factory=list)
 
     def output(self, value: Any, scalar: Scalar | None, drawn: Draws) -> Output:
         """How to make an output like `value`; `scalar` says what it may hold as a CPU scalar."""
@@ -150,21 +144,21 @@ class _Learner:
         if scalar is not None and value.device.type == "cpu":
             seed = scalar == "seed"
             return Drawn(seed, 0 if seed else int(value) - drawn.offset)
-        if value.device.type != self._device_type:
+        if value.device.type != self.device_type:
             raise Unprovable(
                 "it returns a CPU tensor; return it outside of the compiled region, or move it to "
                 "the GPU"
             )
-        return _of_input(value, self._inputs, self._donated) or self._own(value)
+        return _of_input(value, self.inputs, self.donated) or self._own(value)
 
     def _own(self, value: torch.Tensor) -> Output:
         key = storage_id(value)
-        if key in self._constants:
+        if key in self.constants:
             return Fixed(value)
-        if key not in self._index:
-            self._index[key] = len(self.storages)
-            self.storages.append(_storage_of(value, self._trace))
-        return _fresh(value, self._index[key], self.storages[self._index[key]])
+        if key not in self.index:
+            self.index[key] = len(self.storages)
+            self.storages.append(_storage_of(value, self.trace))
+        return _fresh(value, self.index[key], self.storages[self.index[key]])
 
 
 def learn_outputs(
@@ -182,7 +176,8 @@ def learn_outputs(
     Raises Unprovable for outputs that cannot be rebuilt: CPU tensors, sparse tensors, unknown
     objects.
     """
-    learner = _Learner(inputs, constants, trace, signature.donated, device_type)
+    held = {storage_id(constant) for constant in constants}
+    learner = _Learner(inputs, held, trace, signature.donated, device_type)
     scalars = signature.scalars
     outputs = [learner.output(value, scalars.get(i), drawn) for i, value in enumerate(results)]
     return OutputPlan(tuple(learner.storages), tuple(outputs))

@@ -67,6 +67,7 @@ class Variant:
     replay: Replay | None = None
 
 
+@dataclass(eq=False)
 class Variants:
     """Variants by key.
 
@@ -74,30 +75,24 @@ class Variants:
     (see `GraphMemory`). When there is no room, a kind of call has to come up often
     before it takes the place of the one that was served least since the last time, and twice as
     often each time that has happened: programs with more kinds of calls than graphs do not capture
-    for ever. back_off: of look-ups that no graph comes of.
+    for ever. read_state: reads global switches for a key; numbers: see `key_of`. back_off: of
+    look-ups that no graph comes of.
     """
 
-    def __init__(
-        self,
-        graphs: int,
-        read_state: Callable[[], Hashable] = tuple,
-        numbers: Collection[int] = (),
-    ) -> None:
-        """`read_state` reads global switches for a key; `numbers`: see `key_of`."""
-        self.back_off = BackOff()
-        self._graphs = graphs
-        self._read_state = read_state
-        self._numbers = numbers
-        self._items: dict[Hashable, Variant] = {}
-        self._looks = 0
-        self._swaps = 0
+    graphs: int
+    read_state: Callable[[], Hashable] = tuple
+    numbers: Collection[int] = ()
+    back_off: BackOff = field(default_factory=BackOff)
+    _items: dict[Hashable, Variant] = field(default_factory=dict)
+    _looks: int = 0
+    _swaps: int = 0
 
     def __iter__(self) -> Iterator[Variant]:
         return iter(list(self._items.values()))
 
     def key_of(self, args: Sequence[Any]) -> Hashable:
         """The key of a call; see `key_of`."""
-        return key_of(args, self._read_state(), self._numbers)
+        return key_of(args, self.read_state(), self.numbers)
 
     def find(self, key: Hashable) -> Variant:
         """The variant of a key, new when it was never seen or is forgotten; it is now the most
@@ -117,7 +112,7 @@ class Variants:
 
     def _forget(self) -> None:
         watched = [(v.looked, key) for key, v in self._items.items() if v.replay is None]
-        if len(watched) >= _WATCHED * self._graphs:
+        if len(watched) >= _WATCHED * self.graphs:
             _, oldest = min(watched, key=itemgetter(0))
             del self._items[oldest]
 
@@ -127,7 +122,7 @@ class Variants:
 
     def full(self) -> bool:
         """Whether there are as many graphs as there may be."""
-        return len(self.replays()) >= self._graphs
+        return len(self.replays()) >= self.graphs
 
     def bytes(self) -> int:
         """GPU memory that the driver keeps for the graphs."""
