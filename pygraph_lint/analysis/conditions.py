@@ -240,6 +240,8 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
             return None, None
         if function == "torch.is_tensor":
             return name, as_tensor(state.ev_quiet(node.args[0]), outcome)
+        if function == "builtins.hasattr" and not outcome and _is_of_tensors(node.args[-1]):
+            return name, as_tensor(state.ev_quiet(node.args[0]), False)
         if function == "builtins.isinstance" and len(node.args) == 2:
             return name, narrowed_by_class(
                 state, state.ev_quiet(node.args[0]), node.args[1], outcome
@@ -258,6 +260,11 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
             if value.kinds & v.NONE and value.kinds != v.NONE:
                 return name, value._replace(kinds=value.kinds & ~v.NONE)
     return None, None
+
+
+def _is_of_tensors(name: ast.expr) -> bool:
+    """Whether a text names a method that all tensors have."""
+    return isinstance(name, ast.Constant) and name.value in ops.TENSOR_METHODS
 
 
 def narrowed_by_class(state: State, value: Value, classes: ast.expr, outcome: bool) -> Value | None:

@@ -30,7 +30,10 @@ def exec_if(state: State, node: ast.If) -> bool:
         return state.run(node.orelse)
     tests = [key for key in state.events if key not in before and key[0].startswith("branch.")]
     start = state.env
+    once = _runs_once(state, node)
+    state.quiet += once
     ended = _run_arm(state, node, node.body, True)
+    state.quiet -= once
     then, state.env = state.env, start
     other_ended = _run_arm(state, node, node.orelse, False)
     if tests:
@@ -44,6 +47,22 @@ def exec_if(state: State, node: ast.If) -> bool:
         return False
     state.env = join_environments(then, state.env)
     return False
+
+
+def _runs_once(state: State, node: ast.If) -> bool:
+    """``if self.unset: ...; self.unset = False``: what is set up on the first call."""
+    test, value = node.test, False
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, value = test.operand, True
+    if not isinstance(test, ast.Attribute) or not state.is_self(test.value):
+        return False
+    return any(
+        isinstance(each, ast.Assign)
+        and dotted(each.targets[0]) == dotted(test)
+        and isinstance(each.value, ast.Constant)
+        and each.value.value is value
+        for each in node.body
+    )
 
 
 def _run_arm(state: State, node: ast.If, body: list[ast.stmt], outcome: bool) -> bool:

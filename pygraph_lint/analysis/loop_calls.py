@@ -28,6 +28,7 @@ _NAMED_STEP_HOOK = re.compile(
     r"_?(on_)?(before|after)_(train_|training_)?"
     r"(iter|iteration|step|batch|forward|backward|update|zero_grad|optimizer_step)"
 )
+_TENSOR = re.compile(r"\b(Long|Int|Float|Double|Half|Bool)?Tensor\b")
 # Methods that give Python or NumPy values.
 HOST_CASTS = frozenset(("item", "tolist", "numpy"))
 # Calls that give the elements of their first argument.
@@ -65,6 +66,12 @@ def is_trainer_part(owner: ast.ClassDef) -> bool:
         if last.endswith(("Callback", "Trainer", "Module", "Hook", "Plugin")):
             return True
     return False
+
+
+def says_tensor(hint: str) -> bool:
+    """Whether an annotation names a tensor of torch, not a container or a class of another kind."""
+    container = "list" in hint.lower() or "dict" in hint.lower()
+    return not container and _TENSOR.search(hint) is not None
 
 
 def on_device(value: Value) -> bool:

@@ -94,9 +94,16 @@ class Costs:
             test = test.values[-1]
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return  # reported where it stands
+        if isinstance(test, ast.Attribute) and self._is_called(test):
+            return  # a module that may be missing
         value = self.values.of(test)
         if on_device(value):
             yield _event("loop.branch", test, source_of(test, 40), value)
+
+    def _is_called(self, attribute: ast.Attribute) -> bool:
+        written = dotted(attribute)
+        calls = (node for node in self.values.queries.nodes if isinstance(node, ast.Call))
+        return written is not None and any(dotted(call.func) == written for call in calls)
 
     def _selected(self, node: ast.Subscript) -> Iterator[Event]:
         """``x[mask]``: the size of the result has to be known."""

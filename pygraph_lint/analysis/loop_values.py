@@ -31,6 +31,7 @@ from pygraph_lint.analysis.loop_calls import (
     is_step_hook,
     is_trainer_part,
     on_device,
+    says_tensor,
 )
 from pygraph_lint.analysis.loop_evidence import LoopEvidence
 from pygraph_lint.analysis.loop_joins import (
@@ -153,7 +154,7 @@ class LoopValues:
         given = self._given_by_hook(function, argument.arg)
         if given is not None:
             return given
-        if "Tensor" in hint and "list" not in hint.lower() and "dict" not in hint.lower():
+        if says_tensor(hint):
             return v.tensor(f"`{argument.arg}` is annotated as a tensor", device=v.ON_DEVICE)
         if hint.rpartition(".")[2] in ("Module", "ScriptModule"):
             return MODULE
@@ -197,7 +198,7 @@ class LoopValues:
             return None
         if not is_trainer_part(owner):
             return None
-        if parameter in ("batch", "outputs", "inputs", "return_outputs", "batch_parts"):
+        if parameter in ("batch", "outputs", "inputs", "batch_parts"):
             return v.tensor("the trainer moved it to the device", device=v.ON_DEVICE)
         return MODULE if parameter in ("model", "pl_module") else None
 
@@ -232,12 +233,11 @@ class LoopValues:
     @cached_property
     def _functions(self) -> dict[tuple[ast.AST | None, str], ast.AST]:
         """The functions of the file, by class and name."""
-        named = (ast.FunctionDef, ast.AsyncFunctionDef)
         parent = self.queries.parent
         return {
             (parent(node) if isinstance(parent(node), ast.ClassDef) else None, node.name): node
             for node in self.queries.nodes
-            if isinstance(node, named)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         }
 
     # -- definitions that are no plain assignment

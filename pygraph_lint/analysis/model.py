@@ -60,7 +60,7 @@ class FunctionFacts:
     returns: Value | None = None
     ends_region: bool = False
     disabled: bool = False  # torch.compiler.disable keeps it out of compiled code
-    on_host: bool = False  # has torch trace something, or gets images that are no tensors
+    on_host: bool = False  # has torch trace something, or gets objects of libraries without tensors
     decorators: tuple[str, ...] = ()
     keeps_answer: bool = False  # cached, and without parameters
     arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called

@@ -33,6 +33,8 @@ _ONLY_OF_TENSORS = (
     - ops.FACTORIES
     - set(ops.NOT_TENSORS)
 )
+# Libraries whose objects hold no tensors: images, tables, crystals, molecules.
+_WITHOUT_TENSORS = ("PIL.", "pandas.", "pymatgen.", "ase.", "rdkit.")
 _NAMESPACES_OF_TENSORS = ("torch.nn.functional.", "torch.linalg.", "torch.fft.")
 BY_AXES = "is indexed by several axes"
 
@@ -276,7 +278,8 @@ def bind_parameters(
         name for name, value in env.items() if value.is_tensor and not value.needs
     )
     facts.on_host = any(
-        value.kinds == v.INSTANCE and value.cls.startswith("PIL.") for value in env.values()
+        value.kinds == v.INSTANCE and value.cls.startswith(_WITHOUT_TENSORS)
+        for value in env.values()
     )
     facts.takes_tensors = bool(facts.arrays or facts.tensors)
     facts.defaults = literal_defaults(defaults)

@@ -686,3 +686,26 @@ def test_loops_of_tests_are_no_training() -> None:
     source = HEAD + LOOP.format(body="        total = loss.item()", after="")
     assert kinds("", pkg__tests__steps=source) == []
     assert kinds("", pkg__steps=source) == ["loop.read"]
+
+
+def test_what_only_looks_like_a_tensor_in_a_step() -> None:
+    trainer = """
+        class MyTrainer(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False):
+                loss = model(**inputs).loss
+                return (loss, 1) if return_outputs else loss
+    """
+    assert kinds(trainer) == []
+    step = """
+        class Net:
+            def __init__(self, opt, device):
+                self.criterion = build(opt).to(device)
+            def train_step(self, x, {}):
+                loss = self.net(x)
+                if self.criterion:
+                    loss = self.criterion(loss)
+                shown = 1 if y.flag() else 2
+                loss.backward()
+    """
+    assert kinds(step.replace("{}", "y: KeyedJaggedTensor")) == []
+    assert kinds(step.replace("{}", "y: torch.Tensor")) == ["loop.branch"]

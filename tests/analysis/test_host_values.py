@@ -133,6 +133,13 @@ def test_what_gets_images_of_pil_is_in_no_region() -> None:
     assert kinds(source.replace("Image.Image", "torch.Tensor")) == ["host.factory"]
 
 
+@pytest.mark.parametrize("imported", ["pymatgen.core import Structure", "ase import Structure"])
+def test_what_gets_objects_without_tensors_is_in_no_region(imported: str) -> None:
+    source = HEAD + f"from {imported}\nclass M(nn.Module):\n"
+    source += "    def forward(self, x: Structure):\n        return torch.tensor(x.numbers)\n"
+    assert kinds(source) == []
+
+
 def test_a_number_that_is_moved_at_once_is_data_of_the_host() -> None:
     source = HEAD + "class M(nn.Module):\n    def forward(self, x: torch.Tensor, n: int):\n"
     source += "        return x + torch.tensor(n){}\n"

@@ -81,6 +81,37 @@ def test_callers_that_are_not_known_may_pass_anything() -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "seen"),
+    [
+        ("if self.unset:\n            self.unset = False\n            print(1)", False),
+        ("if not self.ready:\n            print(1)\n            self.ready = True", False),
+        ("if not self.ready:\n            print(1)\n            self.ready = False", True),
+        ("if self.unset:\n            print(1)", True),
+    ],
+)
+def test_what_the_first_call_sets_up_is_no_cost_of_each(body: str, seen: bool) -> None:
+    source = HEAD + "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n        {}\n"
+    assert kinds(source.format(body)) == ["call"] * seen
+
+
+def test_a_tensor_has_the_methods_of_tensors() -> None:
+    source = HEAD + "import numpy as np\ndef convert(value):\n"
+    source += "    if hasattr(value, 'detach'):\n        value = value.detach()\n{}"
+    source += "    return np.asarray(value)\nclass M(nn.Module):\n"
+    source += "    def forward(self, x: torch.Tensor):\n        return convert(x)\n"
+    test = "    if hasattr(value, 'numpy'):\n        return value\n"
+    assert kinds(source.format(test)) == []
+    assert kinds(source.format("")) == ["sync.numpy"]
+
+
+def test_private_functions_of_torch_give_nothing_that_is_known() -> None:
+    source = HEAD + "import torch.nn.functional as F\nclass M(nn.Module):\n"
+    source += "    def forward(self, x: torch.Tensor, how: str):\n"
+    source += "        return x if F._Reduction.get_enum(how) == 0 else x.mean()\n"
+    assert kinds(source) == []
+
+
+@pytest.mark.parametrize(
     "use",
     [
         "self.fast = torch.compile(helper)",

@@ -101,7 +101,7 @@ def torch_operation(
         state.event("host.scalar-tensor", span_of(site.node), f"{spelled} of Python numbers")
         return v.tensor(f"made by {spelled}", "", v.ON_HOST, 0)
     if name in _COMPARED_ON_HOST:
-        state.event("sync.equal", span_of(site.node), f"{spelled}()", source)
+        state.event("sync.equal", span_of(site.node), f"{spelled.removesuffix('()')}()", source)
         return v.READ_VALUE
     if name in ops.FACTORIES_LIKE:
         note_wanted_grad(state, site)

@@ -57,6 +57,9 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
         return v.OTHER_VALUE
     if name.startswith(ops.OTHER_NAMESPACES) and not name.startswith("torch.nn."):
         return Value(v.OTHER, cls=name)
+    private = any(part.startswith("_") for part in head.split("."))
+    if private:
+        return v.UNKNOWN_VALUE
     if head in ("torch", "torch.Tensor") or name.startswith(ops.TENSOR_NAMESPACES):
         return torch_operation(state, tail, f"torch.{tail}", site, None)
     return v.UNKNOWN_VALUE
