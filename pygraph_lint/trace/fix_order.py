@@ -47,8 +47,10 @@ def order(joined: Joined) -> list[Step]:
     steps: list[Step] = []
     uncovers: tuple[int, ...] = ()
     for number, place in enumerate(breaks, 1):
+        code = joined.sources.codes.get(place.file)
+        assigned = code.assigned(place.lines[0]) if code else set()
         for label, event in place.events:
-            segments[label].fix(event)
+            segments[label].fix(event, assigned)
         if place.hides or any(e.frame_skipped or e.raised for _, e in place.events):
             uncovers = (*uncovers, number)
         counts = [one.count() for one in segments.values()]

@@ -10,6 +10,7 @@ that is not.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence, Set
 from math import gcd
@@ -18,6 +19,8 @@ from pygraph_lint.trace.document import Event, Frame, Trace
 
 _ENDS = ("graph_break", "skipped_frame", "compile_error")
 _AGAIN = ("recompile", "cache_limit")
+_VALUE = re.compile(r"([\w.]+) (?:==|!=|is) ")
+_RETURNED = "___stack"  # Dynamo's name for what the operation before a segment has returned
 Stack = Sequence[Frame]
 
 
@@ -40,6 +43,7 @@ class Segments:
 
     def __init__(self, trace: Trace) -> None:
         self._graphs = Counter(_segment(r.compile_id) for r in trace.regions if r.compile_id)
+        with_graph = {region.compile_id for region in trace.regions}
         self._calls: Counter[str] = Counter()
         for region in trace.regions:
             self._calls[_segment(region.compile_id)] += region.calls
@@ -51,11 +55,16 @@ class Segments:
         # Of code that was compiled before tracing began nothing is known.
         self._more = sum(not region.compile_id for region in trace.regions)
         self._breaks: defaultdict[str, list[Event]] = defaultdict(list)
+        self._values: defaultdict[str, list[str]] = defaultdict(list)
+        self._assigned: set[str] = set()
         self._again: set[str] = set()
         self._frames = {_segment(r.compile_id): r.frame for r in trace.regions if r.compile_id}
         for event in trace.events:
             names = {_segment(one) for one in event.compile_ids}
             self._again |= names if event.kind in _AGAIN else set()
+            value = _VALUE.match(event.reason) if event.kind == "recompile" else None
+            for one in event.compile_ids if value else ():
+                self._values[_segment(one)] += [value[1]] if value and one in with_graph else []
             for name in names if event.kind in _ENDS and not event.is_empty else ():
                 self._breaks[name].append(event)
             # An event of several segments has the frame of one of them: compilations know better.
@@ -138,8 +147,12 @@ class Segments:
             todo += more
         return 0
 
-    def fix(self, event: Event) -> None:
-        """From now on this break is gone, from wherever its functions are compiled."""
+    def fix(self, event: Event, assigned: Set[str] = frozenset()) -> None:
+        """From now on this break is gone, from wherever its functions are compiled.
+
+        So are the values that its statement assigned, as numbers of Python.
+        """
+        self._assigned |= assigned
         for one in self._all:
             if _ends_with(event.stack, one.stack):
                 self._fixed.add(one.name)
@@ -154,7 +167,8 @@ class Segments:
             part, end = self._traced(name, frozenset())
             own = self._of_its_function(name, part)
             skipped = end is not None and self._is_skipped(end)
-            graphs += self._compiled(part, own)
+            graphs += self._compiled(name, part, own)
+            certain &= self._variants(name, False) == self._graphs[name]
             certain &= len(part) == 1 or (not skipped and self._is_certain(part))
             # A function that is given up calls on their own what would be a part of it.
             apart = {n for n in own if skipped or n == end or n not in self._breaks}
@@ -165,7 +179,18 @@ class Segments:
             todo += after
         return graphs + sum(self._elsewhere.get(one, 0) for one in elsewhere - seen), certain
 
-    def _compiled(self, part: Set[str], own: Set[str]) -> int:
+    def _variants(self, name: str, continues: bool) -> int:
+        """How many graphs a segment has, but for values that a break gave that is gone.
+
+        continues: whether the segment goes on behind such a break.
+        """
+        gone = (
+            value in self._assigned or (continues and value.startswith(_RETURNED))
+            for value in self._values.get(name, ())
+        )
+        return self._graphs[name] - sum(gone)
+
+    def _compiled(self, name: str, part: Set[str], own: Set[str]) -> int:
         """How often a part is compiled with a graph: as often as the function it begins in.
 
         Where a function that it calls was compiled more often than it runs in one call of the part,
@@ -173,8 +198,9 @@ class Segments:
         """
         runs = max(self._calls[one] for one in own)
         counted = part & self._all_counted - own
-        inner = (-(-self._graphs[one] * runs // self._calls[one]) for one in counted)
-        most = max(self._graphs[one] for one in own)
+        graphs = {one: self._variants(one, one != name) for one in part}
+        inner = (-(-graphs[one] * runs // self._calls[one]) for one in counted)
+        most = max(graphs[one] for one in own)
         return max([most, *inner]) or any(self._graphs[one] for one in part)
 
     def _next(self, apart: Set[str], end: str | None) -> set[str]:

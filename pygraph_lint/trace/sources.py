@@ -28,6 +28,7 @@ class Code:
         self.lines = split_lines(text)
         self._spans: dict[int, tuple[int, int]] = {}
         self._functions: list[tuple[int, int]] = []
+        self._assigned: dict[int, set[str]] = {}
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError):
@@ -39,6 +40,8 @@ class Code:
             if isinstance(node, (ast.stmt, ast.ExceptHandler)):
                 span = (node.lineno, _header_end(node))
                 self._spans.update(dict.fromkeys(range(span[0], span[1] + 1), span))
+            if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+                self._assigned[node.lineno] = set(_targets(node))
 
     def statement(self, line: int) -> tuple[int, int]:
         """First and last line of the innermost statement at a line; of a compound one its header's.
@@ -47,10 +50,21 @@ class Code:
         """
         return self._spans.get(line, (line, line))
 
+    def assigned(self, line: int) -> set[str]:
+        """Names and attributes (`self.total`) that the statement at a line assigns."""
+        return self._assigned.get(self.statement(line)[0], set())
+
     def function(self, line: int) -> tuple[int, int] | None:
         """First and last line of the innermost function around a line."""
         around = [span for span in self._functions if span[0] <= line <= span[1]]
         return max(around) if around else None
+
+
+def _targets(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> Iterator[str]:
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        for part in ast.walk(target):
+            if isinstance(part, (ast.Name, ast.Attribute)):
+                yield ast.unparse(part)
 
 
 def _header_end(node: ast.stmt | ast.ExceptHandler) -> int:

@@ -156,6 +156,27 @@ def test_a_segment_without_a_graph_adds_none(lint: Lint, model: Path) -> None:
     assert [s["graphs"] for s in steps] == [2, 1]
 
 
+@pytest.mark.parametrize(
+    ("guard", "left"),
+    [
+        ("___stack0 == 0.5", 1),  # what the broken operation returned
+        ("peak == 0.5", 1),  # what its statement assigns
+        ("scale == 0.5", 2),
+        ("tensor '___stack0' size mismatch at index 0. expected 3, actual 4", 2),
+    ],
+)
+def test_compilations_for_values_that_a_break_gave(
+    lint: Lint, model: Path, guard: str, left: int
+) -> None:
+    events = [
+        event("graph_break", [frame(model, 6)], 1, frame=frame(model, 5)),
+        event("recompile", [frame(model, 6)], 2, reason=guard, compile_ids=["2/1"]),
+    ]
+    regions = [region(model, 5, "1/0"), region(model, 6, "2/0"), region(model, 6, "2/1")]
+    (step,) = _joined(lint, document(lint.folder, [model], events, regions=regions))["fix_order"]
+    assert (step["line"], step["graphs"], step["known"]) == (6, left, "about")
+
+
 def test_ranks_are_merged_and_what_differs_is_marked(lint: Lint, model: Path) -> None:
     one = document(lint.folder, [model], [event("graph_break", [frame(model, 6)])], rank=0)
     two = document(lint.folder, [model], [], rank=1)
