@@ -9,7 +9,10 @@ equal distances by name); places are drawn with a fixed seed for each model. The
 20 models: one whose wrong numbers were looked at to make the next ones right, and one that was
 drawn and scored after that.
 
-    make bench-trace-predictions ARGS="--set unseen"
+    make bench-trace-predictions ARGS="--set unseen --keep FOLDER"
+
+`--keep` leaves each model's first trace in a folder, `--again` predicts from these traces without
+tracing: the graphs that are left do not depend on the linter.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import importlib
 import json
 import os
 import random
+import shutil
 import sys
 import tempfile
 from collections import Counter
@@ -134,6 +138,8 @@ def measured(entry: Entry, folder: Path) -> Row:
     before = in_child(graphs(entry, found["module"], file), folder / "before")
     if before is None:
         return {"failed": "the process ended early"}
+    shutil.copy(file, folder / "first.py")
+    shutil.copy(folder / "trace.json", folder / "first.json")
     row: Row = {"package": entry.package, "before": before, "steps": []}
     for step in steps(folder, set(where.values())):
         lines = file.read_text("utf-8").splitlines()
@@ -142,7 +148,19 @@ def measured(entry: Entry, folder: Path) -> Row:
         file.write_text("\n".join(lines) + "\n", "utf-8")
         after = in_child(graphs(entry, found["module"], file), folder / f"after{step['line']}")
         row["steps"].append({**step, "break": written.strip(), "after": after})
+    (folder / "row.json").write_text(json.dumps(row) + "\n", "utf-8")
     return row
+
+
+def predicted_again(folder: Path) -> Row:
+    """The row of a model whose first trace was kept, with what is predicted from it now."""
+    row: Row = json.loads((folder / "row.json").read_text("utf-8"))
+    shutil.copy(folder / "first.py", folder / "model.py")
+    shutil.copy(folder / "first.json", folder / "trace.json")
+    now = steps(folder, {step["line"] for step in row["steps"]})
+    if [step["line"] for step in now] != [step["line"] for step in row["steps"]]:
+        return {"failed": "the order is another one: trace again"}
+    return {**row, "steps": [{**old, **new} for old, new in zip(row["steps"], now, strict=True)]}
 
 
 def steps(folder: Path, lines: set[int]) -> list[Row]:
@@ -179,14 +197,17 @@ def totals(rows: dict[str, Row]) -> Row:
     return {**found, "exact_share": round(found["exact"] / max(1, found["steps"]), 3)}
 
 
-def score(name: str, only: list[str] | None) -> Row:
+def score(name: str, given: argparse.Namespace) -> Row:
     """The rows of one set, and their sums."""
     rows: dict[str, Row] = {}
     for entry in chosen(name):
-        if only and entry.name not in only:
+        if given.only and entry.name not in given.only:
             continue
         with tempfile.TemporaryDirectory() as temporary:
-            rows[entry.name] = measured(entry, Path(os.path.realpath(temporary)))
+            kept = given.again or given.keep or Path(temporary)
+            folder = Path(os.path.realpath(kept / entry.name.replace("/", "_")))
+            folder.mkdir(parents=True, exist_ok=True)
+            rows[entry.name] = predicted_again(folder) if given.again else measured(entry, folder)
             os.chdir("/")
         print(entry.name, json.dumps(rows[entry.name]), flush=True)
     print(json.dumps(totals(rows), indent=1))
@@ -198,11 +219,13 @@ def main() -> None:
     made = argparse.ArgumentParser(description=__doc__)
     made.add_argument("--set", choices=SEEDS, help="default: both")
     made.add_argument("--only", nargs="*", help="names of models; nothing is written")
+    made.add_argument("--keep", type=Path, help="a folder for the first traces")
+    made.add_argument("--again", type=Path, help="the folder of an earlier --keep")
     given = made.parse_args()
     declare_vision_operators()
     preload.load()
     for name in [given.set] if given.set else SEEDS:
-        scored = score(name, given.only)
+        scored = score(name, given)
         if given.only:
             continue
         result = json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else {}
