@@ -46,15 +46,18 @@ def order(joined: Joined) -> list[Step]:
     segments = {trace.label: Segments(trace) for trace in joined.traces}
     steps: list[Step] = []
     uncovers: tuple[int, ...] = ()
+    own = True
     for number, place in enumerate(breaks, 1):
         code = joined.sources.codes.get(place.file)
         assigned = code.assigned(place.lines[0]) if code else set()
         for label, event in place.events:
             segments[label].fix(event, assigned)
+            # Who cannot change a library takes its call out, which changes more than the break.
+            own &= event.stack[-1].file == place.file
         if place.hides or any(e.frame_skipped or e.raised for _, e in place.events):
             uncovers = (*uncovers, number)
         counts = [one.count() for one in segments.values()]
-        known = EXACT if all(certain for _, certain in counts) else ABOUT
+        known = EXACT if own and all(certain for _, certain in counts) else ABOUT
         steps.append(Step(place, sum(graphs for graphs, _ in counts), known, uncovers))
     return steps
 

@@ -19,7 +19,7 @@ from pygraph_lint.trace.document import Event, Frame, Trace
 
 _ENDS = ("graph_break", "skipped_frame", "compile_error")
 _AGAIN = ("recompile", "cache_limit")
-_VALUE = re.compile(r"([\w.]+) (?:==|!=|is) ")
+_VALUE = re.compile(r"([\w.]+) (?:==|!=|is|<|<=|>|>=) ")
 _RETURNED = "___stack"  # Dynamo's name for what the operation before a segment has returned
 Stack = Sequence[Frame]
 

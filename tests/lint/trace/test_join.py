@@ -145,6 +145,16 @@ def test_the_number_of_graphs_after_each_step(lint: Lint, model: Path) -> None:
     ]
 
 
+def test_a_break_in_a_library_is_never_certain(lint: Lint, model: Path) -> None:
+    """Its call is taken out, which changes more than the break."""
+    library = frame(Path("/opt/lib/site-packages/library.py"), 3)
+    stack = [frame(model, 6), library]
+    events = [event("graph_break", stack, 1, frame=frame(model, 5))]
+    regions = [region(model, 5, "1/0"), region(model, 6, "2/0")]
+    (step,) = _joined(lint, document(lint.folder, [model], events, regions=regions))["fix_order"]
+    assert (step["line"], step["known"]) == (6, "about")
+
+
 def test_a_segment_without_a_graph_adds_none(lint: Lint, model: Path) -> None:
     events = [
         event("graph_break", [frame(model, 6)], 1, frame=frame(model, 5)),
@@ -160,6 +170,7 @@ def test_a_segment_without_a_graph_adds_none(lint: Lint, model: Path) -> None:
     ("guard", "left"),
     [
         ("___stack0 == 0.5", 1),  # what the broken operation returned
+        ("___stack0 >= 0.5", 1),
         ("peak == 0.5", 1),  # what its statement assigns
         ("scale == 0.5", 2),
         ("tensor '___stack0' size mismatch at index 0. expected 3, actual 4", 2),
