@@ -36,7 +36,7 @@ LAYERS = (
     Layer("memory and launch", _TREES, "CUDAGraphNode", "run_graph"),
     Layer("outputs", _TREES, "CUDAGraphNode", "reconstruct_outputs"),
     Layer("regions", "pygraph_rt.region.region", "Partition", "__call__"),
-    Layer("memory and launch", "pygraph_rt.replay.replay", "Replay", "_launch"),
+    Layer("memory and launch", "pygraph_rt.replay.launcher", "Launcher", "launch"),
     Layer("outputs", "pygraph_rt.replay.results", "Results", "build"),
     Layer("outputs", "pygraph_rt.memory.slabs", "SlabMemory", "outputs"),
 )
