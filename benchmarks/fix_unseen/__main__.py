@@ -180,7 +180,7 @@ def _totals(first: dict[str, Record], rows: dict[str, Record]) -> Record:
     ran = {name: rows[name] for name in both if "count" in rows[name]}
     nothing = [name for name in ran if both[name]["graphs"] and not ran[name]["graphs"]]
     ran |= {name: {**ran[name], "count": both[name]["count"]} for name in nothing}
-    before, after = (sum(table[name]["count"] for name in ran) for table in (both, rows))
+    before, after = (sum(table[name]["count"] for name in ran) for table in (both, ran))
     groups: Counter[str] = Counter()
     for name in ran:
         groups[f"{both[name]['group']} before"] += both[name]["count"]
