@@ -86,7 +86,7 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
         flags |= v.DYNAMIC
     if lists is not None and base.device != v.ON_HOST:
         state.event("host.index-list", span_of(node), source_of(node, 40), base)
-    elif gathered is not None and gathered.device == v.ON_HOST and base.device == v.ON_DEVICE:
+    elif gathered is not None and _is_copied(gathered, base):
         note_mixed_devices(state, node.slice, gathered, node.value, base)
         if not gathered.flags & v.PLAIN and not made_here(state, node.slice):
             state.event("host.moved", span_of(node), source_of(node, 40), base)
@@ -144,6 +144,11 @@ def index_parts(
         elif value.kinds & v.NUMBER:
             number = value
     return mask, lists, gathered, number
+
+
+def _is_copied(index: Value, base: Value) -> bool:
+    """Whether an index is copied to the tensor's device; of one number the host reads the value."""
+    return index.device == v.ON_HOST and base.device == v.ON_DEVICE and index.ndim != 0
 
 
 def names_place(index: Value) -> bool:

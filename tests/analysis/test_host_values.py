@@ -163,3 +163,13 @@ def test_a_cached_property_breaks_once() -> None:
     source += "    def forward(self, x: torch.Tensor):\n"
     source += "        return x * self.size + self.size\n"
     assert kinds(source) == ["effect.cached-property"]
+
+
+def test_a_number_of_the_host_as_index_is_not_copied() -> None:
+    source = HEAD + "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    source += "        rows = torch.arange(4)\n        for i in {}:\n            x = x[{}] + x\n"
+    source += "        return x\n"
+    pairs = "torch.cartesian_prod(rows, rows)"
+    assert "host.moved" not in kinds(source.format("rows", "i"))
+    assert "host.moved" not in kinds(source.format(pairs, "i[0], i[1]"))
+    assert "host.moved" in kinds(source.format("range(3)", "rows + 1"))

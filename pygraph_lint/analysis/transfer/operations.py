@@ -28,7 +28,7 @@ _SAME_RANK = ops.BOOL_OPS | frozenset(
     """.split()
 )
 _ARITHMETIC = frozenset("add sub mul div floor_divide remainder fmod true_divide".split())
-_RANKS = {"nonzero": 2, "argwhere": 2, "masked_select": 1, "bincount": 1}
+_RANKS = {"nonzero": 2, "argwhere": 2, "masked_select": 1, "bincount": 1, "cartesian_prod": 2}
 _FLATTENED = ("flatten", "ravel", "unique")  # of rank 1, given no more arguments
 _SHAPED = ("view", "reshape")
 _GIVE_FLOAT = frozenset(
