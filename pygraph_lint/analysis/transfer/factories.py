@@ -90,7 +90,9 @@ def _made_dtype(tail: str, site: CallSite) -> str:
 
 
 def note_generator(state: State, spelled: str, site: CallSite) -> None:
-    """Record a draw from a generator: one of the function's own, or one that an object holds."""
+    """Record a draw from a generator: one of the function's own, or one that an object holds. A
+    graph that is captured by hand can know it (see `capture.generator`).
+    """
     given = site.named.get("generator")
     if given is None:
         return
@@ -102,7 +104,8 @@ def note_generator(state: State, spelled: str, site: CallSite) -> None:
         about = None
     else:
         return
-    state.event("effect.generator", span_of(site.node), f"{spelled}(generator=...)", about)
+    spelled = f"{spelled}(generator=...)"
+    state.event("effect.generator", span_of(site.node), spelled, about, waits="no")
 
 
 def note_wanted_grad(state: State, site: CallSite) -> None:
