@@ -241,3 +241,10 @@ def test_a_number_by_its_annotation_leaves_a_tensor_on_the_host() -> None:
         "host.factory",
         "host.moved",
     ]
+
+
+@pytest.mark.parametrize(("use", "form"), [(".item()", None), (".sum()", "array"), ("", "array")])
+def test_the_value_of_an_array_that_is_drawn(use: str, form: str | None) -> None:
+    source = f"def f(x: torch.Tensor):\n    return x * np.random.rand(1){use}\n"
+    linked, facts = project(Asked((), True), m=HEAD + source)
+    assert [event.note("form") for event in confirmed(linked, facts["m"])] == [form]

@@ -79,6 +79,10 @@ def _element(state: State, node: ast.Subscript) -> None:
 def array_item(state: State, holder: ast.expr, node: ast.Call) -> None:
     """``.item()`` of what numpy made: a conversion in between hides the value."""
     needs_number(state, holder)
+    place = span_of(holder)
+    key = ("effect.numpy-random", place.line, place.column)
+    if key in state.events:  # of an array that is drawn the value is needed now
+        state.events[key] = state.events[key]._replace(notes=())
     function = holder.func if isinstance(holder, ast.Call) else None
     if isinstance(function, ast.Attribute) and function.attr == "astype":
         state.event("host.numpy-number", span_of(node), "astype(...).item()")
