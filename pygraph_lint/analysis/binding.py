@@ -188,6 +188,11 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
         elif lists is not None and base.device != v.ON_HOST:
             state.event("host.index-list", span_of(target), source_of(target, 40), base)
         return
+    _store_entry(state, target, base, value)
+
+
+def _store_entry(state: State, target: ast.Subscript, base: Value, value: Value) -> None:
+    """``base[index] = value`` of a container."""
     index = state.ev(target.slice)
     place = state.place(target.value)
     if place is not None and base.kinds & (v.MAPPING | v.SEQUENCE):

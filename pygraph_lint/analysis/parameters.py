@@ -273,6 +273,17 @@ def bind_parameters(
         for name in unknown:
             env[name] = _guessed(facts.name, name, uses, defaults.get(name), env[name])
     facts.arrays += tuple(either)
+    _note_bound(facts, env, defaults)
+    if arguments.vararg is not None:
+        item = annotated(module.names, arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
+        env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)
+    if arguments.kwarg is not None:
+        env[arguments.kwarg.arg] = v.MAPPING_VALUE
+    return env
+
+
+def _note_bound(facts: FunctionFacts, env: dict[str, Value], defaults: dict[str, ast.expr]) -> None:
+    """Note what the parameters are, and their defaults; `arrays` is known."""
     facts.typed = tuple(name for value in env.values() if (name := _typed(value)))
     facts.tensors = tuple(
         name for name, value in env.items() if value.is_tensor and not value.needs
@@ -288,12 +299,6 @@ def bind_parameters(
         for name, default in defaults.items()
         if isinstance(default, ast.Constant) and default.value is True
     )
-    if arguments.vararg is not None:
-        item = annotated(module.names, arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
-        env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)
-    if arguments.kwarg is not None:
-        env[arguments.kwarg.arg] = v.MAPPING_VALUE
-    return env
 
 
 def _note_unexplained(

@@ -14,8 +14,24 @@ from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import expression
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import all_nodes, own_nodes
+from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Site
+
+
+def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
+    """The function around the finding, which is made once, and the class or module around it."""
+    function = site.function
+    around = site.parent(function) if function is not None else None
+    if not isinstance(function, ast.FunctionDef) or around is None:
+        raise Declined("not inside a plain function")
+    region = site.finding.region
+    compiled = region is None or not region.captured
+    site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+    outer = around if isinstance(around, ast.Module) else site.ask.parent(around)
+    named = isinstance(around, (ast.Module, ast.ClassDef)) and isinstance(outer, ast.Module)
+    site.require("named", named, "the function is made anew in each call")
+    return function, around
 
 
 def disable(site: Site, function: ast.FunctionDef) -> None:

@@ -43,11 +43,11 @@ _ITEM = "return «x.max().item()»"
 
 CASES = [
     # reading_function
-    Case("reading_function", "compiled", "PG201", _reading(_ITEM), captured=True),
+    Case("decorated", "compiled", "PG201", _reading(_ITEM), captured=True),
     Case("reading_function", "seen", "PG201", _reading(_ITEM)),
     Case("reading_function", "helper", "PG201", lines(_ITEM)),
     Case(
-        "reading_function",
+        "decorated",
         "named",
         "PG201",
         lines("def reads(y):", "    return «y.max().item()»", "return x + reads(x)"),

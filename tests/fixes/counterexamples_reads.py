@@ -97,11 +97,11 @@ CASES = [
         _list(f"return [torch.split(a, {_READ}) for a in (x, x)]", head="x: torch.Tensor, sizes"),
     ),
     # drawing_function
-    Case("drawing_function", "compiled", "PG513", _drawing(), captured=True),
+    Case("decorated", "compiled", "PG513", _drawing(), captured=True),
     Case("drawing_function", "seen", "PG513", _drawing()),
     Case("drawing_function", "helper", "PG513", _drawing(behind="1")),
     Case(
-        "drawing_function",
+        "decorated",
         "named",
         "PG513",
         lines("def noise():", *_MADE.splitlines(), "return x + noise()"),

@@ -158,11 +158,7 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
     inner = v.element(data) if data.kinds & v.SEQUENCE else data
     if data.items == () or inner.items == ():  # a placeholder: nothing to copy
         return v.tensor(why, kind or "float", device, flags=v.FRESH)
-    for part in v.parts(data):
-        if part.is_tensor:
-            form = {"form": "gathered"} if tail == "tensor" else {}
-            state.event("sync.number", span_of(node), f"torch.{tail} of tensors", part, **form)
-            break
+    _note_gathered(state, tail, node, data)
     if data.kinds & v.UNKNOWN and tail in ("as_tensor", "asarray", "from_numpy"):
         return v.tensor(why, kind, device if said else v.ANYWHERE)
     number = data.kinds == v.NUMBER
@@ -176,6 +172,14 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
         state.event("host.data-tensor", span_of(node), f"torch.{tail}", about, **notes)
     rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.kinds == v.NUMBER else -1
     return v.tensor(why, kind, device, rank, v.FRESH)
+
+
+def _note_gathered(state: State, tail: str, node: ast.Call, data: Value) -> None:
+    """Record that the host reads the tensors that are among the data, once."""
+    part = next((part for part in v.parts(data) if part.is_tensor), None)
+    if part is not None:
+        form = {"form": "gathered"} if tail == "tensor" else {}
+        state.event("sync.number", span_of(node), f"torch.{tail} of tensors", part, **form)
 
 
 def _is_constant(data: ast.expr) -> bool:

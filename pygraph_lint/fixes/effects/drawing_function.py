@@ -14,9 +14,8 @@ import ast
 
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.statement_graph import parameters
-from pygraph_lint.fixes.decorated import disable, is_called
+from pygraph_lint.fixes.decorated import disable, is_called, plain_function
 from pygraph_lint.fixes.names import own_nodes
-from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
 # What makes or draws tensors, and what only asks; anything else of torch is work for the device.
@@ -39,16 +38,7 @@ class DrawingFunction(Rewrite):
     order = 96
 
     def rewrite(self, site: Site) -> None:
-        function = site.function
-        around = site.parent(function) if function is not None else None
-        if not isinstance(function, ast.FunctionDef) or around is None:
-            raise Declined("not inside a plain function")
-        region = site.finding.region
-        compiled = region is None or not region.captured
-        site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
-        outer = around if isinstance(around, ast.Module) else site.ask.parent(around)
-        named = isinstance(around, (ast.Module, ast.ClassDef)) and isinstance(outer, ast.Module)
-        site.require("named", named, "the function is made anew in each call")
+        function, around = plain_function(site)
         static = [ast.unparse(node) for node in function.decorator_list] == ["staticmethod"]
         site.require("bare", not function.decorator_list or static, "the function has decorators")
         made = function.name == "__init__" and not _is_module(around)

@@ -77,20 +77,24 @@ def _reduced(site: Site, call: ast.Call) -> None:
         if not site.ask.is_builtin(builtin, call):
             raise Declined(f"the name {builtin} means something else here")
         function = cst.Name(builtin)
-    elif shape and site.proven_tensor(_of_shape(numbers)):
-        tensor = operand(site.expression_node(_of_shape(numbers)))
-        site.put(whole, expression("{tensor}.numel()", tensor=tensor))
-        return
-    elif sized:
-        sizes = site.expression_node(numbers)
-        cut = isinstance(numbers, ast.Subscript) and _is_whole_shape(site, numbers.value)
-        made = sizes if cut else called(f"{use_torch(site)}.Size", sizes)
-        site.put(whole, expression("{sizes}.numel()", sizes=made))
+    elif sized or (shape and site.proven_tensor(_of_shape(numbers))):
+        site.put(whole, _number_of_elements(site, numbers, shape))
         return
     else:
         function = expression(f"{use_module(site, 'math')}.prod")  # type: ignore[assignment]
     node = cst.ensure_type(site.expression_node(call), cst.Call)
     site.put(whole, node.with_changes(func=function))
+
+
+def _number_of_elements(site: Site, numbers: ast.expr, shape: bool) -> cst.BaseExpression:
+    """``x.numel()`` of a tensor's `shape`; ``torch.Size(sizes).numel()`` of other sizes."""
+    if shape:
+        tensor = operand(site.expression_node(_of_shape(numbers)))
+        return expression("{tensor}.numel()", tensor=tensor)
+    sizes = site.expression_node(numbers)
+    cut = isinstance(numbers, ast.Subscript) and _is_whole_shape(site, numbers.value)
+    made = sizes if cut else called(f"{use_torch(site)}.Size", sizes)
+    return expression("{sizes}.numel()", sizes=made)
 
 
 def _asks_numpy(site: Site, parent: ast.AST | None) -> bool:

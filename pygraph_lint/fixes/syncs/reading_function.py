@@ -16,10 +16,9 @@ import ast
 from pygraph_lint.analysis.effects import NONE
 from pygraph_lint.analysis.known import Known, Type
 from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.fixes.decorated import disable, is_called
+from pygraph_lint.fixes.decorated import disable, is_called, plain_function
 from pygraph_lint.fixes.indices import makes_positions
 from pygraph_lint.fixes.names import own_nodes
-from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
 _READ = frozenset(("item", "tolist"))
@@ -38,16 +37,7 @@ class ReadingFunction(Rewrite):
     order = 95
 
     def rewrite(self, site: Site) -> None:
-        function = site.function
-        around = site.parent(function) if function is not None else None
-        if not isinstance(function, ast.FunctionDef) or around is None:
-            raise Declined("not inside a plain function")
-        region = site.finding.region
-        compiled = region is None or not region.captured
-        site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
-        outer = around if isinstance(around, ast.Module) else site.ask.parent(around)
-        named = isinstance(around, (ast.Module, ast.ClassDef)) and isinstance(outer, ast.Module)
-        site.require("named", named, "the function is made anew in each call")
+        function, _ = plain_function(site)
         site.require(
             "helper",
             is_called(site, function),
