@@ -116,7 +116,8 @@ def test_torch_is_as_it_was_after_a_failure() -> None:
 def run_pytest(folder: Path, source: str, *options: str) -> str:
     (folder / "test_it.py").write_text(textwrap.dedent(source))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, "test_it.py"],
+        # -rN: no summary at the end, which is longer where the variable CI is set.
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rN", *options, "test_it.py"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
