@@ -55,6 +55,13 @@ _TENSOR_KINDS = {
 _MODULE_STAYS = ("to", "eval", "train", "cuda", "half", "float")
 _TEXT_TO_NUMBER = ("startswith", "endswith", "find", "count")
 _OWN_METHODS = ("get_", "compute_", "_", "prepare_", "forward")
+# Beginnings of calls that read or write files, or start processes, maybe on other machines.
+_FILES = (
+    *("builtins.open", "glob.", "json.", "os.listdir", "os.makedirs", "os.mkdir", "os.remove"),
+    *("numpy.load", "numpy.save", "torch.load", "torch.save", "torch.utils.data.DataLoader"),
+    *("torch.distributed.init_process_group", "torch.multiprocessing.spawn", "torchaudio.load"),
+    *("pickle.", "requests.", "shutil.", "subprocess.", "tempfile.", "urllib."),
+)
 
 
 def eval_call(state: State, node: ast.Call) -> Value:
@@ -93,6 +100,8 @@ def _call_named(state: State, name: str, node: ast.Call) -> Value:
         sized = name in _SPARSE and (len(node.args) > 2 or _has_keyword(node, "size"))
         notes = {"waits": "no"} if sized else {}
         state.event("call", span_of(node), name.removeprefix("builtins."), None, **notes)
+    if name.startswith(_FILES):
+        state.function.uses_files = True
     known = folded(name)
     if known is not None:
         return known

@@ -61,6 +61,7 @@ class FunctionFacts:
     ends_region: bool = False
     disabled: bool = False  # torch.compiler.disable keeps it out of compiled code
     on_host: bool = False  # has torch trace something, or gets objects of libraries without tensors
+    uses_files: bool = False  # or other processes
     decorators: tuple[str, ...] = ()
     keeps_answer: bool = False  # cached, and without parameters
     arrays: tuple[str, ...] = ()  # parameters that nothing explains, with an array's methods called

@@ -28,6 +28,11 @@ _OF_DATA = frozenset(
     "data dataset datasets dataio dataloader dataloaders datamodule datamodules".split()
 )
 
+# How parameters are called that only what trains or judges a model gets.
+_OF_TRAINING = ("loader", "optimizer")
+# How many calls away files may be used.
+_MAX_CALLS = 3
+
 
 class Reached:
     """The functions reached from the starts added so far. The first call path to a function stays.
@@ -280,19 +285,52 @@ def compiled_regions(
             forward = facts.methods.get("forward")
             if forward is not None and program.is_module(name) and not beside:
                 reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
-    passed_on = PassedOn(program)
+    guesses = _Guesses(program)
     for module in modules if asked.every else ():
-        for name, function in module.functions.items():
+        for name in () if _is_beside_models(module) else module.functions:
             outer = name.rpartition(".<locals>.")[0]
             inside = outer and (reached.region(outer) or _hands_out(program, outer, name))
-            made_once = name.endswith(".__init__") and program.is_module(function.owner)
-            if (
-                passed_on.takes_tensors(function)
-                and (inside or _may_be_compiled(name))
-                and not made_once
-            ):
+            if guesses.may_be_compiled(name, bool(inside)):
                 reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
     return reached
+
+
+class _Guesses:
+    """Which functions of a library its users may compile: those that get tensors, and do not do
+    what a program does around compiled code.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._passed_on = PassedOn(program)
+        self._uses_files: dict[tuple[str, int], bool] = {}  # by function and number of calls
+
+    def may_be_compiled(self, name: str, inside: bool) -> bool:
+        """``inside``: it is a function in another one that is a region, or gives it away."""
+        function = self._program.functions[name]
+        made_once = name.endswith(".__init__") and self._program.is_module(function.owner)
+        trains = any(parameter.endswith(_OF_TRAINING) for parameter in function.parameters)
+        return (
+            (inside or _may_be_compiled(name))
+            and not (made_once or trains)
+            and self._passed_on.takes_tensors(function)
+            and not self._works_with_files(name, _MAX_CALLS)
+        )
+
+    def _works_with_files(self, name: str, calls: int) -> bool:
+        """Whether a function, or one that so many calls lead to, uses files or processes."""
+        known = self._uses_files.get((name, calls))
+        if known is not None:
+            return known
+        function = self._program.functions[name]
+        called = edges(self._program, function) if calls else ()
+        self._uses_files[name, calls] = function.uses_files or any(
+            self._works_with_files(target, calls - 1)
+            for call, found in called
+            if call.how in ("function", "method")
+            for target in found
+        )
+        return self._uses_files[name, calls]
 
 
 def _is_beside_models(module: ModuleFacts) -> bool:

@@ -369,6 +369,32 @@ def test_all_regions_are_functions_that_get_tensors() -> None:
     assert not found["m.integrate"][1]
 
 
+# With `--regions all`: what a program does around compiled code, and its users do not compile.
+AROUND = """
+    import json, torch
+    class Reader:
+        def read(self, path):
+            with open(path) as file:
+                return json.load(file)
+        def from_file(self, x: torch.Tensor, path):
+            return x * len(self.read(path))
+    def again(reader: Reader, x: torch.Tensor):
+        return reader.from_file(x, "scale.json")
+    def judged(model, test_loader):
+        return sum(torch.sum(model(x)) for x in test_loader)
+    def step(model, x: torch.Tensor, optimizer):
+        model(x).backward()
+        optimizer.step()
+    def scaled(x: torch.Tensor):
+        return x * 2
+"""
+
+
+def test_what_a_program_does_around_compiled_code_is_no_region() -> None:
+    found = regions_of(Asked(every=True), m=AROUND, tests__helper=SOLVER, pkg__dataset__turn=SOLVER)
+    assert set(found) == {"m.scaled", "tests.helper.named", "pkg.dataset.turn.named"}
+
+
 def test_what_torch_compile_is_given() -> None:
     model = """
         import torch
