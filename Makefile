@@ -40,6 +40,7 @@ TEST_JOBS ?= 2
 	bench-report \
 	bench-rt \
 	bench-rule-consequences \
+	bench-rule-gpu \
 	bench-same-kernels \
 	bench-selection \
 	bench-shapes \
@@ -235,6 +236,10 @@ bench-rule-consequences: $(RULE_TORCHES:%=.venv-torch-%/.ready)
 		OMP_NUM_THREADS=1 .venv-torch-$$version/bin/python -m benchmarks.rule_consequences \
 			--out benchmarks/results/rule_consequences_by_torch.json $(ARGS) || exit 1; \
 	done
+
+# The same on a GPU machine that has torch.
+bench-rule-gpu:
+	$(PYTHON) -m benchmarks.rule_consequences_gpu --out benchmarks/results/rule_consequences_gpu.json $(ARGS)
 
 bench-fix-models: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.fix_models all $(ARGS)

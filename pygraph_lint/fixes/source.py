@@ -16,7 +16,10 @@ from functools import cached_property
 from pygraph_lint.findings import Location
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_WIDTHS = (88, 100, 119)
+_UNBROKEN = re.compile(r"[\"'#]")
+_WIDTHS = (79, 80, 88, 100, 119)
+# A file with so many lines above this length, and none above 80, keeps a limit below 88.
+_NEAR, _ENOUGH = 72, 4
 
 
 def line_starts(text: str) -> list[int]:
@@ -46,11 +49,10 @@ class Source:
 
         Lines that cannot be broken (comments, strings, links) are not counted.
         """
-        longest = 0
-        for line in _LINE_END.split(self.text):
-            if len(line) > longest and not re.search(r"[\"'#]", line):
-                longest = len(line)
-        return next((width for width in _WIDTHS if longest <= width), 120)
+        lines = _LINE_END.split(self.text)
+        long = [len(line) for line in lines if len(line) > _NEAR and not _UNBROKEN.search(line)]
+        widths = _WIDTHS if len(long) >= _ENOUGH else _WIDTHS[2:]
+        return next((width for width in widths if max(long, default=0) <= width), 120)
 
     @cached_property
     def quote(self) -> str:

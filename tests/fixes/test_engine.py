@@ -210,3 +210,12 @@ def test_a_condition_that_may_have_an_effect_stays_in_front(test: str) -> None:
 def test_what_is_said_must_have_no_effect(said: str) -> None:
     before = f"import torch\n\ndef forward(x, left):\n    «print({said})»\n"
     decline(before, "PG501", "has an effect")
+
+
+@pytest.mark.parametrize(
+    ("longest", "lines", "limit"),
+    [(40, 9, 88), (72, 9, 88), (79, 9, 79), (79, 1, 88), (80, 9, 80), (84, 9, 88), (97, 1, 100)],
+)
+def test_the_line_length_that_a_file_keeps(longest: int, lines: int, limit: int) -> None:
+    code = ("y = " + "1" * (longest - 4) + "\n") * lines
+    assert Source(f"x = 1\n{code}# {'a long comment ' * 12}\n").width == limit
