@@ -392,6 +392,37 @@ def test_a_capture_of_the_callers_own_takes_the_ordinary_path() -> None:
         assert_same(result, plain(value))
 
 
+@pytest.mark.parametrize("warm", ["elsewhere", "on its stream"])
+def test_a_graph_that_the_caller_captured_before_replays_right(warm: str) -> None:
+    """cuBLAS keeps a workspace for each stream, and the caller's graph has its address."""
+    if warm == "on its stream" and torch.__version__ < "2.12":
+        pytest.skip("torch 2.11 can only clear the workspaces of all streams")
+    a, b = torch.randn(96, 4096, device=DEVICE), torch.randn(4096, 96, device=DEVICE)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream if warm == "on its stream" else torch.cuda.Stream()):
+        a @ b
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        result = a @ b
+    expected = a @ b
+    fast, plain, _ = net()
+    with torch.no_grad():
+        for _ in range(4):
+            value = x()
+            assert_same(fast(value), plain(value))
+    assert regions("serving")
+    # Whatever the captures have let go of is used again.
+    taken = [torch.full((1 << 20,), 7.0, device=DEVICE) for _ in range(64)]
+    for _ in range(3):
+        a.normal_()
+        torch.matmul(a, b, out=expected)
+        graph.replay()
+        torch.cuda.synchronize()
+        torch.testing.assert_close(result, expected)
+    assert all(bool((each == 7.0).all()) for each in taken)
+
+
 def test_reset_frees_the_graphs_and_the_code_keeps_working() -> None:
     fast, plain, _ = net()
     with torch.no_grad():
