@@ -201,11 +201,11 @@ def _no_tensor(data: Value) -> Value | None:
 
 
 def new_tensor(state: State, base: Value, method: str, site: CallSite) -> Value:
-    """``x.new_zeros(...)`` and ``x.new_tensor(data)``: on x's device."""
+    """``x.new_zeros(...)`` and ``x.new_tensor(data)``: on x's device. ``x.new(t)`` is like t."""
     kind = dtype_of(site.named) or base.dtype
     if method == "new_tensor":
         state.event("host.data-tensor", span_of(site.node), ".new_tensor()", placed="yes")
-    else:
+    elif not (method == "new" and len(site.positional) == 1 and site.first.is_tensor):
         sizes = site.positional[:1] if method == "new_full" else site.positional
         note_sizes(state, f".{method}()", sizes, site.node)
     rank = _rank_of_sizes(method.removeprefix("new_"), site)
