@@ -208,6 +208,12 @@ class Program:
         bases = (base for each in self.lineage(name) for base in self._bases(each))
         return any(base.startswith("torch.utils.data.") for base in bases)
 
+    def drives_training(self, name: str) -> bool:
+        """Whether a class is a trainer, or a callback of one: what it does runs around models."""
+        lineage = self.lineage(name)
+        names = [*lineage, *(base for each in lineage for base in self._bases(each))]
+        return any(each.endswith(("Trainer", "Callback")) for each in names)
+
     def _bases(self, name: str) -> tuple[str, ...]:
         facts = self.classes.get(name)
         return facts.bases if facts is not None else ()

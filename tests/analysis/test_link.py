@@ -371,7 +371,7 @@ def test_all_regions_are_functions_that_get_tensors() -> None:
 
 # With `--regions all`: what a program does around compiled code, and its users do not compile.
 AROUND = """
-    import json, torch
+    import json, torch, transformers
     class Reader:
         def read(self, path):
             with open(path) as file:
@@ -385,6 +385,9 @@ AROUND = """
     def step(model, x: torch.Tensor, optimizer):
         model(x).backward()
         optimizer.step()
+    class SoftTrainer(transformers.Trainer):
+        def score(self, x: torch.Tensor):
+            return x.mean().item()
     def scaled(x: torch.Tensor):
         return x * 2
 """
