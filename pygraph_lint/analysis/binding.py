@@ -9,7 +9,13 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import MADE
 from pygraph_lint.analysis.nodes import source_of, span_of, statements
 from pygraph_lint.analysis.state import State
-from pygraph_lint.analysis.subscripts import by_mask, index_parts, names_one, names_place
+from pygraph_lint.analysis.subscripts import (
+    by_mask,
+    index_parts,
+    names_one,
+    names_place,
+    note_host_index,
+)
 from pygraph_lint.analysis.symbols import extend, is_symbol
 from pygraph_lint.analysis.transfer.containers import with_entry
 from pygraph_lint.analysis.values import Value
@@ -187,6 +193,8 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
             state.event("shape.from-value", span_of(target), text, gathered, position="yes")
         elif lists is not None and base.device != v.ON_HOST:
             state.event("host.index-list", span_of(target), source_of(target, 40), base)
+        else:
+            note_host_index(state, target, base, gathered)
         return
     _store_entry(state, target, base, value)
 

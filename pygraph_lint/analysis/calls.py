@@ -45,6 +45,7 @@ _HELD: dict[str, Value] = {
         Value(v.SEQUENCE, item=v.sequence([v.TEXT_VALUE, PARAMETER])),
     ),
 }
+_OF_SCIPY = {"scipy.optimize.linear_sum_assignment": v.sequence([v.NUMPY_VALUE] * 2)}
 _SPARSE = ("torch.sparse_coo_tensor",)  # reads its indices where no size is given
 _PROGRESS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track")
 _TENSOR_KINDS = {
@@ -121,6 +122,8 @@ def _call_named(state: State, name: str, node: ast.Call) -> Value:
 
 def _call_library(state: State, name: str, head: str, tail: str, site: CallSite) -> Value:
     """A call of the standard library, of einops, or of the project."""
+    if name in _OF_SCIPY:
+        return _OF_SCIPY[name]
     if name in ("copy.copy", "copy.deepcopy") and site.positional:
         return site.first
     if name in _PROGRESS and site.positional:
@@ -293,7 +296,8 @@ def _learned(state: State, base: Value, method: str, holder: ast.expr) -> Value:
     if base.kinds & ~(v.UNKNOWN | v.TENSOR | v.NONE) or not (base.needs or base.kinds == v.UNKNOWN):
         return base
     why = base.why if base.is_tensor and not base.needs else f"only a tensor has .{method}()"
-    known = v.tensor(why, base.dtype, base.device, base.ndim, base.flags & v.FLOW)
+    flags = base.flags & v.FLOW
+    known = v.tensor(why, base.dtype, base.device, base.ndim, flags, home=base.home)
     place = state.place(holder)
     if place is not None:
         state.env[place] = known

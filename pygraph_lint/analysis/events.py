@@ -18,7 +18,7 @@ class Need(NamedTuple):
     ``kind`` is ``param`` (a parameter is a tensor at some call in a region), ``given`` (it is
     nothing but a tensor at some call), ``return`` (a project function returns a tensor), ``attr``
     (an attribute of a class holds a tensor), ``type`` (what the name of a type means is a tensor),
-    ``host`` (what a function returns lives on the host), ``module`` (a class is an nn.Module),
+    ``host`` (what its one choice names is a tensor on the host), ``module`` (a class is a module),
     ``true`` / ``false`` (a predicate can give that), ``keeps`` (a cached function ends the graph),
     ``generator`` (an attribute of a class is a torch.Generator),
     ``ends`` (the graph ends in a method), ``asked`` (importing a module calls it), ``may`` (at some
@@ -40,6 +40,16 @@ Needs = tuple[Need, ...]
 KEYWORDS = "**"  # as a parameter: keywords that no parameter is named by
 NEVER = Need("not", "", "", ((),))  # what cannot be
 _MAX_CHOICES = 3
+
+
+def on_host(home: Need) -> Need:
+    """That the value which ``home`` names is a tensor on the host."""
+    return Need("host", "", "", ((home,),))
+
+
+def not_on_host(home: Need) -> Need:
+    """That it is none."""
+    return Need("not", "", "", ((on_host(home),),))
 
 
 def call_site(function: str, start: int, span: Span) -> str:
@@ -74,7 +84,7 @@ def annotated_numbers(needs: Needs) -> bool:
 
 
 def _choices(needs: Needs) -> tuple[Needs, ...]:
-    return needs[0].choices if len(needs) == 1 and needs[0].choices else (needs,)
+    return needs[0].choices if len(needs) == 1 and needs[0].kind == "any" else (needs,)
 
 
 class Event(NamedTuple):

@@ -7,7 +7,7 @@ names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from pygraph_lint.analysis.literals import Tested
@@ -65,13 +65,6 @@ class CalledAtImport(Obligation):
 
 
 @dataclass(frozen=True, slots=True)
-class ReturnsHostTensor(Obligation):
-    """What a function returns is a tensor on the host."""
-
-    function: str
-
-
-@dataclass(frozen=True, slots=True)
 class AnyOf(Obligation):
     """All of one of several groups of assumptions hold."""
 
@@ -103,9 +96,12 @@ class AttributeIsGenerator(Obligation):
 
 @dataclass(frozen=True, slots=True)
 class OfValue(Obligation):
-    """Some value, or the part of it that ``path`` leads to, is a tensor."""
+    """Some value, or the part of it that ``path`` leads to, is a tensor; with ``at_home``: one on
+    the host.
+    """
 
     path: Path
+    at_home: bool = field(default=False, kw_only=True)
 
     def along(self: ObligationT, path: Path) -> ObligationT | None:
         """The same of a part of the value; None for a part that lies too deep."""

@@ -19,6 +19,7 @@ from pygraph_lint.analysis.transfer.arithmetic import (
     identity,
     inherited_flags,
     merge_device,
+    merge_home,
     merge_needs,
     of_numbers,
 )
@@ -87,6 +88,7 @@ def _computed(dtype: str, left: Value, right: Value) -> Value:
         broadcast_rank(left, right),
         inherited_flags([left, right]),
         merge_needs(left, right),
+        merge_home([left, right]),
     )
 
 

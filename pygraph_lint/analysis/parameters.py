@@ -274,12 +274,30 @@ def bind_parameters(
             env[name] = _guessed(facts.name, name, uses, defaults.get(name), env[name])
     facts.arrays += tuple(either)
     _note_bound(facts, env, defaults)
+    for name, value in env.items():
+        env[name] = _housed(value, Need("param", facts.name, name))
     if arguments.vararg is not None:
         item = annotated(module.names, arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
         env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)
     if arguments.kwarg is not None:
         env[arguments.kwarg.arg] = v.MAPPING_VALUE
     return env
+
+
+def _housed(value: Value, need: Need) -> Value:
+    """A parameter's value with where its tensors are: where those are that a caller passes."""
+    if value.is_tensor:
+        return value._replace(home=need) if value.home is None else value
+    if value.items is not None:
+        places = value.keys or range(len(value.items))
+        items = tuple(
+            _housed(item, need._replace(name=f"{need.name}|{place}"))
+            for place, item in zip(places, value.items)
+        )
+        return value._replace(items=items)
+    if value.item is None:
+        return value
+    return value._replace(item=_housed(value.item, need._replace(name=f"{need.name}|0")))
 
 
 def _note_bound(facts: FunctionFacts, env: dict[str, Value], defaults: dict[str, ast.expr]) -> None:

@@ -303,6 +303,17 @@ class Program:
                 found[first].append(name)
         return found
 
+    @cached_property
+    def constructions(self) -> dict[str, list[Call]]:
+        """The calls that make objects, by the constructor that they run."""
+        found: dict[str, list[Call]] = defaultdict(list)
+        for function in self.functions.values():
+            for call in function.calls:
+                if call.how == "function" and self.symbol(call.target) in self.classes:
+                    for constructor in self.constructors(call.target):
+                        found[constructor].append(call)
+        return found
+
     # -- what other files mean
 
     @cached_property

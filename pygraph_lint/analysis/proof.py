@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pygraph_lint.analysis import memoised
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import returning
-from pygraph_lint.analysis.events import KEYWORDS, Need, annotated_numbers, call_site
+from pygraph_lint.analysis.events import KEYWORDS, Need, annotated_numbers, call_site, on_host
 from pygraph_lint.analysis.graph_ends import GraphEnds
 from pygraph_lint.analysis.model import Call
 from pygraph_lint.analysis.obligations import (
@@ -27,7 +28,6 @@ from pygraph_lint.analysis.obligations import (
     OfValue,
     ParameterIsTensor,
     Path,
-    ReturnsHostTensor,
     ReturnsTensor,
     TypeIsTensor,
 )
@@ -101,7 +101,7 @@ class Proof:
         if known is None:
             self._proven[obligation] = isinstance(obligation, (CanReturn, CallMayPass))
             known = _DISCHARGE[type(obligation)](self, obligation)
-            if not known and isinstance(obligation, OfValue):
+            if not known and isinstance(obligation, OfValue) and not obligation.at_home:
                 known = _method_returns_tensor(self, obligation.path)
             self._proven[obligation] = known
         return known
@@ -133,8 +133,10 @@ def of_need(need: Need) -> Obligation:
         return AttributeIsGenerator(need.owner, need.name)
     if need.kind == "ends":
         return EndsGraph(need.owner, need.name)
-    kinds = {"module": IsModule, "host": ReturnsHostTensor, "keeps": BreaksGraph}
-    return kinds[need.kind](need.owner)
+    if need.kind == "host":
+        named = of_need(need.choices[0][0])
+        return replace(named, at_home=True) if isinstance(named, OfValue) else named
+    return IsModule(need.owner) if need.kind == "module" else BreaksGraph(need.owner)
 
 
 # -- one function a kind ---------------------------------------------------------------------------
@@ -164,31 +166,19 @@ def _called_at_import(proof: Proof, obligation: CalledAtImport) -> bool:
     return memoised.called_at_import(proof.program, obligation.function, obligation.module)
 
 
-def _returns_host_tensor(proof: Proof, obligation: ReturnsHostTensor) -> bool:
-    names = returning(proof.program, obligation.function)
-    return any(_one_returns_host_tensor(proof, name) for name in names)
-
-
-def _one_returns_host_tensor(proof: Proof, function: str) -> bool:
-    facts = proof.program.functions.get(function)
-    if facts is None or facts.returns is None or not facts.returns.is_tensor:
-        return False
-    value = facts.returns
-    first = of_need(value.needs[0]) if value.needs else None
-    if isinstance(first, ReturnsTensor) and value.device == v.ANYWHERE:
-        return proof.discharged(ReturnsHostTensor(first.function))
-    return value.device == v.ON_HOST
-
-
 def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     facts = proof.program.functions.get(obligation.function)
     if facts is None:
         return False
     call = proof.call_at(obligation.site)
     calls = proof.callers(obligation.function) if call is None else (call,)
+    if not calls and facts.name.endswith(".__init__"):
+        calls = proof.program.constructions.get(facts.name, ())
     if obligation.parameter == KEYWORDS:
         others = [each for call in calls for each in call.named if each[0] not in facts.parameters]
-        return any(_is_tensor(proof, value, obligation.path) for _, value in others)
+        return any(
+            _is_tensor(proof, value, obligation.path, obligation.at_home) for _, value in others
+        )
     if obligation.parameter not in facts.parameters:
         return False
     unsaid = not calls
@@ -197,11 +187,11 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
         unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
         if value is None or (obligation.only and not _is_only_tensor(value)):
             continue
-        if _is_tensor(proof, value, obligation.path):
+        if _is_tensor(proof, value, obligation.path, obligation.at_home):
             return True
     # Of compiled code's arguments only tensors, and arrays that are traced as such, have an array's
     # methods.
-    if not unsaid or obligation.only:
+    if not unsaid or obligation.only or obligation.at_home:
         return False
     if obligation.path == (RESULT,):  # a function that is integrated, minimised, ...
         return facts.takes_tensors and obligation.parameter in facts.unexplained
@@ -230,8 +220,8 @@ def _call_may_pass(proof: Proof, obligation: CallMayPass) -> bool:
 
 def _returns_tensor(proof: Proof, obligation: ReturnsTensor) -> bool:
     names = returning(proof.program, obligation.function)
-    site = obligation.site
-    return any(_one_returns_tensor(proof, name, obligation.path, site) for name in names)
+    path, site, at_home = obligation.path, obligation.site, obligation.at_home
+    return any(_one_returns_tensor(proof, name, path, site, at_home) for name in names)
 
 
 def _attribute_is_tensor(proof: Proof, obligation: AttributeIsTensor) -> bool:
@@ -240,12 +230,12 @@ def _attribute_is_tensor(proof: Proof, obligation: AttributeIsTensor) -> bool:
         return False
     value = proof.program.attribute(owner, obligation.attribute)
     if value is not None:
-        return _is_tensor(proof, value, obligation.path)
+        return _is_tensor(proof, value, obligation.path, obligation.at_home)
     method = proof.program.method(owner, obligation.attribute)
     if method is None:
         return False
     path = obligation.path[1:] if obligation.path[:1] == (RESULT,) else obligation.path
-    return _one_returns_tensor(proof, method, path)
+    return _one_returns_tensor(proof, method, path, at_home=obligation.at_home)
 
 
 def _attribute_is_generator(proof: Proof, obligation: AttributeIsGenerator) -> bool:
@@ -258,11 +248,14 @@ def _attribute_is_generator(proof: Proof, obligation: AttributeIsGenerator) -> b
 def _type_is_tensor(proof: Proof, obligation: TypeIsTensor) -> bool:
     value = proof.program.types.get(proof.program.symbol(obligation.name) or "")
     if value is not None:  # a number or a tensor: only callers know
-        return not value.kinds & v.NUMBER and _is_tensor(proof, value, obligation.path)
+        number = value.kinds & v.NUMBER
+        return not number and _is_tensor(proof, value, obligation.path, obligation.at_home)
     step, rest = "".join(obligation.path[:1]), obligation.path[1:]
     if not step.startswith("."):
         return False
-    return proof.discharged(AttributeIsTensor(rest, obligation.name, step[1:]))
+    return proof.discharged(
+        AttributeIsTensor(rest, obligation.name, step[1:], at_home=obligation.at_home)
+    )
 
 
 def _one_of(proof: Proof, obligation: AnyOf) -> bool:
@@ -282,7 +275,6 @@ _DISCHARGE: dict[type[Obligation], Callable[[Proof, Any], bool]] = {
     BreaksGraph: _breaks_graph,
     EndsGraph: _ends_graph,
     CalledAtImport: _called_at_import,
-    ReturnsHostTensor: _returns_host_tensor,
     ParameterIsTensor: _parameter_is_tensor,
     ReturnsTensor: _returns_tensor,
     AttributeIsTensor: _attribute_is_tensor,
@@ -303,11 +295,13 @@ def _method_returns_tensor(proof: Proof, path: Path) -> bool:
     return False
 
 
-def _one_returns_tensor(proof: Proof, name: str, path: Path, site: str = "") -> bool:
+def _one_returns_tensor(
+    proof: Proof, name: str, path: Path, site: str = "", at_home: bool = False
+) -> bool:
     value = proof.returned(name)
     if value is not None and proof.call_at(site) is not None:
         value = _at_call(value, name, site)
-    return value is not None and _is_tensor(proof, value, path)
+    return value is not None and _is_tensor(proof, value, path, at_home)
 
 
 def _at_call(value: Value, function: str, site: str) -> Value:
@@ -318,7 +312,8 @@ def _at_call(value: Value, function: str, site: str) -> Value:
         items = tuple(_at_call(each, function, site) for each in items)
     if item is not None:
         item = _at_call(item, function, site)
-    return value._replace(needs=needs, items=items, item=item)
+    home = _need_at_call(value.home, function, site) if value.home is not None else None
+    return value._replace(needs=needs, items=items, item=item, home=home)
 
 
 def _need_at_call(need: Need, function: str, site: str) -> Need:
@@ -329,24 +324,28 @@ def _need_at_call(need: Need, function: str, site: str) -> Need:
     return need._replace(choices=choices, site=site if here else need.site)
 
 
-def _is_tensor(proof: Proof, value: Value, path: Path) -> bool:
-    """Whether the part of ``value`` that ``path`` leads to is a tensor."""
+def _is_tensor(proof: Proof, value: Value, path: Path, at_home: bool = False) -> bool:
+    """Whether the part of ``value`` that ``path`` leads to is a tensor; with ``at_home``: one
+    on the host.
+    """
     if not path:
-        return value.is_tensor and proof.all_hold(value.needs)
+        here = _is_at_home(proof, value) if at_home else value.is_tensor
+        return here and proof.all_hold(value.needs)
     if value.flags & v.SYMBOL and value.needs:
-        named = of_need(value.needs[0])
+        named = of_need(on_host(value.needs[0]) if at_home else value.needs[0])
         further = named.along(path) if isinstance(named, OfValue) else None
         return further is not None and proof.discharged(further)
     step, rest = path[0], path[1:]
     if step == RESULT:
-        return _result_is_tensor(proof, value, rest)
+        return _result_is_tensor(proof, value, rest, at_home)
     if step.startswith(".") and value.keys is not None:
         entry = v.entries(value).get(step[1:])
-        return entry is not None and _is_tensor(proof, entry, rest)
+        return entry is not None and _is_tensor(proof, entry, rest, at_home)
     if step.startswith("."):
         held = bool(value.kinds & v.INSTANCE and value.cls)
-        return held and _held_is_tensor(proof, AttributeIsTensor(rest, value.cls, step[1:]))
-    return _element_is_tensor(proof, value, step, rest)
+        named = AttributeIsTensor(rest, value.cls, step[1:], at_home=at_home)
+        return held and _held_is_tensor(proof, named)
+    return _element_is_tensor(proof, value, step, rest, at_home)
 
 
 def _held_is_tensor(proof: Proof, obligation: AttributeIsTensor) -> bool:
@@ -359,43 +358,50 @@ def _held_is_tensor(proof: Proof, obligation: AttributeIsTensor) -> bool:
     return known
 
 
-def _element_is_tensor(proof: Proof, value: Value, step: str, rest: Path) -> bool:
+def _is_at_home(proof: Proof, value: Value) -> bool:
+    """Whether a tensor is on the host: where it is made, or where it comes from."""
+    if not value.is_tensor or value.device == v.ON_HOST or value.home is None:
+        return value.is_tensor and value.device == v.ON_HOST
+    return proof.holds(on_host(value.home))
+
+
+def _element_is_tensor(proof: Proof, value: Value, step: str, rest: Path, at_home: bool) -> bool:
     if value.keys is not None and value.kinds & v.MAPPING:
         held = {str(key): each for key, each in v.entries(value).items()}.get(step)
-        return held is not None and _is_tensor(proof, held, rest)
+        return held is not None and _is_tensor(proof, held, rest, at_home)
     if value.items is not None:
         try:
-            return _is_tensor(proof, value.items[int(step)], rest)
+            return _is_tensor(proof, value.items[int(step)], rest, at_home)
         except (ValueError, IndexError):
             return False
     if value.item is not None:
-        return _is_tensor(proof, value.item, rest)
+        return _is_tensor(proof, value.item, rest, at_home)
     if value.is_tensor and step.lstrip("-").isdigit():
-        return _is_tensor(proof, value, rest)
+        return _is_tensor(proof, value, rest, at_home)
     if value.kinds & v.INSTANCE and value.cls and step == "0":
-        return _first_field_is_tensor(proof, value.cls, rest)
+        return _first_field_is_tensor(proof, value.cls, rest, at_home)
     return False
 
 
-def _first_field_is_tensor(proof: Proof, cls: str, rest: Path) -> bool:
+def _first_field_is_tensor(proof: Proof, cls: str, rest: Path, at_home: bool) -> bool:
     """``output[0]`` of a model output class is its first tensor field."""
     owner = proof.program.class_named(cls)
     if owner is None:
         return False
     fields = proof.program.classes[owner].attributes.values()
     first = next((value for value in fields if value.is_tensor), None)
-    return first is not None and _is_tensor(proof, first, rest)
+    return first is not None and _is_tensor(proof, first, rest, at_home)
 
 
-def _result_is_tensor(proof: Proof, value: Value, rest: Path) -> bool:
+def _result_is_tensor(proof: Proof, value: Value, rest: Path, at_home: bool) -> bool:
     """Whether calling a value gives a tensor."""
     if value.flags & v.MODULE:
-        return not rest or rest[0] in ("0", "1")
+        return not at_home and (not rest or rest[0] in ("0", "1"))
     if value.kinds & v.INSTANCE and value.cls:
         owner = proof.program.class_named(value.cls)
         found = proof.program.called_method(owner) if owner is not None else None
-        return found is not None and _one_returns_tensor(proof, found, rest)
+        return found is not None and _one_returns_tensor(proof, found, rest, at_home=at_home)
     if value.kinds & v.CALLABLE and value.cls:
         names = returning(proof.program, value.cls)
-        return any(_one_returns_tensor(proof, name, rest) for name in names)
+        return any(_one_returns_tensor(proof, name, rest, at_home=at_home) for name in names)
     return False

@@ -6,6 +6,7 @@ import ast
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import note_mixed_devices
+from pygraph_lint.analysis.events import Need, any_of, not_on_host, on_host
 from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import extend
@@ -96,8 +97,9 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
     elif gathered is None and number is not None and number.is_doubtful_number:
         text = source_of(node, 40)
         state.event("shape.from-value", span_of(node), text, number, position="yes")
+    note_host_index(state, node, base, gathered or mask)
     rank = _rank_of_rest(state, node.slice, base.ndim)
-    return v.tensor(base.why, base.dtype, base.device, rank, flags, base.needs)
+    return v.tensor(base.why, base.dtype, base.device, rank, flags, base.needs, base.home)
 
 
 def _rank_of_rest(state: State, index: ast.expr, rank: int) -> int:
@@ -149,6 +151,21 @@ def index_parts(
 def _is_copied(index: Value, base: Value) -> bool:
     """Whether an index is copied to the tensor's device; of one number the host reads the value."""
     return index.device == v.ON_HOST and base.device == v.ON_DEVICE and index.ndim != 0
+
+
+def note_host_index(state: State, node: ast.Subscript, base: Value, index: Value | None) -> None:
+    """Record an index tensor that comes from elsewhere, if it is one of the host there."""
+    if index is None or index.home is None or index.ndim == 0 or base.device == v.ON_HOST:
+        return
+    if index.device == v.ON_HOST or index.home == base.home:
+        return
+    needs: tuple[Need, ...] = (on_host(index.home),)
+    if index.flags & v.SYMBOL:  # perhaps a tuple of tensors, one for each dimension
+        first = index.home._replace(name=f"{index.home.name}|0")
+        needs = any_of(needs, (on_host(first),))
+    apart = (not_on_host(base.home),) if base.home is not None else ()
+    about = v.tensor("made on the host", needs=(*needs, *apart))
+    state.event("host.moved", span_of(node), source_of(node, 40), about)
 
 
 def names_place(index: Value) -> bool:

@@ -22,7 +22,12 @@ def symbol(need: Need, why: str, extra: int = 0) -> Value:
     """A value that is a tensor if ``need`` is confirmed."""
     device = v.ANYWHERE if need.kind == "return" else v.ON_DEVICE
     return Value(
-        v.TENSOR | v.UNKNOWN | extra, device=device, flags=v.SYMBOL, needs=(need,), why=why
+        v.TENSOR | v.UNKNOWN | extra,
+        device=device,
+        flags=v.SYMBOL,
+        needs=(need,),
+        why=why,
+        home=need,
     )
 
 

@@ -81,6 +81,7 @@ class Value(NamedTuple):
     ``item`` stands for any element. ``cls`` has qualified names, sorted, separated by commas;
     none where the value may be both an object and a function. ``const`` is the value itself where
     it is a small constant. ``why`` is the evidence, a sentence.
+    ``home`` names a value from elsewhere on whose device the tensor is: nothing here has moved it.
     """
 
     kinds: int
@@ -95,6 +96,7 @@ class Value(NamedTuple):
     const: object = None
     why: str = ""
     keys: tuple[Key, ...] | None = None
+    home: Need | None = None
 
     @property
     def is_tensor(self) -> bool:
@@ -139,9 +141,10 @@ def tensor(
     ndim: int = -1,
     flags: int = 0,
     needs: tuple[Need, ...] = (),
+    home: Need | None = None,
 ) -> Value:
     """A tensor."""
-    return Value(TENSOR, dtype, device, ndim, flags, needs, None, None, "", None, why)
+    return Value(TENSOR, dtype, device, ndim, flags, needs, None, None, "", None, why, None, home)
 
 
 def sequence(items: list[Value]) -> Value:
@@ -220,8 +223,12 @@ def element(value: Value) -> Value:
         rank = value.ndim - 1 if value.ndim > 0 else -1
         if value.flags & SYMBOL and value.needs and value.needs[0].name.count("|") <= _MAX_DEPTH:
             need = value.needs[0]._replace(name=f"{value.needs[0].name}|0")
-            return value._replace(ndim=rank, needs=(need,), items=None, item=None, keys=None)
-        return tensor(value.why, value.dtype, value.device, rank, value.flags & ~FRESH, value.needs)
+            home = need if value.home is not None else None
+            return value._replace(
+                ndim=rank, needs=(need,), items=None, item=None, keys=None, home=home
+            )
+        flags = value.flags & ~FRESH
+        return tensor(value.why, value.dtype, value.device, rank, flags, value.needs, value.home)
     if value.items is not None:
         held = join_all(value.items)
         mixed = held.kinds & TENSOR and held.kinds & (NUMBER | TEXT | OTHER)
@@ -272,7 +279,15 @@ def join(a: Value, b: Value) -> Value:
         a.const if same else None,
         why,
         keys,
+        _joined_home(a, b) if a.home is not b.home else a.home,
     )
+
+
+def _joined_home(a: Value, b: Value) -> Need | None:
+    """Where both are, if both are tensors."""
+    if not (a.kinds & b.kinds & TENSOR):
+        return a.home or b.home
+    return a.home if a.home == b.home else None
 
 
 def _joined_tensor(a: Value, b: Value) -> tuple[str, int, int, tuple[Need, ...], str]:

@@ -36,6 +36,12 @@ def merge_device(values: list[Value]) -> int:
     return v.ANYWHERE
 
 
+def merge_home(values: list[Value]) -> Need | None:
+    """The value from elsewhere on whose device all tensors are."""
+    homes = {value.home for value in values if value.is_tensor}
+    return homes.pop() if len(homes) == 1 else None
+
+
 def inherited_flags(values: list[Value]) -> int:
     """What a result has of its operands' flags. What is computed from a draw and from other
     tensors depends on these, too: it is no draw.

@@ -209,7 +209,9 @@ def new_tensor(state: State, base: Value, method: str, site: CallSite) -> Value:
         sizes = site.positional[:1] if method == "new_full" else site.positional
         note_sizes(state, f".{method}()", sizes, site.node)
     rank = _rank_of_sizes(method.removeprefix("new_"), site)
-    return v.tensor(f"made by .{method}()", kind, base.device, rank, needs=base.needs)
+    return v.tensor(
+        f"made by .{method}()", kind, base.device, rank, needs=base.needs, home=base.home
+    )
 
 
 def dtype_of(named: dict[str, Value]) -> str:

@@ -8,7 +8,12 @@ from pygraph_lint.analysis.arguments import has_starred
 from pygraph_lint.analysis.devices import note_mixed_devices
 from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.state import CallSite, State
-from pygraph_lint.analysis.transfer.arithmetic import broadcast_rank, inherited_flags, merge_device
+from pygraph_lint.analysis.transfer.arithmetic import (
+    broadcast_rank,
+    inherited_flags,
+    merge_device,
+    merge_home,
+)
 from pygraph_lint.analysis.transfer.factories import note_sizes, note_wanted_grad
 from pygraph_lint.analysis.values import Value
 
@@ -112,6 +117,7 @@ def torch_operation(
         _rank(name, source, rest, site.named),
         _result_flags(name, tensors),
         receiver.needs if receiver is not None else (),
+        merge_home(tensors) if "device" not in site.named else None,
     )
     if len(tensors) > 1 and receiver is None:
         _note_operands(state, site)

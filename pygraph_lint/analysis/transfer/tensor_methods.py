@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import MADE, note_read
-from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.events import on_host
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of
 from pygraph_lint.analysis.state import CallSite, Key, State
 from pygraph_lint.analysis.transfer.factories import new_tensor, note_generator
@@ -91,7 +91,8 @@ def _type_as(state: State, base: Value, method: str, site: CallSite) -> Value:
         return torch_operation(state, method, f".{method}()", site, plain(base))
     if site.first.is_tensor:
         _note_copies(state, base, method, site.first.device, site)
-    return plain(base)._replace(dtype=site.first.dtype, device=site.first.device)
+    first = site.first
+    return plain(base)._replace(dtype=first.dtype, device=first.device, home=first.home)
 
 
 def _drawn(state: State, base: Value, method: str, site: CallSite) -> Value:
@@ -122,9 +123,9 @@ def _moved(state: State, base: Value, method: str, site: CallSite) -> Value:
                 elif "dtype" in name:
                     result = result._replace(dtype="")
                 else:
-                    return result._replace(dtype="", device=v.ANYWHERE)
+                    return result._replace(dtype="", device=v.ANYWHERE, home=None)
     _note_copies(state, base, method, target, site)
-    return result._replace(device=target) if target != v.ANYWHERE else result
+    return result._replace(device=target, home=None) if target != v.ANYWHERE else result
 
 
 def _moved_to(
@@ -158,12 +159,9 @@ def _note_copies(state: State, base: Value, method: str, target: int, site: Call
         state.event("sync.copy", span_of(node), spelled, base)
     if target == v.ON_DEVICE and base.device == v.ON_HOST:
         _note_moved(state, base, node)
-    elif target == v.ON_DEVICE and base.device == v.ANYWHERE and base.needs:
-        origin = base.needs[0]
-        if origin.kind == "return" and not state.quiet:
-            needs = (Need("host", origin.owner, origin.name),)
-            at_home = Value(v.TENSOR, needs=needs, why="made on the host")
-            state.event("host.moved", span_of(node), source_of(node, 40), at_home)
+    elif target == v.ON_DEVICE and base.home is not None and not state.quiet:
+        at_home = v.tensor("made on the host", needs=(on_host(base.home),))
+        state.event("host.moved", span_of(node), source_of(node, 40), at_home)
 
 
 def _note_moved(state: State, base: Value, node: ast.Call) -> None:

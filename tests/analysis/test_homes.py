@@ -1,0 +1,132 @@
+"""Tensors of the host that come from elsewhere: passed in, returned, held by an object."""
+
+from __future__ import annotations
+
+from pygraph_lint.analysis.regions import Asked
+from tests.analysis.programs import confirmed, project
+
+HEAD = """
+import torch
+from torch import nn
+from scipy.optimize import linear_sum_assignment
+"""
+MATCHER = """
+class Matcher(nn.Module):
+    def forward(self, cost, sizes):
+        found = [linear_sum_assignment(c) for c in cost.cpu().split(sizes, -1)]
+        return [(torch.as_tensor(i), torch.as_tensor(j)) for i, j in found]
+"""
+
+
+def moved(source: str, every: bool = False) -> list[str]:
+    """What copies host tensors to the device in a one-file program."""
+    linked, facts = project(Asked(every=every), m=HEAD + source)
+    events = confirmed(linked, facts["m"])
+    return [event.subject for event in events if event.kind == "host.moved"]
+
+
+CRITERION = """
+class Criterion(nn.Module):
+    def __init__(self, matcher):
+        super().__init__()
+        self.matcher = matcher
+
+    def _permutation(self, indices):
+        batch = torch.cat([torch.full_like(src, i) for i, (src, _) in enumerate(indices)])
+        return batch, torch.cat([src for (src, _) in indices])
+
+    def loss_boxes(self, boxes, targets, indices):
+        idx = self._permutation(indices)
+        wanted = torch.cat([t["boxes"][i] for t, (_, i) in zip(targets, indices)])
+        return (boxes[idx] - wanted).abs().sum()
+
+    def loss_labels(self, boxes, targets, indices):
+        classes = torch.full(boxes.shape[:2], 0, device=boxes.device)
+        classes[self._permutation(indices)] = torch.cat([t["labels"] for t in targets])
+        return classes
+
+    def get_loss(self, name, boxes, targets, indices):
+        return {"boxes": self.loss_boxes, "labels": self.loss_labels}[name](boxes, targets, indices)
+
+    def forward(self, boxes: torch.Tensor, targets):
+        indices = self.matcher(boxes, [len(t["boxes"]) for t in targets])
+        return [self.get_loss(n, boxes, targets, indices) for n in ("boxes", "labels")]
+
+
+def build():
+    return Criterion(Matcher())
+"""
+
+
+def test_indices_that_a_solver_gave_are_copied_where_they_index() -> None:
+    found = moved(MATCHER + CRITERION)
+    assert found == [
+        "t['boxes'][i]",
+        "boxes[idx]",
+        "classes[self._permutation(indices)]",
+    ]
+
+
+def test_indices_that_are_on_the_device_are_not_copied() -> None:
+    on_device = MATCHER.replace("as_tensor(i)", "as_tensor(i, device=cost.device)")
+    on_device = on_device.replace("as_tensor(j)", "as_tensor(j, device=cost.device)")
+    assert moved(on_device + CRITERION) == []
+
+
+def test_nothing_is_known_of_a_matcher_that_nobody_passes() -> None:
+    assert moved(CRITERION.partition("def build")[0]) == []
+
+
+PICK = """
+def pick(x, order):
+    return x[order]
+
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return pick({x}, {order})
+"""
+
+
+def test_an_argument_made_on_the_host_is_copied_by_the_callee() -> None:
+    assert moved(PICK.format(x="x", order="torch.randperm(3)")) == ["x[order]"]
+
+
+def test_an_argument_of_the_device_or_a_number_is_not() -> None:
+    assert moved(PICK.format(x="x", order="torch.randperm(3, device=x.device)")) == []
+    assert moved(PICK.format(x="x", order="x.argsort()")) == []
+    assert moved(PICK.format(x="x", order="2")) == []
+
+
+def test_host_tensors_that_index_each_other_stay_there() -> None:
+    assert moved(PICK.format(x="torch.zeros(3)", order="torch.randperm(3)")) == []
+
+
+def test_a_result_of_operations_stays_where_their_operand_is() -> None:
+    source = """
+    def later(t):
+        return (t.float() * 2).clamp(min=0)[1:]
+
+    def place(x, t):
+        return later(t).to(x.device)
+
+    class M(nn.Module):
+        def forward(self, x: torch.Tensor):
+            return x + place(x, {t})
+    """
+    text = source.replace("\n    ", "\n")
+    assert moved(text.format(t="torch.arange(3)")) == ["later(t).to(x.device)"]
+    assert moved(text.format(t="torch.arange(3).to(x.device)")) == []
+    assert moved(text.format(t="x")) == []
+
+
+def test_where_a_path_moves_it_the_host_is_not_certain() -> None:
+    source = """
+def pick(x, order):
+    order = order.to(x.device)
+    return x[order]
+
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return pick(x, torch.randperm(3))
+"""
+    assert moved(source) == ["order.to(x.device)"]
