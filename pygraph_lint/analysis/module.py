@@ -19,6 +19,7 @@ _LOGGER_MAKERS = ("getLogger", "get_logger", "getChild", "get_dist_logger", "set
 _LOGGERS = frozenset(("loguru.logger", "absl.logging"))
 _NAMED_TUPLES = ("collections.namedtuple", "typing.NamedTuple")
 _NO_HOST_TENSOR = ("to", "cuda", "item", "tolist", "numpy", "size", "dim")  # methods that give
+_OF_NUMBERS = ("math.", "builtins.float", "builtins.int", "numpy.sqrt", "numpy.log")
 _CLOSED_BASES = frozenset(("object", "abc.ABC", "typing.Generic", "typing.Protocol"))
 
 _FEW_CLASSES = 12
@@ -108,7 +109,9 @@ class Module:
 
     def _read_assignment(self, name: str, value: ast.expr) -> None:
         """What one module-level assignment binds."""
-        if isinstance(value, ast.Call):
+        if self._is_number(value):
+            self.module_values[name] = v.NUMBER_VALUE
+        elif isinstance(value, ast.Call):
             callee = self.names.resolve(value.func) or ""
             if callee in _NAMED_TUPLES:
                 self.named_tuples[f"{self.name}.{name}"] = _fields(value)
@@ -139,6 +142,18 @@ class Module:
             of_tensors = bool(elements) and all(map(self._is_host_tensor, elements))
             item = _at_import(name) if of_tensors else v.UNKNOWN_VALUE
             self.module_values[name] = Value(v.SEQUENCE, item=item)
+
+    def _is_number(self, node: ast.expr) -> bool:
+        """Whether an expression that is evaluated at import computes a number of numbers."""
+        if isinstance(node, ast.UnaryOp):
+            return self._is_number(node.operand)
+        if isinstance(node, ast.BinOp):
+            return self._is_number(node.left) and self._is_number(node.right)
+        if isinstance(node, ast.Name):
+            return self.module_values.get(node.id) == v.NUMBER_VALUE
+        if isinstance(node, ast.Call):
+            return (self.names.resolve(node.func) or "").startswith(_OF_NUMBERS)
+        return isinstance(node, ast.Constant) and type(node.value) in (bool, int, float)
 
     def _is_host_tensor(self, node: ast.expr) -> bool:
         """Whether an expression that is evaluated at import makes a tensor where none says where,

@@ -136,3 +136,24 @@ def reported(source: str) -> list[str]:
     """The events of a library's file: every function that gets tensors may be compiled."""
     linked, facts = project(Asked(every=True), m=HEAD + source)
     return [event.kind for event in confirmed(linked, facts["m"])]
+
+
+def test_numbers_computed_at_import_are_numbers() -> None:
+    head = "import math\nimport torch\nLOW = -5e4\nHIGH = 2 * LOW\nROOT = math.sqrt(2)\n"
+    for name in ("LOW", "HIGH", "ROOT"):
+        body = f"def f(x: torch.Tensor):\n    i = x.argsort()\n    x[:, i, i] = {name}\n"
+        assert kinds(f"{head}@torch.compile\n{body}") == ["sync.index-write"], name
+    table = "def f(x: torch.Tensor):\n    i = x.argsort()\n    x[:, i, i] = OTHER\n"
+    assert kinds(f"{head}OTHER = torch.zeros(3).cuda()\n@torch.compile\n{table}") == []
+
+
+def test_what_may_be_a_number_is_converted_because_it_is_one() -> None:
+    source = """
+import torch
+@torch.compile
+def f(x: torch.Tensor, t: float | torch.Tensor):
+    return x * torch.as_tensor(t, device=x.device)
+"""
+    assert kinds(source) == ["host.data-tensor"]
+    assert kinds(source.replace("float | ", "")) == []
+    assert kinds(source.replace("as_tensor", "tensor")) == []

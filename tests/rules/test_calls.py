@@ -18,12 +18,12 @@ HEAD = """
 import base64, bisect, concurrent.futures, contextvars, copy, datetime, gc, glob, hashlib, heapq
 import inspect, io, json, logging, multiprocessing, os, pickle, pprint, random, secrets, shutil
 import subprocess, sys, tempfile, threading, time, uuid, warnings, zlib
-import numpy, torch
+import networkx, numpy, torch
 
 VARIABLE = contextvars.ContextVar("variable", default=1)
 INDEX, VALUE = torch.tensor([[0, 1], [1, 0]]), torch.ones(2)
 STARTS, ENDS = torch.tensor([0, 1, 2]), torch.tensor([1, 0])
-FILE = os.devnull
+FILE, ARRAY = os.devnull, numpy.array([0.0, 1.0, 2.0])
 
 
 class Model(torch.nn.Module):
@@ -120,6 +120,41 @@ BREAKS: dict[str, dict[str, str]] = {
         "torch.cuda.manual_seed_all": "torch.cuda.manual_seed_all(0)",
     },
     "PG507": {
+        "numpy.apply_along_axis": "numpy.apply_along_axis(numpy.sum, 0, ARRAY)",
+        "numpy.argpartition": "numpy.argpartition(ARRAY, 1)",
+        "numpy.delete": "numpy.delete(ARRAY, 0)",
+        "numpy.digitize": "numpy.digitize(ARRAY, ARRAY)",
+        "numpy.fromfunction": "numpy.fromfunction(lambda i: i, (2,))",
+        "numpy.fromiter": "numpy.fromiter([1.0], float)",
+        "numpy.insert": "numpy.insert(ARRAY, 0, 1)",
+        "numpy.interp": "numpy.interp(0.5, ARRAY, ARRAY)",
+        "numpy.intersect1d": "numpy.intersect1d(ARRAY, ARRAY)",
+        "numpy.lexsort": "numpy.lexsort((ARRAY,))",
+        "numpy.nanargmax": "numpy.nanargmax(ARRAY)",
+        "numpy.nanargmin": "numpy.nanargmin(ARRAY)",
+        "numpy.nanmax": "numpy.nanmax(ARRAY)",
+        "numpy.nanmean": "numpy.nanmean(ARRAY)",
+        "numpy.nanmedian": "numpy.nanmedian(ARRAY)",
+        "numpy.nanmin": "numpy.nanmin(ARRAY)",
+        "numpy.nanpercentile": "numpy.nanpercentile(ARRAY, 5)",
+        "numpy.nanquantile": "numpy.nanquantile(ARRAY, 0.5)",
+        "numpy.nanstd": "numpy.nanstd(ARRAY)",
+        "numpy.nansum": "numpy.nansum(ARRAY)",
+        "numpy.nanvar": "numpy.nanvar(ARRAY)",
+        "numpy.partition": "numpy.partition(ARRAY, 1)",
+        "numpy.piecewise": "numpy.piecewise(ARRAY, [ARRAY > 1], [1.0, 0.0])",
+        "numpy.poly": "numpy.poly(ARRAY)",
+        "numpy.polyfit": "numpy.polyfit(ARRAY, ARRAY, 1)",
+        "numpy.polynomial.*": "numpy.polynomial.legendre.leggauss(2)",
+        "numpy.polyval": "numpy.polyval(ARRAY, 1.0)",
+        "numpy.ravel_multi_index": "numpy.ravel_multi_index((1, 1), (2, 2))",
+        "numpy.roots": "numpy.roots(ARRAY)",
+        "numpy.select": "numpy.select([ARRAY > 1], [ARRAY])",
+        "numpy.setdiff1d": "numpy.setdiff1d(ARRAY, ARRAY)",
+        "numpy.trapezoid": "numpy.trapezoid(ARRAY)",
+        "numpy.union1d": "numpy.union1d(ARRAY, ARRAY)",
+        "numpy.unravel_index": "numpy.unravel_index(1, (2, 2))",
+        "networkx.*": "networkx.Graph()",
         "open": "open(FILE)",
         "gc.collect": "gc.collect(0)",
         "gc.disable": "gc.disable()",
@@ -215,6 +250,22 @@ NOT_CALLED = {
     "requests.*",
     "urllib.request.*",
     "numpy.load",
+    "numpy.trapz",
+    "pandas.*",
+    "sklearn.*",
+    "scipy.optimize.linear_sum_assignment",
+    "scipy.optimize.linprog",
+    "scipy.optimize.minimize",
+    "scipy.optimize.minimize_scalar",
+    "scipy.optimize.root_scalar",
+    "scipy.integrate.*",
+    "scipy.interpolate.*",
+    "scipy.linalg.*",
+    "scipy.ndimage.*",
+    "scipy.signal.*",
+    "scipy.spatial.*",
+    "scipy.special.*",
+    "scipy.stats.*",
     "torch.load",
     "torch.cuda.initial_seed",
     "torch.cuda.seed",

@@ -150,7 +150,7 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
         if data.kinds & v.NUMBER:  # sizes, not data
             state.event("host.factory", span_of(node), f"torch.{tail}")
             return v.tensor(why, kind, v.ON_HOST, flags=v.FRESH)
-    if data.is_tensor and not data.needs and not data.kinds & (v.SEQUENCE | v.UNKNOWN):
+    if _is_tensor_already(tail, data):
         plain = data._replace(flags=data.flags & ~v.SYMBOL)
         if tail in ("as_tensor", "asarray", "Tensor"):
             return plain._replace(device=device if said else data.device)
@@ -172,6 +172,15 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
         state.event("host.data-tensor", span_of(node), f"torch.{tail}", about, **notes)
     rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.kinds == v.NUMBER else -1
     return v.tensor(why, kind, device, rank, v.FRESH)
+
+
+def _is_tensor_already(tail: str, data: Value) -> bool:
+    """Whether data are a tensor; what is annotated as a number or a tensor is converted because
+    numbers are passed.
+    """
+    converted = v.NUMBER if tail in ("as_tensor", "asarray") else 0
+    others = v.SEQUENCE | v.UNKNOWN | converted
+    return data.is_tensor and not data.needs and not data.kinds & others
 
 
 def _note_gathered(state: State, tail: str, node: ast.Call, data: Value) -> None:

@@ -159,7 +159,7 @@ def _note_copies(state: State, base: Value, method: str, target: int, site: Call
         state.event("sync.copy", span_of(node), spelled, base)
     if target == v.ON_DEVICE and base.device == v.ON_HOST:
         _note_moved(state, base, node)
-    elif target == v.ON_DEVICE and base.home is not None and not state.quiet:
+    elif target == v.ON_DEVICE and base.home is not None and base.home.kind == "return":
         at_home = v.tensor("made on the host", needs=(on_host(base.home),))
         state.event("host.moved", span_of(node), source_of(node, 40), at_home)
 
