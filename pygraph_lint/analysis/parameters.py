@@ -275,7 +275,8 @@ def bind_parameters(
     facts.arrays += tuple(either)
     _note_bound(facts, env, defaults)
     for name, value in env.items():
-        env[name] = _housed(value, Need("param", facts.name, name))
+        if value.home is None and value.kinds & (v.TENSOR | v.SEQUENCE | v.MAPPING):
+            env[name] = _housed(value, Need("param", facts.name, name))
     if arguments.vararg is not None:
         item = annotated(module.names, arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
         env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)

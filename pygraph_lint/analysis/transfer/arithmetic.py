@@ -38,8 +38,9 @@ def merge_device(values: list[Value]) -> int:
 
 def merge_home(values: list[Value]) -> Need | None:
     """The value from elsewhere on whose device all tensors are."""
-    homes = {value.home for value in values if value.is_tensor}
-    return homes.pop() if len(homes) == 1 else None
+    found = [value.home for value in values if value.kinds & v.TENSOR]
+    first = found[0] if found else None
+    return first if all(home is first or home == first for home in found[1:]) else None
 
 
 def inherited_flags(values: list[Value]) -> int:
