@@ -158,7 +158,7 @@ def _read_decorators(module: Module, node: FunctionNode, facts: FunctionFacts) -
             name = module.names.resolve(decorator.args[0])
         if name is None:
             continue
-        if name in ops.COMPILERS and _is_disabled(decorator):
+        if name in ops.COMPILERS and _is_given(decorator, "disable", True):
             continue
         if name in ops.COMPILERS:
             why = f"decorated with {name}"
@@ -167,16 +167,19 @@ def _read_decorators(module: Module, node: FunctionNode, facts: FunctionFacts) -
         elif name in ops.REGION_ENDS or name == "functools.cached_property":
             facts.ends_region = True  # a cached property runs once, in the lock that breaks
             facts.disabled = name in ops.DISABLERS
+            facts.only_itself = facts.disabled and _is_given(decorator, "recursive", False)
         elif not name.startswith(("torch.", "functools.", "typing.")):
             names.append(name)
     facts.decorators = tuple(names)
 
 
-def _is_disabled(decorator: ast.expr) -> bool:
-    """``torch.compile(disable=True)`` leaves a function as it is."""
+def _is_given(decorator: ast.expr, name: str, value: bool) -> bool:
+    """Whether a decorator is given a constant: ``torch.compile(disable=True)`` leaves a function as
+    it is.
+    """
     given = decorator.keywords if isinstance(decorator, ast.Call) else []
     return any(
-        item.arg == "disable" and isinstance(item.value, ast.Constant) and item.value.value is True
+        item.arg == name and isinstance(item.value, ast.Constant) and item.value.value is value
         for item in given
     )
 

@@ -60,6 +60,7 @@ class FunctionFacts:
     returns: Value | None = None
     ends_region: bool = False
     disabled: bool = False  # torch.compiler.disable keeps it out of compiled code
+    only_itself: bool = False  # ... with recursive=False: what it calls is compiled
     on_host: bool = False  # has torch trace something, or gets objects of libraries without tensors
     uses_files: bool = False  # or other processes
     decorators: tuple[str, ...] = ()

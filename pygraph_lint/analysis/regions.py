@@ -138,19 +138,26 @@ class Reached:
             return
         self.entered[start] = kind
         queue = deque([(start, _Step("", f"{short(start)} ({why})", kind))])
+        passed = set()
         while queue:
             name, step = queue.popleft()
             facts = self._program.functions.get(name)
-            if name in self._steps or facts is None or facts.ends_region:
+            if name in self._steps or name in passed or facts is None:
+                continue
+            if facts.ends_region and not facts.only_itself:
                 continue
             if facts.owner and self._program.feeds_data(facts.owner):
                 continue
             if kind is RegionKind.MODEL and facts.on_host:
                 continue
-            self._steps[name] = step
-            for other, how in self._beside(name, facts.decorators):
-                queue.append((other, _Step(name, how, kind)))
             further = _Step(name, "", kind)
+            if facts.only_itself:
+                passed.add(name)
+                further = _Step(step.parent, f"is called by {short(name)}, which is disabled", kind)
+            else:
+                self._steps[name] = step
+                for other, how in self._beside(name, facts.decorators):
+                    queue.append((other, _Step(name, how, kind)))
             reached = dict.fromkeys(each for _, found in self.calls_in(name) for each in found)
             for target in reached:
                 self._callers[target].append(name)
@@ -187,7 +194,7 @@ class Reached:
         """Whether a function leads to what its old facts led to."""
         if _leads_to(old) != _leads_to(new):
             return False
-        if name not in self._steps:
+        if name not in self._steps and not new.only_itself:
             return True
         facts, before = self._program.edges.get(name, (new, ()))
         return facts is old and _in_short(before) == _in_short(edges(self._program, new))
@@ -216,7 +223,8 @@ def _leads_to(facts: FunctionFacts) -> tuple[object, ...]:
     """What a function says of regions, beside its calls."""
     value = facts.returns
     given = (value.const, value.cls, value.kinds) if value is not None else ()
-    return facts.ends_region, facts.disabled, facts.decorators, given
+    out = facts.ends_region, facts.disabled, facts.only_itself
+    return *out, facts.decorators, given
 
 
 def _in_short(calls: Sequence[tuple[Call, Sequence[str]]]) -> list[tuple[object, ...]]:

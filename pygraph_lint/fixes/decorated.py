@@ -34,8 +34,10 @@ def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
     return function, around
 
 
-def disable(site: Site, function: ast.FunctionDef) -> None:
-    """Decorate a function. What it warns of or logs would name the decorator's line."""
+def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) -> None:
+    """Decorate a function. What it warns of or logs would name the decorator's line.
+    ``only_itself``: what it calls is still compiled.
+    """
     torch = use_torch(site)
     above = any(
         isinstance(node, (ast.Import, ast.ImportFrom)) and _binds(node, torch)
@@ -55,7 +57,8 @@ def disable(site: Site, function: ast.FunctionDef) -> None:
     again = any(isinstance(each, ast.expr) and dotted(each) in own for each in own_nodes(function))
     site.safe_only_if("deep", not again, "a function that calls itself needs deeper stacks")
     node = cst.ensure_type(site.statement_node(function), cst.FunctionDef)
-    decorator = cst.Decorator(expression(f"{torch}.compiler.disable"))
+    given = "(recursive=False)" if only_itself else ""
+    decorator = cst.Decorator(expression(f"{torch}.compiler.disable{given}"))
     decorators = [decorator, *node.decorators]
     if node.decorators:
         decorators = [*node.decorators, decorator]

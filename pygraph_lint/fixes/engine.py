@@ -99,6 +99,7 @@ class _Places:
         self, source: Source, findings: Sequence[Finding], without: frozenset[str]
     ) -> None:
         self._file = File(source, FileQueries(source.tree, findings[0].view))
+        self._findings = findings
         self._without = without
 
     @cached_property
@@ -111,7 +112,7 @@ class _Places:
         file.queries.believed.clear()
         source = file.source
         path = source.path(source.at(finding.location), source.at(finding.end_location))
-        return Site(source, finding, path, self._without, file=file)
+        return Site(source, finding, path, self._without, file=file, findings=self._findings)
 
 
 def _offer(places: _Places, finding: Finding) -> Fix | None:

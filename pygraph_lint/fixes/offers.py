@@ -50,7 +50,10 @@ class Offers:
 
 
 def _key(text: str, findings: Sequence[Finding]) -> bytes:
-    about = [(one.code, one.location, one.end_location, one.event) for one in findings]
+    about = [
+        (one.code, one.location, one.end_location, one.event, one.consequences.get("compile"))
+        for one in findings
+    ]
     view = findings[0].view.key if findings else ""
     return digest(text.encode(errors="surrogatepass"), repr((about, view)).encode(errors="replace"))
 

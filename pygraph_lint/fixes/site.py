@@ -17,6 +17,7 @@ import libcst.matchers as m
 
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.findings import Finding
 from pygraph_lint.fixes.build import Line, binds_loosely, grouped
 from pygraph_lint.fixes.conditions import with_parentheses
 from pygraph_lint.fixes.layout import wrap
@@ -26,9 +27,12 @@ from pygraph_lint.fixes.trees import File, first_line
 
 @dataclass
 class Site(Proposal):
-    """One finding, as a rewrite sees it. ``tree`` and ``node`` are what the matcher found."""
+    """One finding, as a rewrite sees it. ``tree`` and ``node`` are what the matcher found,
+    ``findings`` all findings of the file.
+    """
 
     file: File = field(kw_only=True)
+    findings: Sequence[Finding] = field(kw_only=True, default=())
     tree: ast.AST = field(kw_only=True, default_factory=ast.Pass)
     node: cst.CSTNode = field(kw_only=True, default_factory=cst.Pass)
 
@@ -51,6 +55,12 @@ class Site(Proposal):
         known = self.ask.known(node)
         by_use = ("used as a tensor" in known.evidence, "passed to" in known.evidence)
         return known.must_be(Type.TENSOR) and not any(by_use)
+
+    def path_of(self, finding: Finding) -> list[ast.AST]:
+        """The nodes around another finding of the file, outermost first."""
+        return self.source.path(
+            self.source.at(finding.location), self.source.at(finding.end_location)
+        )
 
     # -- nodes
 

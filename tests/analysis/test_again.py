@@ -155,6 +155,11 @@ MOVES = {
     "no decorator": ("@wrapper\n", "", True),
     "a start that is on another line": ("from base", "\n\nfrom base", False),
     "disabled": ("def second(x)", "@torch.compiler.disable\ndef second(x)", True),
+    "disabled itself": (
+        "def second(x)",
+        "@torch.compiler.disable(recursive=False)\ndef second(x)",
+        True,
+    ),
 }
 
 

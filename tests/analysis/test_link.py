@@ -161,6 +161,28 @@ def test_disable_ends_a_region() -> None:
     assert events(m=source) == {"m": []}
 
 
+def test_what_a_disabled_function_calls_is_compiled_where_it_says_so() -> None:
+    source = """
+        import torch
+        class M(torch.nn.Module):
+            def forward(self, x):
+                return self.loop(x)
+            @torch.compiler.disable(recursive=False)
+            def loop(self, x):
+                print(x)
+                return self.loop(x) if x is None else self.step(x)
+            def step(self, x):
+                print(x)
+                print(x)
+    """
+    linked, facts = project(m=source)
+    assert [event.span.line for event in confirmed(linked, facts["m"])] == [11, 12]
+    region = linked.region("m.M.step")
+    assert region is not None
+    assert region.call_path[-1] == "is called by M.loop, which is disabled"
+    assert events(m=source.replace("recursive=False", "recursive=True")) == {"m": []}
+
+
 def test_a_call_through_disable_ends_a_region() -> None:
     source = """
         import torch

@@ -32,13 +32,15 @@ def _routed() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.arange(4.0)[:, None].repeat(1, 2), torch.tensor([[0], [1], [1], [2]])
 
 
-def _reading(*body: str, before: str = "", head: str = "x: torch.Tensor") -> str:
+def _reading(*body: str, before: str = "", call: str = "reads(x)") -> str:
     """A function that reads, and one that calls it."""
-    called = "def forward(x: torch.Tensor):\n    return x + reads(x)\n"
+    head = "x: torch.Tensor"
+    called = f"def forward(x: torch.Tensor):\n    return x + {call}\n"
     own = "\n".join(f"    {line}" for line in body)
     return f"import torch\n\n{before}def reads({head}):\n{own}\n\n\n{called}"
 
 
+_LOOP = ("while «x.sum() > 0»:", "    x = x - 1", "return x")
 _ITEM = "return «x.max().item()»"
 
 CASES = [
@@ -64,6 +66,22 @@ CASES = [
         "pure",
         "PG201",
         _reading("x.sort()", "x.add_(1)", _ITEM),
+    ),
+    # breaking_function
+    Case("breaking_function", "seen", "PG302", _reading(*_LOOP)),
+    Case("breaking_function", "helper", "PG302", lines(*_LOOP)),
+    Case("breaking_function", "bare", "PG302", _reading(*_LOOP, before="@torch.jit.script\n")),
+    Case(
+        "breaking_function",
+        "pays",
+        "PG301",
+        _reading("if «x.sum() > 0»:", "    x = torch.cat([x, x])", "return x.max()"),
+    ),
+    Case(
+        "breaking_function",
+        "returns",
+        "PG302",
+        _reading("while «x.sum() > 0»:", "    x = x - 1", "    yield x", call="next(reads(x))"),
     ),
     Case("tensor_branch", "number", "PG301", lines("if «x > 2.0»:", "    x = 2.0", "return x")),
     # expert_loop

@@ -37,21 +37,6 @@ CASES = [
     # attribute_buffer
     # item_branch
     # mask_write
-    # item_arithmetic
-    Case(
-        "item_arithmetic",
-        "arithmetic",
-        "PG201",
-        lines("return x * 2, «x.sum().item()»"),
-        lambda: (torch.ones(3),),
-    ),
-    Case(
-        "item_arithmetic",
-        "promotion",
-        "PG201",
-        lines("return x * «y.item()»", head="x: torch.Tensor, y"),
-        lambda: (torch.ones(3, dtype=torch.int32), torch.ones((), dtype=torch.float64)),
-    ),
     # mask_copy
     # masked_reduction
     # tensor_chain

@@ -147,6 +147,20 @@ def breaks(function: Callable[..., Any], arguments: tuple[Any, ...]) -> int:
     return sum(counters["graph_break"].values()) + sum(counters["unimplemented"].values())
 
 
+def graphs(function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[list[str]]:
+    """What each graph that Dynamo makes of a function calls."""
+    found: list[list[str]] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+        calls = [node for node in graph.graph.nodes if node.op.startswith("call")]
+        found.append([str(node.target) for node in calls])
+        return graph.forward
+
+    torch._dynamo.reset()
+    torch.compile(function, backend=backend)(*tree_map(_copied, arguments))
+    return found
+
+
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function under Dynamo with the eager backend, from a clean start."""
     torch._dynamo.reset()

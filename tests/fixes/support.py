@@ -51,7 +51,8 @@ def finding(
         notes=tuple(notes.items()),
     )
     view = ProjectView(private=own, closed=closed)
-    return Finding(code, "", "", "model.py", start, end, event=event, view=view)
+    ends = {"compile": "break"}
+    return Finding(code, "", "", "model.py", start, end, consequences=ends, event=event, view=view)
 
 
 def _location(text: str, offset: int) -> Location:

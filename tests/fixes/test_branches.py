@@ -193,21 +193,34 @@ CASES = {
         head="import torch\n\n\ndef check(right, text):\n    assert right, text\n\n\n"
         "def forward(x, n=1):\n",
     ),
-    "item": _case(
-        "PG201",
+    "assert on all": _case(
+        "PG304",
         """
-        scale = «x.amax().item()»
-        return x.clone() * scale + torch.abs(x) / scale
+        assert «torch.all(x > -99)» and (x < 99).all().item() and x.amin() != 4, "range"
+        return x + 1
         """,
         """
-        scale = x.amax().detach()
-        return x.clone() * scale + torch.abs(x) / scale
+        assert torch.all(x > -99) & (x < 99).all() & (x.amin() != 4), "range"
+        return x + 1
         """,
     ),
-    "float": _case(
-        "PG202",
-        "return x.abs() * «float(x.amax())»",
-        "return x.abs() * x.amax().detach()",
+    "check in capitals": _case(
+        "PG402",
+        """
+        SIZES_CHECK(
+            «x[x > 99]».numel() == 0
+        )
+        return x + 1
+        """,
+        """
+        if not torch.compiler.is_compiling():
+            SIZES_CHECK(
+                x[x > 99].numel() == 0
+            )
+        return x + 1
+        """,
+        head="import torch\n\n\ndef SIZES_CHECK(right):\n    assert right\n\n\n"
+        "def forward(x, n=1):\n",
     ),
     "requires-grad": _case(
         "PG508",

@@ -162,6 +162,36 @@ def test_what_a_guard_says_is_said_outside_compiled_code() -> None:
     )
 
 
+# As two unrelated projects write it; found after the rewrite took `nan_to_num`.
+NAN_TO_NUM = {
+    "every element is asked": (
+        "if not «torch.all(torch.isfinite(x))»:\n"
+        "        print('clamped')\n"
+        "        x = torch.nan_to_num(x, nan=0.0, posinf=1.0, neginf=-1.0)"
+    ),
+    "by place": (
+        "if «torch.isnan(x).any()»:\n"
+        "        print('nan')\n"
+        "        x = torch.nan_to_num(x, 0., posinf=5.0, neginf=-5.0)"
+    ),
+    "a method": "if «x.isnan().any()»:\n        x = x.nan_to_num()",
+}
+
+
+@pytest.mark.parametrize("name", NAN_TO_NUM)
+def test_a_guard_may_replace_nan(name: str) -> None:
+    body = f"x = x * 2\n    {NAN_TO_NUM[name]}\n    return x\n"
+    before = f"import torch\n\ndef forward(x):\n    {body}"
+    fix, after = offer(before, "PG307", closed=True)
+    assert fix is not None, before
+    assert fix.applicability == "unsafe" if "print" in before else "safe", fix.reason
+    old, new = (module_of(text).forward for text in (marked(before)[0], after))
+    for value in (1.0, float("inf"), float("nan")):
+        x = torch.tensor([1.0, value, -2.0], requires_grad=True)
+        assert_same(run(old, (x,)), run(new, (x,)))
+    assert breaks(old, (x,)) > breaks(new, (x,)) == 0
+
+
 def _pair(name: str) -> tuple[object, object]:
     before, after = FINITE[name]
     old = module_of(marked(before)[0]).forward
@@ -194,7 +224,7 @@ def test_finite_guards_do_not_break_the_graph(name: str) -> None:
 
 
 NOT_SELECTED = [
-    ("if «torch.isinf(x).any()»:\n        x = f(x)", "does not end in a clamp"),
+    ("if «torch.isinf(x).any()»:\n        x = f(x)", "does not end in clamp"),
     ("if «torch.isinf(x).any()»:\n        seen += 1\n        x = x.clamp(0)", "more than assign"),
     ("if «torch.isinf(x).sum() > 1»:\n        x = f(x)", "not a plain test"),
 ]

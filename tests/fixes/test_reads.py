@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
+from dataclasses import replace
+
 import pytest
 import torch
 
 from pygraph_lint.analysis.places import Region, RegionKind
-from tests.fixes.equivalence import assert_same, breaks, module_of, run
-from tests.fixes.support import expect, marked, offer
+from pygraph_lint.fixes.engine import fix_text
+from tests.fixes.equivalence import assert_same, breaks, graphs, module_of, run
+from tests.fixes.support import expect, finding, marked, offer
 
 SPLIT = """
     import torch
@@ -198,3 +202,149 @@ def test_a_message_in_a_region_brings_torch_along() -> None:
     ):
         fix, _ = offer(head + body, "PG502", region=region)
         assert fix is not None and fix.applicability == "declined"
+
+
+# As two unrelated projects write it; found after the rewrite was there.
+SPLITS = {
+    "parts of a batch": (
+        "parts = [torch.split_with_sizes(each, split_sizes=«sizes.tolist()», dim=0) for each in x]"
+        "\n    return parts[0]"
+    ),
+    "a trajectory": (
+        "component = [each[:, 0] for each in x]\n"
+        "    parts = [t.split(«sizes.tolist()», dim=0) for t in component]\n"
+        "    return list(zip(*parts))[0]"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_foreign_lists_read_once(name: str) -> None:
+    before = f"import torch\n\ndef forward(x, sizes: torch.Tensor):\n    {SPLITS[name]}\n"
+    fix, after = offer(before, "PG203")
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("read_once", "unsafe"), fix
+    old, new = (module_of(text).forward for text in (marked(before)[0], after))
+    arguments = ([torch.rand(3, 2), torch.rand(3, 1)], torch.tensor([1, 2]))
+    assert_same(run(old, arguments), run(new, arguments))
+    assert breaks(old, arguments) >= breaks(new, arguments) == 1
+
+
+DRIVERS = {
+    "a loop": (
+        """
+        while «t.sum() < 3»:
+            t = t + 1
+            state = self.step(state)
+        return state.exp()
+        """,
+        "PG302",
+    ),
+    "a branch in a loop": (
+        """
+        for turn in range(3):
+            if «state.sum() > t»:
+                state = self.step(state)
+                continue
+            seen.append(turn)
+        return state
+        """,
+        "PG301",
+    ),
+    "an arm of a branch": (
+        """
+        if «state.sum() > t»:
+            seen.append(state)
+            if «t > 1»:
+                seen.append(t)
+        return self.step(state)
+        """,
+        "PG301",
+    ),
+    "two branches": (
+        """
+        if «state.sum() > t»:
+            seen.append(state)
+        if «t > 1»:
+            seen.append(t)
+        return self.step(state)
+        """,
+        "PG301",
+    ),
+}
+DRIVER = """
+import torch
+
+seen = []
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.layer = torch.nn.Linear(2, 2)
+
+    def step(self, state):
+        return self.layer(state).tanh() * 2
+
+    def drive(self, state, t: torch.Tensor):
+BODY
+    def forward(self, x, t):
+        return self.drive(self.step(x), t) + 1
+"""
+
+
+def _driver(name: str) -> tuple[str, str]:
+    body, code = DRIVERS[name]
+    return DRIVER.replace("BODY", textwrap.indent(textwrap.dedent(body), " " * 8)), code
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_a_function_that_breaks_in_a_loop_or_often_is_one_break(name: str) -> None:
+    before, code = _driver(name)
+    fix, after = offer(before, code)
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("breaking_function", "unsafe")
+    assert "    @torch.compiler.disable(recursive=False)\n    def drive(" in after
+    old, new = (module_of(text).Model() for text in (marked(before)[0], after))
+    arguments = (torch.ones(2), torch.tensor(-9.0))
+    assert_same(run(old, arguments), run(new, arguments))
+    assert breaks(old, arguments) > breaks(new, arguments) == 1
+    assert "tanh" in str(graphs(new, arguments)[1:])  # what it calls is compiled still
+
+
+NOT_LEFT_OUT = {
+    "one branch": ("if «t > 1»:\n    seen.append(t)\nreturn self.step(state)"),
+    "much work between two": (
+        "if «t > 1»:\n    seen.append(t)\n"
+        + "state = state.sin() * 2 + state.cos() * 3 + state.exp() * 4\n" * 2
+        + "if «t > 2»:\n    seen.append(t)\nreturn state"
+    ),
+    "a loop that may not be there": (
+        "if self.training:\n    for turn in range(3):\n"
+        "        if «t > 1»:\n            seen.append(t)\nreturn self.step(state)"
+    ),
+    "a loop that may not be reached": (
+        "if self.training:\n    return state\nfor turn in range(3):\n"
+        "    if «t > 1»:\n        seen.append(t)\nreturn self.step(state)"
+    ),
+    "what is looped over": (
+        "for each in «state.tolist()»:\n    seen.append(each)\nreturn self.step(state)"
+    ),
+    "a function inside": (
+        "def inner(y):\n    while «y > 1»:\n        y = y - 1\n    return y\nreturn inner(t)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_LEFT_OUT)
+def test_a_function_that_is_compiled_for_the_most_part_stays(name: str) -> None:
+    text = DRIVER.replace("BODY", textwrap.indent(NOT_LEFT_OUT[name] + "\n", " " * 8))
+    fix, _ = offer(text, "PG301")
+    assert fix is None or fix.rewrite != "breaking_function" or fix.applicability == "declined"
+
+
+def test_what_leaves_the_graph_whole_counts_for_nothing() -> None:
+    text, spans = marked(_driver("two branches")[0])
+    one, two = (finding(text, span, "PG301") for span in spans)
+    two = replace(two, consequences={"compile": "ok"})
+    offers = fix_text(text, [one, two])
+    assert all(fix is not None and fix.applicability == "declined" for fix in offers)

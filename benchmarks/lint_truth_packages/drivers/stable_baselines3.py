@@ -120,6 +120,7 @@ def advantage_update() -> Call:
 
 
 def value_update() -> Call:
-    model = DQN("MlpPolicy", _Line(), learning_starts=4, batch_size=4, device="cpu")
+    # The environment's first actions are drawn by its own generator.
+    model = DQN("MlpPolicy", _Line(), learning_starts=4, batch_size=4, device="cpu", seed=0)
     model.learn(8)
     return Call(lambda: model.train(gradient_steps=1, batch_size=4), state=model.policy)

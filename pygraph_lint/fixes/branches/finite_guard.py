@@ -3,6 +3,8 @@
     if x.dtype == torch.half and torch.isinf(x).any(): x = torch.clamp(x, min=-m, max=m)
     ->  if x.dtype == torch.half: x = torch.where(torch.isinf(x).any(), torch.clamp(...), x)
 
+The same with ``nan_to_num`` in place of ``clamp``.
+
 Safe with ``assume-closed``, where clamping keeps the dtype (bounds are numbers, x is certainly
 floating), where nobody can tell the copy from x itself, and where what moved out of the branch only
 reads ``torch.finfo``. The gradient is the branch's but for the sign of zero: clamp masks it, and
@@ -124,7 +126,7 @@ def _read(site: Site) -> _Guard:
     if len(update.targets) != 1 or not isinstance(target, ast.Name):
         raise Declined("the branch does not end in an assignment to one name")
     if not isinstance(update.value, ast.Call):
-        raise Declined("the branch does not end in a clamp")
+        raise Declined(_NO_CLAMP)
     return _Guard(node, statics, tests, said, bounds, update, target.id, update.value)
 
 
@@ -256,11 +258,16 @@ def _makes_its_own(site: Site, value: ast.expr) -> bool:
 def _clamped(site: Site, guard: _Guard) -> str | None:
     """The name that the branch clamps."""
     function = guard.clamp
-    if site.ask.callee(function) in ("torch.clamp", "torch.clip"):
+    name = site.ask.callee(function) or ""
+    if name.removeprefix("torch.") in _CLAMPING:
         return dotted(function.args[0]) if function.args else None
-    if isinstance(function.func, ast.Attribute) and function.func.attr in ("clamp", "clip"):
+    if isinstance(function.func, ast.Attribute) and function.func.attr in _CLAMPING:
         return dotted(function.func.value)
-    raise Declined("the branch does not end in a clamp")
+    raise Declined(_NO_CLAMP)
+
+
+_CLAMPING = ("clamp", "clip", "nan_to_num")
+_NO_CLAMP = "the branch does not end in clamp or nan_to_num"
 
 
 def _says_floating(site: Site, node: ast.expr, name: str) -> bool:

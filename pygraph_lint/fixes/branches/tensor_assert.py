@@ -1,6 +1,7 @@
 """Assert on a tensor, which torch.compile takes along, instead of reading it back.
 
     assert a.max().item() <= n and b.min() >= 0  ->  assert (a.max() <= n) & (b.min() >= 0)
+    assert torch.all(a > 0) and b.any()          ->  assert torch.all(a > 0) & b.any()
 
 Always unsafe: in compiled code the failure is a RuntimeError of the device. Each operand has to be
 a tensor for certain: an assert on a bool of Python fails in every compiled call.
@@ -13,11 +14,10 @@ import ast
 import libcst as cst
 import libcst.matchers as m
 
-from pygraph_lint.fixes.build import grouped
+from pygraph_lint.fixes.build import operand
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.site import Rewrite, Site
-
-_PLAIN = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+from pygraph_lint.fixes.truths import PLAIN
 
 
 class TensorAssert(Rewrite):
@@ -33,8 +33,8 @@ class TensorAssert(Rewrite):
         assert isinstance(node, ast.Assert)
         parts = operands(node.test)
         for part in parts:
-            compared = _is_comparison(site, part)
-            site.require("comparison", compared, "an operand is not certainly a tensor")
+            truth = _is_truth(site, part)
+            site.require("truth", truth, "an operand is not certainly a tensor")
         read = any(_item(inner) is not None for inner in ast.walk(node.test))
         site.require("done", read or len(parts) > 1, "the assert is on a tensor already")
         constant = node.msg is None or isinstance(node.msg, ast.Constant)
@@ -44,7 +44,7 @@ class TensorAssert(Rewrite):
         )
         result = _on_device(site, parts[0])
         for part in parts[1:]:
-            left, right = grouped(result), grouped(_on_device(site, part))
+            left, right = operand(result), operand(_on_device(site, part))
             first = part is parts[1]
             result = cst.BinaryOperation(
                 left=left if first else result, operator=cst.BitAnd(), right=right
@@ -52,18 +52,18 @@ class TensorAssert(Rewrite):
         site.put(node.test, result)
 
 
-def _is_comparison(site: Site, node: ast.expr) -> bool:
-    """One comparison with a tensor on a side (perhaps read back), or ``t.all().item()``."""
-    inner = _item(node)
-    if inner is not None:
-        named = isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute)
-        asks = named and inner.func.attr in ("all", "any")  # type: ignore[attr-defined]
-        return asks and site.ask.is_tensor(inner)
+def _is_truth(site: Site, node: ast.expr) -> bool:
+    """Whether an operand is a tensor that says true or false, perhaps one that is read back: a
+    comparison with a tensor on a side, or whether all or any are true.
+    """
+    asked = _item(node) or node
+    if isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute):
+        return asked.func.attr in ("all", "any") and site.ask.is_tensor(asked)
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return False
     sides = (node.left, node.comparators[0])
     tensors = [_item(side) or side for side in sides]
-    return isinstance(node.ops[0], _PLAIN) and any(map(site.ask.is_tensor, tensors))
+    return isinstance(node.ops[0], PLAIN) and any(map(site.ask.is_tensor, tensors))
 
 
 def _item(node: ast.AST) -> ast.expr | None:

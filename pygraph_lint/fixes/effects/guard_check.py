@@ -15,7 +15,7 @@ from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.guards import guard
 from pygraph_lint.fixes.site import Rewrite, Site
 
-_CHECK = re.compile(r"(^|_)(check|assert|validate|verify)(_|$)")
+_CHECK = re.compile(r"(^|_)(check|assert|validate|verify)(_|$)", re.IGNORECASE)
 
 
 class GuardCheck(Rewrite):

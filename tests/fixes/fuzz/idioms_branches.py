@@ -36,7 +36,12 @@ def finite(made: Program) -> None:
     if made.chance(0.5):
         made.add(f"    limit = {limit}")
         limit = "limit"
-    made.add(f"    x = {made.pick('torch.clamp(x, ', 'x.clamp(')}min=-{limit}, max={limit})")
+    clamped = f"{made.pick('torch.clamp(x, ', 'x.clamp(')}min=-{limit}, max={limit})"
+    replaced = made.pick(
+        *("torch.nan_to_num(x)", "x.nan_to_num(0.0)", f"torch.nan_to_num(x, nan={limit})"),
+        *("torch.nan_to_num(x, 0.0, posinf=1.0, neginf=-1.0)", f"x.nan_to_num(posinf={limit})"),
+    )
+    made.add(f"    x = {replaced if made.chance(0.4) else clamped}")
     if made.chance(0.3):
         made.add(made.pick("x = x * 3", "x.mul_(2)", "x = x - y", "x = x * -0.0"))
 
@@ -154,6 +159,7 @@ def asserted(made: Program) -> None:
             *("assert k < 9 and x.shape[0] > -1", "assert (x < 1e6).all()"),
             *("assert y.max().item() < 1e6 and x.max() < 1e6", "assert x.min().item() > -1e6"),
             *("assert not torch.isnan(y).any()", "assert torch.all(x < 1e6) or k > 3"),
+            *("assert torch.all(x < 1e6) and (y > -1e6).any()", "assert y.all() and (x < 9).all()"),
         )
         + message
     )
@@ -163,7 +169,7 @@ def asserted(made: Program) -> None:
 def check_called(made: Program) -> None:
     """A function that only checks."""
     made.scripted = False
-    name = made.pick("check_values", "_assert_finite", "validate", "verify_range")
+    name = made.pick("check_values", "_assert_finite", "validate", "verify_range", "RANGE_CHECK")
     body = "    if float(x.max()) > top:\n        raise ValueError(top)"
     made.above.append(f"def {name}(x, top=1e6):\n{body}")
     made.add(

@@ -108,28 +108,6 @@ def numbers(made: Program) -> None:
     )
 
 
-@idiom("item_arithmetic")
-def read(made: Program) -> None:
-    """A number that is read and goes back into arithmetic."""
-    made.scripted = False
-    value = made.pick(
-        *("y.sum().item()", "float(y.max())", "float(k)", "y.item()", "x.max().item()", "float(y)"),
-    )
-    form = made.rng.random()
-    if form < 0.4:
-        made.add(made.pick(f"x = x * {value}", f"x = x + {value}", f"x = {value} - x"))
-        return
-    name = made.name()
-    made.add(f"{name} = {value}")
-    made.add(
-        made.pick(f"x = x * {name}", f"x = x + {name} / 2", f"x = x ** {name}", f"x = x / {name}")
-    )
-    if made.chance(0.3):
-        made.add(
-            made.pick(f"x = x + {name}", f"seen.append({name})", f"if {name} > 1:\n    x = x + 1")
-        )
-
-
 @idiom("host_rows")
 def rows(made: Program) -> None:
     """A loop over rows of sizes."""

@@ -113,3 +113,32 @@ def selected(made: Program) -> None:
     test = made.pick("not torch.isfinite(step)", "torch.isnan(step)", "step < 0", "step.isinf()")
     made.add(f"step = {step}", f"if {test}:", f"    step = {other}")
     made.keep("step * 2")
+
+
+@idiom("breaking_function")
+def drives(made: Program) -> None:
+    """A helper whose control flow depends on tensors' values."""
+    made.scripted = False
+    test = made.pick("z.sum() > 1", "z.max() > z.min() + 1", "(z > 2).any()", "w.sum() > 0")
+    calm = made.pick("z = z / 2", "z = step(z)", "z = step(z) * 0.5", "z.mul_(0.5)")
+    lines = {
+        "while": [f"while {test} and len(kept) < 4:", f"    {calm}", "    kept.append(1)"],
+        "for": ["for turn in range(3):", f"    if {test}:", f"        {calm}", "    w = w + turn"],
+        "twice": [
+            *(f"if {test}:", f"    {calm}", "    kept.append(1)"),
+            *("if z.min() < 0:", "    kept.append(z.min().item())"),
+        ],
+        "break": ["for turn in (1, 2, 3):", f"    {calm}", f"    if {test}:", "        break"],
+    }[made.pick("while", "for", "twice", "break")]
+    ends = made.pick("return z, len(kept)", "return z", "return kept", "return z.exp(), w")
+    lines = ["kept = []", *lines, ends]
+    made.above.append("def step(z):\n    return z.tanh() + 0.1")
+    deco = made.pick("", "", "", "@torch.no_grad()\n")
+    if made.chance(0.5) and not deco:
+        made.methods.append("def drive(self, z, w):\n" + "\n".join(f"    {one}" for one in lines))
+        made.keep("self.drive(x.clone(), y)")
+    else:
+        body = "\n".join(f"    {one}" for one in lines)
+        note = made.pick("", ": torch.Tensor")
+        made.above.append(f"{deco}def drive(z{note}, w):\n{body}")
+        made.keep(made.pick("drive(x * 2, y)", "drive(x.clone(), w=y)"))

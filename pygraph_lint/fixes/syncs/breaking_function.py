@@ -1,0 +1,135 @@
+"""A function in which the graph ends in a loop, or again and again, is left out of compiled code.
+
+    def solve(self, t, end):              @torch.compiler.disable(recursive=False)
+        while t < end:                ->  def solve(self, t, end):
+            t = self.step(t)                  ...
+
+What the function calls is still compiled. Where the graph ends in the body of a loop, Dynamo leaves
+out the whole function as well, after it tried: nothing is lost. Where it ends several times, with
+little computed in between, there is one break instead, where the function is called. Unsafe: an
+export does not see into it.
+"""
+
+from __future__ import annotations
+
+import ast
+from itertools import pairwise
+
+from pygraph_lint.analysis.known import Type
+from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function
+from pygraph_lint.findings import Finding
+from pygraph_lint.fixes.decorated import disable, is_called, plain_function
+from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.site import Rewrite, Site
+
+# So many operations between two breaks cost less one by one than as a graph of their own.
+_FEW = 8
+_BREAKING = ("break", "skipped")
+# Decorators that stay outside: none of them looks into the function.
+_KEPT = ("staticmethod", "torch.no_grad()", "torch.no_grad", "torch.enable_grad()")
+
+
+class BreakingFunction(Rewrite):
+    """Rules of what ends the graph, in a helper."""
+
+    codes = (
+        *("PG201", "PG202", "PG203", "PG205", "PG206", "PG207", "PG301", "PG302", "PG305"),
+        *("PG306", "PG307", "PG309", "PG401", "PG402", "PG403", "PG404", "PG405", "PG407"),
+        *("PG504", "PG505", "PG506", "PG507", "PG510", "PG513", "PG514", "PG520"),
+    )
+    message = "Leave the function out of compiled code, but not what it calls"
+    order = 97
+
+    def rewrite(self, site: Site) -> None:
+        function, _ = plain_function(site)
+        kept = all(ast.unparse(node) in _KEPT for node in function.decorator_list)
+        site.require("bare", kept, "the function has decorators, which may depend on the order")
+        site.require(
+            "helper",
+            is_called(site, function),
+            "no call of the function is known: it may be what is compiled",
+        )
+        nodes = own_nodes(function)
+        yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
+        site.require("returns", not yields, "a generator runs where it is used")
+        inside = [path for each in site.findings if (path := _inside(site, each, function))]
+        found = [path for path in inside if not _is_left_out(path, inside)]
+        often = len(found) + sum(map(_is_condition, found))
+        several = often > 1 and _work(site, nodes) <= _FEW * often
+        pays = any(map(_in_body, found)) or several
+        site.require("pays", pays, "the graph ends here once, and what is around it is compiled")
+        site.safe_only_if(
+            "seen",
+            False,
+            "what it computes itself is not compiled, and torch.export and torch.jit.script do not"
+            " see into it",
+        )
+        disable(site, function, only_itself=True)
+
+
+def _inside(site: Site, finding: Finding, function: Function) -> list[ast.AST]:
+    """The nodes from a function to a finding that ends the graph in it; none for another one."""
+    ends = finding.consequences.get("compile") in _BREAKING
+    if not ends or finding.code not in BreakingFunction.codes:
+        return []
+    path = site.path_of(finding)
+    around = [node for node in path if isinstance(node, FUNCTIONS)]
+    return path[path.index(function) :] if around and around[-1] is function else []
+
+
+def _is_left_out(path: list[ast.AST], inside: list[list[ast.AST]]) -> bool:
+    """Whether a call may not come to a place, by a decision that does not end the graph itself: the
+    place is in an arm, or behind one that returns.
+    """
+    decided = {node for each in inside for node, inner in pairwise(each) if _in_test(node, inner)}
+    for node, inner in pairwise(path):
+        arm = isinstance(node, (ast.If, ast.IfExp)) and inner is not node.test
+        if (arm and node not in decided) or isinstance(node, ast.ExceptHandler):
+            return True
+    function, place = path[0], path[1]
+    before = getattr(function, "body", [])
+    before = before[: before.index(place)] if place in before else []
+    return any(
+        isinstance(each, ast.If)
+        and each not in decided
+        and any(isinstance(node, ast.Return) for node in ast.walk(each))
+        for each in before
+    )
+
+
+def _in_test(node: ast.AST, inner: ast.AST) -> bool:
+    return isinstance(node, (ast.If, ast.IfExp)) and inner is node.test
+
+
+def _in_body(path: list[ast.AST]) -> bool:
+    """Whether a place is in the body of a loop."""
+    return any(
+        isinstance(node, (ast.For, ast.While)) and inner in node.body
+        for node, inner in pairwise(path)
+    )
+
+
+def _is_condition(path: list[ast.AST]) -> bool:
+    """Whether a place is in the condition of a loop: the graph ends in front of the loop, and again
+    in it.
+    """
+    return any(isinstance(node, ast.While) and inner is node.test for node, inner in pairwise(path))
+
+
+def _work(site: Site, nodes: tuple[ast.AST, ...]) -> int:
+    """How many operations on what may be tensors a function makes itself."""
+    return sum(isinstance(node, ast.expr) and _is_operation(site, node) for node in nodes)
+
+
+def _is_operation(site: Site, node: ast.expr) -> bool:
+    if isinstance(node, (ast.BinOp, ast.Compare)):
+        return site.ask.known(node).may_be(Type.TENSOR)
+    if not isinstance(node, ast.Call):
+        return isinstance(node, ast.Subscript) and site.ask.is_tensor(node)
+    name = site.ask.callee(node)
+    if name is not None or not isinstance(node.func, ast.Attribute):
+        return (name or "").startswith("torch.")
+    holder = node.func.value
+    own = (dotted(holder) or "").startswith(("self", "cls")) and not site.ask.is_tensor(holder)
+    return not own and site.ask.known(holder).may_be(Type.TENSOR)
