@@ -199,6 +199,8 @@ def _totals(first: dict[str, Record], rows: dict[str, Record]) -> Record:
         "before": before,
         "after": after,
         "removed": round(1 - after / before, 3) if before else None,
+        "graphs_before": sum(both[name]["graphs"] for name in ran),
+        "graphs_after": sum(row["graphs"] for row in ran.values()),
         "without_breaks_left": sum(not row["count"] for row in ran.values()),
         "nothing_compiled": len(nothing),
         "fewer_breaks": sum(row["count"] < both[name]["count"] for name, row in ran.items()),
