@@ -162,17 +162,17 @@ def test_what_a_guard_says_is_said_outside_compiled_code() -> None:
     )
 
 
-# As two unrelated projects write it; found after the rewrite took `nan_to_num`.
+# The forms of two unrelated projects, found after the rewrite took `nan_to_num`.
 NAN_TO_NUM = {
     "every element is asked": (
         "if not «torch.all(torch.isfinite(x))»:\n"
         "        print('clamped')\n"
-        "        x = torch.nan_to_num(x, nan=0.0, posinf=1.0, neginf=-1.0)"
+        "        x = torch.nan_to_num(x, nan=0.5, posinf=2.0, neginf=-2.0)"
     ),
     "by place": (
         "if «torch.isnan(x).any()»:\n"
         "        print('nan')\n"
-        "        x = torch.nan_to_num(x, 0., posinf=5.0, neginf=-5.0)"
+        "        x = torch.nan_to_num(x, 0., posinf=9.0, neginf=-9.0)"
     ),
     "a method": "if «x.isnan().any()»:\n        x = x.nan_to_num()",
 }

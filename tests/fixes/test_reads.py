@@ -204,7 +204,7 @@ def test_a_message_in_a_region_brings_torch_along() -> None:
         assert fix is not None and fix.applicability == "declined"
 
 
-# As two unrelated projects write it; found after the rewrite was there.
+# The forms of two unrelated projects, found after the rewrite was there.
 SPLITS = {
     "parts of a batch": (
         "parts = [torch.split_with_sizes(each, split_sizes=«sizes.tolist()», dim=0) for each in x]"
@@ -309,6 +309,46 @@ def test_a_function_that_breaks_in_a_loop_or_often_is_one_break(name: str) -> No
     assert_same(run(old, arguments), run(new, arguments))
     assert breaks(old, arguments) > breaks(new, arguments) == 1
     assert "tanh" in str(graphs(new, arguments)[1:])  # what it calls is compiled still
+
+
+# The forms of two unrelated projects, found after the rewrite was there: rows and columns that are
+# scaled until they sum up to one, and a fixed point that is looked for without gradients.
+ITERATIONS = {
+    "scaled": """
+    if mask is not None:
+        x = x.masked_fill(mask, 0.0)
+    for _ in range(9):
+        x = x / x.sum(1, keepdim=True).clamp(min=1e-6)
+        x = x / x.sum(0, keepdim=True).clamp(min=1e-6)
+        if «torch.max(torch.abs(x.sum(0) - 1))» < 0.1 and (x.sum(1) - 1).abs().max() < 0.1:
+            break
+    return x
+""",
+    "a fixed point": """
+    with torch.no_grad():
+        point = torch.zeros(x.shape[0], 1)
+        for _ in range(9):
+            following = torch.mean(torch.tanh(x + point / 2), dim=1, keepdim=True)
+            if «torch.max(torch.abs(following - point)).item()» < 1e-2:
+                point = following
+                break
+            point = following
+    return torch.tanh(x + point)
+""",
+}
+
+
+@pytest.mark.parametrize("name", ITERATIONS)
+def test_foreign_iterations_are_one_break(name: str) -> None:
+    head = "import torch\n\n\ndef iterated(x, mask=None):"
+    tail = "\n\ndef forward(x):\n    return iterated(x.exp()) * 2\n"
+    before = f"{head}{ITERATIONS[name]}{tail}"
+    fix, after = offer(before, "PG301" if name == "scaled" else "PG201")
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("breaking_function", "unsafe")
+    old, new = (module_of(text).forward for text in (marked(before)[0], after))
+    arguments = (torch.linspace(0, 1, 9).reshape(3, 3),)
+    assert_same(run(old, arguments), run(new, arguments))
+    assert breaks(old, arguments) >= breaks(new, arguments) == 1
 
 
 NOT_LEFT_OUT = {
