@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.training_loops.fetch import FetchError, fetch
 from benchmarks.training_loops.marks import (
+    GROUPS,
     OWN_LOOPS,
     Loop,
     MarksError,
@@ -96,7 +97,7 @@ def _score(arguments: argparse.Namespace, loops: Sequence[Loop]) -> None:
         "options": arguments.options,
         **result,
     }
-    if not arguments.only:
+    if not arguments.only and not arguments.groups:
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
     print(table(result))
     if arguments.list:
@@ -110,8 +111,9 @@ def main() -> int:
     parser.add_argument("--codes", default="PG7", help="prefixes of the codes that count, by comma")
     parser.add_argument("--options", default="", help="more options for the linter, in one string")
     parser.add_argument("--whole", action="store_true", help="give the linter whole packages")
-    parser.add_argument("--list", action="store_true", help="misses and wrong findings of develop")
+    parser.add_argument("--list", action="store_true", help="misses and wrong findings of open groups")
     parser.add_argument("--only", nargs="*", default=[], help="packages (or own); writes no result")
+    parser.add_argument("--groups", nargs="*", choices=GROUPS, help="these; writes no result")
     parser.add_argument("--folder", type=Path, default=ROOT / ".venv-loops" / "packages")
     parser.add_argument(
         "--out", type=Path, default=ROOT / "benchmarks" / "results" / "training_loops.json"
@@ -122,6 +124,8 @@ def main() -> int:
         if arguments.only:
             names = set(arguments.only)
             loops = [x for x in loops if (x.package.name if x.package else "own") in names]
+        if arguments.groups:
+            loops = [loop for loop in loops if loop.half in arguments.groups]
         if arguments.step != "score":
             fetch({loop.package: None for loop in loops if loop.package}, arguments.folder)
         if arguments.step != "fetch":

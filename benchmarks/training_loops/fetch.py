@@ -1,4 +1,4 @@
-"""Bring the packages that have marked loops: download with pip, unpack, never install."""
+"""Bring the packages that have marked loops: download with pip or git, unpack, never install."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = "# A package that is read by `make bench-training-loops`; default set
 
 
 class FetchError(Exception):
-    """pip could not download a package."""
+    """A package could not be downloaded."""
 
 
 def fetch(packages: Iterable[Package], folder: Path) -> None:
@@ -38,9 +38,12 @@ def fetch(packages: Iterable[Package], folder: Path) -> None:
         if (target / "pygraph-lint.toml").is_file():
             continue
         shutil.rmtree(target, ignore_errors=True)
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            archive = _download(package, Path(scratch))
-            _unpack(archive, target)
+        if package.source == "git":
+            _check_out(package, target)
+        else:
+            with tempfile.TemporaryDirectory(dir=folder) as scratch:
+                archive = _download(package, Path(scratch))
+                _unpack(archive, target)
         (target / "pygraph-lint.toml").write_text(SETTINGS)
         print(f"fetched {package.folder}", flush=True)
 
@@ -54,6 +57,21 @@ def _download(package: Package, folder: Path) -> Path:
     if done.returncode or len(files) != 1:
         raise FetchError(f"pip could not download {wanted}: {done.stderr.strip()[-500:]}")
     return files[0]
+
+
+def _check_out(package: Package, target: Path) -> None:
+    """One commit of a public repository, without its history."""
+    address = f"https://github.com/{package.name}.git"
+    git = ["git", "-C", str(target)]
+    target.mkdir()
+    for command in (
+        ["init", "-q"],
+        ["fetch", "-q", "--depth", "1", address, package.version],
+        ["checkout", "-q", "FETCH_HEAD"],
+    ):
+        done = subprocess.run([*git, *command], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise FetchError(f"git could not fetch {package.name}: {done.stderr.strip()[-500:]}")
 
 
 def _unpack(archive: Path, target: Path) -> None:

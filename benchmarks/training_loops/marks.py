@@ -24,6 +24,10 @@ MARKS = FOLDER / "marks"
 OWN_LOOPS = FOLDER / "loops"
 
 HALVES = ("develop", "held_out")
+#: Public repositories marked later: rules are worked on with the first, the other is only scored.
+GROUPS = (*HALVES, "fresh", "unseen")
+#: Those whose single lines may be looked at.
+OPEN = ("develop", "fresh")
 KINDS = ("sync", "copy", "allocator", "synchronize")
 
 
@@ -57,7 +61,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Loop:
-    """One training loop. `package` is None for a loop of this repository."""
+    """One training loop of the group `half`. `package` is None for one of this repository."""
 
     name: str
     title: str
@@ -69,7 +73,9 @@ class Loop:
 
 @dataclass(frozen=True)
 class Package:
-    """A package of the index, and whether its wheel or its source distribution is read."""
+    """A package of the index, and whether its wheel or its source distribution is read; or a
+    public repository (`git`): its owner and name, and a commit as its version.
+    """
 
     name: str
     version: str
@@ -78,7 +84,8 @@ class Package:
     @property
     def folder(self) -> str:
         """The name of the folder that it is unpacked to."""
-        return f"{self.name}-{self.version}"
+        version = self.version[:12] if self.source == "git" else self.version
+        return f"{self.name.replace('/', '+')}-{version}"
 
 
 def half_of(name: str) -> str:
@@ -109,7 +116,7 @@ def _loops(path: Path, half: str) -> Iterator[Loop]:
         loop = Loop(row["name"], row["title"], row["clean"], half, package, parts)
         if loop.clean and any(part.marks for part in parts):
             raise MarksError(f"{path.name}: {loop.name} is clean but has marks")
-        if half_of(package.name if package else loop.name) != half:
+        if half in HALVES and half_of(package.name if package else loop.name) != half:
             raise MarksError(f"{path.name}: {loop.name} does not belong to the half {half!r}")
         yield loop
 
@@ -118,7 +125,7 @@ def load(folder: Path = MARKS) -> list[Loop]:
     """All loops, those of this repository last. Raises MarksError for what does not fit."""
     found = [
         loop
-        for half in HALVES
+        for half in GROUPS
         for path in sorted((folder / half).glob("*.toml"))
         for loop in _loops(path, half)
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.lint_truth.statements import statement_spans
-from benchmarks.training_loops.marks import HALVES, KINDS, Loop, Part
+from benchmarks.training_loops.marks import GROUPS, KINDS, OPEN, Loop, Part
 
 Span = tuple[int, int]
 
@@ -161,15 +161,16 @@ def _numbers(loops: Sequence[Loop], judged: Judged) -> dict[str, Any]:
 
 
 def score(loops: Sequence[Loop], judged: Judged) -> dict[str, Any]:
-    """All numbers, and what was missed and wrong in the half `develop`.
+    """All numbers, and what was missed and wrong in the groups that rules are worked on with.
 
-    Of the held-out half there are totals only.
+    Of the other groups there are totals only.
     """
-    develop = {loop.name for loop in loops if loop.half == "develop"}
+    develop = {loop.name for loop in loops if loop.half in OPEN}
     return {
         "all": _numbers(loops, judged),
-        "halves": {
-            half: _numbers([loop for loop in loops if loop.half == half], judged) for half in HALVES
+        "groups": {
+            group: _numbers([loop for loop in loops if loop.half == group], judged)
+            for group in GROUPS
         },
         "develop_missed": [
             {
@@ -199,8 +200,8 @@ def score(loops: Sequence[Loop], judged: Judged) -> dict[str, Any]:
 
 def table(result: Mapping[str, Any]) -> str:
     """The numbers as text."""
-    parts = [result["all"], *(result["halves"][half] for half in HALVES)]
-    rows: list[tuple[str, ...]] = [("", "all", *(half.replace("_", " ") for half in HALVES))]
+    parts = [result["all"], *(result["groups"][group] for group in GROUPS)]
+    rows: list[tuple[str, ...]] = [("", "all", *(name.replace("_", " ") for name in GROUPS))]
     for kind in ("all", *KINDS):
         name = "marks found" if kind == "all" else f"  {kind}"
         cells = [part["marks"][kind] for part in parts]
@@ -226,7 +227,7 @@ def _of(part: int, whole: int, share: float | None) -> str:
 
 
 def listing(result: Mapping[str, Any]) -> str:
-    """The misses and wrong findings of the half `develop`, one a line."""
+    """The misses and wrong findings of `develop` and `fresh`, one a line."""
     lines = ["## missed"]
     lines += [
         f"{m['kind']} {m['place']} | {m['text']} | {m['why']}" for m in result["develop_missed"]

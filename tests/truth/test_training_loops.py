@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.training_loops.marks import (
+    GROUPS,
     HALVES,
     OWN_LOOPS,
     Loop,
@@ -92,8 +93,8 @@ def test_the_loops_of_this_repository_are_those_that_were_marked() -> None:
     assert own == marked
 
 
-def test_both_halves_have_marked_and_clean_loops() -> None:
-    for half in HALVES:
+def test_every_group_has_marked_and_clean_loops() -> None:
+    for half in GROUPS:
         mine = [loop for loop in load() if loop.half == half]
         assert {loop.clean for loop in mine} == {True, False}
 
@@ -156,6 +157,8 @@ def test_where_the_file_of_a_part_lies() -> None:
     row = part()
     packaged = Loop("x", "t", False, "develop", Package("p", "1.0", "wheel"), (row,))
     assert source_of(packaged, row, Path("/packages")) == Path("/packages/p-1.0/a.py")
+    public = Loop("x", "t", False, "fresh", Package("me/it", "0123456789abcdef", "git"), (row,))
+    assert source_of(public, row, Path("/packages")) == Path("/packages/me+it-0123456789ab/a.py")
     assert source_of(loop("x", row), row, Path("/packages")) == OWN_LOOPS / "develop" / "a.py"
 
 
@@ -210,14 +213,15 @@ def test_silence_of_clean_loops() -> None:
     assert scored([clean], finding("x", 7, code="PG201"))["all"]["clean_loops"]["silent"] == 1
 
 
-def test_of_the_held_out_half_there_are_totals_only() -> None:
+@pytest.mark.parametrize("group", ["held_out", "unseen"])
+def test_of_groups_that_nobody_looks_at_there_are_totals_only(group: str) -> None:
     loops = [
         loop("x", part((6, "sync"), last=7)),
-        loop("secret", part((6, "sync"), last=7), half="held_out"),
+        loop("secret", part((6, "sync"), last=7), half=group),
     ]
     result = scored(loops, finding("x", 7), finding("secret", 7))
-    assert result["halves"]["held_out"]["marks"]["all"]["marks"] == 1
-    assert result["halves"]["held_out"]["findings"]["wrong"] == 1
+    assert result["groups"][group]["marks"]["all"]["marks"] == 1
+    assert result["groups"][group]["findings"]["wrong"] == 1
     assert [row["loop"] for row in result["develop_missed"]] == ["x"]
     assert [row["place"] for row in result["develop_wrong"]] == ["a.py:7"]
     text = table(result) + listing(result)
