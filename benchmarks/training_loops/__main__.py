@@ -111,7 +111,7 @@ def main() -> int:
     parser.add_argument("--codes", default="PG7", help="prefixes of the codes that count, by comma")
     parser.add_argument("--options", default="", help="more options for the linter, in one string")
     parser.add_argument("--whole", action="store_true", help="give the linter whole packages")
-    parser.add_argument("--list", action="store_true", help="misses and wrong findings of open groups")
+    parser.add_argument("--list", action="store_true", help="misses and wrong findings")
     parser.add_argument("--only", nargs="*", default=[], help="packages (or own); writes no result")
     parser.add_argument("--groups", nargs="*", choices=GROUPS, help="these; writes no result")
     parser.add_argument("--folder", type=Path, default=ROOT / ".venv-loops" / "packages")

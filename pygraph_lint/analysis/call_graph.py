@@ -18,6 +18,9 @@ def targets(program: Program, call: Call) -> Sequence[str]:
     known = program.targets.get(key)
     if known is None:
         known = program.targets[key] = _targets(program, call)
+    if call.how in ("lone", "result") and not known:
+        found = program.methods_called(call.name.rpartition("|")[2], call)
+        return found if len(found) == 1 else ()
     return known
 
 
@@ -38,8 +41,15 @@ def _targets(program: Program, call: Call) -> Sequence[str]:
     if call.how == "super":
         found = program.method(call.target, call.name, 1)
         return [found] if found is not None else []
+    if call.how == "lone":
+        return []
     if call.how == "hook":
         return program.methods_by_name.get(call.name, [])
+    if call.how == "result":
+        return _of_results(program, call.target, call.name)
+    if "," in call.target:
+        each = (call._replace(target=target) for target in call.target.split(","))
+        return list(dict.fromkeys(found for one in each for found in _targets(program, one)))
     owner = program.class_named(call.target)
     if owner is None:
         return []
@@ -81,6 +91,22 @@ def _overrides(program: Program, function: str) -> list[str]:
     name = function.rpartition(".")[2]
     below = (program.classes[each].methods.get(name) for each in program.subclasses[facts.owner])
     return [each for each in below if each is not None]
+
+
+def _of_results(program: Program, function: str, name: str) -> list[str]:
+    """A method of what functions give; ``name`` is ``place|method`` for an element of a tuple."""
+    place, _, method = name.rpartition("|")
+    found = []
+    for each in returning(program, function):
+        value = program.functions[each].returns
+        if value is not None and place:
+            items = value.items or ()
+            value = items[int(place)] if int(place) < len(items) else None
+        if value is not None and value.kinds & v.INSTANCE:
+            owners = [program.class_named(cls) for cls in value.cls.split(",")]
+            for owner in owners:
+                found += _of_method(program, owner, method) if owner is not None else []
+    return list(dict.fromkeys(found))
 
 
 def _of_instance(program: Program, owner: str) -> list[str]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
-from pygraph_lint.analysis import capture, host_loops
+from pygraph_lint.analysis import capture, host_loops, loop_hints
 from pygraph_lint.analysis.answers import (
     asked_on_import,
     forgotten,
@@ -63,10 +63,9 @@ def extract(
         facts.patched = patched(text, tree, file.names)
         if capture.mentioned(text):
             facts.capture_events = _capture_events(file)
-        if host_loops.mentioned(text):
-            facts.loops = host_loops.hints(text, tree)
-        else:
-            facts.rare_lines = host_loops.rare_lines(text, tree)
+        facts.loops = loop_hints.hints(text, tree)
+        if not facts.loops.may_help:
+            facts.rare_lines = loop_hints.rare_lines(text, tree)
     if not text.isascii():
         convert = _to_characters(text)
         for name, function in facts.functions.items():

@@ -14,15 +14,16 @@ from dataclasses import replace
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.events import Event, Need
 from pygraph_lint.analysis.known import ProjectView
-from pygraph_lint.analysis.loop_calls import is_batch, is_step_hook, losses, on_device
+from pygraph_lint.analysis.loop_calls import is_batch, is_step_hook, on_device
 from pygraph_lint.analysis.loop_costs import Costs
+from pygraph_lint.analysis.loop_hints import has_modulo
 from pygraph_lint.analysis.loop_steps import (
     LOOPS,
+    acts_on_every_turn,
     functions_of,
     is_in_inner_loop,
-    names_a_compiler,
     steps,
 )
 from pygraph_lint.analysis.loop_values import LoopValues
@@ -33,103 +34,14 @@ from pygraph_lint.analysis.model import (
     Call,
     FileLoops,
     LoopBody,
-    LoopHints,
 )
-from pygraph_lint.analysis.nodes import children, dotted, span_of, statements, walk
+from pygraph_lint.analysis.nodes import children, dotted, span_of, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.symbols import as_argument
 from pygraph_lint.analysis.values import Value
 
-# What a text with a training loop has one of: first a plain part of it, which is looked for faster.
-_WORDS = [
-    (part, re.compile(pattern))
-    for part, pattern in (
-        ("backward(", r"\bbackward\("),
-        ("training_step", r"\btraining_step\b"),
-        ("compute_loss", r"\bcompute_loss\b"),
-        ("torch.compile", r"torch\.compile\b"),
-        ("on_train_", r"\bon_train_"),
-        ("on_step_", r"\bon_step_"),
-        ("on_batch_", r"\bon_batch_"),
-        ("after_", r"\bdef _?(on_)?after_\w*(step|iter|batch|backward|update)"),
-        ("before_", r"\bdef _?(on_)?before_\w*(step|iter|batch|backward|update)"),
-        (".step(", r"optim\w*\.step\(\w"),
-        ("train_step(", r"\btrain_step\("),
-        (".learn(", r"\.learn\("),
-        ("train_on_batch(", r"\btrain_on_batch\("),
-        ("def update(", r"\bdef update\("),
-        ("to_torch", r"\bdef \w*to_torch"),
-        ("to_device", r"\bdef \w*to_device"),
-        ("to_tensor", r"\bdef \w*to_tensor"),
-    )
-]
-_HELPERS = re.compile(
-    r"\.to\(|\.item\(\)|\.cpu\(\)|\.cuda\(\)|\.tolist\(\)|mask\]|as_tensor\(|torch\.tensor\(|empty_cache|synchronize\("
-)
-_FEW_MODELS = 2
 _OF_EVALUATION = re.compile(r"(?i)(^|[._])(val|valid|validation|test|eval|evaluation|predict)")
-_RARE_TEST = re.compile(r"^[ \t]*(el)?if [^\n]*%", re.MULTILINE)
-
-
-def mentioned(text: str) -> bool:
-    """Whether a file may have a training loop, a step that a trainer calls, or, where it defines
-    hardly any models, functions for steps to call.
-    """
-    if _has_words(text):
-        return True
-    few_models = text.count("Module)") <= _FEW_MODELS and "torch" in text
-    return few_models and _HELPERS.search(text) is not None
-
-
-def _has_words(text: str) -> bool:
-    """Whether a text may have a training loop, or a step that a trainer calls."""
-    return any(part in text and pattern.search(text) is not None for part, pattern in _WORDS)
-
-
-def hints(text: str, tree: ast.Module) -> LoopHints:
-    """What a file that mentions training loops has of them."""
-    if not _has_words(text):
-        return LoopHints(may_help=True)
-    nodes = walk(tree)
-    loops = [node for node in nodes if isinstance(node, LOOPS)]
-    starts = (
-        any(True for _ in losses(nodes))
-        or any(is_step_hook(node.name) for node in nodes if isinstance(node, ast.FunctionDef))
-        or (bool(loops) and any(names_a_compiler(node) for node in nodes))
-    )
-    called = {_last_name(inner) for loop in loops for inner in walk(loop)}
-    if called:
-        called |= {node.name for node in nodes if isinstance(node, ast.alias) and node.asname}
-    return LoopHints(True, starts, frozenset(called - {""}))
-
-
-def _last_name(node: ast.AST) -> str:
-    """The last part of the name that a call calls."""
-    if not isinstance(node, ast.Call):
-        return ""
-    return getattr(node.func, "attr", "") or getattr(node.func, "id", "")
-
-
-def rare_lines(text: str, tree: ast.Module) -> list[tuple[int, int]]:
-    """First and last lines of the blocks that run every n steps only, of a file without loops."""
-    if "%" not in text or _RARE_TEST.search(text) is None:
-        return []
-    found = []
-    for node in statements(tree.body):
-        if isinstance(node, ast.If) and _has_modulo(node.test):
-            last = node.body[-1].end_lineno
-            found.append((node.lineno, last if last is not None else node.lineno))
-    return found
-
-
-def _has_modulo(test: ast.expr) -> bool:
-    return any(
-        isinstance(node, ast.BinOp)
-        and isinstance(node.op, ast.Mod)
-        and not isinstance(node.left, (ast.Constant, ast.JoinedStr))
-        for node in walk(test)
-    )
 
 
 def loop_bodies(
@@ -208,8 +120,9 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     inner_calls: list[Call] = []
     for statement in run:
         events += costs.of_statement(statement)
+    whole = why != MAY_CALL_STEP or acts_on_every_turn(queries, node)
     for part in parts:
-        counts = why != MAY_CALL_STEP or not is_in_inner_loop(queries, node, part)
+        counts = whole or not is_in_inner_loop(queries, node, part)
         for inner in _expressions(values, part):
             events += costs.of_expression(inner)
             if isinstance(inner, ast.Call):
@@ -265,7 +178,7 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
                 yield from _run_each_time(values, statement.body)
             if usual is not True and not _leaves(statement.orelse):
                 yield from _run_each_time(values, statement.orelse)
-            if rare and _skips(statement.body):
+            if rare and _skips(statement.body) and not _needs_more(statement.test):
                 return  # `if step % n: continue`: what follows runs rarely
         elif isinstance(statement, (*LOOPS, ast.With, ast.AsyncWith)):
             yield from _run_each_time(values, statement.body)
@@ -275,6 +188,11 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
         elif isinstance(statement, ast.Match):
             for case in statement.cases:
                 yield from _run_each_time(values, case.body)
+
+
+def _needs_more(test: ast.expr) -> bool:
+    """Whether a condition only holds where something else does, too."""
+    return isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
 
 
 def _asks_if_finite(test: ast.expr) -> bool | None:
@@ -307,7 +225,7 @@ def _asks_if_training(test: ast.expr) -> bool | None:
 
 def _is_rare(values: LoopValues, test: ast.expr, depth: int = 3) -> bool:
     """Whether a condition holds every n steps only, or on one step."""
-    if _has_modulo(test):
+    if has_modulo(test):
         return True
     if _is_switch(test):
         return False
@@ -467,17 +385,28 @@ def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
         return ("method", base.cls, method)
     if is_step_hook(method) or method.startswith(("on_train_", "on_batch_", "on_step_")):
         return ("hook", "", method)
-    return ("named", "", method) if _is_by_name(values, call, base) else None
+    if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS or is_batch(base):
+        return None
+    if base.needs and not base.flags & v.SYMBOL:
+        return None
+    if base.needs and base.needs[0].kind == "return":
+        return _of_result(base.needs[0], method)
+    if not base.kinds & (v.UNKNOWN | v.INSTANCE):
+        return None
+    return ("named" if _is_by_name(values, call, method) else "lone", "", method)
 
 
-def _is_by_name(values: LoopValues, call: ast.Call, receiver: Value) -> bool:
-    """Whether a method of an object of an unknown class is told by its name: it gets a tensor of
-    the device or a batch.
+def _of_result(need: Need, method: str) -> tuple[str, str, str] | None:
+    """The target of a method of what a function gives, or an element of that."""
+    place = need.name.removeprefix("|")
+    return None if "|" in place else ("result", need.owner, f"{place}|{method}")
+
+
+def _is_by_name(values: LoopValues, call: ast.Call, method: str) -> bool:
+    """Whether a method of an object of an unknown class is told by its name, whoever has one: the
+    name has several words, or it gets a tensor of the device or a batch.
     """
-    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    if not receiver.kinds & (v.UNKNOWN | v.INSTANCE) or is_batch(receiver) or receiver.needs:
-        return False
-    if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
-        return False
+    if "_" in method.strip("_"):
+        return True
     given = [values.of(each) for each in (*call.args, *(item.value for item in call.keywords))]
     return any(on_device(each) or is_batch(each) for each in given)

@@ -29,6 +29,8 @@ _NAMED_STEP_HOOK = re.compile(
     r"(iter|iteration|step|batch|forward|backward|update|zero_grad|optimizer_step)"
 )
 _TENSOR = re.compile(r"\b(Long|Int|Float|Double|Half|Bool)?Tensor\b")
+_COMPUTING = re.compile(r"scaler|backward|step|update|optim")
+_OF_LOSS = re.compile(r"loss(es)?$|^loss")
 # Methods that give Python or NumPy values.
 HOST_CASTS = frozenset(("item", "tolist", "numpy"))
 # Calls that give the elements of their first argument.
@@ -90,10 +92,12 @@ def losses(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
     ``scaler.scale(loss).backward()``, ``accelerator.backward(loss)``.
     """
     for node in nodes:
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        if not isinstance(node, ast.Call):
             continue
-        if _is_wrapped_step(node):
+        if _is_wrapped_step(node) or _gets_optimizer(node):
             yield from _plain(node.args[0])
+            continue
+        if not isinstance(node.func, ast.Attribute):
             continue
         if node.func.attr not in ("backward", "manual_backward", "_backward"):
             continue
@@ -117,6 +121,23 @@ def _is_wrapped_step(call: ast.Call) -> bool:
     given = call.args[0]
     named = isinstance(given, ast.Name) and "closure" not in given.id
     return named and "optim" in (dotted(function.value) or "").lower()
+
+
+def _gets_optimizer(call: ast.Call) -> bool:
+    """``loss_scaler(loss, optimizer)``: an object of the project's own that computes the gradients
+    and steps.
+    """
+    if _COMPUTING.search(_last(call.func)) is None or not call.args:
+        return False
+    others = [*call.args[1:], *(item.value for item in call.keywords)]
+    return _OF_LOSS.search(_last(call.args[0])) is not None and any(
+        "optim" in _last(each) for each in others
+    )
+
+
+def _last(node: ast.expr) -> str:
+    """The last part of a name."""
+    return (dotted(node) or "").rpartition(".")[2].lower()
 
 
 def _plain(node: ast.expr) -> Iterator[ast.expr]:
@@ -176,6 +197,14 @@ def _names_device(node: ast.expr) -> bool:
 _DEVICES = ("cuda", "xpu", "mps", "npu", "hpu", "xla")
 
 
+def names_cuda(of: Callable[[ast.expr | None], Value], call: ast.Call) -> bool:
+    """Whether ``x.type(t)`` asks for a type of tensors of the device."""
+    given = call.args[0] if len(call.args) == 1 else None
+    if isinstance(given, ast.Constant):
+        return isinstance(given.value, str) and given.value.startswith("torch.cuda.")
+    return given is not None and of(given).cls.startswith("torch.cuda.")
+
+
 def waits_for_copy(call: ast.Call) -> bool:
     """Whether a copy to the device is not asked to be asynchronous."""
     given = [item.value for item in call.keywords if item.arg in ("non_blocking", "async")]
@@ -193,6 +222,8 @@ def of_torch(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) 
         return DEVICE
     if head.startswith("torch.nn") and last[:1].isupper():
         return MODULE
+    if last in ops.TYPED_CONSTRUCTORS:
+        return HOST if head == "torch" else MOVED
     if last.startswith("clip_grad_norm") or last == "get_total_norm":
         return v.tensor("it is the norm of all gradients", device=v.ON_DEVICE)
     if name == "torch.autograd.grad":

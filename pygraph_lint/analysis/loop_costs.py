@@ -12,6 +12,7 @@ from pygraph_lint.analysis.loop_calls import (
     is_batch,
     moves_to_device,
     moves_to_host,
+    names_cuda,
     on_device,
     waits_for_copy,
 )
@@ -108,9 +109,14 @@ class Costs:
     def _selected(self, node: ast.Subscript) -> Iterator[Event]:
         """``x[mask]``: the size of the result has to be known."""
         base = self.values.of(node.value)
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        for part in parts:
+            for bound in (part.lower, part.upper) if isinstance(part, ast.Slice) else ():
+                if bound is not None and on_device(self.values.of(bound)):
+                    yield _event("loop.read", bound, source_of(node, 40), self.values.of(bound))
+                    return
         if not on_device(base) or base.needs:
             return
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         for part in parts:
             index = self.values.of(part)
             host = index.is_tensor and index.device == v.ON_HOST and not is_batch(index)
@@ -136,7 +142,7 @@ class Costs:
         return (dotted(index) or "").lower().endswith("mask")
 
     def _call(self, node: ast.Call) -> Iterator[Event]:
-        name = self.values.queries.qualified(node.func) or ""
+        name = self.values.queries.qualified(node.func) or self.values.of(node.func).cls
         if name in _EMPTYING:
             yield _event("loop.empty-cache", node, name)
         elif name in _WAITING and name.endswith("synchronize"):
@@ -149,6 +155,8 @@ class Costs:
                     yield _event("loop.read", node, name, self.values.of(each))
         elif name in ("torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.FloatTensor"):
             yield from self._made(node, name)
+        elif name.startswith("torch.cuda.") and name.rpartition(".")[2] in ops.TYPED_CONSTRUCTORS:
+            yield from self._typed(node, name)
         elif name in ("torch.equal", "torch.allclose"):
             values = [self.values.of(each) for each in node.args]
             if any(on_device(value) and not value.needs for value in values):
@@ -192,6 +200,12 @@ class Costs:
         if placed and not host and not certain:
             yield _event("loop.copy", node, name)
 
+    def _typed(self, node: ast.Call, name: str) -> Iterator[Event]:
+        """``torch.cuda.FloatTensor(array)``: numbers are sizes."""
+        given = self.values.of(node.args[0]) if len(node.args) == 1 else v.UNKNOWN_VALUE
+        if given.kinds & (v.NUMPY | v.SEQUENCE):
+            yield _event("loop.copy", node, name)
+
     def _method(self, node: ast.Call, function: ast.Attribute) -> Iterator[Event]:
         method, receiver = function.attr, function.value
         if method in ("item", "tolist", "numpy", "__float__", "__int__") or moves_to_host(node):
@@ -204,7 +218,7 @@ class Costs:
                 yield _event("loop.read", node, f".{method}()", None if given else value)
             elif self.in_step and method == "item" and value.kinds == v.UNKNOWN:
                 yield _event("loop.read", node, f".{method}()")
-        elif method in ("to", "cuda") and moves_to_device(node):
+        elif moves_to_device(node) or (method == "type" and names_cuda(self.values.of, node)):
             yield from self._moved(node, receiver)
         elif method == "new_tensor" and node.args:
             value, data = self.values.of(receiver), self.values.of(node.args[0])

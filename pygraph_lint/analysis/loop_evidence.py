@@ -11,7 +11,7 @@ from pygraph_lint.analysis.definitions import Scope
 from pygraph_lint.analysis.loop_calls import MODULE_MARKS, losses, moves_to_device
 from pygraph_lint.analysis.nodes import children, dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
-from pygraph_lint.analysis.statement_graph import BindingKind, Definition
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, Definition
 
 
 class LoopEvidence:
@@ -19,6 +19,7 @@ class LoopEvidence:
 
     def __init__(self, queries: FileQueries) -> None:
         self._queries = queries
+        self._inside: dict[ast.AST, set[ast.AST]] = {}
 
     @cached_property
     def loss_places(self) -> set[Definition | str]:
@@ -35,8 +36,26 @@ class LoopEvidence:
     @cached_property
     def made_for_loss(self) -> set[Definition]:
         """Definitions whose value a loss is computed from."""
-        places = {each for each in self.loss_places if isinstance(each, Definition)}
-        return self._sources(places, _operands)
+        found: set[Definition] = set()
+        for loss in self._loss_nodes:
+            if isinstance(loss, ast.Name):
+                made = set(self._queries.definitions.reaching(loss))
+                found |= self._sources(made, _operands, self._around(loss))
+        return found
+
+    def _around(self, loss: ast.expr) -> set[ast.AST]:
+        """What is in the outermost loop around a loss; without one, in the function."""
+        outermost: ast.AST = self._queries.tree
+        for each in self._queries.path(loss):
+            if isinstance(each, (ast.For, ast.AsyncFor, ast.While)):
+                outermost = each
+            elif isinstance(each, FUNCTIONS):
+                if not isinstance(outermost, (ast.For, ast.AsyncFor, ast.While)):
+                    outermost = each
+                break
+        if outermost not in self._inside:
+            self._inside[outermost] = set(walk(outermost))
+        return self._inside[outermost]
 
     @cached_property
     def moved_later(self) -> set[Definition]:
@@ -49,14 +68,21 @@ class LoopEvidence:
         return self._sources(moved, _wholes)
 
     def _sources(
-        self, found: set[Definition], names: Callable[[ast.AST], Iterator[ast.Name]]
+        self,
+        found: set[Definition],
+        names: Callable[[ast.AST], Iterator[ast.Name]],
+        inside: set[ast.AST] | None = None,
     ) -> set[Definition]:
-        """Definitions, and those of the ``names`` in what these are made by, and so on."""
+        """Definitions, and those of the ``names`` in what these are made by, and so on, as long as
+        they are ``inside``.
+        """
         front = list(found)
         while front:
             value = self._made_by(front.pop())
             for node in names(value) if value is not None else ():
                 new = set(self._queries.definitions.reaching(node)) - found
+                if inside is not None:
+                    new = {each for each in new if each.node in inside}
                 found |= new
                 front += new
         return found

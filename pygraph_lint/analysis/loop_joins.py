@@ -27,10 +27,11 @@ def joined(values: list[Value]) -> Value:
         return v.UNKNOWN_VALUE
     if len(known) == 1 or all(each == known[0] for each in known):
         return known[0]
+    constructors = [each for each in known if each.cls.startswith("torch.cuda.")]
     modules = [each for each in known if each.flags & v.MODULE]
     symbols = [each for each in known if each.needs]
     batches = [each for each in known if is_batch(each)]
-    for group in (modules, symbols, batches):
+    for group in (constructors, modules, symbols, batches):
         if group:
             return group[0]
     return v.join_all(known)

@@ -108,7 +108,9 @@ class LoopRegions:
         found: list[LoopBody] = []
         for module in modules:
             called = module.loops.called
-            may_call = bool(called) and (unnamed or not words.isdisjoint(called))
+            may_call = bool(called) and (
+                (unnamed and module.loops.words) or not words.isdisjoint(called)
+            )
             if module.loops.starts or may_call:
                 found += [body for body in self.bodies(module).steps if self._counts(body)]
         return found
@@ -172,7 +174,7 @@ class LoopRegions:
             if call.how == "mention":
                 continue
             reached = targets(self._program, call)
-            if call.how == "named" and not self._alike(reached):
+            if call.how in ("named", "lone") and not self._alike(reached):
                 continue
             for target in reached:
                 self._callers[target].append(call)

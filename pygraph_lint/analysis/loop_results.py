@@ -23,6 +23,7 @@ from pygraph_lint.analysis.loop_calls import (
     is_batch,
     moves_to_device,
     moves_to_host,
+    names_cuda,
     of_torch,
     on_device,
 )
@@ -71,19 +72,29 @@ class CallResults:
         if name in ops.COMPILERS:
             return COMPILED
         if name.startswith("torch."):
-            return of_torch(self._of, name, node)
+            found = of_torch(self._of, name, node)
+            return MOVED if found == HOST and self._makes_on_device else found
         head, _, last = name.rpartition(".")
         if head == "builtins":
             return self._of_builtin(last, node)
         if head in ("math", "time") or head.startswith("random"):
             return v.NUMBER_VALUE
         if name.startswith("numpy."):
-            return v.NUMPY_VALUE
+            return v.NUMBER_VALUE if _draws_one(name, node) else v.NUMPY_VALUE
         if last[:1].isupper():
             return self._made(name)
         if last == "DataLoader":
             return LOADER
         return _returned(name, f"{short(name)}() returns a tensor of the device")
+
+    @cached_property
+    def _makes_on_device(self) -> bool:
+        """Whether the file asks torch to make tensors on the device where none is named."""
+        setters = ("torch.set_default_tensor_type", "torch.set_default_device")
+        return any(
+            isinstance(node, ast.Call) and (dotted(node.func) or "") in setters
+            for node in self._queries.nodes
+        )
 
     def _made(self, name: str) -> Value:
         """An object of a class of the project, or of a library."""
@@ -150,14 +161,15 @@ class CallResults:
             return HOST
         if method in HOST_CASTS:
             return v.NUMBER_VALUE if method != "numpy" else v.NUMPY_VALUE
-        if moves_to_device(node):
+        if moves_to_device(node) or (method == "type" and names_cuda(self._of, node)):
             return MODULE if base.kinds == v.INSTANCE else MOVED
         if method == "detach" and (not base.kinds & v.TENSOR or base.needs):
             return DEVICE
         if on_device(base):
             return _of_tensor(base, method)
         if is_batch(base):
-            return BATCH if method in ("items", "values", "to", "get", "pop") else HOST
+            whole = method in ("items", "values", "to", "get", "pop")
+            return BATCH if whole else HOST._replace(cls=BATCH.cls)
         if base.kinds & v.TENSOR:
             return HOST
         if base.kinds & v.NUMPY:
@@ -174,6 +186,21 @@ class CallResults:
             return None
         name = f"{self._queries.view.module}.{owner.name}.{function.attr}"
         return _returned(name, f"self.{function.attr}() returns a tensor of the device")
+
+
+def _draws_one(name: str, node: ast.Call) -> bool:
+    """Whether a function of ``numpy.random`` is not asked for an array."""
+    before = _ARGUMENTS_BEFORE_SIZE.get(name.removeprefix("numpy.random."))
+    if before is None or any(item.arg in ("size", None) for item in node.keywords):
+        return False
+    return len(node.args) <= before
+
+
+_ARGUMENTS_BEFORE_SIZE = {
+    **dict.fromkeys(("random", "rand", "randn", "random_sample"), 0),
+    **dict.fromkeys(("choice", "exponential", "poisson"), 1),
+    **dict.fromkeys(("randint", "uniform", "normal", "beta", "binomial"), 2),
+}
 
 
 def _of_tensor(base: Value, method: str) -> Value:

@@ -15,7 +15,7 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.loop_calls import is_step_hook, is_trainer_part, losses
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import MAY_CALL_STEP
-from pygraph_lint.analysis.nodes import dotted, walk
+from pygraph_lint.analysis.nodes import children, dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
 
@@ -57,6 +57,16 @@ def is_in_inner_loop(queries: FileQueries, loop: ast.AST, node: ast.AST) -> bool
             return False
         if isinstance(each, LOOPS) and not _is_over_parts(each):
             return True
+    return False
+
+
+def acts_on_every_turn(queries: FileQueries, loop: ast.AST) -> bool:
+    """Whether a loop itself acts in an environment: ``env.step(action)``."""
+    for node in walk(loop):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            of = (dotted(node.func.value) or "").rpartition(".")[2].lower()
+            if node.func.attr == "step" and "env" in of:
+                return not is_in_inner_loop(queries, loop, node)
     return False
 
 
@@ -105,8 +115,17 @@ def _is_over_parts(loop: ast.AST, loss: ast.AST | None = None) -> bool:
         return False
     written = ast.unparse(loop.iter).lower()
     targets = {node.id for node in walk(loop.target) if isinstance(node, ast.Name)}
-    used = {node.id for node in walk(loss) if isinstance(node, ast.Name)} if loss else set()
+    used = set(_not_passed(loss)) if loss is not None else set()
     return "accum" in written or "micro" in written or not targets.isdisjoint(used)
+
+
+def _not_passed(node: ast.AST) -> Iterator[str]:
+    """The names in an expression that no call gets: ``loss`` itself, not the batch of a model."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    inner = [node.func] if isinstance(node, ast.Call) else children(node)
+    for each in inner:
+        yield from _not_passed(each)
 
 
 def _passed_to_step(queries: FileQueries, function: ast.AST) -> Iterator[ast.Call]:

@@ -263,8 +263,7 @@ class LoopValues:
     def element(self, iterated: ast.expr, loop: ast.AST) -> Value:
         """What one turn of a loop over an expression gets."""
         if isinstance(iterated, ast.Call):
-            name = dotted(iterated.func) or ""
-            last = name.rpartition(".")[2]
+            last = (dotted(iterated.func) or "").rpartition(".")[2]
             if last == "enumerate" and iterated.args:
                 inner = self.element(iterated.args[0], loop)
                 return Value(v.SEQUENCE, items=(v.NUMBER_VALUE, inner))
@@ -325,7 +324,8 @@ class LoopValues:
         if on_device(base):
             if node.attr in _DESCRIBING:
                 return v.OTHER_VALUE
-            return base if not base.needs else v.UNKNOWN_VALUE
+            part_of = node.attr in ops.TENSOR_ATTRIBUTES
+            return base if part_of or not base.needs else v.UNKNOWN_VALUE
         if is_batch(base):
             return BATCH
         if base.flags & v.MODULE and node.attr in ("module", "model", "weight", "bias"):

@@ -1,0 +1,112 @@
+"""What a file's text and syntax tree show of training loops, before any value is worked out."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from pygraph_lint.analysis.loop_calls import is_step_hook, losses
+from pygraph_lint.analysis.loop_steps import LOOPS, names_a_compiler
+from pygraph_lint.analysis.model import NO_LOOPS, LoopHints
+from pygraph_lint.analysis.nodes import statements, walk
+
+# What a text with a training loop has one of: first a plain part of it, which is looked for faster.
+_WORDS = [
+    (part, re.compile(pattern))
+    for part, pattern in (
+        ("backward(", r"\bbackward\("),
+        ("training_step", r"\btraining_step\b"),
+        ("compute_loss", r"\bcompute_loss\b"),
+        ("torch.compile", r"torch\.compile\b"),
+        ("on_train_", r"\bon_train_"),
+        ("on_step_", r"\bon_step_"),
+        ("on_batch_", r"\bon_batch_"),
+        ("after_", r"\bdef _?(on_)?after_\w*(step|iter|batch|backward|update)"),
+        ("before_", r"\bdef _?(on_)?before_\w*(step|iter|batch|backward|update)"),
+        (".step(", r"optim\w*\.step\(\w"),
+        ("train_step(", r"\btrain_step\("),
+        (".learn(", r"\.learn\("),
+        ("train_on_batch(", r"\btrain_on_batch\("),
+        ("optim", r"loss\w*,\s*(self\.)?\w*optim"),
+        ("def update(", r"\bdef update\("),
+        ("to_torch", r"\bdef \w*to_torch"),
+        ("to_device", r"\bdef \w*to_device"),
+        ("to_tensor", r"\bdef \w*to_tensor"),
+    )
+]
+# What a script that trains by the methods of another file has both of.
+_TRAINING = ("epoch", "optimizer", "episode", "env.", "envs", "loader")
+_TRAINS = re.compile(
+    r"\.(train|learn|fit|optimi[sz]e|update_)\w*\(\s*\w"
+    r"|(agent|algo\w*|learner|policy|model|trainer|solver)\w*\.update\(\s*\w"
+)
+_PARTS_OF_TRAINS = (".train(", ".train_", ".learn", ".fit", ".optimi", ".update_", ".update(")
+# One of these is in a function that costs something.
+_HELPERS = (
+    *(".to(", ".item()", ".cpu()", ".cuda(", ".tolist()", "mask]", "as_tensor(", "torch.tensor("),
+    *("empty_cache", "synchronize(", "add_scalar", "new_tensor(", "isnan(", "isfinite("),
+)
+_RARE_TEST = re.compile(r"^[ \t]*(el)?if [^\n]*%", re.MULTILINE)
+
+
+def _has_words(text: str) -> bool:
+    """Whether a text may have a training loop, or a step that a trainer calls."""
+    return any(part in text and pattern.search(text) is not None for part, pattern in _WORDS)
+
+
+def _may_be_script(text: str) -> bool:
+    """Whether a text may have a loop that trains by the methods of another file."""
+    for parts in (_PARTS_OF_TRAINS, _TRAINING):
+        if not any(part in text for part in parts):
+            return False
+    return _TRAINS.search(text) is not None
+
+
+def hints(text: str, tree: ast.Module) -> LoopHints:
+    """What a file has of training loops, of steps that a trainer calls, or of functions for steps
+    to call.
+    """
+    words = _has_words(text)
+    if not words and not ("torch" in text and _may_be_script(text)):
+        helps = "torch" in text and any(part in text for part in _HELPERS)
+        return LoopHints(may_help=True) if helps else NO_LOOPS
+    nodes = walk(tree)
+    loops = [node for node in nodes if isinstance(node, LOOPS)]
+    starts = words and (
+        any(True for _ in losses(nodes))
+        or any(is_step_hook(node.name) for node in nodes if isinstance(node, ast.FunctionDef))
+        or (bool(loops) and any(names_a_compiler(node) for node in nodes))
+    )
+    called = {_last_name(inner) for loop in loops for inner in walk(loop)}
+    if called:
+        called |= {node.name for node in nodes if isinstance(node, ast.alias) and node.asname}
+    return LoopHints(True, starts, frozenset(called - {""}), words)
+
+
+def _last_name(node: ast.AST) -> str:
+    """The last part of the name that a call calls."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return getattr(node.func, "attr", "") or getattr(node.func, "id", "")
+
+
+def rare_lines(text: str, tree: ast.Module) -> list[tuple[int, int]]:
+    """First and last lines of the blocks that run every n steps only, of a file without loops."""
+    if "%" not in text or _RARE_TEST.search(text) is None:
+        return []
+    found = []
+    for node in statements(tree.body):
+        if isinstance(node, ast.If) and has_modulo(node.test):
+            last = node.body[-1].end_lineno
+            found.append((node.lineno, last if last is not None else node.lineno))
+    return found
+
+
+def has_modulo(test: ast.expr) -> bool:
+    """Whether a condition asks for a remainder: ``step % n == 0``."""
+    return any(
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Mod)
+        and not isinstance(node.left, (ast.Constant, ast.JoinedStr))
+        for node in walk(test)
+    )
