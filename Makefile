@@ -265,7 +265,7 @@ bench-fix-models-tests: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.fix_models.own_tests \
 		--source .venv-truth/source/transformers-5.4.0 $(ARGS)
 
-# Fetches the packages that have marked loops; ARGS="score --codes PG7 --list" shows what is missed in the half `develop`.
+# Fetches the packages that have marked loops; ARGS="score --codes PG7 --list" shows what is missed in `develop` and `fresh`.
 bench-training-loops: .venv-loops/.ready
 	.venv-loops/bin/python -m benchmarks.training_loops $(ARGS)
 
