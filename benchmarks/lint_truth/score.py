@@ -304,15 +304,16 @@ def score(
         part = _in_half(truth, half)
         # A finding is right by what happened anywhere; only where it is counted is split.
         mine = [(f, verdict) for f, verdict in verdicts if f.file in part["ran"]]
+        there = [finding for finding in default if finding.file in part["ran"]]
         halves[half] = {
             "models": sum(m["half"] == half for m in truth["models"].values()),
             **_numbers(part["sites"], default, mine, statement),
-            **break_claims(part, default, statement),
+            **break_claims(truth, there, statement),
             "parts": _by_part(part["sites"], default, mine, statement),
         }
         if half == "tune" or not blind:
             halves[half] |= _lists(part["sites"], default, mine, statement, text_of)
-            halves[half] |= _claim_lists(part, default, statement, text_of)
+            halves[half] |= _claim_lists(truth, part, there, statement, text_of)
     return {
         "models": len(truth["models"]),
         "findings": len(default),
@@ -348,14 +349,17 @@ def _by_part(
 
 def _claim_lists(
     truth: Mapping[str, Any],
+    part: Mapping[str, Any],
     findings: Sequence[Finding],
     statement: StatementOf,
     text_of: Callable[[str, int], str],
 ) -> dict[str, Any]:
-    """Claims of breaks that are wrong in one way or the other."""
+    """Claims of breaks that are wrong in one way or the other: Dynamo broke nothing there in any
+    model of `truth`, or another name was given at a site of the `part`.
+    """
     return {
         "claims_without_a_break": claims_without_a_break(truth, findings, statement, text_of),
-        "wrong_gb_types": wrong_names(truth, findings, statement)
+        "wrong_gb_types": wrong_names(part, findings, statement)
         if any(finding.gb_type for finding in findings)
         else [],
     }

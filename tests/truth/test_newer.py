@@ -248,6 +248,14 @@ def test_names_are_not_available_where_no_finding_has_one() -> None:
     assert result["gb_types"] is None
 
 
+def test_a_claim_is_right_by_a_break_in_a_model_of_the_other_half() -> None:
+    findings = [_finding(line) for line in (1, 2, 3)]
+    halves = score(_truth(), findings, lambda f, n: n, lambda f, n: "t", True)["halves"]
+    assert halves["tune"]["break_claims"] == {"claims": 3, "without_a_break": 1, "share": 0.3333}
+    assert halves["held-out"]["break_claims"]["claims"] == 0
+    assert [each["place"] for each in halves["tune"]["claims_without_a_break"]] == [f"{FILE}:3"]
+
+
 def test_of_a_blind_half_only_numbers_are_told() -> None:
     truth = _truth()
     withhold(truth)
