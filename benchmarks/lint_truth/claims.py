@@ -41,7 +41,8 @@ def _claims(
             place = (finding.file, statement(finding.file, finding.line))
             named.setdefault(place, set()).update(filter(None, [finding.gb_type]))
     kinds = {(site["file"], site["line"]): set(site["kinds"]) for site in truth["sites"]}
-    traced = statements_of(truth["traced"], statement)
+    # Dynamo's lines include those of a jump behind a statement that did not run.
+    traced = statements_of(truth["traced"], statement) & statements_of(truth["ran"], statement)
     return _Claims(
         named,
         [place for place in named if place in traced and not NOT_AGAINST & kinds.get(place, set())],
@@ -57,7 +58,8 @@ def break_claims(
 ) -> dict[str, Any]:
     """Claims of a break where torch has none, and how many Gb_types are right.
 
-    A claim in a `counted` file counts where Dynamo traced the statement; a statement counts once.
+    A claim in a `counted` file counts where the statement ran and Dynamo traced it; a statement
+    counts once.
     The Gb_type of a matched site is right if any finding there names one that Dynamo gave;
     `gb_types` is None where no finding has the field.
     """

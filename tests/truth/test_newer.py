@@ -13,6 +13,13 @@ from benchmarks.lint_truth import __main__ as command
 from benchmarks.lint_truth import built, worker
 from benchmarks.lint_truth.builders import Entry
 from benchmarks.lint_truth.claims import break_claims
+from benchmarks.lint_truth.device_breaks import (
+    READ,
+    add_breaks,
+    as_on_device,
+    programs_with,
+    read_sites,
+)
 from benchmarks.lint_truth.findings import Finding
 from benchmarks.lint_truth.ghost import observe
 from benchmarks.lint_truth.ghost_patches import cuda_answered, unseen_recorded
@@ -248,12 +255,45 @@ def test_names_are_not_available_where_no_finding_has_one() -> None:
     assert result["gb_types"] is None
 
 
+def test_a_claim_at_a_statement_that_never_ran_is_not_judged() -> None:
+    truth = _truth() | {"ran": {FILE: "1-2"}}
+    result = break_claims(truth, [_finding(1), _finding(3)], lambda file, line: line)
+    assert result["break_claims"] == {"claims": 1, "without_a_break": 0, "share": 0.0}
+
+
 def test_a_claim_is_right_by_a_break_in_a_model_of_the_other_half() -> None:
     findings = [_finding(line) for line in (1, 2, 3)]
     halves = score(_truth(), findings, lambda f, n: n, lambda f, n: "t", True)["halves"]
     assert halves["tune"]["break_claims"] == {"claims": 3, "without_a_break": 1, "share": 0.3333}
     assert halves["held-out"]["break_claims"]["claims"] == 0
     assert [each["place"] for each in halves["tune"]["claims_without_a_break"]] == [f"{FILE}:3"]
+
+
+def test_a_break_that_only_a_device_has_is_added_where_a_number_is_read() -> None:
+    def site(line: int, *kinds: str) -> dict[str, Any]:
+        what = {"what": [READ], "in": ["A:eval"]}
+        return {"file": FILE, "line": line, "end": line, "kinds": dict.fromkeys(kinds, what)}
+
+    truth = {"sites": [site(1, "sync"), site(2, "sync", "break"), site(3, "h2d"), site(4, "sync")]}
+    sites = read_sites(truth)
+    assert programs_with(sites) == ["A:eval"]
+    seen = [{"file": FILE, "line": line, "kind": "Data dependent operator"} for line in (1, 2, 3)]
+    assert add_breaks(sites, "B:eval", seen) == 0
+    assert add_breaks(sites, "A:eval", seen) == 1
+    assert truth["sites"][0]["kinds"]["break"]["what"] == ["Data dependent operator"]
+    assert [each["line"] for each in read_sites(truth)] == [4]
+
+
+def test_a_number_of_an_input_is_read_while_tracing_only_on_the_cpu() -> None:
+    def pick(x: Any, t: Any) -> Any:
+        return x[t] * 2
+
+    x, t = torch.randn(4), torch.tensor(1)
+    torch._dynamo.reset()
+    torch.compile(pick, backend="eager", fullgraph=True)(x, t)
+    torch._dynamo.reset()
+    with as_on_device(), pytest.raises(torch._dynamo.exc.UserError):
+        torch.compile(pick, backend="eager", fullgraph=True)(x, t)
 
 
 def test_of_a_blind_half_only_numbers_are_told() -> None:
