@@ -28,6 +28,7 @@ _TRACED = "PG104 host.data-tensor torch.tensor"
 _SAME_AS = {
     "PG202 sync.number operator": _READ_BY_OPERATOR,
     "PG202 sync.number gathered": _TRACED,
+    "PG202 sync.number multiplied": _TRACED,
     "PG202 sync.number fill": "PG208 sync.index-write",
     "PG203 sync.tolist int": _READ_BY_OPERATOR,
     "PG206 sync.builtin all()": "PG206 sync.builtin any()",

@@ -102,7 +102,8 @@ class _Breaks(logging.Handler):
 
 
 @contextmanager
-def _graph_breaks(path: str) -> Iterator[_Breaks]:
+def graph_breaks(path: str) -> Iterator[_Breaks]:
+    """Record the breaks in the file at `path`, as Dynamo's log tells them."""
     handler = _Breaks(path)
     names = ("torch._dynamo.symbolic_convert", "torch._dynamo.convert_frame")
     loggers = [logging.getLogger(f"{name}.__graph_breaks") for name in names]
@@ -128,7 +129,7 @@ def observe(module: ModuleType, device: str = "cpu") -> Observed:
         program(module, device)(*arguments(module, device))
         torch._dynamo.reset()
         backend = CountingBackend()
-        with _graph_breaks(path) as seen:
+        with graph_breaks(path) as seen:
             torch.compile(program(module, device), backend=backend)(*arguments(module, device))
         torch._dynamo.reset()
         error, fullgraph = _fullgraph_error(module, device)

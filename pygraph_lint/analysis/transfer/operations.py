@@ -63,6 +63,8 @@ _NUMBERS_OF: dict[str, _Numbers] = {
     "renorm": (("p", 1), ("maxnorm", 3)),
     "topk": (("k", 1),),
 }
+# Methods that Dynamo traces as a product and a sum: their number may be a tensor.
+_MULTIPLIED_FIRST = frozenset(("add_", "addcmul_", "addcdiv_"))
 # Operations whose result has a shape that depends on values, or that need their input's values.
 _COSTS: dict[str, str] = {
     "nonzero": "shape.nonzero",
@@ -139,7 +141,7 @@ def note_numbers(state: State, name: str, site: CallSite, receiver: Value | None
     """Record a tensor of the device that is given where the operator wants a Python number."""
     base = name.rstrip("_")
     arguments = site.positional if receiver is None else [receiver, *site.positional]
-    form = "operator"
+    form = "multiplied" if name in _MULTIPLIED_FIRST else "operator"
     given: list[tuple[str, Value]] = []
     if base == "clamp":  # bounds are both numbers, or both tensors
         bounds = [

@@ -1,0 +1,71 @@
+"""Claims of a graph break, spelling by spelling: what the linter says is what Dynamo does.
+
+Each line of `break_spellings.txt` is a verdict and an expression over `x` (4 x 4), `t` (0-d, 2),
+`n` (1-d, whole numbers) and `w` (takes gradients), all of them inputs on the device:
+
+    break    Dynamo breaks the graph there, and a finding says so
+    ok       it does not, and no finding says so
+    missed   it breaks, and no finding says so
+    alarm    it does not break, but a finding says so
+"""
+
+from __future__ import annotations
+
+import linecache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from benchmarks.lint_truth.device_breaks import as_on_device
+from tests.rules.conftest import lint_text
+from tests.rules.observe import graph_breaks
+
+SPELLINGS = Path(__file__).with_name("break_spellings.txt").read_text().splitlines()
+PROGRAM = """import copy, logging, math, os, random, time, uuid, warnings
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor, t: torch.Tensor, n: torch.Tensor, w: torch.Tensor):
+        y = x + 1
+        z = {}
+        return y, z
+"""
+LINE = 10
+
+
+def _module(text: str, path: Path) -> ModuleType:
+    path.write_text(text, encoding="utf-8")
+    linecache.checkcache(str(path))
+    module = ModuleType(path.stem)
+    exec(compile(text, str(path), "exec"), module.__dict__)
+    return module
+
+
+def _breaks(spelling: str, folder: Path) -> bool:
+    """Whether Dynamo breaks the graph at the spelling."""
+    path = folder / "spelling.py"
+    model = _module(PROGRAM.format(spelling), path).Model()
+    counts = torch.tensor([1, 3] if "split" in spelling else [1, 3, 1, 1])
+    torch._dynamo.reset()
+    with graph_breaks(str(path)) as seen, as_on_device():
+        compiled = torch.compile(model, backend="eager")
+        compiled(torch.randn(4, 4), torch.tensor(2), counts, torch.randn(3, requires_grad=True))
+    torch._dynamo.reset()
+    return LINE in seen.lines
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("row", SPELLINGS, ids=lambda row: row.split(None, 1)[1])
+def test_a_break_is_claimed_where_the_graph_breaks(row: str, tmp_path: Path) -> None:
+    verdict, spelling = row.split(None, 1)
+    claimed = any(
+        finding.consequences["compile"] == "break" and finding.location.row == LINE
+        for finding in lint_text(PROGRAM.format(spelling))
+    )
+    assert claimed == (verdict in ("break", "alarm"))
+    assert _breaks(spelling, tmp_path) == (verdict in ("break", "missed"))
