@@ -90,7 +90,12 @@ def _jobs(chosen: str, wanted: set[str]) -> list[tuple[str, Callable[[Report], N
         from benchmarks.lint_truth_packages.worker import observe_stage
 
         for name in PACKAGES:
-            for program in programs(name):
+            try:
+                found = programs(name)
+            except ImportError as error:
+                print(f"not measured, {name}: {error}", flush=True)
+                continue
+            for program in found:
                 if f"{program.label}:run" in wanted:
                     observe = functools.partial(observe_stage, program, "trace")
                     jobs.append((f"{program.label}:run", functools.partial(_trace, observe)))

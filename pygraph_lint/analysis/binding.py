@@ -76,6 +76,8 @@ def assign_attribute(
         elif value.is_tensor and not value.needs and not value.kinds & v.UNKNOWN:
             state.event("effect.kept-output", span_of(target), f"self.{target.attr}", value)
         state.env["self." + target.attr] = value
+        if source is not None and _is_moved(state, target, source):  # by the first call only
+            state.add_note(("host.moved", source.lineno, source.col_offset), "waits", "no")
         overwritten = target.lineno < state.last_stores.get(target.attr, 0)
         if not (overwritten or _moves_itself(state, target, source)):
             state.module.set_attribute(state.owner, target.attr, as_held(state, value))
@@ -95,16 +97,24 @@ def assign_attribute(
 
 def _moves_itself(state: State, target: ast.Attribute, source: ast.expr | None) -> bool:
     """``self.x = self.x.to(...)``: what the first call finds is still what others stored."""
-    function = source.func if isinstance(source, ast.Call) else None
-    if not isinstance(function, ast.Attribute) or function.attr not in ("to", "cuda"):
-        return False
-    moved = function.value
     known = state.module.class_attribute(state.owner, target.attr)
     return (
-        isinstance(moved, ast.Attribute)
-        and (moved.attr, state.is_self(moved.value)) == (target.attr, True)
+        _is_moved(state, target, source)
         and known is not None
         and state.env[f"self.{target.attr}"].device != v.ON_HOST
+    )
+
+
+def _is_moved(state: State, target: ast.Attribute, source: ast.expr | None) -> bool:
+    """Whether ``self.x`` is bound to itself on another device."""
+    function = source.func if isinstance(source, ast.Call) else None
+    if not isinstance(function, ast.Attribute) or function.attr not in ("to", "cuda", "type_as"):
+        return False
+    moved = function.value
+    return (
+        isinstance(moved, ast.Attribute)
+        and state.is_self(moved.value)
+        and moved.attr == target.attr
     )
 
 
@@ -162,7 +172,7 @@ def _by_unknown(state: State, index: ast.expr, base: Value) -> bool:
 def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
     """``base[index] = value``."""
     base = state.ev(target.value)
-    if by_mask(state, base, target.slice):
+    if by_mask(state, base, target):
         base = v.tensor("it is indexed with a tensor", device=v.ON_DEVICE)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
         mask, lists, gathered, number = index_parts(state, target.slice, base)

@@ -134,10 +134,8 @@ def _of_held(program: Program, value: Value | None) -> list[str]:
         return [target for name in names for target in program.functions_named(name)]
     reached = []
     for found in map(program.symbol, value.cls.split(",")):
-        if found in program.classes:
-            reached += _of_instance(program, found) if value.kinds & v.INSTANCE else []
-        elif found in program.functions:
-            reached.append(found)
+        if found in program.classes and value.kinds & v.INSTANCE:
+            reached += _of_instance(program, found)
     return reached
 
 

@@ -7,7 +7,7 @@ import ast
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import note_read
-from pygraph_lint.analysis.events import NEVER, Need
+from pygraph_lint.analysis.events import NEVER, Need, Needs
 from pygraph_lint.analysis.literals import How, Test, Tested, comparison
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of
 from pygraph_lint.analysis.state import State
@@ -140,6 +140,58 @@ def tests_half(state: State, node: ast.expr) -> bool:
     )
 
 
+def tests_host(state: State, node: ast.expr, outcome: bool) -> bool:
+    """Whether a condition comes out so for tensors of the host: ``not x.is_cuda``,
+    ``x.device.type == "cpu"``.
+    """
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node, outcome = node.operand, not outcome
+    if isinstance(node, ast.Attribute) and node.attr in ("is_cuda", "is_cpu"):
+        return outcome == (node.attr == "is_cpu") and state.ev_quiet(node.value).is_tensor
+    compared = comparison(node)
+    if compared is None or not isinstance(node, ast.Compare):
+        return False
+    left, right = node.left, node.comparators[0]
+    if not isinstance(right, ast.Constant) or right.value not in ("cpu", "cuda"):
+        return False
+    if not isinstance(node.ops[0], ast.Eq):
+        outcome = not outcome
+    kind = isinstance(left, ast.Attribute) and left.attr == "type"
+    return kind and outcome == (right.value == "cpu") and _is_device(state, left)
+
+
+def _is_device(state: State, node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and bool(state.ev_quiet(node.value).kinds & v.DEVICE)
+
+
+def tests_empty(state: State, node: ast.expr, outcome: bool) -> bool:
+    """Whether a condition comes out so for a tensor without elements: ``x.numel() == 0``."""
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node, outcome = node.operand, not outcome
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        right = node.comparators[0]
+        if not isinstance(right, ast.Constant) or right.value != 0:
+            return False
+        if not isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Gt)):
+            return False
+        return outcome == isinstance(node.ops[0], ast.Eq) and _counts(state, node.left)
+    return not outcome and _counts(state, node)
+
+
+def _counts(state: State, node: ast.expr) -> bool:
+    """Whether an expression is a number of elements of a tensor."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return _counts(state, node.left) or _counts(state, node.right)
+    counted: ast.expr | None = None
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
+        counted = node.value.value if node.value.attr == "shape" else None
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        counted = node.func.value if node.func.attr in ("numel", "nelement", "size") else None
+    elif isinstance(node, ast.Call) and state.qualified(node.func) == "builtins.len" and node.args:
+        counted = node.args[0]
+    return counted is not None and state.ev_quiet(counted).is_tensor
+
+
 def guard(state: State, node: ast.expr, outcome: bool) -> None:
     """Remember that what follows runs only if a predicate of the project can give
     ``outcome``.
@@ -147,9 +199,12 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
     while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         node, outcome = node.operand, not outcome
     if isinstance(node, ast.BoolOp):
-        if isinstance(node.op, ast.And) == outcome:
-            for operand in node.values:
-                guard(state, operand, outcome)
+        told = node.values
+        if isinstance(node.op, ast.And) != outcome:  # `not (x is not None and ...)`: with an x
+            told = [each for each in told if not _asks_for_any(each, not outcome)]
+            told = told if len(told) == 1 else []
+        for operand in told:
+            guard(state, operand, outcome)
         return
     compared = comparison(node)
     if compared is not None:
@@ -164,6 +219,16 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
         state.guards = (*state.guards, Need("true" if outcome else "false", name, ""))
 
 
+def _asks_for_any(node: ast.expr, outcome: bool) -> bool:
+    """Whether a condition has an outcome where there is anything: ``x is not None``."""
+    return (
+        isinstance(node, ast.Compare)
+        and isinstance(node.ops[0], ast.IsNot if outcome else ast.Is)
+        and isinstance(node.comparators[0], ast.Constant)
+        and node.comparators[0].value is None
+    )
+
+
 def _guard_parameter(state: State, node: ast.expr, test: Test, outcome: bool) -> None:
     """Remember that what follows runs only if a test of a parameter can come out so."""
     name = _parameter(state, node)
@@ -175,13 +240,28 @@ def _guard_parameter(state: State, node: ast.expr, test: Test, outcome: bool) ->
     state.guards = (*others, Need("may", state.function.name, "", tests=tests))
 
 
+def asked(state: State, node: ast.expr, outcome: bool) -> Needs:
+    """What calls have to pass for a condition to come out as ``outcome``."""
+    before = state.guards
+    guard(state, node, outcome)
+    after, state.guards = state.guards, before
+    return tuple(need for need in after if need.kind == "may" and need not in before)
+
+
+def only_if(value: Value, other: Value, needs: Needs) -> Value:
+    """What one arm gives: where the other gives no tensor, a tensor only if calls take the arm."""
+    if other.is_tensor or not value.is_tensor or value.flags & v.SYMBOL:
+        return value
+    return value._replace(needs=(*value.needs, *needs))
+
+
 def _parameter(state: State, node: ast.expr) -> str:
     """The parameter whose value an expression still is; empty for others."""
     if not isinstance(node, ast.Name):
         return ""
-    if node.id in state.unchanged:
-        return node.id
     value = state.env.get(node.id, v.UNKNOWN_VALUE)
+    if node.id in state.unchanged or value is state.passed.get(node.id):
+        return node.id
     need = value.needs[0] if value.flags & v.SYMBOL and value.needs else NEVER
     own = need.kind == "param" and need.owner == state.function.name and "|" not in need.name
     return need.name if own else ""

@@ -9,7 +9,18 @@ from typing import Any
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.binding import assign
-from pygraph_lint.analysis.conditions import guard, narrow, narrowed_by_class, tests_half, truth
+from pygraph_lint.analysis.conditions import (
+    asked,
+    guard,
+    narrow,
+    narrowed_by_class,
+    only_if,
+    tests_empty,
+    tests_half,
+    tests_host,
+    truth,
+)
+from pygraph_lint.analysis.events import Needs
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.nodes import dotted, span_of
 from pygraph_lint.analysis.state import State
@@ -30,6 +41,7 @@ def exec_if(state: State, node: ast.If) -> bool:
         return state.run(node.orelse)
     tests = [key for key in state.events if key not in before and key[0].startswith("branch.")]
     start = state.env
+    needs = asked(state, node.test, True), asked(state, node.test, False)
     once = _runs_once(state, node)
     state.quiet += once
     ended = _run_arm(state, node, node.body, True)
@@ -45,8 +57,22 @@ def exec_if(state: State, node: ast.If) -> bool:
         guard(state, node.test, other_ended)  # holds behind the statement, too
         state.env = rest
         return False
-    state.env = join_environments(then, state.env)
+    state.env = join_environments(*_arms(then, state.env, *needs))
     return False
+
+
+def _arms(
+    then: dict[str, Value], other: dict[str, Value], then_needs: Needs, other_needs: Needs
+) -> tuple[dict[str, Value], dict[str, Value]]:
+    """What both arms leave behind, where calls decide which of them runs."""
+    if not then_needs and not other_needs:
+        return then, other
+    for name in then.keys() & other.keys():
+        one, two = then[name], other[name]
+        if one is not two:
+            then[name] = only_if(one, two, then_needs)
+            other[name] = only_if(two, one, other_needs)
+    return then, other
 
 
 def _runs_once(state: State, node: ast.If) -> bool:
@@ -72,12 +98,16 @@ def _run_arm(state: State, node: ast.If, body: list[ast.stmt], outcome: bool) ->
     guard(state, node.test, outcome)
     narrow(state, node.test, outcome)
     error = bool(body) and isinstance(body[-1], ast.Raise)
+    rare = error or tests_empty(state, node.test, outcome)
     half = outcome and tests_half(state, node.test)
-    state.quiet += error
+    host = tests_host(state, node.test, outcome)
+    state.quiet += rare
     state.half += half
+    state.on_host += host
     ended = state.run(body)
+    state.on_host -= host
     state.half -= half
-    state.quiet -= error
+    state.quiet -= rare
     state.guards = saved_guards
     return ended
 

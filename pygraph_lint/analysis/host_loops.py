@@ -28,6 +28,7 @@ from pygraph_lint.analysis.loop_steps import (
 )
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import (
+    KEYWORDED,
     MAY_CALL_STEP,
     NO_BODIES,
     STARRED,
@@ -340,12 +341,13 @@ def _edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
     how, owner, name = target
     starred = any(isinstance(each, ast.Starred) for each in call.args)
     given = [] if starred else [_argument(values.of(each)) for each in call.args]
-    named = [(item.arg or "**", _keyword(values, item)) for item in call.keywords]
+    named = [(item.arg or KEYWORDED, _keyword(values, item)) for item in call.keywords]
     keywords = tuple((key, value) for key, value in named if value is not None)
     places = [place for place, value in enumerate(given) if value is None]
-    stars = starred or any(key == "**" for key, _ in named)
     others = [key for key, value in named if value is None]
-    unknown: tuple[int | str, ...] = (STARRED,) if stars else (*places, *others)
+    unknown: tuple[int | str, ...] = (*((STARRED,) if starred else places), *others)
+    if any(key == KEYWORDED for key, _ in named):
+        unknown = (STARRED, KEYWORDED)
     yield Call(how, owner, name, span_of(call), tuple(given), keywords, (), unknown)
 
 

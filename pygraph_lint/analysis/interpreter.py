@@ -103,6 +103,7 @@ def run_function(
     marks = {item.id for item in node.decorator_list if isinstance(item, ast.Name)}
     bound = bool(owner) and "staticmethod" not in marks
     facts = FunctionFacts(name, owner, node.lineno, parameter_names(node, bound))
+    facts.named_only = tuple(argument.arg for argument in node.args.kwonlyargs)
     _read_decorators(module, node, facts)
     facts.keeps_answer = not owner and keeps_answer(node, module.names)
     ordered = [*node.args.posonlyargs, *node.args.args]
@@ -115,6 +116,9 @@ def run_function(
     assigned = assigned_names(node)
     state.locals |= assigned
     state.unchanged = frozenset(facts.parameters) - assigned
+    own = [name for name in facts.parameters if name in env]
+    state.passed = {name: env[name]._replace() for name in own}  # objects of their own
+    env |= state.passed
     if owner:
         state.last_stores = last_stores(node)
     _run(state, node.body)

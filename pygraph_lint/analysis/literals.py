@@ -51,8 +51,10 @@ def comparison(node: ast.expr) -> tuple[ast.expr, Test, bool] | None:
     operator, right = node.ops[0], node.comparators[0]
     positive = isinstance(operator, (ast.Eq, ast.Is, ast.In))
     if isinstance(operator, (ast.Is, ast.IsNot)):
-        none = isinstance(right, ast.Constant) and right.value is None
-        return (node.left, Test(How.NONE), positive) if none else None
+        if not isinstance(right, ast.Constant) or not isinstance(right.value, (bool, type(None))):
+            return None
+        test = Test(How.NONE) if right.value is None else Test(How.ONE_OF, (right.value,))
+        return node.left, test, positive
     if isinstance(operator, (ast.In, ast.NotIn)):
         listed = right.elts if isinstance(right, (ast.Tuple, ast.List, ast.Set)) else []
     elif isinstance(operator, (ast.Eq, ast.NotEq)):

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from pygraph_lint.analysis.events import Event, Need, Span
 from pygraph_lint.analysis.values import Value
 
-STARRED = "*"  # among the arguments of a call: there may be more than are written
+# Among the arguments of a call: there may be more of them by place, or by name, than are written.
+STARRED, KEYWORDED = "*", "**"
 
 
 class Call(NamedTuple):
@@ -73,6 +74,7 @@ class FunctionFacts:
     switched_on: tuple[str, ...] = ()  # parameters that are True by default
     sets_by_name: bool = False  # it sets attributes of its object whose names it is given
     defaults: tuple[tuple[str, Value], ...] = ()  # that are spelled out as literals
+    named_only: tuple[str, ...] = ()  # parameters that are passed by name
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from pygraph_lint.analysis import ops
+from pygraph_lint.analysis import ops, torch_version
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import alias_values, annotated
 from pygraph_lint.analysis.model import ClassFacts, ModuleFacts, Sinks
@@ -128,6 +128,10 @@ class Module:
             self.module_values[name] = _at_import(name)
         elif isinstance(value, ast.Constant):
             self.module_values[name] = kind_of_constant(value)
+        elif isinstance(value, ast.Compare):
+            const = torch_version.compared(self.names.resolve, value)
+            if const is not None:
+                self.module_values[name] = Value(v.NUMBER, const=const)
         elif isinstance(value, ast.Dict):
             found = self._functions_in(value)
             if found:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.analysis import torch_version
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import note_formatted
-from pygraph_lint.analysis.conditions import guard, narrow, settle_comparisons, truth
+from pygraph_lint.analysis.conditions import (
+    asked,
+    guard,
+    narrow,
+    only_if,
+    settle_comparisons,
+    truth,
+)
 from pygraph_lint.analysis.devices import note_mixed_devices
 from pygraph_lint.analysis.nodes import span_to
 from pygraph_lint.analysis.state import State
@@ -22,6 +30,7 @@ from pygraph_lint.analysis.transfer.arithmetic import (
     merge_home,
     merge_needs,
     of_numbers,
+    settled,
 )
 from pygraph_lint.analysis.values import Value
 
@@ -46,6 +55,9 @@ def arithmetic(
 ) -> Value:
     """The result of ``left <operator> right``."""
     kinds = (left.kinds | right.kinds) & ~v.NONE
+    flag = settled(operator, left, right)
+    if flag is not None:
+        return constant(flag)
     if left.kinds & v.TEXT and not left.kinds & v.TENSOR:
         if operator is ast.Mod:
             note_formatted(state, right, node, form="percent")
@@ -109,6 +121,9 @@ def eval_unary(state: State, node: ast.UnaryOp) -> Value:
 
 
 def eval_compare(state: State, node: ast.Compare) -> Value:
+    of_version = torch_version.compared(state.qualified, node)
+    if of_version is not None:
+        return Value(v.NUMBER, const=of_version)
     left = state.ev(node.left)
     result: Value | None = None
     left_node = node.left
@@ -246,4 +261,7 @@ def eval_conditional(state: State, node: ast.IfExp) -> Value:
     other = state.ev(node.orelse)
     state.restore(saved)
     state.guards = saved_guards
-    return v.join(then, other)
+    return v.join(
+        only_if(then, other, asked(state, node.test, True)),
+        only_if(other, then, asked(state, node.test, False)),
+    )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.literals import How, Test, Tested
-from pygraph_lint.analysis.model import STARRED, Call, FunctionFacts
+from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.values import Value
 
 _LITERALS = (str, int, float, bool, type(None))
@@ -36,7 +36,8 @@ def passed(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
     """What a call passes for a parameter; None where that is not known."""
     value = dict(call.named).get(parameter)
     index = facts.parameters.index(parameter)
-    if value is None and index < len(call.positional):
+    by_place = parameter not in facts.named_only
+    if value is None and by_place and index < len(call.positional):
         value = call.positional[index]
     return value
 
@@ -44,7 +45,9 @@ def passed(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
 def passed_or_default(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
     """The same, or the default where the call passes nothing for the parameter."""
     unbound = call.how == "function" and facts.owner and not facts.name.endswith("__")
-    if call.how == "mention" or unbound or facts.decorators or STARRED in call.unknown:
+    if call.how == "mention" or unbound or facts.decorators or KEYWORDED in call.unknown:
+        return None
+    if STARRED in call.unknown and parameter not in facts.named_only:
         return None
     value = passed(facts, parameter, call)
     if value is not None or {parameter, facts.parameters.index(parameter)} & {*call.unknown}:

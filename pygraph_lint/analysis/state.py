@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event, Need, Span
-from pygraph_lint.analysis.model import STARRED, Call, FunctionFacts
+from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.symbols import as_argument
@@ -110,10 +110,12 @@ class State:
         self.read: dict[Key, set[tuple[int, int]]] = {}  # where the host reads their values
         self.device_context = 0
         self.half = 0
+        self.on_host = 0  # arms that run for tensors of the host
         self.last_stores: dict[str, int] = {}  # attributes, and the line of their last store
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
         self.settled: set[ast.Compare] = set()
         self.unchanged: frozenset[str] = frozenset()  # parameters that are never bound again
+        self.passed: Environment = {}  # what the parameters hold at the start
 
     def ev(self, node: ast.expr | None) -> Value:
         """The value of an expression."""
@@ -158,7 +160,7 @@ class State:
                 evidence = (about.why,)
         if not evidence and kind in _EVIDENT:
             evidence = (_EVIDENT[kind].format(subject=subject),)
-        if about is not None and about.is_tensor and about.device == v.ON_HOST:
+        if about is not None and about.is_tensor and (self.on_host or about.device == v.ON_HOST):
             notes["lives"] = "host"
         key = (kind, span.line, span.column)
         old = self.events.get(key)
@@ -182,7 +184,7 @@ class State:
         key = (how, target, name, span.line, span.column)
         arguments: tuple[Value | None, ...] = ()
         keywords: tuple[tuple[str, Value], ...] = ()
-        unknown: tuple[int | str, ...] = (STARRED,)
+        unknown: tuple[int | str, ...] = (STARRED, KEYWORDED)
         if site is not None:
             arguments = tuple(as_argument(value) for value in site.positional)
             unknown = _unknown_arguments(site, arguments)
@@ -253,9 +255,11 @@ def _unknown_arguments(
     """The places and keywords of arguments of which nothing is known."""
     keywords = [keyword.arg for keyword in site.node.keywords]
     starred = any(isinstance(each, ast.Starred) for each in site.node.args)
-    if starred or site.is_part or None in keywords:
-        return (STARRED,)
-    places = [place for place, value in enumerate(arguments) if value is None]
+    if site.is_part or None in keywords:
+        return (STARRED, KEYWORDED)
+    places: list[int | str] = [place for place, value in enumerate(arguments) if value is None]
+    if starred:
+        places = [STARRED]
     named = [name for name in keywords if name is not None]
     known = {name for name, value in site.named.items() if as_argument(value) is not None}
     return (*places, *(name for name in named if name not in known))

@@ -7,7 +7,7 @@ import ast
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import note_mixed_devices
 from pygraph_lint.analysis.events import Need, any_of, not_on_host, on_host
-from pygraph_lint.analysis.nodes import source_of, span_of
+from pygraph_lint.analysis.nodes import source_of, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import extend
 from pygraph_lint.analysis.transfer.containers import entry
@@ -16,7 +16,7 @@ from pygraph_lint.analysis.values import Value
 
 def eval_subscript(state: State, node: ast.Subscript) -> Value:
     base = state.ev(node.value)
-    if by_mask(state, base, node.slice):
+    if by_mask(state, base, node):
         why = "it is indexed with a tensor"
         return index_tensor(state, v.tensor(why, device=v.ON_DEVICE), node)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING)):
@@ -29,17 +29,34 @@ def eval_subscript(state: State, node: ast.Subscript) -> Value:
     return select(state, base, index, node)
 
 
-def by_mask(state: State, base: Value, index: ast.expr) -> bool:
+def by_mask(state: State, base: Value, node: ast.Subscript) -> bool:
     """Whether what nothing else explains is indexed with boolean tensors, or with several places,
-    and slices: as only tensors are.
+    and slices: as only tensors are, and tables by their own columns.
     """
+    index = node.slice
     if not (base.needs or base.kinds == v.UNKNOWN) or isinstance(index, (ast.Constant, ast.Slice)):
         return False
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     values = [state.ev_quiet(part) for part in parts if not isinstance(part, ast.Slice)]
-    return bool(values) and all(
-        value.ndim != 0 and (value.is_mask or (value.must_be_tensor and value.ndim > 0))
-        for value in values
+    return (
+        bool(values)
+        and all(
+            value.ndim != 0 and (value.is_mask or (value.must_be_tensor and value.ndim > 0))
+            for value in values
+        )
+        and not _has_columns(node)
+    )
+
+
+def _has_columns(node: ast.Subscript) -> bool:
+    """Whether a table is indexed by a column of its own: ``t[t["name"] == x]``."""
+    table = ast.dump(node.value)
+    return any(
+        isinstance(part, ast.Subscript)
+        and isinstance(part.slice, ast.Constant)
+        and isinstance(part.slice.value, str)
+        and ast.dump(part.value) == table
+        for part in walk(node.slice)
     )
 
 

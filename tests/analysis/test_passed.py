@@ -38,6 +38,8 @@ BRANCHES = [
     ("if loud: print(1)", "x", False),
     ("if loud: print(1)", "x, loud=True", True),
     ("if not loud: return x\n    print(1)", "x", False),
+    ("if loud is True: print(1)", "x", False),
+    ("if loud is not False: print(1)", "x, loud=True", True),
     ("if scale is not None: print(1)", "x", False),
     ("if scale is not None: print(1)", "x, scale=x.shape[0]", True),
     ("if scale is None: print(1)", "x, 'avg', 2.0", False),
@@ -129,3 +131,31 @@ def test_a_function_that_has_others_traced_is_not_traced_itself(use: str) -> Non
     assert kinds(source) == []
     assert kinds(source.replace(use, "pass")) == ["sync.item"]
     assert kinds(source + "prepared = torch.compile(M())\n") == ["sync.item"]
+
+
+NAMED = """
+def pool(*args, loud=False, **more):
+    if loud:
+        args[0].nonzero()
+        print(1)
+    return args[0]
+
+class M(nn.Module):
+    def forward(self, x: torch.Tensor, **more):
+        return pool({given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("x", False),
+        ("*x", False),
+        ("x, True", False),
+        ("*x, loud=True", True),
+        ("*x, loud=more", True),
+        ("x, **more", True),
+    ],
+)
+def test_no_place_fills_what_is_passed_by_name(given: str, taken: bool) -> None:
+    assert ("call" in kinds(HEAD + NAMED.format(given=given))) is taken

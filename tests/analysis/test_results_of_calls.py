@@ -72,3 +72,32 @@ def test_a_tensor_passed_here_comes_back(test: str) -> None:
 )
 def test_a_tensor_passed_elsewhere_does_not(test: str) -> None:
     assert branches(f"default(x, x); pair(x, x); Scale().apply_to(x)\n            {test}") == 0
+
+
+def test_what_a_factory_with_the_name_of_a_class_makes_does_not_run_the_factory() -> None:
+    source = """
+import torch
+from torch import nn
+from torch.nn.modules.utils import _ntuple
+def ConvBN(size):
+    print(size)
+    return nn.Sequential(nn.Conv2d(size, size, 1), nn.BatchNorm2d(size))
+"""
+    user = """
+import torch
+from torch import nn
+from torch.nn.modules.utils import _ntuple
+from a import ConvBN
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down = nn.ModuleList([ConvBN(3)])
+        self.one = ConvBN(3)
+class M(Base):
+    def forward(self, x: torch.Tensor):
+        sizes = _ntuple(2)(3)
+        return self.one(self.down[0](x)) * float(sizes[0])
+"""
+    linked, facts = project(a=source, b=user)
+    assert not confirmed(linked, facts["a"])
+    assert not confirmed(linked, facts["b"])

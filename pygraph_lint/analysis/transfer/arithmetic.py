@@ -113,6 +113,17 @@ def fold(operator: type[ast.operator], left: object, right: object) -> object | 
     return None
 
 
+def settled(operator: type[ast.operator], left: Value, right: Value) -> bool | None:
+    """``True | x`` and ``False & x`` of flags, whatever the other one is; None for others."""
+    for one, other in ((left, right), (right, left)):
+        flag = other.needs or not other.kinds & (v.TENSOR | v.NUMPY | v.SEQUENCE | v.MAPPING)
+        if flag and operator is ast.BitOr and one.const is True:
+            return True
+        if flag and operator is ast.BitAnd and one.const is False:
+            return False
+    return None
+
+
 def fold_compare(operator: ast.cmpop, left: object, right: object) -> bool | None:
     """The result of comparing constants, None where it is not folded."""
     if isinstance(operator, ast.Eq):

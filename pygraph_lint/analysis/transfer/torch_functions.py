@@ -33,7 +33,8 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
         return v.tensor(f"made by {name}", "float", v.ON_DEVICE, flags=v.BUFFER)
     if name in _TRACERS and not state.quiet:
         state.function.on_host = True
-    if head in ("torch.nn", "torch.nn.modules") or head.startswith("torch.nn.modules."):
+    of_layers = head in ("torch.nn", "torch.nn.modules") or head.startswith("torch.nn.modules.")
+    if of_layers and tail[:1].isupper():
         return make_layer(state, name, site)
     if name in ops.COMPILERS or name in ops.GRAPHERS:
         return compiled(state, name, site)

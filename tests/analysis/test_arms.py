@@ -1,0 +1,158 @@
+"""Branches that are not taken on a device in usual use, and what their arms leave behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from pygraph_lint.analysis.regions import Asked
+from tests.analysis.programs import confirmed, forward, kinds, project
+from tests.rules.conftest import lint_text
+
+HEAD = "import torch\nfrom packaging import version\nfrom torch import nn\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "reported"),
+    [
+        ("x.numel() == 0", False),
+        ("len(x) == 0", False),
+        ("not len(x)", False),
+        ("x.shape[0] == 0", False),
+        ("x.size(0) * x.size(1) == 0", False),
+        ("x.numel() == 1", True),
+        ("x.numel() > 0", True),
+        ("x.sum() == 0", True),
+    ],
+)
+def test_what_happens_for_tensors_without_elements_is_not_reported(
+    test: str, reported: bool
+) -> None:
+    assert ("sync.item" in forward(f"if {test}: return x.sum().item()\nreturn x")) is reported
+
+
+def test_the_other_arm_of_a_test_for_elements_is_reported() -> None:
+    found = forward("if x.numel() == 0:\n    y = x\nelse:\n    y = x.sum().item()\nreturn y")
+    assert found == ["sync.item"]
+
+
+@pytest.mark.parametrize(
+    ("test", "waits"),
+    [
+        ("x.device.type == 'cpu'", False),
+        ("x.device.type != 'cuda'", False),
+        ("not x.is_cuda", False),
+        ("x.is_cpu", False),
+        ("x.device.type == 'cuda'", True),
+        ("x.is_cuda", True),
+    ],
+)
+def test_for_a_tensor_of_the_host_the_graph_breaks_and_nothing_waits(
+    test: str, waits: bool
+) -> None:
+    source = f"""{HEAD}
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):
+        if {test}:
+            return x * x.sum().item()
+        return x
+"""
+    (found,) = [finding for finding in lint_text(source) if finding.code == "PG201"]
+    assert found.consequences["compile"] == "break"
+    assert found.consequences["sync"] == ("yes" if waits else "no")
+
+
+@pytest.mark.parametrize(
+    ("flag", "reported"),
+    [
+        ("version.parse(torch.__version__) >= version.parse('1.8.0')", False),
+        ("torch.__version__ >= '2.1'", False),
+        ("version.Version(torch.__version__) < version.Version('2.0')", True),
+        ("version.parse(torch.__version__) >= version.parse('2.13')", True),
+        ("version.parse(nn.__version__) >= version.parse('1.8')", True),
+    ],
+)
+def test_a_version_older_than_every_supported_one_decides_a_branch(
+    flag: str, reported: bool
+) -> None:
+    source = f"""{HEAD}
+NEW = {flag}
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):
+        if not NEW:
+            x = x * x.sum().item()
+        return x if {flag} else x.sum().item()
+"""
+    assert ("sync.item" in kinds(source)) is reported
+
+
+LENGTH = """
+class M(nn.Module):
+    def forward(self, mask: torch.Tensor, x: torch.Tensor):
+        return self.steps(mask{given})
+
+    def steps(self, mask: torch.Tensor, n: int | None = None):
+        {choose}
+        return torch.arange(n, device=mask.device)
+"""
+CHOOSE = ["n = n if n is not None else mask.sum().max()", "if n is None: n = mask.sum().max()"]
+
+
+@pytest.mark.parametrize("choose", CHOOSE)
+def test_what_an_arm_gives_is_a_tensor_where_a_call_takes_the_arm(choose: str) -> None:
+    passed, unsaid = (HEAD + LENGTH.format(given=each, choose=choose) for each in (", 3", ""))
+    assert "shape.from-value" not in kinds(passed)
+    assert "shape.from-value" in kinds(unsaid)
+
+
+TRACING = """
+def is_fake(t):
+    return type(t) is int
+
+def is_tracing(t=None):
+    found = torch.compiler.is_compiling() or is_fake(t)
+    if t is not None:
+        found |= is_fake(t)
+    return found
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "reported"),
+    [
+        ("not is_tracing(mask) and mask.all()", False),
+        ("not (mask is not None and is_tracing(mask)) and (mask is None or mask.all())", False),
+        ("not (mask is None and is_tracing(mask)) and mask.all()", True),
+        ("is_tracing(mask) and mask.all()", True),
+    ],
+)
+def test_a_flag_that_is_set_while_tracing_stays_set(test: str, reported: bool) -> None:
+    body = f"""
+class M(nn.Module):
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None):
+        if {test}:
+            return x
+        return x + 1
+"""
+    assert ("branch.if" in kinds(HEAD + TRACING + body)) is reported
+
+
+def test_a_table_indexed_by_its_own_column_is_no_tensor() -> None:
+    source = f"""{HEAD}
+def pick(self, x: torch.Tensor, name):
+    rows = self.table[self.table["name"] == name]
+    return rows, x
+"""
+    linked, facts = project(Asked(every=True), m=source)
+    assert not [event.kind for event in confirmed(linked, facts["m"])]
+
+
+def test_a_tensor_as_alpha_of_add_in_place_breaks_nothing() -> None:
+    source = f"""{HEAD}
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):
+        y = x.clone()
+        y.add_(x, alpha=x.sum())
+        return y.sub_(x, alpha=x.sum()).requires_grad_(False)
+"""
+    claims = [(f.code, f.consequences["compile"]) for f in lint_text(source)]
+    assert claims == [("PG202", "ok"), ("PG202", "break")]
