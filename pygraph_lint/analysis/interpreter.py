@@ -103,6 +103,7 @@ def run_function(
     marks = {item.id for item in node.decorator_list if isinstance(item, ast.Name)}
     bound = bool(owner) and "staticmethod" not in marks
     facts = FunctionFacts(name, owner, node.lineno, parameter_names(node, bound))
+    facts.takes_object = bound and "classmethod" not in marks
     facts.named_only = tuple(argument.arg for argument in node.args.kwonlyargs)
     _read_decorators(module, node, facts)
     facts.keeps_answer = not owner and keeps_answer(node, module.names)

@@ -36,6 +36,8 @@ def passed(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
     """What a call passes for a parameter; None where that is not known."""
     value = dict(call.named).get(parameter)
     index = facts.parameters.index(parameter)
+    if call.how == "function" and facts.takes_object and not facts.name.endswith("__init__"):
+        index += 1  # `Class.method(object, ...)`
     by_place = parameter not in facts.named_only
     if value is None and by_place and index < len(call.positional):
         value = call.positional[index]

@@ -156,3 +156,28 @@ class M(nn.Module):
 """
     claims = [(f.code, f.consequences["compile"]) for f in lint_text(source)]
     assert claims == [("PG202", "ok"), ("PG202", "break")]
+
+
+@pytest.mark.parametrize(
+    ("statement", "waits"),
+    [
+        ("self.mean = self.mean.type_as(x)", "no"),
+        ("self.mean = self.mean.to(x.device)", "no"),
+        ("mean = self.mean.to(x.device)", "yes"),
+    ],
+)
+def test_a_tensor_that_its_object_keeps_on_the_device_is_copied_once(
+    statement: str, waits: str
+) -> None:
+    source = f"""{HEAD}
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean = torch.Tensor([1.0, 2.0]).view(1, 2)
+
+    def forward(self, x: torch.Tensor):
+        {statement}
+        return x - 1
+"""
+    (found,) = [finding for finding in lint_text(source) if finding.code == "PG106"]
+    assert found.consequences["sync"] == waits

@@ -159,3 +159,21 @@ class M(nn.Module):
 )
 def test_no_place_fills_what_is_passed_by_name(given: str, taken: bool) -> None:
     assert ("call" in kinds(HEAD + NAMED.format(given=given))) is taken
+
+
+UNBOUND = """
+class A(nn.Module):
+    def forward(self, image: torch.Tensor, level: float):
+        if level < 0:
+            return image
+        return image * level
+
+class B(A):
+    def forward(self, image: torch.Tensor):
+        return A.forward(self, image, {given})
+"""
+
+
+def test_a_method_called_through_its_class_gets_its_object_first() -> None:
+    assert "branch.if" not in kinds(HEAD + UNBOUND.format(given="0.5"))
+    assert "branch.if" in kinds(HEAD + UNBOUND.format(given="image.sum()"))
