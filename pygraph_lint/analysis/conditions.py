@@ -252,7 +252,9 @@ def only_if(value: Value, other: Value, needs: Needs) -> Value:
     """What one arm gives: where the other gives no tensor, a tensor only if calls take the arm."""
     if other.is_tensor or not value.is_tensor or value.flags & v.SYMBOL:
         return value
-    return value._replace(needs=(*value.needs, *needs))
+    if any(need.kind == "any" for need in value.needs):  # each turn of a loop would nest it deeper
+        return value
+    return value._replace(needs=tuple(dict.fromkeys((*value.needs, *needs))))
 
 
 def _parameter(state: State, node: ast.expr) -> str:

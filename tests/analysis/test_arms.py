@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from pygraph_lint.analysis.regions import Asked
@@ -181,3 +183,26 @@ class M(nn.Module):
 """
     (found,) = [finding for finding in lint_text(source) if finding.code == "PG106"]
     assert found.consequences["sync"] == waits
+
+
+def test_arms_that_rebind_a_tensor_in_a_loop_reach_a_fixed_point() -> None:
+    source = f"""{HEAD}
+def run(x, a=None, b=None, c=None, d=None):
+    y = None
+    for i in range(3):
+        if a is None:
+            y = x if y is None else y + x
+        elif b is None:
+            y = x * 2 if c is None else y
+        else:
+            y = 3
+        x = x + 1 if d is None else y
+    return y
+
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return run(x, 1)
+"""
+    started = time.process_time()
+    kinds(source)
+    assert time.process_time() - started < 1
