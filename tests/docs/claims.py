@@ -148,11 +148,12 @@ def _accuracy() -> Claims:
     judged = load("judged_findings.json")
     number = sum(judged["counts"].values())
     yield page, f"{judged['counts']['right']} of {number} are right in message and claims"
-    again = judged["second_round"]
-    found, drawn = again["counts"]["right"], sum(again["counts"].values())
-    yield page, f"drew {drawn} findings from {len(again['packages'])} packages"
-    yield page, f"{found} of {drawn} are right"
-    yield "README.md", f"on {len(again['packages'])} packages more: {found} of {drawn} right"
+    for name in ("second_round", "third_round"):
+        again = judged[name]
+        found, drawn = again["counts"]["right"], sum(again["counts"].values())
+        yield page, f"drew {drawn} findings from {len(again['packages'])} packages"
+        yield page, f"{found} of {drawn} are right"
+        yield "README.md", f"on {len(again['packages'])} packages more: {found} of {drawn} right"
     packages = len(judged["packages"])
     yield page, f"judged {number} findings with the default options, drawn from {packages} packages"
     yield "README.md", f"{judged['counts']['right']} of {number} findings right"
