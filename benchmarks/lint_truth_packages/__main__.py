@@ -113,6 +113,9 @@ def _score(arguments: argparse.Namespace) -> None:
     """Run the linter on the packages as they are and without annotations; compare."""
     truth = json.loads(arguments.truth.read_text())
     sources = Sources(_read_source)
+    absent = [name for name, module in PACKAGES.items() if module not in packages.package_roots()]
+    if absent:  # what they miss would count as if the linter had missed it
+        raise LinterError(f"not installed: {', '.join(absent)}; make .venv-truth-packages/.ready")
     linter = Linter(arguments.linter.resolve(), tuple(shlex.split(arguments.options)))
     run: dict[str, Any] = {"linter": linter.commit(), "options": arguments.options}
     for name, strip in (("annotated", False), ("stripped", True)):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.lint_truth.findings import Finding
-from benchmarks.lint_truth_packages import catalogue
+from benchmarks.lint_truth_packages import __main__, catalogue
 from benchmarks.lint_truth_packages.lint import Linter, LinterError
 from benchmarks.lint_truth_packages.page import packages_section
 from benchmarks.lint_truth_packages.scoring import listing, score, summary_table
@@ -175,6 +176,18 @@ def test_an_option_that_the_linter_does_not_know_is_an_error(tmp_path: Path) -> 
     assert Linter(ROOT).check(folder) == []
     with pytest.raises(LinterError, match="--no-such-option"):
         Linter(ROOT, ("--no-such-option",)).check(folder)
+
+
+def test_a_score_without_some_of_the_packages_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they miss would count as if the linter had missed it."""
+    truth = tmp_path / "truth.json"
+    truth.write_text("{}")
+    monkeypatch.setattr(__main__.packages, "package_roots", dict)
+    given = Namespace(truth=truth, linter=ROOT, options="")
+    with pytest.raises(LinterError, match="not installed: asteroid-filterbanks, "):
+        __main__._score(given)
 
 
 def _functions(path: Path) -> list[str]:
