@@ -25,5 +25,6 @@ def test_a_program_that_repeats_itself_by_chance_is_not_compared(
 
     found: list[dict[str, object]] = []
     subject = Subject("drawn", "none", "develop", make)
-    look(subject, tmp_path, None, frozenset(), found.append)
+    with torch.enable_grad():  # which is back afterwards: a worker turns gradients off for good
+        look(subject, tmp_path, None, frozenset(), found.append)
     assert (found[0].get("error"), found[0]["repeatable"]) == (None, same)
