@@ -12,7 +12,7 @@ import torch
 
 from pygraph_rt.backend import _graph_maker
 from pygraph_rt.memory.allocate import NativeAllocator
-from pygraph_rt.replay import replay
+from pygraph_rt.replay import launcher
 from pygraph_rt.replay.platform import Native
 from tests.gpu.support import (
     DEVICE,
@@ -38,7 +38,7 @@ def in_compiled_code() -> int:
 def test_training(name: str, way: str, memory_module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every part of a graph takes its memory in one way, whatever it gains."""
     if way == "Python":
-        monkeypatch.setattr(replay, "compiled", lambda allocator, native, empty: allocator)
+        monkeypatch.setattr(launcher, "compiled", lambda allocator, native, empty: allocator)
     before = in_compiled_code()
     compare(CASES[name], steps=12, poison=True)
     assert (in_compiled_code() > before) == (way == "compiled code")

@@ -13,7 +13,7 @@ from torch import nn
 import pygraph_rt
 from pygraph_rt.backend import _graph_maker
 from pygraph_rt.memory import slabs, split
-from pygraph_rt.replay import replay as replay_module
+from pygraph_rt.replay import launcher
 from tests.gpu.support import (
     DEVICE,
     assert_same,
@@ -138,7 +138,7 @@ def places_that_serve_again(replay: Any) -> list[int]:
 
 def allocate_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """Allocate in Python, whatever helper there is."""
-    monkeypatch.setattr(replay_module, "compiled", lambda allocator, native, empty: allocator)
+    monkeypatch.setattr(launcher, "compiled", lambda allocator, native, empty: allocator)
 
 
 @pytest.mark.parametrize("way", ["compiled code", "Python"])
