@@ -67,6 +67,17 @@ CASES = [
         "PG201",
         _reading("x.sort()", "x.add_(1)", _ITEM),
     ),
+    Case(
+        "reading_function",
+        "always-reads",
+        "PG201",
+        _reading(
+            "longest = None",
+            "if x.dim() > 1:",
+            "    longest = «x.max().item()»",
+            "return longest",
+        ),
+    ),
     # breaking_function
     Case("breaking_function", "seen", "PG302", _reading(*_LOOP)),
     Case("breaking_function", "helper", "PG302", lines(*_LOOP)),

@@ -158,6 +158,58 @@ def test_what_works_out_positions_is_left_out_whole(name: str) -> None:
         assert fix is not None and (fix.applicability, fix.condition) == ("declined", "only-reads")
 
 
+AVOIDED = {
+    "a default": "if size is None:\n    size = «lengths.max()».item()",
+    "a name of its own": "longest = size\nif size is None:\n    longest = int(«lengths.max()»)",
+    "a choice": "size = size if size is not None else «lengths.max()».item()",
+    "the other arm": (
+        "if isinstance(size, int):\n    pass\nelse:\n    size = int(«lengths.max()».item())"
+    ),
+    "a handler": "try:\n    size = int(size)\nexcept TypeError:\n    size = «lengths.max()».item()",
+    "twice": (
+        "if size is None:\n    low = «lengths.min()».item()\n"
+        "    size = «lengths.max()».item() + 0 * low"
+    ),
+}
+READ = {
+    "whatever is chosen": (
+        "if size is None:\n    size = «lengths.max()».item()\n"
+        "else:\n    size = size + 0 * «lengths.min()».item()"
+    ),
+    "once more behind": (
+        "low = «lengths.min()».item()\nif size is None:\n    size = «lengths.max()».item()"
+    ),
+    "as condition": "if «lengths.max().item()» > 0:\n    size = «lengths.max()».item()",
+}
+MASK = """
+import torch
+
+
+def mask_of(lengths: torch.Tensor, size=None):
+BODY
+    return torch.arange(size) < lengths[:, None]
+
+
+def forward(x: torch.Tensor, lengths: torch.Tensor):
+    return x * mask_of(lengths, 3), mask_of(lengths)
+"""
+
+
+@pytest.mark.parametrize("name", [*AVOIDED, *READ])
+def test_a_read_that_callers_may_avoid_stays(name: str) -> None:
+    body = textwrap.indent(AVOIDED.get(name) or READ[name], "    ")
+    fix, after = offer(MASK.replace("BODY", body), "PG201")
+    assert fix is not None
+    if name in AVOIDED:
+        assert fix.applicability == "declined" or fix.rewrite != "reading_function", fix
+        return
+    assert (fix.rewrite, fix.applicability) == ("reading_function", "unsafe"), fix
+    old, new = (module_of(text).forward for text in (marked(MASK.replace("BODY", body))[0], after))
+    arguments = (torch.ones(2, 3), torch.tensor([1, 3]))
+    assert_same(run(old, arguments), run(new, arguments))
+    assert breaks(old, arguments) >= breaks(new, arguments)
+
+
 @pytest.mark.parametrize(
     ("body", "result"),
     [

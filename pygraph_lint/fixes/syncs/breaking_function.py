@@ -17,15 +17,13 @@ from itertools import pairwise
 
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function
-from pygraph_lint.findings import Finding
+from pygraph_lint.fixes.breaking_places import Path, behind_return, breaking_places, in_avoided_arm
 from pygraph_lint.fixes.decorated import disable, is_called, plain_function
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.site import Rewrite, Site
 
 # So many operations between two breaks cost less one by one than as a graph of their own.
 _FEW = 8
-_BREAKING = ("break", "skipped")
 # Decorators that stay outside: none of them looks into the function.
 _KEPT = ("staticmethod", "torch.no_grad()", "torch.no_grad", "torch.enable_grad()")
 
@@ -53,8 +51,12 @@ class BreakingFunction(Rewrite):
         nodes = own_nodes(function)
         yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
         site.require("returns", not yields, "a generator runs where it is used")
-        inside = [path for each in site.findings if (path := _inside(site, each, function))]
-        found = [path for path in inside if not _is_left_out(path, inside)]
+        places = breaking_places(site, function, self.codes)
+        found = [
+            path
+            for path in places
+            if not in_avoided_arm(path, places) and not behind_return(path, places)
+        ]
         often = len(found) + sum(map(_is_condition, found))
         several = often > 1 and _work(site, nodes) <= _FEW * often
         pays = any(map(_in_body, found)) or several
@@ -68,41 +70,7 @@ class BreakingFunction(Rewrite):
         disable(site, function, only_itself=True)
 
 
-def _inside(site: Site, finding: Finding, function: Function) -> list[ast.AST]:
-    """The nodes from a function to a finding that ends the graph in it; none for another one."""
-    ends = finding.consequences.get("compile") in _BREAKING
-    if not ends or finding.code not in BreakingFunction.codes:
-        return []
-    path = site.path_of(finding)
-    around = [node for node in path if isinstance(node, FUNCTIONS)]
-    return path[path.index(function) :] if around and around[-1] is function else []
-
-
-def _is_left_out(path: list[ast.AST], inside: list[list[ast.AST]]) -> bool:
-    """Whether a call may not come to a place, by a decision that does not end the graph itself: the
-    place is in an arm, or behind one that returns.
-    """
-    decided = {node for each in inside for node, inner in pairwise(each) if _in_test(node, inner)}
-    for node, inner in pairwise(path):
-        arm = isinstance(node, (ast.If, ast.IfExp)) and inner is not node.test
-        if (arm and node not in decided) or isinstance(node, ast.ExceptHandler):
-            return True
-    function, place = path[0], path[1]
-    before = getattr(function, "body", [])
-    before = before[: before.index(place)] if place in before else []
-    return any(
-        isinstance(each, ast.If)
-        and each not in decided
-        and any(isinstance(node, ast.Return) for node in ast.walk(each))
-        for each in before
-    )
-
-
-def _in_test(node: ast.AST, inner: ast.AST) -> bool:
-    return isinstance(node, (ast.If, ast.IfExp)) and inner is node.test
-
-
-def _in_body(path: list[ast.AST]) -> bool:
+def _in_body(path: Path) -> bool:
     """Whether a place is in the body of a loop."""
     return any(
         isinstance(node, (ast.For, ast.While)) and inner in node.body
@@ -110,7 +78,7 @@ def _in_body(path: list[ast.AST]) -> bool:
     )
 
 
-def _is_condition(path: list[ast.AST]) -> bool:
+def _is_condition(path: Path) -> bool:
     """Whether a place is in the condition of a loop: the graph ends in front of the loop, and again
     in it.
     """

@@ -16,6 +16,7 @@ import ast
 from pygraph_lint.analysis.effects import NONE
 from pygraph_lint.analysis.known import Known, Type
 from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.fixes.breaking_places import breaking_places, in_avoided_arm
 from pygraph_lint.fixes.decorated import disable, is_called, plain_function
 from pygraph_lint.fixes.indices import makes_positions
 from pygraph_lint.fixes.names import own_nodes
@@ -53,6 +54,12 @@ class ReadingFunction(Rewrite):
             "only-reads",
             numbers or positions,
             "the function also returns other things than numbers that it read",
+        )
+        places = breaking_places(site, function, self.codes)
+        site.require(
+            "always-reads",
+            not all(in_avoided_arm(path, places) for path in places),
+            "calls that take another arm read nothing, and would break the graph",
         )
         local = {node.id for node in nodes if isinstance(node, ast.Name)}
         found = NONE

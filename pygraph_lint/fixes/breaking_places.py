@@ -1,0 +1,71 @@
+"""Where in a function the graph ends, and whether every call comes to such a place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from itertools import pairwise
+
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function
+from pygraph_lint.findings import Finding
+from pygraph_lint.fixes.site import Site
+
+_BREAKING = ("break", "skipped")
+#: The nodes from a function to a place in it.
+Path = list[ast.AST]
+
+
+def breaking_places(site: Site, function: Function, codes: Collection[str]) -> list[Path]:
+    """The places in a function at which findings with these codes end the graph."""
+    return [path for each in site.findings if (path := _inside(site, each, function, codes))]
+
+
+def _inside(site: Site, finding: Finding, function: Function, codes: Collection[str]) -> Path:
+    if finding.consequences.get("compile") not in _BREAKING or finding.code not in codes:
+        return []
+    path = site.path_of(finding)
+    around = [node for node in path if isinstance(node, FUNCTIONS)]
+    return path[path.index(function) :] if around and around[-1] is function else []
+
+
+def in_avoided_arm(path: Path, places: list[Path]) -> bool:
+    """Whether a place is in an arm that a call may not take, by a decision that does not end the
+    graph itself.
+    """
+    decided = _decided(places)
+    return any(
+        isinstance(node, ast.ExceptHandler)
+        or (isinstance(node, (ast.If, ast.IfExp)) and inner is not node.test)
+        for node, inner in pairwise(path)
+        if node not in decided
+    )
+
+
+def behind_return(path: Path, places: list[Path]) -> bool:
+    """Whether a call may return before it comes to a place, by such a decision."""
+    decided = _decided(places)
+    function, place = path[0], path[1]
+    before = getattr(function, "body", [])
+    before = before[: before.index(place)] if place in before else []
+    return any(
+        isinstance(each, ast.If)
+        and each not in decided
+        and any(isinstance(node, ast.Return) for node in ast.walk(each))
+        for each in before
+    )
+
+
+def _decided(places: list[Path]) -> set[ast.AST]:
+    """The branches that end the graph whatever is chosen: in their condition, or in both arms."""
+    parts: dict[ast.AST, set[str]] = {}
+    for node, inner in (step for each in places for step in pairwise(each)):
+        if isinstance(node, (ast.If, ast.IfExp)):
+            parts.setdefault(node, set()).add(_part(node, inner))
+    return {node for node, found in parts.items() if "test" in found or len(found) > 1}
+
+
+def _part(node: ast.If | ast.IfExp, inner: ast.AST) -> str:
+    if inner is node.test:
+        return "test"
+    first = node.body if isinstance(node.body, list) else [node.body]
+    return "body" if inner in first else "orelse"
