@@ -12,7 +12,7 @@ import torch
 
 from pygraph_rt.backend import _graph_maker
 from pygraph_rt.memory.allocate import NativeAllocator
-from pygraph_rt.replay import launcher
+from pygraph_rt.replay import launcher, replay
 from pygraph_rt.replay.platform import Native
 from tests.gpu.support import (
     DEVICE,
