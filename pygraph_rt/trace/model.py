@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,8 +102,9 @@ class Event:
 class Region:
     """One compiled callable: a graph of one compilation of one frame.
 
-    host_s: time inside the callable on the host, over all calls. compile_s: time that the frame's
-    compilation took, None for one that was compiled before the trace.
+    host_s: time inside the callable on the host, over all calls; device_s tells that on the GPU's
+    stream. compile_s: time that the frame's compilation took, None for one that was compiled before
+    the trace.
     """
 
     key: str
@@ -112,6 +114,7 @@ class Region:
     before_trace: bool = False
     calls: int = 0
     host_s: float = 0.0
+    device_s: Callable[[], float | None] = lambda: None
     compile_s: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,7 +127,7 @@ class Region:
             "compiled_before_trace": self.before_trace,
             "calls": self.calls,
             "host_s": round(self.host_s, 6),
-            "device_s": None,
+            "device_s": _rounded(self.device_s()),
             "compile_s": _rounded(self.compile_s),
         }
 

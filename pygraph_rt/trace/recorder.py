@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from pygraph_rt.trace.device_time import DeviceTime
 from pygraph_rt.trace.host_tensors import meetings
 from pygraph_rt.trace.model import Compilation, Event, Frame, Region
 from pygraph_rt.trace.torch_hooks import Break, Compile, Graph, gb_ids, keep_out
@@ -209,15 +210,18 @@ class Recorder:
 
 
 def _timed(original: Callable[..., Any], region: Region) -> Callable[..., Any]:
-    clock = time.perf_counter
+    clock, device = time.perf_counter, DeviceTime()
+    region.device_s = device.seconds
 
     def call(*args: Any) -> Any:
-        began = clock()
+        queued, began = device.begin(), clock()
         try:
-            return original(*args)
+            results = original(*args)
         finally:
             region.host_s += clock() - began
             region.calls += 1
+        device.end(queued)
+        return results
 
     keep_out(call)
     return call

@@ -138,6 +138,31 @@ def test_torch_says_why_a_host_tensor_prevents_a_cuda_graph() -> None:
     assert [e.place.line for e in of(trace, "host_tensor")] == [forward.__code__.co_firstlineno + 1]
 
 
+@pytest.mark.parametrize("backend", ["inductor", "pygraph"])
+def test_time_of_a_region_on_the_gpu(backend: str) -> None:
+    """Beside events around the whole, where the region is all that runs."""
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = x @ x
+        return x
+
+    function = torch.compile(forward, backend=backend)
+    x = torch.eye(4096, device=DEVICE)
+    function(x)
+    began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    with Trace() as trace, torch.no_grad():
+        function(x)
+        began.record()
+        for _ in range(10):
+            function(x)
+        ended.record()
+        torch.cuda.synchronize()
+        wanted = began.elapsed_time(ended) / 1e3 / 10 * 11
+    regions = [r for r in trace.to_dict()["regions"] if r["calls"] == 11]
+    assert [r["device_s"] for r in regions] == [pytest.approx(wanted, rel=0.1)]
+
+
 class Net(torch.nn.Module):
     """Layers, with a graph break that a value makes."""
 
