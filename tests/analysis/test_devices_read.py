@@ -36,3 +36,9 @@ def test_what_only_the_host_reads_never_waits(body: str) -> None:
 def test_what_meets_the_device_too_waits() -> None:
     seen = waits("steps = torch.arange(4)\nnames = steps.tolist()\nreturn x + steps")
     assert seen["host.factory"] is True
+
+
+@pytest.mark.parametrize("value", ["p", "2.5", "x.shape[0]", "p / x.shape[-1]"])
+def test_a_number_that_is_filled_on_the_device_is_no_copy(value: str) -> None:
+    assert waits(f"return x * torch.scalar_tensor({value}, device=x.device)") == {}
+    assert waits(f"return x * torch.scalar_tensor({value})") == {"host.scalar-tensor": True}

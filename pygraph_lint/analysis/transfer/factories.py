@@ -156,6 +156,8 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
             return plain._replace(device=device if said else data.device)
         return plain._replace(why=why)
     inner = v.element(data) if data.kinds & v.SEQUENCE else data
+    if tail == "scalar_tensor" and said:  # filled where it is wanted
+        return v.tensor(why, kind or "float", device, 0, v.FRESH)
     if data.items == () or inner.items == ():  # a placeholder: nothing to copy
         return v.tensor(why, kind or "float", device, flags=v.FRESH)
     _note_gathered(state, tail, node, data)
