@@ -74,7 +74,7 @@ def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
     if name is None:
         return v.UNKNOWN_VALUE
     if name in ops.TENSOR_TYPES:
-        why = f"{what} is annotated {ast.unparse(node)}" if what else ""
+        why = f"the annotation of {what} names {ast.unparse(node)}" if what else ""
         return v.tensor(why, ops.TENSOR_TYPES[name], v.ON_DEVICE)
     plain = _PLAIN.get(name)
     if plain is not None:
@@ -88,7 +88,7 @@ def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
     if outside or tail.isupper() or not tail[:1].isupper():
         return v.UNKNOWN_VALUE
     if _may_be_alias(names, name):
-        return _by_name(name, f"{what} is annotated {ast.unparse(node)}" if what else "")
+        return _by_name(name, f"the annotation of {what} names {ast.unparse(node)}" if what else "")
     return Value(v.INSTANCE, cls=name)
 
 

@@ -173,7 +173,7 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
     """``base[index] = value``."""
     base = state.ev(target.value)
     if by_mask(state, base, target):
-        base = v.tensor("it is indexed with a tensor", device=v.ON_DEVICE)
+        base = v.tensor("what is indexed with a tensor is a tensor", device=v.ON_DEVICE)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
         mask, lists, gathered, number = index_parts(state, target.slice, base)
         about = base
@@ -202,7 +202,9 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
             text = source_of(target, 40)
             state.event("shape.from-value", span_of(target), text, gathered, position="yes")
         elif lists is not None and base.device != v.ON_HOST:
-            state.event("host.index-list", span_of(target), source_of(target, 40), base)
+            state.event(
+                "host.index-list", span_of(target), source_of(target, 40), base._replace(why="")
+            )
         else:
             note_host_index(state, target, base, gathered)
         return

@@ -9,7 +9,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import note_read
 from pygraph_lint.analysis.events import NEVER, Need, Needs
 from pygraph_lint.analysis.literals import How, Test, Tested, comparison
-from pygraph_lint.analysis.nodes import dotted, source_of, span_of
+from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_tensor
 from pygraph_lint.analysis.values import Value
@@ -45,6 +45,7 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
     if isinstance(node, ast.BoolOp):
         return truth_of_all(state, node, kind)
     value = state.ev(node)
+    _note_decisions(state, node)
     if value.is_tensor or value.is_doubtful_number:
         decided_by(state, node, value, kind)
         return None
@@ -55,6 +56,15 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
     if value.kinds == v.NONE:
         return False
     return None
+
+
+def _note_decisions(state: State, node: ast.expr) -> None:
+    """Numbers that are read in a condition decide which way the program goes."""
+    for call in walk(node):
+        if isinstance(call, ast.Call):
+            span = span_of(call)
+            for kind in ("sync.item", "sync.number", "sync.bool"):
+                state.add_note((kind, span.line, span.column), "decides", "yes")
 
 
 def truth_of_all(state: State, node: ast.BoolOp, kind: str) -> bool | None:

@@ -323,5 +323,5 @@ def _is_logger(receiver: ast.expr) -> bool:
 
 def _event(kind: str, node: ast.expr, subject: str, about: Value | None = None) -> Event:
     needs = about.needs if about is not None else ()
-    why = (about.why,) if about is not None and about.why else ("it runs on every step",)
+    why = (about.why,) if about is not None and about.why else ()
     return Event(kind, span_of(node), subject, needs, why)

@@ -178,7 +178,7 @@ class LoopRegions:
                 continue
             for target in reached:
                 self._callers[target].append(call)
-                step = f"calls {short(target)}, line {call.span.line}"
+                step = f"line {call.span.line} calls {short(target)}"
                 yield target, (*path, step)
 
     def _alike(self, functions: Sequence[str]) -> bool:

@@ -70,7 +70,7 @@ class Reached:
         """The first call in one function that may reach another one."""
         call = next(call for call, found in self.calls_in(caller) if function in found)
         verb = "names" if call.how == "mention" else "calls"
-        return f"{verb} {short(function)}, line {call.span.line}"
+        return f"line {call.span.line} {verb} {short(function)}"
 
     def kind(self, function: str) -> RegionKind | None:
         """The kind of the region that a function runs in; None where it is in none."""

@@ -23,18 +23,14 @@ BUILTINS = frozenset(dir(builtins))
 # Evidence that lies in the call itself.
 _EVIDENT = {
     "host.factory": "the call has no device=, so its result is made on the host",
-    "host.scalar-tensor": "the number is on the host",
-    "host.data-tensor": "the data is on the host",
     "effect.log": "`{subject}` is a method of a logger",
     "effect.lock": "`{subject}` is a lock",
     "effect.generator": "`{subject}` draws from a torch.Generator",
     "effect.module-hook": "only a module has `.{subject}()`",
-    "effect.parameter-made": "`{subject}` makes parameters",
     "effect.cached-property": "`{subject}` is a functools.cached_property, which takes a lock",
     "effect.context": "a with statement enters `{subject}`",
     "effect.numpy-random": "`{subject}` is numpy's generator",
     "host.numpy-number": "`{subject}` is numpy's, and its value is needed here",
-    "call": "the name resolves to `{subject}`",
 }
 
 

@@ -17,7 +17,7 @@ from pygraph_lint.analysis.values import Value
 def eval_subscript(state: State, node: ast.Subscript) -> Value:
     base = state.ev(node.value)
     if by_mask(state, base, node):
-        why = "it is indexed with a tensor"
+        why = "what is indexed with a tensor is a tensor"
         return index_tensor(state, v.tensor(why, device=v.ON_DEVICE), node)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING)):
         return index_tensor(state, base, node)
@@ -103,7 +103,7 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
         state.event("shape.mask-read", span_of(node), source_of(node, 40), combined, boolean="yes")
         flags |= v.DYNAMIC
     if lists is not None and base.device != v.ON_HOST:
-        state.event("host.index-list", span_of(node), source_of(node, 40), base)
+        state.event("host.index-list", span_of(node), source_of(node, 40), base._replace(why=""))
     elif gathered is not None and _is_copied(gathered, base):
         note_mixed_devices(state, node.slice, gathered, node.value, base)
         if not gathered.flags & v.PLAIN and not made_here(state, node.slice):

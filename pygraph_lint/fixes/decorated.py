@@ -18,6 +18,8 @@ from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Site
 
+SAVES_NOTHING = "leaving the whole function out of compiled code would save no graph break"
+
 
 def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
     """The function around the finding, which is made once, and the class or module around it."""
@@ -51,7 +53,9 @@ def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) ->
     site.safe_only_if("silent", silent, "messages name the decorator's line, not the caller's")
     closed = site.finding.view.closed and not any(map(_inspects, all_nodes(site.source.tree)))
     site.safe_only_if(
-        "inspected", closed, "inspect, frames and warnings see the decorator's wrapper"
+        "inspected",
+        closed,
+        "inspect, stack frames and warnings see the decorator's wrapper",
     )
     own = (function.name, f"self.{function.name}")
     again = any(isinstance(each, ast.expr) and dotted(each) in own for each in own_nodes(function))

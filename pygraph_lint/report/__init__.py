@@ -32,8 +32,8 @@ _SAID = {
     ("compile", "skipped"): "torch.compile skips the whole frame",
     ("fullgraph", "error"): "error under fullgraph=True",
     ("cudagraph", "not capturable"): "cannot be captured in a CUDA graph",
-    ("cudagraph", "stale"): "a replayed CUDA graph uses stale values",
-    ("cudagraph", "slow"): "slows a CUDA graph down",
+    ("cudagraph", "stale"): "a replayed CUDA graph does not do this again",
+    ("cudagraph", "slow"): "keeps this part out of a CUDA graph, or slows the graph down",
     ("sync", "yes"): "the host waits for the device",
 }
 
@@ -80,7 +80,7 @@ def consequences_in_words(consequences: Mapping[str, str]) -> list[str]:
     """What follows from a finding, as sentence fragments; nothing for what stays all right."""
     said = [_SAID[key, value] for key, value in consequences.items() if (key, value) in _SAID]
     if (consequences.get("compile"), consequences.get("fullgraph")) == ("break", "ok"):
-        said[0] += ", but none under fullgraph=True, which traces the value as a symbol"
+        said[0] += " (fullgraph=True keeps the value in the graph as an unknown number instead)"
     return said
 
 

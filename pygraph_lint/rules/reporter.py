@@ -181,6 +181,8 @@ class Reporter:
         if form is not None and form.compile != consequences["compile"]:
             consequences["compile"] = form.compile
             consequences["fullgraph"] = form.fullgraph
+        if event.note("decides") == "yes" and consequences["compile"] == "break":
+            consequences["fullgraph"] = "error"  # which way the program goes is not known
         message = rule.captured if by_hand else rule.message
         if not event.waits:
             consequences["sync"] = "no"

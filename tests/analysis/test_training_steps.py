@@ -85,7 +85,7 @@ def test_calls_say_how_the_step_leads_to_a_line() -> None:
     assert event.kind == "loop.print"
     assert region.call_path == (
         "m.train (computes gradients on every step, line 9)",
-        "calls m.note, line 12",
+        "line 12 calls m.note",
     )
 
 

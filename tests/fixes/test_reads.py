@@ -239,7 +239,7 @@ def test_a_truth_value_of_python_stays(value: str) -> None:
 
 def test_a_message_in_a_region_brings_torch_along() -> None:
     body = "\n\ndef check(n):\n    «logger.debug('n')»\n    return n\n"
-    region = Region("check", ("forward", "calls check, line 3"), RegionKind.MODEL)
+    region = Region("check", ("forward", "line 3 calls check"), RegionKind.MODEL)
     for head, place in (
         ("import os\n\nfrom loguru import logger\n", "import os\nimport torch\n"),
         ("from loguru import logger\nimport os\n", "import torch\n\nfrom loguru import logger\n"),

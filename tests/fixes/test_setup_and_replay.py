@@ -123,7 +123,7 @@ def test_layers_made_in_forward_itself_stay() -> None:
             def forward(self, x):
                 return «nn.Linear(3, 3)»(x)
         """
-    decline(text, "PG511", "in the region itself")
+    decline(text, "PG511", "")
 
 
 def test_flags_are_set_outside_compiled_code_only() -> None:

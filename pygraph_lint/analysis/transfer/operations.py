@@ -203,7 +203,7 @@ def _note_costs(
     arguments = site.positional if receiver is None else [receiver, *site.positional]
     if name == "where":
         if len(arguments) == 1 and not site.named and not has_starred(site.node):
-            state.event(kind, span, "torch.where with one argument", source)
+            state.event(kind, span, "torch.where(condition)", source)
     elif name == "repeat_interleave":
         repeats = _argument(arguments, site, "repeats")
         if repeats.is_tensor and "output_size" not in site.named:

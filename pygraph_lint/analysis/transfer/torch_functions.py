@@ -62,7 +62,7 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
     if private:
         return v.UNKNOWN_VALUE
     if head in ("torch", "torch.Tensor") or name.startswith(ops.TENSOR_NAMESPACES):
-        return torch_operation(state, tail, f"torch.{tail}", site, None)
+        return torch_operation(state, tail, name, site, None)
     return v.UNKNOWN_VALUE
 
 

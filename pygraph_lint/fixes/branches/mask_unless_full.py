@@ -32,7 +32,7 @@ class MaskUnlessFull(Rewrite):
         forgets = len(node.body) == 1 and _forgets(node.body[0]) and not node.orelse
         site.require("forgets", forgets, "the branch does more than drop a mask")
         if not _full(site, node.test) and not _has_full(site, node.test):
-            raise Declined("the condition does not ask whether a mask is full")
+            raise Declined()
         site.safe_only_if(
             "masking", False, "what follows must treat a full mask like no mask, and does the work"
         )

@@ -145,7 +145,7 @@ def _expect_selectable(
         shape = shape_of(site, other)
     given = Known(Type.TENSOR) if made_tensor(site, value) else site.ask.known(value)
     selectable = _are_tensors(site, before, given)
-    site.require("tensors", selectable, f"nothing proves that both values of {name} are tensors")
+    site.require("tensors", selectable, f"not both values of {name} are known to be tensors")
     found = shape_of(site, value)
     if None not in (found, shape) and {found, shape} & {SINGLE, ONE} and not alike(found, shape):
         site.safe_only_if("shape", False, f"`{name}` always has the larger one of two shapes")
@@ -219,7 +219,7 @@ def _arm(site: Site, block: list[ast.stmt]) -> dict[str, ast.expr]:
     for statement in block:
         target = statement.targets[0] if isinstance(statement, ast.Assign) else None
         if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Name):
-            raise Declined("an arm does more than assign names")
+            raise Declined("a branch does more than assign names")
         once = len(statement.targets) == 1 and target.id not in found
         site.require("once", once, "an arm assigns a name twice")
         found[target.id] = statement.value
@@ -232,14 +232,14 @@ def _returns(
     """Select what is returned."""
     last = node.orelse or _behind(site, node)
     single = len(node.body) == 1 and len(last) == 1 and not statics
-    site.require("single-return", single, "more than a return depends on the condition")
+    site.require("single-return", single, "the branch does more than return one value")
     then, otherwise = (
         item.value if isinstance(item, ast.Return) else None for item in (node.body[0], last[0])
     )
     if then is None or otherwise is None:
-        raise Declined("an arm returns nothing")
+        raise Declined("a branch returns nothing")
     tensors = _are_tensors(site, site.ask.known(then), site.ask.known(otherwise))
-    site.require("returned", tensors, "nothing proves that both returned values are tensors")
+    site.require("returned", tensors, "not both returned values are known to be tensors")
     expect_shape(site, then, shape_of(site, otherwise))
     expect_shape(site, otherwise, shape_of(site, then))
     nodes = [site.expression_node(value) for value in (then, otherwise)]

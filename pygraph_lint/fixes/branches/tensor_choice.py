@@ -35,7 +35,7 @@ class TensorChoice(Rewrite):
         if not is_within(site, node.test):
             raise Declined
         tensors = site.ask.is_tensor(node.body) and site.ask.is_tensor(node.orelse)
-        site.require("tensors", tensors, "nothing proves that both values are tensors")
+        site.require("tensors", tensors, "not both values are known to be tensors")
         expect_shape(site, node.body, shape_of(site, node.orelse))
         expect_shape(site, node.orelse, shape_of(site, node.body))
         site.safe_only_if("both", False, BOTH_ARMS)

@@ -31,7 +31,7 @@ class TensorRaise(Rewrite):
         *("PG303", "PG201", "PG202", "PG204", "PG206", "PG207", "PG301", "PG307"),
         *("PG309", "PG401", "PG402", "PG403"),
     )
-    message = "Check on the device instead of branching"
+    message = "Check on the device, by `torch._assert_async`"
     pattern = m.If()
     order = 30
 
@@ -56,7 +56,7 @@ class TensorRaise(Rewrite):
         site.safe_only_if(
             "asynchronous",
             False,
-            "the error becomes a RuntimeError, on CUDA a device assert that ends the context",
+            "the error becomes a RuntimeError; on CUDA the process cannot use the GPU after it",
         )
         statement = cst.SimpleStatementLine(
             [cst.Expr(call(f"{use_torch(site)}._assert_async", check, message))]

@@ -14,7 +14,7 @@ import ast
 
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.statement_graph import parameters
-from pygraph_lint.fixes.decorated import disable, is_called, plain_function
+from pygraph_lint.fixes.decorated import SAVES_NOTHING, disable, is_called, plain_function
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -34,7 +34,7 @@ class DrawingFunction(Rewrite):
     """PG504, PG506, PG513: a helper or a constructor that draws on the host several times."""
 
     codes = ("PG504", "PG506", "PG513")
-    message = "Leave the function that draws on the host out of compiled code"
+    message = "Decorate the function that draws with `@torch.compiler.disable`"
     order = 96
 
     def rewrite(self, site: Site) -> None:
@@ -45,7 +45,7 @@ class DrawingFunction(Rewrite):
         site.require(
             "helper",
             made or is_called(site, function),
-            "no call of the function is known: it may be what is compiled",
+            "no call of this function is found, so it may be what is compiled",
         )
         nodes = own_nodes(function)
         yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
@@ -53,7 +53,9 @@ class DrawingFunction(Rewrite):
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         drawn = [node for node in calls if _draws(site, node)]
         site.require(
-            "several", len(drawn) > 1, "one draw breaks the graph no more than the call would"
+            "several",
+            len(drawn) > 1,
+            SAVES_NOTHING,
         )
         light = not any(_computes(site, function, node) for node in calls)
         site.require("host-only", light, "the function also computes on the device")

@@ -28,9 +28,7 @@ class GuardCheck(Rewrite):
 
     def rewrite(self, site: Site) -> None:
         statement = site.statement
-        site.require(
-            "only-checks", _only_checks(statement), "the values are used for more than a check"
-        )
+        site.require("only-checks", _only_checks(statement), "")
         guard(site, statement, _only_checks, "compiled code no longer makes this check")
 
 

@@ -23,7 +23,7 @@ class GuardEffect(Rewrite):
 
     def rewrite(self, site: Site) -> None:
         statement = site.statement
-        site.require("statement", _asks(statement), "the tensor is used in the same expression")
+        site.require("statement", _asks(statement), "the call is part of a larger expression")
         computed = any(map(_computes_gradient, site.ask.nodes))
         site.require("kept-out", not computed, "the file computes gradients, which would raise")
         guard(

@@ -19,7 +19,7 @@ class GuardLogging(Rewrite):
     """PG501, PG502, PG503, PG209: print, a logger, warnings."""
 
     codes = ("PG501", "PG502", "PG503", "PG209")
-    message = "Print or log this only when not compiling"
+    message = "Print, log or warn only when not compiling"
     order = 70
     in_strings = True
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.fixes.decorated import disable
+from pygraph_lint.fixes.decorated import SAVES_NOTHING, disable
 from pygraph_lint.fixes.names import assigned_values, own_nodes
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -21,7 +21,7 @@ class HostFunction(Rewrite):
     """PG504: a helper that draws from numpy."""
 
     codes = ("PG504",)
-    message = "Leave the function out of compiled code, since it works on the host"
+    message = "Decorate the function that works on the host with `@torch.compiler.disable`"
     order = 61
 
     def rewrite(self, site: Site) -> None:
@@ -50,7 +50,9 @@ class HostFunction(Rewrite):
         draws = len(drawing)
         loops = any(isinstance(node, (ast.For, ast.While)) for node in nodes)
         site.require(
-            "several", draws > 1 or loops, "one draw breaks the graph no more than the call would"
+            "several",
+            draws > 1 or loops,
+            SAVES_NOTHING,
         )
         results = [node.value for node in nodes if isinstance(node, ast.Return)]
         numbers = bool(results) and all(_from_numpy(site, function, it) for it in results)

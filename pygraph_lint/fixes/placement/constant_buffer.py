@@ -37,7 +37,7 @@ class ConstantBuffer(Rewrite):
     def rewrite(self, site: Site) -> None:
         call = site.tree
         if not isinstance(call, ast.Call) or site.ask.callee(call) != "torch.tensor":
-            raise Declined("not a call of torch.tensor")
+            raise Declined()
         keywords = {item.arg: item.value for item in call.keywords}
         plain = len(call.args) == 1 and keywords.keys() <= {"dtype", "device"}
         site.require("plain", plain, "more than values, a dtype and a device is asked for")
@@ -78,7 +78,7 @@ def constructor_of(site: Site) -> tuple[ast.ClassDef, ast.FunctionDef]:
     owner = site.around(ast.ClassDef)
     method = site.function
     if owner is None or not isinstance(method, ast.FunctionDef) or method not in owner.body:
-        raise Declined("not in a method")
+        raise Declined()
     bound = method.args.args and method.args.args[0].arg == "self"
     if not bound or method.decorator_list or method.name == "__init__":
         raise Declined("not in a plain method")

@@ -33,11 +33,11 @@ class FactoryMeeting(Rewrite):
     def rewrite(self, site: Site) -> None:
         call, device = site.tree, site.note("meets")
         if device is None or not isinstance(call, ast.Call):
-            raise Declined("no tensor it meets is known at this place")
+            raise Declined("no tensor on the device is known that it is used with")
         met = device.removesuffix(".device")
         known = site.ask.known_at(met, site.statement)
         if known.must_be(Type.ANYTHING & ~Type.TENSOR):
-            raise Declined("no tensor it meets is known at this place")
+            raise Declined("no tensor on the device is known that it is used with")
         site.require(
             "met-tensor",
             known.must_be(Type.TENSOR),

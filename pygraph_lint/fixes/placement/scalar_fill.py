@@ -48,7 +48,7 @@ class ScalarFill(Rewrite):
     def rewrite(self, site: Site) -> None:
         call = site.tree
         if not isinstance(call, ast.Call) or site.ask.callee(call) != "torch.tensor":
-            raise Declined("not a call of torch.tensor")
+            raise Declined()
         given = {item.arg: item.value for item in call.keywords}
         site.require(
             "plain",
@@ -81,7 +81,7 @@ def _expect_number(site: Site, value: ast.expr, dtype: ast.expr | None) -> None:
     large = literal_number(value) is not None and not written
     site.require("range", not large, "the number is larger than what the dtype holds")
     number = written or site.note("number") is not None
-    site.require("number", number, "it is not certain that the value is a Python number")
+    site.require("number", number, "the data are not known to be one Python number")
     typed = written or dtype is not None
     site.require("typed", typed, "the dtype follows from a value that is not written out")
     site.safe_only_if(

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import Path, behind_return, breaking_places, in_avoided_arm
-from pygraph_lint.fixes.decorated import disable, is_called, plain_function
+from pygraph_lint.fixes.decorated import SAVES_NOTHING, disable, is_called, plain_function
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -36,7 +36,7 @@ class BreakingFunction(Rewrite):
         *("PG306", "PG307", "PG309", "PG401", "PG402", "PG403", "PG404", "PG407"),
         *("PG504", "PG505", "PG506", "PG507", "PG510", "PG513", "PG514", "PG520"),
     )
-    message = "Leave the function out of compiled code, but not what it calls"
+    message = "Decorate the function with `@torch.compiler.disable(recursive=False)`"
     order = 97
 
     def rewrite(self, site: Site) -> None:
@@ -46,7 +46,7 @@ class BreakingFunction(Rewrite):
         site.require(
             "helper",
             is_called(site, function),
-            "no call of the function is known: it may be what is compiled",
+            "no call of this function is found, so it may be what is compiled",
         )
         nodes = own_nodes(function)
         yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
@@ -60,7 +60,11 @@ class BreakingFunction(Rewrite):
         often = len(found) + sum(map(_is_condition, found))
         several = often > 1 and _work(site, nodes) <= _FEW * often
         pays = any(map(_in_body, found)) or several
-        site.require("pays", pays, "the graph ends here once, and what is around it is compiled")
+        site.require(
+            "pays",
+            pays,
+            SAVES_NOTHING,
+        )
         site.safe_only_if(
             "seen",
             False,

@@ -34,7 +34,7 @@ class ElementIndex(Rewrite):
         index = node.slice
         known = site.ask.known(index)
         if not known.must_be(Type.TENSOR) or not isinstance(node.ctx, ast.Load):
-            raise Declined("not one element that is read by one index, as in `x[i]`")
+            raise Declined()
         whole = known.rank == 0 and known.dtype == "int"
         site.require("whole", whole, "the index is not certainly a whole number")
         tensor = site.ask.is_tensor(node.value)

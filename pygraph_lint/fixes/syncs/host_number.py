@@ -41,7 +41,7 @@ class HostNumber(Rewrite):
     def rewrite(self, site: Site) -> None:
         call = site.path[-1]
         if not isinstance(call, ast.Call) or site.function is None:
-            raise Declined("not a call in a function")
+            raise Declined()
         if isinstance(call.func, ast.Attribute) and call.func.attr == "item":
             _rounded(site, call)
         else:
@@ -178,7 +178,7 @@ def _rounded(site: Site, call: ast.Call) -> None:
     cast = call.func.value if isinstance(call.func, ast.Attribute) else None
     rounding = cast.func.value if _converts(cast) else None  # type: ignore[union-attr]
     if not isinstance(rounding, ast.Call):
-        raise Declined("the number is not converted to a whole one")
+        raise Declined()
     rounds = site.ask.callee(rounding) or ""
     known = rounds in ("numpy.ceil", "numpy.floor")
     site.require("rounding", known, "the number is not rounded up or down")

@@ -28,7 +28,7 @@ class HostRandom(Rewrite):
     def rewrite(self, site: Site) -> None:
         call = site.around(ast.Call)
         if call is None or site.function is None:
-            raise Declined("not a call inside a function")
+            raise Declined()
         name = site.ask.callee(call)
         unit = name in _UNIFORM and not call.args
         unit = unit or (name in _BOUNDED and [_constant(arg) for arg in call.args] == [0, 1])

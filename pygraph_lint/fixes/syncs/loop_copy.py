@@ -24,7 +24,7 @@ class LoopCopy(Rewrite):
     """PG704: ``t.to(device)``, ``t.cuda()``, and the data loader whose batches are not pinned."""
 
     codes = ("PG704",)
-    message = "Copy without waiting, from pinned memory"
+    message = "Copy with `non_blocking=True`, which does not wait if the batch is pinned"
     pattern = m.Call()
 
     def rewrite(self, site: Site) -> None:
@@ -44,8 +44,10 @@ class LoopCopy(Rewrite):
         reason = (
             "the batches take memory that is not swapped"
             if loader
-            else "nobody may write to the batch before it is copied"
+            else "what writes to the batch while it is being copied changes what arrives"
         )
         site.safe_only_if("stays", False, reason)
+        if loader:
+            site.message = "Have the loader put its batches into pinned memory: `pin_memory=True`"
         node = cst.ensure_type(site.expression_node(call), cst.Call)
         site.put(call, with_keyword(node, name, expression("True")))

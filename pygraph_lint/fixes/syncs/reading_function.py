@@ -34,7 +34,7 @@ class ReadingFunction(Rewrite):
         *("PG201", "PG202", "PG203", "PG206", "PG207"),
         *("PG301", "PG401", "PG402", "PG403", "PG404", "PG407"),
     )
-    message = "Leave the function that reads values out of compiled code"
+    message = "Decorate the function that reads the value with `@torch.compiler.disable`"
     order = 95
 
     def rewrite(self, site: Site) -> None:
@@ -42,7 +42,7 @@ class ReadingFunction(Rewrite):
         site.require(
             "helper",
             is_called(site, function),
-            "no call of the function is known: it may be what is compiled",
+            "no call of this function is found, so it may be what is compiled",
         )
         site.require("bare", not function.decorator_list, "the function has decorators")
         nodes = own_nodes(function)
@@ -53,13 +53,13 @@ class ReadingFunction(Rewrite):
         site.require(
             "only-reads",
             numbers or positions,
-            "the function also returns other things than numbers that it read",
+            "the function returns more than numbers that it read",
         )
         places = breaking_places(site, function, self.codes)
         site.require(
             "always-reads",
             not all(in_avoided_arm(path, places) for path in places),
-            "calls that take another arm read nothing, and would break the graph",
+            "calls on another branch read nothing, and the decorator would break their graph",
         )
         local = {node.id for node in nodes if isinstance(node, ast.Name)}
         found = NONE

@@ -42,7 +42,7 @@ class ScaledOperand(Rewrite):
         keyword = _FACTORS.get(last.removesuffix("_"))
         factors = [item.value for item in call.keywords if item.arg == keyword]
         if not factors or not (method or name == f"torch.{last}"):
-            raise Declined("the number is not given to a call as a factor, such as `alpha=`")
+            raise Declined()
         place = 0 if method else 1
         scaled = call.args[place] if len(call.args) > place else None
         if scaled is None or any(isinstance(each, ast.Starred) for each in call.args):
