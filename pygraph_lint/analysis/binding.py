@@ -176,9 +176,9 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
         base = v.tensor("what is indexed with a tensor is a tensor", device=v.ON_DEVICE)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
         mask, lists, gathered, number = index_parts(state, target.slice, base)
-        about = base
+        about, notes = base, {}
         if _is_number(value) and number is not None and names_one(state, target.slice, base.ndim):
-            gathered = number._replace(needs=())
+            gathered, notes = number._replace(needs=()), {"element": "yes"}
         elif _is_number(value) and _by_unknown(state, target.slice, base):
             gathered = base
         if mask is not None and _is_number(value):
@@ -197,7 +197,7 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
             )
         elif gathered is not None and _is_number(value) and base.device != v.ON_HOST:
             about = about._replace(needs=about.needs + gathered.needs * (gathered is not base))
-            state.event("sync.index-write", span_of(target), source_of(target, 40), about)
+            state.event("sync.index-write", span_of(target), source_of(target, 40), about, **notes)
         elif gathered is not None and names_place(gathered):
             text = source_of(target, 40)
             state.event("shape.from-value", span_of(target), text, gathered, position="yes")

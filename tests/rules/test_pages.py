@@ -123,7 +123,7 @@ def test_every_page_says_in_one_sentence_what_to_do_by_hand() -> None:
         assert "```" not in rule.by_hand
 
 
-NOTES = ("constant", "number", "position", "raises")
+NOTES = ("constant", "element", "number", "position", "raises")
 
 
 @pytest.mark.parametrize("code", [code for code, rule in RULES.items() if rule.advice])
@@ -146,6 +146,8 @@ def test_advice_is_one_sentence_about_something_that_the_rule_reports(code: str)
         ("PG202", "float(x.max())", "goes on in arithmetic"),
         ("PG202", "flag = bool(x.max())", "torch.where(t, a, b)"),
         ("PG204", "x.cpu()", "copy it to the host after"),
+        ("PG208", "torch.ones(2, 2, device=x.device)[0, 1] = 1.0", "x[0, 2].fill_(value)"),
+        ("PG208", "x[x.argmax(0)] = 1.0", "x.new_ones(())"),
         ("PG403", "x.unique()", "before the region"),
         ("PG403", "torch.bincount(x)", "scatter_add_"),
         ("PG407", "x[x.argmax()]", "index_select"),
