@@ -173,7 +173,7 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
     """``base[index] = value``."""
     base = state.ev(target.value)
     if by_mask(state, base, target):
-        base = v.tensor("what is indexed with a tensor is a tensor", device=v.ON_DEVICE)
+        base = v.tensor("only a tensor can be indexed with a tensor", device=v.ON_DEVICE)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING) and base.kinds & v.UNKNOWN):
         mask, lists, gathered, number = index_parts(state, target.slice, base)
         about, notes = base, {}

@@ -93,6 +93,6 @@ def pass_on(state: State, function: Value, site: CallSite) -> Value:
         for cls in v.classes(function):
             state.record_call("instance", cls, "forward", node, site)
             need = result_of(state, f"{cls}.forward", node)
-            results.append(returned(state, need, f"{short(cls)} returns a tensor"))
+            results.append(returned(state, need, f"calling a {short(cls)} gives a tensor"))
         return v.join_all(results)
     return v.UNKNOWN_VALUE

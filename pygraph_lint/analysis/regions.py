@@ -69,7 +69,7 @@ class Reached:
     def _call_in_words(self, caller: str, function: str) -> str:
         """The first call in one function that may reach another one."""
         call = next(call for call, found in self.calls_in(caller) if function in found)
-        verb = "names" if call.how == "mention" else "calls"
+        verb = "refers to" if call.how == "mention" else "calls"
         return f"line {call.span.line} {verb} {short(function)}"
 
     def kind(self, function: str) -> RegionKind | None:
@@ -202,7 +202,7 @@ class Reached:
     def _beside(self, name: str, decorators: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """Functions that run when ``name`` is called, without a call being written."""
         for other in self._program.redefined.get(name, ()):
-            yield other, f"is {short(name)}, defined again"
+            yield other, f"another definition of {short(name)}"
         for decorator in decorators:
             wrapper = self._program.symbol(decorator) or ""
             for inner in self._program.nested.get(wrapper, ()):

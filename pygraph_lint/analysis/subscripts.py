@@ -17,7 +17,7 @@ from pygraph_lint.analysis.values import Value
 def eval_subscript(state: State, node: ast.Subscript) -> Value:
     base = state.ev(node.value)
     if by_mask(state, base, node):
-        why = "what is indexed with a tensor is a tensor"
+        why = "only a tensor can be indexed with a tensor"
         return index_tensor(state, v.tensor(why, device=v.ON_DEVICE), node)
     if base.is_tensor and not (base.kinds & (v.SEQUENCE | v.MAPPING)):
         return index_tensor(state, base, node)

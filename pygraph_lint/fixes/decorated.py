@@ -18,8 +18,6 @@ from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Site
 
-SAVES_NOTHING = "leaving the whole function out of compiled code would save no graph break"
-
 
 def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
     """The function around the finding, which is made once, and the class or module around it."""
@@ -50,7 +48,11 @@ def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) ->
     silent = not any(
         isinstance(node, ast.stmt) and says(site, node, False) for node in own_nodes(function)
     )
-    site.safe_only_if("silent", silent, "messages name the decorator's line, not the caller's")
+    site.safe_only_if(
+        "silent",
+        silent,
+        "warnings and log records name the decorator's line instead of the caller's",
+    )
     closed = site.finding.view.closed and not any(map(_inspects, all_nodes(site.source.tree)))
     site.safe_only_if(
         "inspected",

@@ -128,7 +128,8 @@ def _offer(places: _Places, finding: Finding) -> Fix | None:
         offers.append(offer)
     usable = [offer for offer in offers if offer.applicability == "unsafe"]
     concerned = [offer for offer in offers if offer.reason]
-    return (usable or concerned or offers)[0]
+    near = [offer for offer in offers if offer.condition]
+    return (usable or concerned or near or offers)[0]
 
 
 def _propose(entry: Entry, places: _Places, finding: Finding) -> Fix:

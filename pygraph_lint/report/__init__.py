@@ -33,7 +33,7 @@ _SAID = {
     ("fullgraph", "error"): "error under fullgraph=True",
     ("cudagraph", "not capturable"): "cannot be captured in a CUDA graph",
     ("cudagraph", "stale"): "a replayed CUDA graph does not do this again",
-    ("cudagraph", "slow"): "keeps this part out of a CUDA graph, or slows the graph down",
+    ("cudagraph", "slow"): "runs outside of a CUDA graph, between two parts of it",
     ("sync", "yes"): "the host waits for the device",
 }
 

@@ -76,8 +76,8 @@ def _notes(finding: Finding, report: Report) -> list[str]:
     elif fix is not None and fix.applicability == "unsafe":
         notes.append(f"fix (--fix --unsafe-fixes): {fix.message}")
         notes.append(f"unsafe because: {fix.reason}")
-    elif fix is not None:
-        notes.append("fix: none available" + (f", because {fix.reason}" if fix.reason else ""))
+    elif fix is not None and fix.reason:
+        notes.append(f"fix: none available, because {fix.reason}")
     rule = report.rules.get(finding.code)
     if rule is not None and rule.by_hand and (fix is None or fix.applicability == "declined"):
         notes.append(f"by hand: {rule.advice_for(finding.event)}")

@@ -141,7 +141,7 @@ def test_advice_is_one_sentence_about_something_that_the_rule_reports(code: str)
     [
         ("PG104", "torch.tensor([1.0, -2.0], device=x.device)", "register_buffer"),
         ("PG104", "torch.tensor(n, device=x.device)", "torch.full("),
-        ("PG104", "torch.tensor(sizes, device=x.device)", "what changes from call to call"),
+        ("PG104", "torch.tensor(sizes, device=x.device)", "pass it in as a tensor"),
         ("PG202", "int(x.max())", "t.long()"),
         ("PG202", "float(x.max())", "goes on in arithmetic"),
         ("PG202", "flag = bool(x.max())", "torch.where(t, a, b)"),

@@ -44,15 +44,17 @@ def merge_home(values: list[Value]) -> Need | None:
 
 
 def inherited_flags(values: list[Value]) -> int:
-    """What a result has of its operands' flags. What is computed from a draw and from other
-    tensors depends on these, too: it is no draw.
+    """What a result has of its operands' flags. What is computed from a draw, or from a test for
+    inf or nan, and from other tensors depends on these, too: it is neither.
     """
     flags = 0
     for value in values:
         flags |= value.flags & v.FLOW
     tensors = [value for value in values if value.is_tensor]
-    mixed = any(not value.flags & v.RANDOM for value in tensors)
-    return flags & ~v.RANDOM if mixed else flags
+    for pure in (v.RANDOM, v.FINITE):
+        if any(not value.flags & pure for value in tensors):
+            flags &= ~pure
+    return flags
 
 
 def identity(operator: ast.cmpop, left: Value, right: Value) -> bool | None:

@@ -100,7 +100,7 @@ class FiniteGuard(Rewrite):
 
 def _message(site: Site, guard: _Guard, condition: cst.BaseExpression) -> cst.If:
     """What the branch says, outside compiled code."""
-    site.safe_only_if("said", False, "compiled code no longer prints or logs this")
+    site.safe_only_if("said", False, "compiled code no longer says this")
     said = [site.statement_node(each) for each in guard.said]
     asked = expression(f"not {use_torch(site)}.compiler.is_compiling()")
     return cst.If(test=conjunction([asked, condition]), body=cst.IndentedBlock(said))

@@ -14,7 +14,7 @@ import ast
 
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.statement_graph import parameters
-from pygraph_lint.fixes.decorated import SAVES_NOTHING, disable, is_called, plain_function
+from pygraph_lint.fixes.decorated import disable, is_called, plain_function
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -45,7 +45,7 @@ class DrawingFunction(Rewrite):
         site.require(
             "helper",
             made or is_called(site, function),
-            "no call of this function is found, so it may be what is compiled",
+            "",
         )
         nodes = own_nodes(function)
         yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
@@ -55,7 +55,7 @@ class DrawingFunction(Rewrite):
         site.require(
             "several",
             len(drawn) > 1,
-            SAVES_NOTHING,
+            "",
         )
         light = not any(_computes(site, function, node) for node in calls)
         site.require("host-only", light, "the function also computes on the device")

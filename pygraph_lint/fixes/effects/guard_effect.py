@@ -25,7 +25,9 @@ class GuardEffect(Rewrite):
         statement = site.statement
         site.require("statement", _asks(statement), "the call is part of a larger expression")
         computed = any(map(_computes_gradient, site.ask.nodes))
-        site.require("kept-out", not computed, "the file computes gradients, which would raise")
+        site.require(
+            "kept-out", not computed, "the file also asks for gradients, which would then raise"
+        )
         guard(
             site,
             statement,

@@ -36,5 +36,5 @@ class GuardLogging(Rewrite):
             site,
             statement,
             lambda other: says(site, other, False),
-            "compiled code no longer prints or logs this",
+            "compiled code no longer says this",
         )

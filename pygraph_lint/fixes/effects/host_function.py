@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 
-from pygraph_lint.fixes.decorated import SAVES_NOTHING, disable
+from pygraph_lint.fixes.decorated import disable
 from pygraph_lint.fixes.names import assigned_values, own_nodes
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -31,9 +31,7 @@ class HostFunction(Rewrite):
         static = [ast.unparse(node) for node in function.decorator_list] == ["staticmethod"]
         of_class = static and isinstance(site.parent(function), ast.ClassDef)
         helper = of_class or site.parent(function) is site.source.tree
-        site.require(
-            "helper", helper, "it is a method or a nested function: it may be what is compiled"
-        )
+        site.require("helper", helper, "")
         bare = not function.decorator_list or static
         site.require("bare", bare, "the function has decorators, which may depend on the order")
         nodes = list(own_nodes(function))
@@ -52,7 +50,7 @@ class HostFunction(Rewrite):
         site.require(
             "several",
             draws > 1 or loops,
-            SAVES_NOTHING,
+            "",
         )
         results = [node.value for node in nodes if isinstance(node, ast.Return)]
         numbers = bool(results) and all(_from_numpy(site, function, it) for it in results)

@@ -83,7 +83,7 @@ def _expect_number(site: Site, value: ast.expr, dtype: ast.expr | None) -> None:
     number = written or site.note("number") is not None
     site.require("number", number, "the data are not known to be one Python number")
     typed = written or dtype is not None
-    site.require("typed", typed, "the dtype follows from a value that is not written out")
+    site.require("typed", typed, "the number is not written out, so its dtype is not known")
     site.safe_only_if(
         "written", written, "a number that the dtype cannot hold is refused instead of overflowing"
     )

@@ -70,7 +70,7 @@ class MaskedWrite(Rewrite):
         site.safe_only_if(
             "everywhere",
             False,
-            "it is computed for all elements: rounding and gradients of zero may differ",
+            "it is computed for all elements: rounding and zero gradients may differ (also nan)",
         )
         lines, selected = _selection(site, mask, written)
         value = everywhere(site, node.value, mask, selected)

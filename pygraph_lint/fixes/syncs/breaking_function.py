@@ -18,7 +18,7 @@ from itertools import pairwise
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import Path, behind_return, breaking_places, in_avoided_arm
-from pygraph_lint.fixes.decorated import SAVES_NOTHING, disable, is_called, plain_function
+from pygraph_lint.fixes.decorated import disable, is_called, plain_function
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -46,7 +46,7 @@ class BreakingFunction(Rewrite):
         site.require(
             "helper",
             is_called(site, function),
-            "no call of this function is found, so it may be what is compiled",
+            "",
         )
         nodes = own_nodes(function)
         yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
@@ -63,7 +63,7 @@ class BreakingFunction(Rewrite):
         site.require(
             "pays",
             pays,
-            SAVES_NOTHING,
+            "",
         )
         site.safe_only_if(
             "seen",

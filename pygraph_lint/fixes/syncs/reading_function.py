@@ -42,7 +42,7 @@ class ReadingFunction(Rewrite):
         site.require(
             "helper",
             is_called(site, function),
-            "no call of this function is found, so it may be what is compiled",
+            "",
         )
         site.require("bare", not function.decorator_list, "the function has decorators")
         nodes = own_nodes(function)
@@ -53,13 +53,13 @@ class ReadingFunction(Rewrite):
         site.require(
             "only-reads",
             numbers or positions,
-            "the function returns more than numbers that it read",
+            "",
         )
         places = breaking_places(site, function, self.codes)
         site.require(
             "always-reads",
             not all(in_avoided_arm(path, places) for path in places),
-            "calls on another branch read nothing, and the decorator would break their graph",
+            "",
         )
         local = {node.id for node in nodes if isinstance(node, ast.Name)}
         found = NONE
