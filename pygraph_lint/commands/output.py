@@ -79,9 +79,9 @@ def _summary(found: Sequence[Finding]) -> str:
     offered = Counter(finding.fix.applicability for finding in found if finding.fix is not None)
     safe, unsafe = offered["safe"], offered["unsafe"]
     if safe and unsafe:
-        return f"{text} {safe} fixable with `--fix`, {unsafe} more with `--unsafe-fixes`."
+        return f"{text} [*] {safe} fixable with `--fix`, {unsafe} more with `--unsafe-fixes`."
     if safe:
-        return f"{text} {safe} fixable with `--fix`."
+        return f"{text} [*] {safe} fixable with `--fix`."
     if unsafe:
         return f"{text} {unsafe} fixable with `--fix --unsafe-fixes`."
     return text

@@ -311,7 +311,7 @@ def test_fix_only_does_not_say_that_all_is_well(lint: Lint) -> None:
 
 def test_the_summary_counts_what_can_be_fixed(lint: Lint) -> None:
     lint.write({"model.py": BOTH})
-    said = "Found 2 findings in 1 file. 1 fixable with `--fix`."
+    said = "Found 2 findings in 1 file. [*] 1 fixable with `--fix`."
     assert lint("model.py").out.splitlines()[-1] == said
     lint.write({"model.py": SYNCS})
     assert lint("model.py").out.splitlines()[-1] == "Found 1 finding in 1 file."
