@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection
 from itertools import pairwise
 
-from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function, default_of
 from pygraph_lint.findings import Finding
 from pygraph_lint.fixes.site import Site
 
@@ -28,17 +28,38 @@ def _inside(site: Site, finding: Finding, function: Function, codes: Collection[
     return path[path.index(function) :] if around and around[-1] is function else []
 
 
-def in_avoided_arm(path: Path, places: list[Path]) -> bool:
+def in_avoided_arm(path: Path, places: list[Path], by_callers: bool = False) -> bool:
     """Whether a place is in an arm that a call may not take, by a decision that does not end the
-    graph itself.
+    graph itself. ``by_callers``: not by one that only asks attributes of ``self``.
     """
     decided = _decided(places)
+    if by_callers:
+        decided |= {node for node in path if _asks_self(node)}
     return any(
         isinstance(node, ast.ExceptHandler)
         or (isinstance(node, (ast.If, ast.IfExp)) and inner is not node.test)
         for node, inner in pairwise(path)
-        if node not in decided
+        if node not in decided and not _by_default(path[0], node, inner)
     )
+
+
+def _asks_self(node: ast.AST) -> bool:
+    """Whether a branch depends on nothing but the object of a method."""
+    if not isinstance(node, (ast.If, ast.IfExp)):
+        return False
+    return {each.id for each in ast.walk(node.test) if isinstance(each, ast.Name)} == {"self"}
+
+
+def _by_default(function: ast.AST, node: ast.AST, inner: ast.AST) -> bool:
+    """Whether an arm is taken unless a flag among the parameters is set otherwise."""
+    if not isinstance(node, (ast.If, ast.IfExp)) or not isinstance(function, ast.FunctionDef):
+        return False
+    inverted = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+    flag = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
+    default = default_of(function, flag.id) if isinstance(flag, ast.Name) else None
+    if not isinstance(default, ast.Constant) or not isinstance(default.value, bool):
+        return False
+    return (default.value is not inverted) is (_part(node, inner) == "body")
 
 
 def behind_return(path: Path, places: list[Path]) -> bool:

@@ -7,6 +7,7 @@ and frames show.
 from __future__ import annotations
 
 import ast
+import re
 
 import libcst as cst
 
@@ -74,7 +75,9 @@ def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) ->
 def is_called(site: Site, function: ast.FunctionDef) -> bool:
     """Whether other code of a region leads here: a call path, or a call in the file."""
     region = site.finding.region
-    if region is not None and len(region.call_path) > 1:
+    steps = region.call_path[1:] if region is not None else ()
+    named = re.compile(rf"calls (\S+\.)?{re.escape(function.name)}, ")
+    if steps and (function is site.function or any(map(named.match, steps))):
         return True
     return any(
         isinstance(node, ast.Call)

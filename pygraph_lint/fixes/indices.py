@@ -49,6 +49,11 @@ def makes_positions(site: Site, function: ast.FunctionDef, depth: int = 2) -> bo
     return None not in names and (depth < 2 or not _POSITIONS.isdisjoint(map(str, names)))
 
 
+def is_light(site: Site, call: ast.Call) -> bool:
+    """Whether a call is no work on tensors worth compiling."""
+    return _light_call(site, call, 1) is not None
+
+
 def _light_call(site: Site, call: ast.Call, depth: int) -> str | None:
     """The last name of what is called; None where that may be work of another kind."""
     name = site.ask.callee(call)

@@ -78,6 +78,21 @@ CASES = [
             "return longest",
         ),
     ),
+    # gathered_reads
+    Case("gathered_reads", "seen", "PG401", lines("return [«y.nonzero()» for y in x]")),
+    Case(
+        "gathered_reads",
+        "compiled",
+        "PG401",
+        lines("return [«y.nonzero()» for y in x]"),
+        captured=True,
+    ),
+    Case(
+        "gathered_reads",
+        "light",
+        "PG401",
+        lines("return [torch.softmax(x, 0) * len(«y.nonzero()») for y in x]"),
+    ),
     # breaking_function
     Case("breaking_function", "seen", "PG302", _reading(*_LOOP)),
     Case("breaking_function", "helper", "PG302", lines(*_LOOP)),
@@ -86,7 +101,12 @@ CASES = [
         "breaking_function",
         "pays",
         "PG301",
-        _reading("if «x.sum() > 0»:", "    x = torch.cat([x, x])", "return x.max()"),
+        _reading(
+            "if «x.sum() > 0»:",
+            "    x = torch.cat([x, x])",
+            "x = x.sin() * 2 + x.cos() * 3 + x.exp() * 4",
+            "return x.max()",
+        ),
     ),
     Case(
         "breaking_function",

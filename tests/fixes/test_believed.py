@@ -63,7 +63,8 @@ def test_safe_fixes_do_not_rest_on_call_paths(tmp_path: Path) -> None:
 def test_numbers_stay_numbers(tmp_path: Path) -> None:
     """A number by its annotation is not made a tensor by one caller who passes one."""
     annotated = textwrap.dedent(HELPER).replace("limit, value", "limit: int, value")
-    assert not _fixed(tmp_path, {"helper.py": annotated, "model.py": CALLER}, True).applied
+    made = _fixed(tmp_path, {"helper.py": annotated, "model.py": CALLER}, True).applied
+    assert {fix.rewrite for _, fix in made} <= {"breaking_function"}  # leaves it as it is
 
 
 def test_an_assumption_does_not_grow_for_ever() -> None:

@@ -15,11 +15,10 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
-from pygraph_lint.analysis.known import Type
-from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import Path, behind_return, breaking_places, in_avoided_arm
 from pygraph_lint.fixes.decorated import disable, is_called, plain_function
 from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.passing_on import passing_on, work
 from pygraph_lint.fixes.site import Rewrite, Site
 
 # So many operations between two breaks cost less one by one than as a graph of their own.
@@ -58,20 +57,17 @@ class BreakingFunction(Rewrite):
             if not in_avoided_arm(path, places) and not behind_return(path, places)
         ]
         often = len(found) + sum(map(_is_condition, found))
-        several = often > 1 and _work(site, nodes) <= _FEW * often
-        pays = any(map(_in_body, found)) or several
-        site.require(
-            "pays",
-            pays,
-            "",
-        )
+        little = often > 0 and work(site, nodes) <= _FEW * often
+        pays = little or any(map(_in_body, found))
+        site.require("pays", pays, "")
         site.safe_only_if(
             "seen",
             False,
             "what it computes itself is not compiled, and torch.export and torch.jit.script do not"
             " see into it",
         )
-        disable(site, function, only_itself=True)
+        for each in (function, *passing_on(site, function)):
+            disable(site, each, only_itself=True)
 
 
 def _in_body(path: Path) -> bool:
@@ -87,21 +83,3 @@ def _is_condition(path: Path) -> bool:
     in it.
     """
     return any(isinstance(node, ast.While) and inner is node.test for node, inner in pairwise(path))
-
-
-def _work(site: Site, nodes: tuple[ast.AST, ...]) -> int:
-    """How many operations on what may be tensors a function makes itself."""
-    return sum(isinstance(node, ast.expr) and _is_operation(site, node) for node in nodes)
-
-
-def _is_operation(site: Site, node: ast.expr) -> bool:
-    if isinstance(node, (ast.BinOp, ast.Compare)):
-        return site.ask.known(node).may_be(Type.TENSOR)
-    if not isinstance(node, ast.Call):
-        return isinstance(node, ast.Subscript) and site.ask.is_tensor(node)
-    name = site.ask.callee(node)
-    if name is not None or not isinstance(node.func, ast.Attribute):
-        return (name or "").startswith("torch.")
-    holder = node.func.value
-    own = (dotted(holder) or "").startswith(("self", "cls")) and not site.ask.is_tensor(holder)
-    return not own and site.ask.known(holder).may_be(Type.TENSOR)

@@ -4,6 +4,7 @@
         found = (self.steps == step)  ->  def index_of(self, step):
         return found.nonzero()[0].item()      ...
 
+A method that keeps what it read as an attribute, ``self.step = found[0].item()``, is one, too.
 So is one that works out positions from sizes that it reads: ``cu_seqlens`` from ``grid_thw``, say.
 Each read ends the graph in the function, and again in each function that it is traced into; now
 there is one break, where the function is called. Unsafe: an export does not see into it.
@@ -18,8 +19,11 @@ from pygraph_lint.analysis.known import Known, Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import breaking_places, in_avoided_arm
 from pygraph_lint.fixes.decorated import disable, is_called, plain_function
+from pygraph_lint.fixes.gathered import can_gather, gather, turns_around
+from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.indices import makes_positions
 from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.passing_on import calls_of, passing_on
 from pygraph_lint.fixes.site import Rewrite, Site
 
 _READ = frozenset(("item", "tolist"))
@@ -28,7 +32,7 @@ _INDICES = frozenset(("nonzero", "argwhere", "unique", "bincount", "unique_conse
 
 
 class ReadingFunction(Rewrite):
-    """Any rule of a value that is read, in a function that gives nothing but what it read."""
+    """Any rule of a value that is read, in a function that gives or keeps only what it read."""
 
     codes = (
         *("PG201", "PG202", "PG203", "PG206", "PG207"),
@@ -46,8 +50,7 @@ class ReadingFunction(Rewrite):
         )
         site.require("bare", not function.decorator_list, "the function has decorators")
         nodes = own_nodes(function)
-        results = [node.value for node in nodes if isinstance(node, ast.Return)]
-        read = [each for each in results if each is not None]
+        read = _results(nodes)
         numbers = bool(read) and all(_is_read(site, each) for each in read)
         positions = not numbers and makes_positions(site, function)
         site.require(
@@ -58,30 +61,49 @@ class ReadingFunction(Rewrite):
         places = breaking_places(site, function, self.codes)
         site.require(
             "always-reads",
-            not all(in_avoided_arm(path, places) for path in places),
+            not all(in_avoided_arm(path, places, by_callers=True) for path in places),
             "",
         )
         local = {node.id for node in nodes if isinstance(node, ast.Name)}
         found = NONE
         for statement in function.body:
             found = found | site.ask.effects(statement)
-        clean = not (found.unknown or found.draws or found.mutates) and found.rebinds <= local
+        own = local | {place for node in nodes if (place := _kept(node))}
+        clean = not (found.unknown or found.draws or found.mutates) and found.rebinds <= own
         site.require("pure", clean or positions, "the function does more than read")
         site.safe_only_if("seen", False, "torch.export and torch.jit.script do not see into it")
         disable(site, function)
-        for caller in _keepers(site, function):
+        keepers = _keepers(site, function)
+        for caller in keepers:
             disable(site, caller)
+        for caller in passing_on(site, function):
+            if caller not in keepers:
+                disable(site, caller, only_itself=True)
+        for call in calls_of(site, function):
+            turns = turns_around(site, call) if site.ask.scope(call) not in keepers else None
+            if turns is not None and can_gather(site, turns, call):
+                gather(site, turns, use_torch(site))
+
+
+def _results(nodes: tuple[ast.AST, ...]) -> list[ast.expr]:
+    """What a function returns, and what it sets attributes of ``self`` to."""
+    returned = [node.value for node in nodes if isinstance(node, ast.Return)]
+    kept = [node.value for node in nodes if isinstance(node, ast.Assign) and _kept(node)]
+    return [each for each in (*returned, *kept) if each is not None]
+
+
+def _kept(node: ast.AST) -> str:
+    """The attribute of ``self`` that an assignment sets; empty for other nodes."""
+    target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    name = (dotted(target) or "") if isinstance(target, ast.Attribute) else ""
+    return name if name.startswith("self.") and name.count(".") == 1 else ""
 
 
 def _keepers(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:
     """The methods that only keep what the function read, ``self.index = self.index_of(step)``: each
     would end the graph once more, where it is called.
     """
-    scopes = {
-        site.ask.scope(node)
-        for node in site.ask.nodes
-        if isinstance(node, ast.Call) and dotted(node.func) == f"self.{function.name}"
-    }
+    scopes = {site.ask.scope(node) for node in calls_of(site, function)}
     owner = site.parent(function)
     methods = [each for each in getattr(owner, "body", ()) if each in scopes]
     return [each for each in methods if isinstance(each, ast.FunctionDef) and _keeps(site, each)]
@@ -109,6 +131,8 @@ def _keeps(site: Site, method: ast.FunctionDef) -> bool:
 
 def _is_read(site: Site, node: ast.expr) -> bool:
     """Whether an expression is a number that was read, or indices that were looked for."""
+    if isinstance(node, ast.Constant):
+        return True
     if isinstance(node, (ast.Tuple, ast.List)):
         return all(_is_read(site, each) for each in node.elts)
     if isinstance(node, ast.IfExp):

@@ -142,3 +142,82 @@ def drives(made: Program) -> None:
         note = made.pick("", ": torch.Tensor")
         made.above.append(f"{deco}def drive(z{note}, w):\n{body}")
         made.keep(made.pick("drive(x * 2, y)", "drive(x.clone(), w=y)"))
+
+
+@idiom("gathered_reads")
+def turns(made: Program) -> None:
+    """A comprehension that reads in each turn."""
+    made.scripted = False
+    read = made.pick(
+        *("len(r.nonzero())", "r.nonzero()", "r.max().item()", "r.tolist()", "r[r > 0]"),
+        *("torch.unique(r)", "r.argmax().item() + k", "self.seen(r.sum().item())"),
+    )
+    made.methods.append("def seen(self, n):\n    self.last = n\n    return n")
+    form = made.pick(
+        "[{0} for r in {1}]",
+        "[({0}, r) for r in {1} if k]",
+        "{{n: {0} for n, r in enumerate({1})}}",
+        "[x, *[{0} for r in {1}]]",
+        "[{0} for r in {1} for _ in range(2)]",
+        "[{0} if n else k for n, r in enumerate({1})]",
+        "[[{0}] for r in {1}] if k > 0 else x",
+    )
+    over = made.pick("x", "x.unbind(0)", "rows.split(1)", "[x, y, x * k]", "parts", "(x * 2, rows)")
+    if over == "parts":
+        made.add(f"parts = {made.pick('[x, y]', 'x.chunk(2)', '[]', 'rows.unbind(0)')}")
+    made.keep(form.format(read, over))
+
+
+@idiom("reading_function")
+def kept(made: Program) -> None:
+    """A method that keeps what it read, and one that only passes it on."""
+    made.scripted = False
+    made.init.append("self.low = 0")
+    line = made.pick(
+        "self.low = z.min().item()",
+        "self.low = int(z.sum() > 0)",
+        "low = z.max().item()\n    self.low = low",
+        "self.low = z.tolist()",
+        "self.low = self.low + z.min().item()",
+        "if flat:\n        self.low = z.max().item()\n    else:\n        self.low = z.min().item()",
+        "if not flat:\n        self.low = z.max().item()",
+        "self.low = z.nonzero()",
+    )
+    ends = made.pick("", "\n    return self.low", "\n    return z", "\n    return z.sum() * 2")
+    made.methods.append(f"def look(self, z, flat=False):\n    {line}{ends}")
+    use = made.pick("self.look(x)", "self.look(y, flat=True)", "self.look(z=x)")
+    if made.chance(0.4):
+        passes = made.pick(
+            f"return {use}", f"a = {use}\n    return a, 1", f"return x if k else {use}"
+        )
+        made.methods.append(f"def passes(self, x, y, k):\n    {passes}")
+        use = "self.passes(x, y, k)"
+    if made.chance(0.4):
+        use = f"[{use} for x in {made.pick('x', '(x, x * 2)', 'x.chunk(2)')}]"
+    made.keep(use)
+    made.keep("self.low")
+
+
+@idiom("breaking_function")
+def small(made: Program) -> None:
+    """A small helper that breaks once, and one that only passes it on."""
+    made.scripted = False
+    body = made.pick(
+        "if z.sum() > 0:\n        kept.append(1)\n    return z * 2",
+        "return z if z.sum() > 0 else z.abs()",
+        "return z[z > 0]",
+        "z.mul_(0.5)\n    return z / max(1.0, z.abs().max().item())",
+        "if flat:\n        return z\n    else:\n        return z[z > 0] + 1",
+        "kept.append(z.max().item())\n    return z",
+        "return z.sin() * torch.rand(()).item()",
+    )
+    note = made.pick("", ": torch.Tensor")
+    made.above.append(f"def little(z{note}, kept, flat=False):\n    {body}")
+    use = made.pick(
+        "little(x.clone(), [])", "little(x * 2, [])", "little(y.clone(), [], flat=k > 2)"
+    )
+    if made.chance(0.5):
+        passes = made.pick(f"return {use}", f"a = {use}\n    return a, k", f"return (x, {use})")
+        made.above.append(f"def passes(x, y, k):\n    {passes}")
+        use = "passes(x, y, k)"
+    made.keep(use)

@@ -1,0 +1,63 @@
+"""Functions of a file that do little but call another one."""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.analysis.known import Type
+from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.fixes.breaking_places import in_avoided_arm
+from pygraph_lint.fixes.decorated import is_called
+from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.site import Site
+
+# What else is in the turns of a loop, or runs later.
+_LATER = (ast.Yield, ast.YieldFrom, ast.Await, ast.For, ast.While)
+_SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+
+
+def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
+    """The calls of a function, or of a method on ``self``, in its file."""
+    method = isinstance(site.parent(function), ast.ClassDef)
+    name = f"self.{function.name}" if method else function.name
+    return [
+        each for each in site.ask.nodes if isinstance(each, ast.Call) and dotted(each.func) == name
+    ]
+
+
+def passing_on(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:
+    """The helpers that always call a function and compute nothing themselves: where it is left out
+    of compiled code, the graph ends in each of them, and again where they are called.
+    """
+    found: dict[ast.FunctionDef, None] = {}
+    for call in calls_of(site, function):
+        scope = site.ask.scope(call)
+        if not isinstance(scope, ast.FunctionDef) or scope is function or scope.decorator_list:
+            continue
+        path = [*reversed([*site.ask.path(call)]), call]
+        path = path[path.index(scope) :]
+        nodes = own_nodes(scope)
+        once = not in_avoided_arm(path, []) and not any(isinstance(each, _SCOPES) for each in path)
+        plain = site.ask.parent(scope) is site.parent(function)
+        idle = not any(isinstance(each, _LATER) for each in nodes) and not work(site, nodes)
+        if once and plain and idle and is_called(site, scope):
+            found[scope] = None
+    return list(found)
+
+
+def work(site: Site, nodes: tuple[ast.AST, ...]) -> int:
+    """How many operations on what may be tensors a function makes itself."""
+    return sum(isinstance(node, ast.expr) and _is_operation(site, node) for node in nodes)
+
+
+def _is_operation(site: Site, node: ast.expr) -> bool:
+    if isinstance(node, (ast.BinOp, ast.Compare)):
+        return site.ask.known(node).may_be(Type.TENSOR)
+    if not isinstance(node, ast.Call):
+        return isinstance(node, ast.Subscript) and site.ask.is_tensor(node)
+    name = site.ask.callee(node)
+    if name is not None or not isinstance(node.func, ast.Attribute):
+        return (name or "").startswith("torch.")
+    holder = node.func.value
+    own = (dotted(holder) or "").startswith(("self", "cls")) and not site.ask.is_tensor(holder)
+    return not own and site.ask.known(holder).may_be(Type.TENSOR)

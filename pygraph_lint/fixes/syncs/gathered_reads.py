@@ -1,0 +1,39 @@
+"""A comprehension whose turns end the graph is moved to a function left out of compiled code.
+
+    rows = [assign(c[i]) for i, c in enumerate(costs)]  ->  rows = _read_rows(costs)
+
+Unsafe: an export does not see into the function.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from pygraph_lint.fixes.gathered import can_gather, gather, turns_around
+from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+
+
+class GatheredReads(Rewrite):
+    """Rules of what ends the graph, in the turns of a comprehension."""
+
+    codes = (
+        *("PG201", "PG202", "PG203", "PG205", "PG206", "PG207", "PG301"),
+        *("PG401", "PG402", "PG403", "PG404", "PG407", "PG507", "PG510"),
+    )
+    message = "Move the comprehension to a function with `@torch.compiler.disable`"
+    order = 98
+
+    def rewrite(self, site: Site) -> None:
+        reads = site.path[-1]
+        turns = turns_around(site, reads) if isinstance(reads, ast.expr) else None
+        if turns is None or site.finding.consequences.get("compile") != "break":
+            raise Declined
+        region = site.finding.region
+        compiled = region is None or not region.captured
+        site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+        site.require("light", can_gather(site, turns, reads), "the comprehension also does work")
+        torch = use_torch(site)
+        site.safe_only_if("seen", False, "torch.export and torch.jit.script do not see into it")
+        gather(site, turns, torch)

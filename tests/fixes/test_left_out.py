@@ -1,0 +1,379 @@
+"""Functions that are left out of compiled code, so that several graph breaks become one."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pygraph_lint.fixes.engine import fix_text
+from tests.fixes.equivalence import assert_same, breaks, graphs, module_of, run
+from tests.fixes.support import finding, marked, offer
+
+DRIVERS = {
+    "a loop": (
+        """
+        while «t.sum() < 3»:
+            t = t + 1
+            state = self.step(state)
+        return state.exp()
+        """,
+        "PG302",
+    ),
+    "a branch in a loop": (
+        """
+        for turn in range(3):
+            if «state.sum() > t»:
+                state = self.step(state)
+                continue
+            seen.append(turn)
+        return state
+        """,
+        "PG301",
+    ),
+    "an arm of a branch": (
+        """
+        if «state.sum() > t»:
+            seen.append(state)
+            if «t > 1»:
+                seen.append(t)
+        return self.step(state)
+        """,
+        "PG301",
+    ),
+    "two branches": (
+        """
+        if «state.sum() > t»:
+            seen.append(state)
+        if «t > 1»:
+            seen.append(t)
+        return self.step(state)
+        """,
+        "PG301",
+    ),
+}
+DRIVER = """
+import torch
+
+seen = []
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.layer = torch.nn.Linear(2, 2)
+
+    def step(self, state):
+        return self.layer(state).tanh() * 2
+
+    def drive(self, state, t: torch.Tensor):
+BODY
+    def forward(self, x, t):
+        return self.drive(self.step(x), t) + 1
+"""
+
+
+def _driver(name: str) -> tuple[str, str]:
+    body, code = DRIVERS[name]
+    return DRIVER.replace("BODY", textwrap.indent(textwrap.dedent(body), " " * 8)), code
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_a_function_that_breaks_in_a_loop_or_often_is_one_break(name: str) -> None:
+    before, code = _driver(name)
+    fix, after = offer(before, code)
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("breaking_function", "unsafe")
+    assert "    @torch.compiler.disable(recursive=False)\n    def drive(" in after
+    old, new = (module_of(text).Model() for text in (marked(before)[0], after))
+    arguments = (torch.ones(2), torch.tensor(-9.0))
+    assert_same(run(old, arguments), run(new, arguments))
+    assert breaks(old, arguments) > breaks(new, arguments) == 1
+    assert "tanh" in str(graphs(new, arguments)[1:])  # what it calls is compiled still
+
+
+# The forms of two unrelated projects, found after the rewrite was there: rows and columns that are
+# scaled until they sum up to one, and a fixed point that is looked for without gradients.
+ITERATIONS = {
+    "scaled": """
+    if mask is not None:
+        x = x.masked_fill(mask, 0.0)
+    for _ in range(9):
+        x = x / x.sum(1, keepdim=True).clamp(min=1e-6)
+        x = x / x.sum(0, keepdim=True).clamp(min=1e-6)
+        if «torch.max(torch.abs(x.sum(0) - 1))» < 0.1 and (x.sum(1) - 1).abs().max() < 0.1:
+            break
+    return x
+""",
+    "a fixed point": """
+    with torch.no_grad():
+        point = torch.zeros(x.shape[0], 1)
+        for _ in range(9):
+            following = torch.mean(torch.tanh(x + point / 2), dim=1, keepdim=True)
+            if «torch.max(torch.abs(following - point)).item()» < 1e-2:
+                point = following
+                break
+            point = following
+    return torch.tanh(x + point)
+""",
+}
+
+
+@pytest.mark.parametrize("name", ITERATIONS)
+def test_foreign_iterations_are_one_break(name: str) -> None:
+    head = "import torch\n\n\ndef iterated(x, mask=None):"
+    tail = "\n\ndef forward(x):\n    return iterated(x.exp()) * 2\n"
+    before = f"{head}{ITERATIONS[name]}{tail}"
+    fix, after = offer(before, "PG301" if name == "scaled" else "PG201")
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("breaking_function", "unsafe")
+    old, new = (module_of(text).forward for text in (marked(before)[0], after))
+    arguments = (torch.linspace(0, 1, 9).reshape(3, 3),)
+    assert_same(run(old, arguments), run(new, arguments))
+    assert breaks(old, arguments) >= breaks(new, arguments) == 1
+
+
+NOT_LEFT_OUT = {
+    "one branch beside much work": (
+        "if «t > 1»:\n    seen.append(t)\n"
+        "state = state.sin() * 2 + state.cos() * 3 + state.exp() * 4\nreturn self.step(state)"
+    ),
+    "much work between two": (
+        "if «t > 1»:\n    seen.append(t)\n"
+        + "state = state.sin() * 2 + state.cos() * 3 + state.exp() * 4\n" * 2
+        + "if «t > 2»:\n    seen.append(t)\nreturn state"
+    ),
+    "a loop that may not be there": (
+        "if self.training:\n    for turn in range(3):\n"
+        "        if «t > 1»:\n            seen.append(t)\nreturn self.step(state)"
+    ),
+    "a loop that may not be reached": (
+        "if self.training:\n    return state\nfor turn in range(3):\n"
+        "    if «t > 1»:\n        seen.append(t)\nreturn self.step(state)"
+    ),
+    "what is looped over": (
+        "for each in «state.tolist()»:\n    seen.append(each)\n"
+        "state = state.sin() * 2 + state.cos() * 3 + state.exp() * 4\nreturn self.step(state)"
+    ),
+    "a function inside": (
+        "def inner(y):\n    while «y > 1»:\n        y = y - 1\n    return y\nreturn inner(t)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_LEFT_OUT)
+def test_a_function_that_is_compiled_for_the_most_part_stays(name: str) -> None:
+    text = DRIVER.replace("BODY", textwrap.indent(NOT_LEFT_OUT[name] + "\n", " " * 8))
+    fix, _ = offer(text, "PG301")
+    assert fix is None or fix.rewrite != "breaking_function" or fix.applicability == "declined"
+
+
+SMALL = {
+    "a check": "if «x.max() > 9»:\n    seen.append(9)\nreturn x",
+    "a choice": "return x if «x.sum() > 0» else helper(x)",
+    "a scale": "return x / max(1.0, «x.abs().max().item()»)",
+    "rows and more": "rows = «x[x > 1]»\nreturn rows * 2",
+    "only this": "return «x[x > 1]»",
+    "behind a check of shapes": "if x.dim() != 1:\n    raise ValueError\nreturn «x[x > 1]»",
+    "unless a flag is set": "if flat:\n    return x\nelse:\n    return «x[x > 1]»",
+    "with a flag": "if not flat:\n    x = «x[x > 1]»\nreturn x",
+}
+_LITTLE = """
+import torch
+
+seen = []
+
+
+def helper(x):
+    return x * 2
+
+
+def little(x: torch.Tensor, flat: bool = False):
+BODY
+
+
+def forward(x: torch.Tensor):
+    return little(x.sin()).cos()
+"""
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_small_function_that_breaks_is_one_break(name: str) -> None:
+    text = _LITTLE.replace("BODY", textwrap.indent(SMALL[name], "    "))
+    code = "PG402" if "x[" in SMALL[name] else "PG301"
+    code = "PG201" if "item" in SMALL[name] else code
+    fix, after = offer(text, code)
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("breaking_function", "unsafe")
+    old, new = (module_of(each).forward for each in (marked(text)[0], after))
+    given = (torch.tensor([-1.0, 0.5, 2.0]),)
+    assert_same(run(old, given), run(new, given))
+    assert breaks(old, given) > breaks(new, given) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["a check", "a scale", "rows and more", "only this", "with a flag"]
+)
+def test_what_only_passes_on_goes_with_it(name: str) -> None:
+    passes = "def passes(x):\n    y = little(x)\n    return y, 1\n\n\ndef forward"
+    text = _LITTLE.replace("BODY", textwrap.indent(SMALL[name], "    "))
+    text = text.replace("def forward", passes).replace(
+        "return little(x.sin())", "return passes(x.sin())[0]"
+    )
+    code = "PG402" if "x[" in SMALL[name] else "PG301"
+    code = "PG201" if "item" in SMALL[name] else code
+    fix, after = offer(text, code)
+    assert fix is not None and after.count("disable(recursive=False)") == 2, after
+    old, new = (module_of(each).forward for each in (marked(text)[0], after))
+    given = (torch.tensor([-1.0, 0.5, 2.0]),)
+    assert_same(run(old, given), run(new, given))
+    assert breaks(old, given) > breaks(new, given) == 1
+    for other in ("y = little(x) * 2", "y = [little(x)]; y = x @ x", "y = x and little(x).exp()"):
+        _, after = offer(text.replace("y = little(x)", other), code)
+        assert after.count("disable(recursive=False)") == 1
+    chosen = text.replace("y = little(x)", "y = x if len(x) > 9 else little(x)")
+    assert offer(chosen, code)[1].count("disable(recursive=False)") == 1
+
+
+@pytest.mark.parametrize(
+    ("test", "left_out"),
+    [
+        ("self.own", True),
+        ("not self.own", True),
+        ("self.own or not self.rows", True),
+        ("size", False),
+        ("size is None and self.own", False),
+    ],
+)
+def test_what_the_object_decides_is_not_up_to_callers(test: str, left_out: bool) -> None:
+    text = (
+        "import torch\n\nclass Model(torch.nn.Module):\n    own, rows = True, 3\n\n"
+        "    def count(self, t: torch.Tensor, size=None):\n        found = None\n"
+        f"        if {test}:\n            found = «t.max().item()»\n        return found\n\n"
+        "    def forward(self, x: torch.Tensor):\n        return x.sin() * (self.count(x) or 1)\n"
+    )
+    fix, after = offer(text, "PG201")
+    assert fix is not None
+    assert (fix.rewrite == "reading_function" and bool(fix.edits)) is left_out
+    old, new = (module_of(each).Model() for each in (marked(text)[0], after))
+    assert_same(run(old, (torch.ones(2),)), run(new, (torch.ones(2),)))
+
+
+KEPT = {
+    "a number": "self.step = «found.sum().item()»",
+    "in both arms": (
+        "if len(found) > 1:\n    self.step = «found[1].item()»\n"
+        "else:\n    self.step = «found[0].item()»"
+    ),
+    "under a name": "step = int(«found.max()»)\nself.step = step",
+    "two of them": "self.low = «found.min().item()»\nself.step = «found.max().item()»",
+    "one of them known": "self.low = 0\nself.step = «found.max().item()»",
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_method_that_keeps_what_it_read_is_left_out(name: str) -> None:
+    text = (
+        "import torch\n\nclass Model(torch.nn.Module):\n"
+        "    def look(self, found: torch.Tensor):\n"
+        + textwrap.indent(KEPT[name], " " * 8)
+        + "\n\n    def forward(self, x: torch.Tensor):\n        self.look(x.long())\n"
+        "        return x * self.step\n"
+    )
+    fix, after = offer(text, "PG201")
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("reading_function", "unsafe")
+    old, new = (module_of(each).Model() for each in (marked(text)[0], after))
+    given = (torch.tensor([1.0, 2.0]),)
+    assert_same(run(old, given), run(new, given))
+    assert breaks(old, given) > breaks(new, given) == 1
+
+
+TURNS = {
+    "a list": "[index_of(t, known) for t in x]",
+    "a set": "sorted({index_of(t, known) for t in x})",
+    "by name": "[*{index_of(t, known): 1 for t in x}]",
+    "some": "[index_of(t, known=known) for t in x if t is not None]",
+    "counted": "[n * index_of(t, known) for n, t in enumerate(x)]",
+    "of two": "[index_of(t, known) for t in x for _ in range(2)]",
+    "under the same name": "[index_of(x, known) for x in x]",
+    "over lines": "[\n        index_of(t, known)\n        for t in x\n    ]",
+}
+_TURNING = """
+import torch
+
+
+def index_of(t, known):
+    return «(known == t).nonzero()»[0].item()
+
+
+def forward(x: torch.Tensor, known: torch.Tensor):
+    times = known * 2
+    steps = TURNS
+    return times[steps] + x.sum()
+"""
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_a_comprehension_that_reads_in_each_turn_is_one_break(name: str) -> None:
+    text = _TURNING.replace("TURNS", TURNS[name])
+    fix, after = offer(text, "PG401")
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("reading_function", "unsafe")
+    assert "\n\n\n@torch.compiler.disable\ndef _read_steps(x, known):\n    return " in after or (
+        "\n\n\n@torch.compiler.disable\ndef _read_steps(known, x):\n    return " in after
+    )
+    old, new = (module_of(each).forward for each in (marked(text)[0], after))
+    given = (torch.tensor([1, 0, 2]), torch.tensor([0, 1, 2, 3, 4, 5]))
+    assert_same(run(old, given), run(new, given))
+    assert breaks(old, given) > breaks(new, given) == 1
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        "[index_of(t, known) * torch.softmax(x, 0) for t in x]",
+        "[(lambda: index_of(t, known))() for t in x]",
+        "[(last := index_of(t, known)) for t in x]",
+        "list(index_of(t, known) for t in x)",
+        "[index_of(t, later) for t in x] if len(x) > 9 else [0]",
+        "[index_of(t, known) for t in x]  # one each\n    del index_of",
+        "[[index_of(t, known) for t in x] for _ in x][0]",
+        "[k for k in range(index_of(x[0], known))]",
+        "[a + b for a, b in [(index_of(t, known), 1) for t in x]]",
+    ],
+)
+def test_a_comprehension_that_does_more_stays(turns: str) -> None:
+    text = _TURNING.replace("TURNS", turns)
+    if "later" in turns:
+        text = text.replace(
+            "times = known", "if len(x) > 9:\n        later = known\n    times = known"
+        )
+    _, after = offer(text, "PG401")
+    assert "_read_steps" not in after
+
+
+def test_a_comprehension_that_breaks_itself_is_moved() -> None:
+    for turns in (
+        "[«t.nonzero()» for t in x.split(2)]",
+        "[len(«t.nonzero()») for t in x.split(2)]",
+        "{n: «t.nonzero()» for n, t in enumerate(x.split(2))}",
+        "[known[0], *[«t.nonzero()» for t in x.split(2)]]",
+        "[(n, «t.nonzero()») for n, t in enumerate(x.split(2)) if n]",
+    ):
+        text = (
+            "import torch\n\n\ndef forward(x: torch.Tensor, known: torch.Tensor):\n"
+            f"    found = {turns}\n    return x * 2, found, known.sin()\n"
+        )
+        fix, after = offer(text, "PG401")
+        assert fix is not None and (fix.rewrite, fix.applicability) == ("gathered_reads", "unsafe")
+        old, new = (module_of(each).forward for each in (marked(text)[0], after))
+        given = (torch.tensor([1.0, 0.0, 2.0, 3.0]), torch.ones(2))
+        assert_same(run(old, given), run(new, given))
+        assert breaks(old, given) >= breaks(new, given) == 1
+
+
+def test_what_leaves_the_graph_whole_counts_for_nothing() -> None:
+    text, spans = marked(_driver("two branches")[0])
+    one, two = (finding(text, span, "PG301") for span in spans)
+    one, two = (replace(each, consequences={"compile": "ok"}) for each in (one, two))
+    offers = fix_text(text, [one, two])
+    assert all(fix is not None and fix.applicability == "declined" for fix in offers)
