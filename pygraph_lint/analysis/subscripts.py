@@ -220,5 +220,6 @@ def eval_slice(state: State, node: ast.Slice) -> Value:
         if bound is not None:
             value = state.ev(bound)
             if value.is_tensor:
-                state.event("shape.from-value", span_of(bound), source_of(bound, 40), value)
+                text = source_of(bound, 40)
+                state.event("shape.from-value", span_of(bound), text, value, form="slice")
     return v.OTHER_VALUE

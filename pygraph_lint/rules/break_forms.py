@@ -25,7 +25,12 @@ _READ_BY_OPERATOR = "PG407 shape.from-value torch.arange"
 _READ_BY_FUNCTION = "PG207 sync.equal torch.equal()"
 _SKIPPED = "PG503 call warnings.warn"
 _TRACED = "PG104 host.data-tensor torch.tensor"
+_NO_TENSOR = "PG520 host.numpy-number numpy.prod"
 _SAME_AS = {
+    "PG301 branch.not": _READ_BY_OPERATOR,
+    "PG407 shape.from-value": _READ_BY_OPERATOR,
+    "PG407 shape.from-value bound": "PG208 sync.index-write",
+    "PG407 shape.split": _READ_BY_OPERATOR,
     "PG202 sync.number operator": _READ_BY_OPERATOR,
     "PG202 sync.number gathered": _TRACED,
     "PG202 sync.number multiplied": _TRACED,
@@ -33,7 +38,7 @@ _SAME_AS = {
     "PG203 sync.tolist int": _READ_BY_OPERATOR,
     "PG206 sync.builtin all()": "PG206 sync.builtin any()",
     "PG209 sync.format str": "PG501 call print",
-    "PG209 sync.format percent": _READ_BY_FUNCTION,
+    "PG209 sync.format percent": _NO_TENSOR,
     "PG408 call torch.corrcoef": _READ_BY_FUNCTION,
     "PG408 call torch.cov": _READ_BY_FUNCTION,
     "PG408 call torch.nn.functional.gaussian_nll_loss": _READ_BY_FUNCTION,
@@ -90,8 +95,9 @@ def form_of(code: str, event: Event, torch: str | None) -> Form | None:
 
 def _alike(code: str, event: Event) -> str:
     """The form that does the same as one that no example has; empty for others."""
-    for said in (event.note("form"), event.subject):
-        found = _SAME_AS.get(f"{code} {event.kind} {said}")
+    kind, form = f"{code} {event.kind}", event.note("form")
+    for said in (f"{kind} {form}", f"{kind} {event.subject}", kind if form is None else ""):
+        found = _SAME_AS.get(said)
         if found is not None:
             return found
     written_in_python = event.kind == "call" and "." in event.subject

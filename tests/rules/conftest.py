@@ -22,10 +22,10 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def lint_text(text: str) -> list[Finding]:
+def lint_text(text: str, target_torch: str | None = None) -> list[Finding]:
     """What every rule, preview ones too, says about one module."""
     rules = catalogue.load()
     facts = extract(text, "example.py", "example", False, reporter.sinks(rules))
-    options = reporter.Options(target=None, target_torch=None, preview=True, regions="forward")
+    options = reporter.Options(target_torch=target_torch, preview=True)
     linked = link([facts], bodies_of=lambda module: loop_bodies(text, module.module, False))
     return reporter.check_module(facts, linked, rules, options)

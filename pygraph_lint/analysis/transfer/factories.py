@@ -15,6 +15,7 @@ from pygraph_lint.analysis.transfer.numpy_functions import needs_number
 from pygraph_lint.analysis.values import Value
 
 _SIZE_NAMES = ("end", "start", "step", "steps", "size", "n")
+_ENDS = ("start", "end")
 _OF_SIZES = ("zeros", "ones", "empty", "rand", "randn")
 _OF_CONSTANT = {bool: "bool", int: "int", float: "float"}
 _TYPED = {"BoolTensor": "bool", "LongTensor": "int", "IntTensor": "int"}
@@ -43,18 +44,12 @@ def placement(state: State, site: CallSite) -> tuple[int, bool]:
 
 def make_factory(state: State, tail: str, site: CallSite) -> Value:
     """torch.arange, zeros, ...: on the host unless told otherwise."""
-    positional, named = site.positional, site.named
+    positional = site.positional
     if tail == "normal" and any(value.is_tensor for value in positional):
         where = merge_device(site.everything)
         return v.tensor("torch.normal returns a tensor", "float", where, flags=v.RANDOM)
     device, said = placement(state, site)
-    sizes = positional[:1] if tail == "full" else positional
-    note_sizes(
-        state,
-        f"torch.{tail}",
-        [*sizes, *(named[name] for name in _SIZE_NAMES if name in named)],
-        site.node,
-    )
+    _note_factory_sizes(state, tail, site)
     flags = v.FRESH | (v.RANDOM if tail in ops.RANDOM_FACTORIES else 0)
     if any((value.flags & v.READ) for value in positional):
         flags |= v.DYNAMIC
@@ -68,8 +63,22 @@ def make_factory(state: State, tail: str, site: CallSite) -> Value:
     if filled.is_tensor and filled.device != v.ON_HOST and not filled.kinds & v.UNKNOWN:
         state.event("sync.number", span_of(site.node), "fill_value=", filled, form="fill")
     note_wanted_grad(state, site)
-    kind = dtype_of(named) or _made_dtype(tail, site)
+    kind = dtype_of(site.named) or _made_dtype(tail, site)
     return v.tensor(f"made by torch.{tail}", kind, device, _rank_of_sizes(tail, site), flags)
+
+
+def _note_factory_sizes(state: State, tail: str, site: CallSite) -> None:
+    """Record what a factory reads from tensors: sizes, or the ends of a range, which are traced."""
+    sizes = site.positional[:1] if tail == "full" else site.positional
+    ends: list[Value] = []
+    names = _SIZE_NAMES
+    if tail in ("linspace", "logspace"):
+        ends = [*sizes[:2], *(site.named[name] for name in _ENDS if name in site.named)]
+        sizes, names = sizes[2:3], ("steps",)
+    sizes = [*sizes, *(site.named[name] for name in names if name in site.named)]
+    note_sizes(state, f"torch.{tail}", sizes, site.node)
+    if not any(value.is_tensor for value in sizes):
+        note_sizes(state, f"torch.{tail}", ends, site.node, form="bound")
 
 
 def _is_empty(tail: str, site: CallSite) -> bool:
@@ -124,12 +133,14 @@ def _may_be_on(state: State, node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
 
 
-def note_sizes(state: State, spelled: str, sizes: list[Value], node: ast.Call) -> None:
+def note_sizes(
+    state: State, spelled: str, sizes: list[Value], node: ast.Call, **notes: str
+) -> None:
     """Record a size given as a tensor, or as what numpy made: it has to be read on the host."""
     for part in (part for value in sizes for part in (value, *(value.items or ()))):
         given = part.is_doubtful_number and part.const is None
         if given or (part.is_tensor and (part.needs or not part.kinds & v.UNKNOWN)):
-            state.event("shape.from-value", span_of(node), spelled, part)
+            state.event("shape.from-value", span_of(node), spelled, part, **notes)
             break
     for argument in node.args:
         needs_number(state, argument)

@@ -61,7 +61,13 @@ _NUMBERS_OF: dict[str, _Numbers] = {
     "softplus": (("beta", 1), ("threshold", 2)),
     "nan_to_num": (("nan", 1), ("posinf", 2), ("neginf", 3)),
     "renorm": (("p", 1), ("maxnorm", 3)),
-    "topk": (("k", 1),),
+    **dict.fromkeys(("topk", "kthvalue"), (("k", 1),)),
+    **dict.fromkeys(("tril", "triu"), (("diagonal", 1),)),
+    **dict.fromkeys(("diagonal", "diag_embed"), (("offset", 1),)),
+    "roll": (("shifts", 1),),
+    "select": (("index", 2),),
+    "chunk": (("chunks", 1),),
+    "one_hot": (("num_classes", 1),),
 }
 # Methods that Dynamo traces as a product and a sum: their number may be a tensor.
 _MULTIPLIED_FIRST = frozenset(("add_", "addcmul_", "addcdiv_"))
