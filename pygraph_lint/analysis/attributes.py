@@ -20,6 +20,9 @@ PARAMETER = v.tensor("a parameter of a module", "float", v.ON_DEVICE, flags=v.BU
 PARAMETER_GROUPS = Value(
     v.SEQUENCE, item=v.mapping({"params": Value(v.SEQUENCE, item=PARAMETER, flags=v.LIST)})
 )
+RECURRENT = frozenset(
+    f"torch.nn.{place}{name}" for place in ("", "modules.rnn.") for name in ("LSTM", "GRU", "RNN")
+)
 _RESULT_FIELDS = {"values": 0, "indices": 1, "P": 0, "L": 1, "U": 2}
 
 
@@ -141,6 +144,8 @@ def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:
         if is_distribution(base):
             return distribution_attribute(base, name)
         if base.flags & v.MODULE:
+            if base.cls in RECURRENT:
+                state.event("effect.rnn", span_of(node), base.cls)
             if name in ("weight", "bias", "running_mean", "running_var"):
                 return v.tensor(f"`.{name}` of a layer", "float", v.ON_DEVICE, flags=v.BUFFER)
             return v.UNKNOWN_VALUE

@@ -155,6 +155,8 @@ def as_held(state: State, value: Value) -> Value:
             flags=value.flags | v.PLAIN,
             why="a plain tensor attribute, neither parameter nor buffer",
         )
+    if value.kinds == v.NUMPY:  # a number that is an input is known while tracing
+        return value._replace(flags=value.flags | v.LITERAL)
     return v.shallow(value, 2)
 
 
@@ -197,6 +199,8 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
             )
         elif gathered is not None and _is_number(value) and base.device != v.ON_HOST:
             about = about._replace(needs=about.needs + gathered.needs * (gathered is not base))
+            if gathered.is_tensor and gathered is not base and names_place(gathered):
+                notes = {**notes, "form": "place"}
             state.event("sync.index-write", span_of(target), source_of(target, 40), about, **notes)
         elif gathered is not None and names_place(gathered):
             text = source_of(target, 40)

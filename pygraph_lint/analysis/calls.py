@@ -8,7 +8,7 @@ import sys
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import arguments, note_formatted
-from pygraph_lint.analysis.attributes import PARAMETER
+from pygraph_lint.analysis.attributes import PARAMETER, RECURRENT
 from pygraph_lint.analysis.edges import call_project, pass_on, result_of, returned
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import dotted, short, source_of, span_of
@@ -19,7 +19,7 @@ from pygraph_lint.analysis.transfer.builtin_functions import call_builtin, call_
 from pygraph_lint.analysis.transfer.containers import mapping_method, sequence_method
 from pygraph_lint.analysis.transfer.distributions import distribution_method, is_distribution
 from pygraph_lint.analysis.transfer.layers import apply_layer
-from pygraph_lint.analysis.transfer.numpy_functions import array_item, call_numpy
+from pygraph_lint.analysis.transfer.numpy_functions import array_method, call_numpy
 from pygraph_lint.analysis.transfer.tensor_methods import tensor_method
 from pygraph_lint.analysis.transfer.torch_functions import call_torch, folded
 from pygraph_lint.analysis.values import Value
@@ -56,6 +56,13 @@ _TENSOR_KINDS = {
 _MODULE_STAYS = ("to", "eval", "train", "cuda", "half", "float")
 _TEXT_TO_NUMBER = ("startswith", "endswith", "find", "count")
 _OWN_METHODS = ("get_", "compute_", "_", "prepare_", "forward")
+# Classes of containers.
+_GENERIC = frozenset(
+    (
+        *(f"builtins.{name}" for name in ("list", "dict", "set", "tuple", "frozenset")),
+        *(f"collections.{name}" for name in ("OrderedDict", "defaultdict", "deque", "Counter")),
+    )
+)
 # Beginnings of calls that read or write files, or start processes, maybe on other machines.
 _FILES = (
     *("builtins.open", "glob.", "json.", "os.listdir", "os.makedirs", "os.mkdir", "os.remove"),
@@ -74,7 +81,17 @@ def eval_call(state: State, node: ast.Call) -> Value:
         return _call_named(state, name, node)
     if isinstance(function, ast.Attribute):
         return _call_method(state, function, node)
+    if isinstance(function, ast.Subscript) and _is_type(state, function.value):
+        state.event("effect.untraced-call", span_of(node), source_of(node, 40), form="generic")
+        plain = ast.Call(function.value, node.args, node.keywords)
+        return eval_call(state, ast.copy_location(plain, node))
     return _call_value(state, state.ev(function), arguments(state, node))
+
+
+def _is_type(state: State, node: ast.expr) -> bool:
+    """Whether an expression names a class, which a subscript gives types: ``list[int]``."""
+    name = state.qualified(node) or ""
+    return name in _GENERIC or name in state.module.class_nodes
 
 
 def _has_keyword(node: ast.Call, name: str) -> bool:
@@ -126,8 +143,9 @@ def _call_library(state: State, name: str, head: str, tail: str, site: CallSite)
         return _OF_SCIPY[name]
     if name in ("copy.copy", "copy.deepcopy") and site.positional:
         return site.first
-    if name in _PROGRESS and site.positional:
-        return site.first
+    if name in _PROGRESS:
+        shown = site.first if site.positional else v.OTHER_VALUE
+        return shown if shown.is_tensor else shown._replace(cls=name)
     if name == "typing.cast" and site.positional:
         return site.positional[-1]
     if name == "functools.partial" and site.positional:
@@ -227,7 +245,7 @@ def _register(state: State, how: str, site: CallSite) -> None:
 def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: CallSite) -> Value:
     """A method of a value."""
     if is_distribution(base):
-        return distribution_method(base, method)
+        return distribution_method(state, base, method, site)
     if method in _HELD and not any(state.module.has_method(c, method) for c in v.classes(base)):
         return _HELD[method]
     base = _by_method(state, base, method, holder, site)
@@ -245,6 +263,8 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
     if base.kinds & v.INSTANCE and base.flags & v.MODULE:
         if method in ("forward", "__call__"):
             return _call_value(state, base, site)
+        if base.cls in RECURRENT:
+            state.event("effect.rnn", span_of(site.node), base.cls)
         return base if method in _MODULE_STAYS else v.UNKNOWN_VALUE
     if base.kinds & v.INSTANCE and base.cls:
         if base.flags & v.MADE:
@@ -257,9 +277,7 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
     if base.kinds & v.TEXT and not base.kinds & v.UNKNOWN:
         return _text_method(state, method, site)
     if base.kinds & v.NUMPY:
-        if method == "item" and base.kinds == v.NUMPY:
-            array_item(state, holder, site.node)
-        return v.NUMPY_VALUE
+        return array_method(state, base, method, holder, site)
     return _method_on_other(state, base, method, site)
 
 
@@ -271,7 +289,8 @@ def _by_method(state: State, base: Value, method: str, holder: ast.expr, site: C
         base = base._replace(needs=(), why=f"only a tensor has .{method}()")
     if fits and method in ops.ARRAY_METHODS and _is_computed(base, holder):
         base = base._replace(needs=(), why=f"only an array has .{method}()")
-    if fits and method in certain and base.kinds & v.UNKNOWN:
+    started = method == "backward" and not site.positional  # of a loss, as no other object has it
+    if (started or (fits and method in certain)) and base.kinds & v.UNKNOWN:
         base = _learned(state, base, method, holder)
     return base
 

@@ -12,6 +12,7 @@ from pygraph_lint.analysis.literals import How, Test, Tested, comparison
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_tensor
+from pygraph_lint.analysis.transfer.numpy_functions import decides
 from pygraph_lint.analysis.values import Value
 
 _HALF = frozenset(("torch.float16", "torch.half"))
@@ -51,6 +52,10 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
         return None
     if value.kinds == v.NUMBER and value.flags & v.RANDOM and kind != "branch.not":
         state.event("branch.random-skip", span_of(node), source_of(node), value)
+    found = ("branch.membership", node.lineno, node.col_offset)
+    if found in state.events:
+        state.events[found] = state.events[found]._replace(notes=())
+    decides(state, node, value, kind)
     if value.const is not None:
         return bool(value.const)
     if value.kinds == v.NONE:
@@ -123,12 +128,6 @@ def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
             kind = "branch.half-guard" if state.half else "branch.finite-guard"
         elif value.flags & v.RANDOM and value.device == v.ON_HOST:
             kind = "branch.random-skip"
-    if state.stops is not None:  # a break in a loop leaves the rest of the function untraced
-        if value.flags & v.DECIDED:
-            return
-        key = state.place(node)
-        if key is not None:
-            state.env[key] = value._replace(flags=value.flags | v.DECIDED)
     place = node
     if kind in ("branch.finite-guard", "branch.half-guard") and state.whole is not None:
         place = state.whole  # a guard is one thing, however many tests it has

@@ -139,6 +139,8 @@ def exec_while(state: State, node: ast.While) -> bool:
 
 def exec_for(state: State, node: ast.For | ast.AsyncFor) -> bool:
     iterated = state.ev(node.iter)
+    if iterated.cls.startswith("tqdm.") and not isinstance(node.iter, ast.Call):
+        state.event("call", span_of(node.iter), iterated.cls)
 
     def bind() -> bool:
         assign(state, node.target, v.iterate(iterated), None)

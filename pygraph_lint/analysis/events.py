@@ -134,7 +134,7 @@ KINDS: dict[str, str] = {
     "host.index-list": "a tensor indexed with a Python list: an index tensor is built on the host",
     "host.pinned": "pin_memory inside a region",
     "host.lengths": "an operator that wants lengths on the host (ctc_loss, pack_padded_sequence)",
-    "host.numpy-number": "a number numpy made of others is needed as a size, a bound or a number",
+    "host.numpy-number": "the value of what numpy made is needed: a size, a bound, a condition",
     # Syncs: the host waits for the device.
     "sync.item": ".item() on a tensor",
     "sync.number": "float(t), int(t), complex(t), t.__index__()",
@@ -145,6 +145,7 @@ KINDS: dict[str, str] = {
     "sync.builtin": "Python max, min, any, all over tensors: values are compared",
     "sync.math": "math.f(t)",
     "sync.equal": "torch.equal, torch.allclose: the result is a Python bool",
+    "sync.validated": "a distribution that checks its arguments, or a sample",
     "sync.format": "a tensor turned into text: str(t), f'{t}', '%s' % t",
     "sync.index-write": "a Python number written at tensor indices, or into one element: x[0] = 1",
     # Control flow that needs a tensor's value.
@@ -184,6 +185,7 @@ KINDS: dict[str, str] = {
     "effect.asked-call": "the same, of one that importing the file calls anyway",
     "effect.generator": "a draw with generator=, which is made elsewhere",
     "effect.disabled-call": "a function that torch.compiler.disable keeps out of the region called",
+    "effect.untraced-call": "a call that Dynamo does not trace: list[int](), pow(t, 2)",
     "effect.lock": "a with statement over a lock that is made elsewhere",
     "effect.module-hook": "a hook registered on a module in a region",
     "effect.rnn": "an nn.RNN, nn.LSTM or nn.GRU called in a region",

@@ -19,6 +19,7 @@ from pygraph_lint.analysis.kept_runs import KeptRuns
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import FunctionNode
+from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.parameters import assigned_names, bind_parameters, parameter_names
 from pygraph_lint.analysis.state import Environment, Handlers, State
 from pygraph_lint.analysis.values import Value
@@ -202,6 +203,7 @@ def _exec_function(state: State, node: FunctionNode) -> None:
 def _exec_class(state: State, node: ast.ClassDef) -> None:
     """A class inside a function: its methods see the names around it."""
     prefix = f"{state.function.name}.<locals>"
+    state.event("effect.untraced-call", span_of(node), f"class {node.name}", form="class")
     methods = state.module.add_class(node, prefix)
     state.env[node.name] = Value(v.CALLABLE, cls=f"{prefix}.{node.name}")
     for name, method, owner in sorted(methods, key=lambda each: each[1].name != "__init__"):

@@ -32,6 +32,7 @@ from pygraph_lint.analysis.transfer.arithmetic import (
     of_numbers,
     settled,
 )
+from pygraph_lint.analysis.transfer.numpy_functions import combined
 from pygraph_lint.analysis.values import Value
 
 _TEXT_OR_NONE = v.TEXT | v.NONE
@@ -65,7 +66,7 @@ def arithmetic(
     if left.kinds == v.SEQUENCE and operator is ast.Mult and (right.needs or not right.is_tensor):
         return Value(v.SEQUENCE, item=v.element(left), flags=left.flags & v.LIST)
     if v.NUMPY in (left.kinds, right.kinds) and (left if right.kinds == v.NUMPY else right).needs:
-        return v.NUMPY_VALUE
+        return combined(left, right)
     if kinds & v.TENSOR:
         if (left.kinds | right.kinds) & v.SEQUENCE and operator is ast.Add:
             return v.SEQUENCE_VALUE
@@ -78,7 +79,7 @@ def arithmetic(
         if operator is ast.Mult:
             return Value(v.SEQUENCE, item=v.element(left), flags=left.flags & v.LIST)
     if kinds & v.NUMPY:
-        return v.NUMPY_VALUE
+        return combined(left, right)
     if left.const is not None and right.const is not None:
         folded = fold(operator, left.const, right.const)
         if folded is not None:
@@ -155,7 +156,7 @@ def compare(
     if _asks_for_other_device(state, left_node, right_node):
         return Value(v.NUMBER, const=isinstance(operator, (ast.NotEq, ast.NotIn)))
     if isinstance(operator, (ast.In, ast.NotIn)):
-        membership(state, left_node, left, right_node, right)
+        membership(state, operator, left_node, left, right_node, right)
         return v.NUMBER_VALUE
     for one, other in ((left, right), (right, left)):
         drawn = one.kinds == v.NUMBER and one.flags & v.RANDOM
@@ -182,7 +183,7 @@ def _asks_for_other_device(state: State, left: ast.expr, right: ast.expr) -> boo
 def _compare_plain(operator: ast.cmpop, left: Value, right: Value) -> Value:
     """A comparison without tensors."""
     if left.kinds & v.NUMPY or right.kinds & v.NUMPY:
-        return v.NUMPY_VALUE
+        return combined(left, right)
     if left.const is not None and right.const is not None:
         return Value(v.NUMBER, const=fold_compare(operator, left.const, right.const))
     return of_numbers(left, right)
@@ -199,16 +200,24 @@ def _gives_a_number(tensor: Value, other: Value) -> bool:
 
 
 def membership(
-    state: State, left_node: ast.expr, left: Value, right_node: ast.expr, right: Value
+    state: State,
+    operator: ast.cmpop,
+    left_node: ast.expr,
+    left: Value,
+    right_node: ast.expr,
+    right: Value,
 ) -> None:
-    """``left in right``: compares values where either side holds tensors."""
+    """``left in right``: compares values where either side holds tensors. In a container that is
+    traced, up to the branch on it.
+    """
     if right.is_tensor and not right.kinds & (v.SEQUENCE | v.MAPPING):
         if not right.needs:
             state.event("branch.membership", span_to(left_node, right_node), "in", right)
     elif left.is_tensor and not left.needs and right.kinds & v.SEQUENCE:
         if right.items is not None and all(_never_equal(item) for item in right.items):
             return
-        state.event("branch.membership", span_to(left_node, right_node), "in", left)
+        notes = {"form": "container"} if isinstance(operator, ast.In) else {}
+        state.event("branch.membership", span_to(left_node, right_node), "in", left, **notes)
 
 
 def _never_equal(value: Value) -> bool:

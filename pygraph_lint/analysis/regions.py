@@ -300,6 +300,8 @@ def compiled_regions(
             inside = outer and (reached.region(outer) or _hands_out(program, outer, name))
             if guesses.may_be_compiled(name, bool(inside)):
                 reached.add(name, "gets tensors, and may be compiled", RegionKind.MODEL)
+                if not name.rpartition(".")[2].startswith("_"):  # users call it as they like
+                    reached.entered.setdefault(name, RegionKind.MODEL)
     return reached
 
 

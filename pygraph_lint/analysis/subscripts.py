@@ -7,10 +7,11 @@ import ast
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import note_mixed_devices
 from pygraph_lint.analysis.events import Need, any_of, not_on_host, on_host
-from pygraph_lint.analysis.nodes import source_of, span_of, walk
+from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import extend
 from pygraph_lint.analysis.transfer.containers import entry
+from pygraph_lint.analysis.transfer.numpy_functions import needs_number
 from pygraph_lint.analysis.values import Value
 
 
@@ -67,6 +68,8 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
             return Value(v.SEQUENCE, item=v.element(base)) if base.items else base
         return base
     if base.kinds & (v.SEQUENCE | v.MAPPING):
+        if base.kinds == v.SEQUENCE:
+            needs_number(state, node.slice)
         if (
             index.is_tensor
             and base.kinds == v.SEQUENCE
@@ -78,7 +81,7 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
     if base.kinds & v.CALLABLE and base.cls:  # a table of functions
         return Value(v.CALLABLE | v.UNKNOWN, cls=base.cls)
     if base.kinds & v.NUMPY:
-        return v.NUMPY_VALUE._replace(ndim=max(base.ndim - 1, -1))
+        return v.element(base._replace(kinds=v.NUMPY))
     if base.kinds == v.TEXT:
         return v.TEXT_VALUE
     return v.UNKNOWN_VALUE
@@ -148,7 +151,7 @@ def index_parts(
     for part in parts:
         value = state.ev(part)
         if value.is_tensor:
-            if value.dtype == "bool" and value.ndim != 0:
+            if value.ndim != 0 and (value.dtype == "bool" or _is_called_mask(part, value)):
                 mask = value
             elif gathered is None or gathered.needs or value.device == v.ON_HOST:
                 gathered = value
@@ -163,6 +166,12 @@ def index_parts(
         elif value.kinds & v.NUMBER:
             number = value
     return mask, lists, gathered, number
+
+
+def _is_called_mask(index: ast.expr, value: Value) -> bool:
+    """Whether an index of unknown dtype is called a mask: it is one of booleans then."""
+    name = (dotted(index) or "").rpartition(".")[2].lower()
+    return not value.dtype and "mask" in name.split("_")
 
 
 def _is_copied(index: Value, base: Value) -> bool:
@@ -219,6 +228,7 @@ def eval_slice(state: State, node: ast.Slice) -> Value:
     for bound in (node.lower, node.upper, node.step):
         if bound is not None:
             value = state.ev(bound)
+            needs_number(state, bound)
             if value.is_tensor:
                 text = source_of(bound, 40)
                 state.event("shape.from-value", span_of(bound), text, value, form="slice")

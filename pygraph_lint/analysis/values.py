@@ -50,14 +50,13 @@ DEVICE_CPU = 512  # a device value known to be the CPU
 MODULE = 1024  # an nn.Module instance of torch's own
 RESULT = 2048  # a tuple of a torch operator: named fields
 SYMBOL = 4096  # the value is exactly what its need names, not derived from it
-DECIDED = 8192  # a branch in this loop was already taken on it
 LIST = 16384  # a list, not a tuple
 MADE = 32768  # an object that the function itself makes
 FLOW = RANDOM | FINITE | DYNAMIC  # what results of operations inherit
 
 _MAY = FLOW | READ  # true of the value on some path; every other flag must hold on all paths
 _OWNERS = (  # flags that must hold, and the kinds they describe
-    (PLAIN | BUFFER | FRESH | DECIDED, TENSOR),
+    (PLAIN | BUFFER | FRESH, TENSOR),
     (MODULE | MADE, INSTANCE),
     (LIST, SEQUENCE),
     (LITERAL | LOGGER | DEVICE_CPU | RESULT | SYMBOL, ~NONE),
@@ -229,6 +228,8 @@ def element(value: Value) -> Value:
             )
         flags = value.flags & ~FRESH
         return tensor(value.why, value.dtype, value.device, rank, flags, value.needs, value.home)
+    if value.kinds == NUMPY:
+        return NUMPY_VALUE._replace(ndim=max(value.ndim - 1, -1))
     if value.items is not None:
         held = join_all(value.items)
         mixed = held.kinds & TENSOR and held.kinds & (NUMBER | TEXT | OTHER)

@@ -28,6 +28,10 @@ _TRACED = "PG104 host.data-tensor torch.tensor"
 _NO_TENSOR = "PG520 host.numpy-number numpy.prod"
 _SAME_AS = {
     "PG301 branch.not": _READ_BY_OPERATOR,
+    "PG507 effect.untraced-call pow": "PG507 call open",
+    "PG520 host.numpy-number branch": "PG301 branch.if",
+    "PG520 host.numpy-number loop": "PG305 branch.loop",
+    "PG520 host.numpy-number read": _READ_BY_OPERATOR,
     "PG407 shape.from-value": _READ_BY_OPERATOR,
     "PG407 shape.from-value bound": "PG208 sync.index-write",
     "PG407 shape.split": _READ_BY_OPERATOR,
@@ -37,11 +41,14 @@ _SAME_AS = {
     "PG202 sync.number fill": "PG208 sync.index-write",
     "PG203 sync.tolist int": _READ_BY_OPERATOR,
     "PG206 sync.builtin all()": "PG206 sync.builtin any()",
+    "PG208 sync.index-write place": _READ_BY_OPERATOR,
     "PG209 sync.format str": "PG501 call print",
     "PG209 sync.format percent": _NO_TENSOR,
+    "PG308 branch.membership container": "PG208 sync.index-write",
     "PG408 call torch.corrcoef": _READ_BY_FUNCTION,
     "PG408 call torch.cov": _READ_BY_FUNCTION,
     "PG408 call torch.nn.functional.gaussian_nll_loss": _READ_BY_FUNCTION,
+    "PG408 sync.validated": "PG408 call torch.linalg.inv",
     "PG408 method .corrcoef": _READ_BY_FUNCTION,
     "PG408 method .cov": _READ_BY_FUNCTION,
     "PG502 effect.log loguru": _SKIPPED,
@@ -59,6 +66,31 @@ class Form:
     fullgraph: str
     gb_id: str
     gb_type: str
+
+
+def _broken(gb_id: str, gb_type: str) -> Form:
+    return Form("break", "error", gb_id, gb_type)
+
+
+# Forms that no example has, and that break like no example (`tests/rules/break_spellings.txt`).
+_ALONE = {
+    "PG507 effect.untraced-call class": _broken("GB8977", "Invalid call to __build_class__"),
+    "PG507 effect.untraced-call generic": _broken("GB0147", "Unsupported function call"),
+    "PG507 effect.untraced-call key": _broken("GB0193", "invalid call to builtin op handler"),
+    "PG507 effect.untraced-call object": _broken(
+        "GB0055", "Failed to convert args/kwargs to proxy"
+    ),
+    "PG507 effect.untraced-call type": _broken(
+        "GB7489", "Unsupported argument type in tensor method call"
+    ),
+    "PG508 effect.requires-grad made": _broken(
+        "GB0225", "Attempted to use tensor creation function with requires_grad=True"
+    ),
+    "PG520 host.numpy-number array": _broken(
+        "GB0087", "NotImplementedError/UnsupportedFakeTensorException when running FX node"
+    ),
+}
+_NUMPY = _broken("GB0294", "attempted to trace numpy function unsupported by PyTorch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +117,11 @@ def form_of(code: str, event: Event, torch: str | None) -> Form | None:
     """What was seen of a form on a torch version (None: the newest recorded); None where the form
     was never run.
     """
+    alone = _ALONE.get(f"{code} {event.kind} {event.note('form')}")
+    if alone is not None:
+        return alone
+    if code == "PG507" and event.subject.startswith("numpy."):
+        return _NUMPY
     table = _table()
     for key in (_alike(code, event), *keys(code, event)):
         recorded = table.forms.get(key)

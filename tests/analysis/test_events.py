@@ -23,6 +23,33 @@ SEEN = [
     ("for i in range((np.array(x.shape) // 2)[0]):\n    pass", ["host.numpy-number"]),
     ("n = np.arange(4)\nreturn x.view(n[3], -1)", ["host.numpy-number"]),
     ("if x.shape[0] % np.lcm(2, 3) != 0:\n    x = x + 1", ["host.numpy-number"]),
+    ("y = np.zeros(3)\nif y.sum() > 0:\n    return x", ["host.numpy-number"]),
+    ("n = np.lcm(2, 3)\nwhile x.shape[0] > n:\n    x = x[n:]", ["host.numpy-number"] * 2),
+    ("n = np.prod(x.shape)\nfor i in range(n):\n    pass", ["host.numpy-number"]),
+    ("n = np.power(2, 3)\nfor i in range(n):\n    pass", ["host.numpy-number"]),
+    ("n = np.max(x.shape)\nreturn x.view(n, -1)", ["host.numpy-number"]),
+    ("n = np.cumsum(x.shape).tolist()", ["host.numpy-number"]),
+    ("n = np.prod(x.shape)\nreturn [1, 2][n]", ["host.numpy-number"]),
+    ("for n in np.arange(3):\n    y = x[:n]", ["host.numpy-number"]),
+    ("return x if np.isnan(x.shape[0]) else x + 1", ["host.numpy-number"]),
+    ("return np.array([[1, 0], [0, np.cos(0.3)]])", ["host.numpy-number"]),
+    ("return math.sqrt(np.sum(x.shape))", ["host.numpy-number"]),
+    ("return np.empty(3, dtype=object)", ["effect.untraced-call"]),
+    ("return list[int]()", ["effect.untraced-call"]),
+    ("return pow(x, 2)", ["effect.untraced-call"]),
+    ("return max(x.unbind(), key=len)", ["effect.untraced-call"]),
+    ("return min([x, x + 1], key=lambda t: t.shape[0])", ["effect.untraced-call"]),
+    ("return x.type(torch.Tensor)", ["effect.untraced-call"]),
+    ("class Here:\n    pass", ["effect.untraced-call"]),
+    ("return torch.distributions.Normal(x, x.abs())", ["sync.validated"]),
+    ("return torch.distributions.Categorical(logits=x).sample()", ["sync.validated"]),
+    ("d = torch.distributions.Bernoulli(probs=x)\nreturn d.entropy()", ["sync.validated"]),
+    ("d = torch.distributions.Normal(0.0, 1.0)\nreturn d.log_prob(x)", ["sync.validated"]),
+    ("d = torch.distributions.Laplace(x, 1.0)\nreturn d.cdf(x)", ["sync.validated"] * 2),
+    ("return torch.repeat_interleave(x.long())", ["shape.repeat-interleave"]),
+    ("loss = self.other(x)\nloss.backward()\nreturn float(loss)", ["method", "sync.number"]),
+    ("loss = self.other(x)\nloss.backward(retain_graph=True)", ["method"]),
+    ("layer = torch.nn.GRU(2, 2)\nn = layer.num_layers", ["effect.parameter-made", "effect.rnn"]),
     ("return math.sqrt(x.sum())", ["sync.math"]),
     ("return max(x.sum(), x.mean())", ["sync.builtin"]),
     ("return torch.equal(x, x + 1)", ["sync.equal"]),
@@ -62,7 +89,7 @@ SEEN = [
     ("return x[[0, 1]]", ["host.index-list"]),
     ("m = torch.zeros(3)\nm = m + 1\nreturn m.cuda() + x", ["host.factory", "host.moved"]),
     ("x.requires_grad = True", ["effect.requires-grad"]),
-    ("return torch.ones_like(x, requires_grad=x.requires_grad)", ["effect.requires-grad"]),
+    ("return torch.ones_like(x, requires_grad=self.training)", ["effect.requires-grad"]),
     ("return torch.ones_like(x, requires_grad=self.training)", ["effect.requires-grad"]),
     ("x.data = x + 1", ["effect.data-assign"]),
     ("return nn.Linear(3, 3)(x)", ["effect.parameter-made"]),
@@ -110,7 +137,23 @@ NOT_SEEN = [
     "return max(x.shape[0], 3)",
     "return sum([x, x])",
     "return 'a' if len(x) else 'b'",
-    "y = np.zeros(3)\nif y.sum() > 0:\n    return x",
+    "y = np.zeros(3)\nif y.shape[0] > 2 and y.ndim == 1 and len(y):\n    return x",
+    "n = int(np.ceil(x.shape[0] / 2)) + int(np.sqrt(16))\nreturn x[:n]",
+    "n = [int(np.ceil(s / 3) * 3 - s) for s in x.shape]",
+    "assert np.sqrt(x.shape[0]) > 1",
+    "y = np.sqrt(2.0)\nreturn x * y",
+    "y = np.pi * 2\nif y > 3:\n    return x",
+    "if np.issubdtype(np.float32, np.floating):\n    return x",
+    "y = np.arange(3)\nreturn x * np.array([y[0], y[1]])",
+    "return torch.ones_like(x, requires_grad=x.requires_grad)",
+    "d = torch.distributions.Normal(x, x, validate_args=False)\nreturn d.log_prob(x)",
+    "return torch.distributions.Normal(0.0, 1.0).sample((2,))",
+    "return torch.distributions.Normal(0.0, 1.0).entropy()",
+    "y = pow(2, 3)",
+    "y = max([1, 2], key=lambda k: -k)",
+    "y = {'a': list}['a']()",
+    "y: list[int] = list()",
+    "y = np.empty(3, dtype=np.float32)",
     "held = {self.name: x}\nif held.get('cache', False):\n    return x",
 ]
 
@@ -133,16 +176,32 @@ def test_a_name_is_what_it_is_bound_to() -> None:
     assert kinds(source) == ["host.factory"]
 
 
+def test_a_number_that_numpy_made_before_is_known() -> None:
+    source = """
+        import numpy as np
+        import torch
+        class M(torch.nn.Module):
+            def __init__(self, size):
+                super().__init__()
+                self.n = np.prod(size)
+            def forward(self, x: torch.Tensor):
+                return x.view(self.n, -1)[: int(self.n)], self.padded(x.shape[0], 3)
+            def padded(self, s, m):
+                return int(np.ceil(s / m) * m - s)
+    """
+    assert kinds(source) == []
+
+
 def test_each_branch_on_one_draw_is_reported() -> None:
     body = "skip = torch.rand([], device=x.device) < 0.1\nif skip:\n    x = x + 1\n"
     body += "if skip:\n    x = x + 2\nreturn x"
     assert forward(body) == ["branch.if", "branch.if"]
 
 
-def test_in_a_loop_later_branches_on_one_draw_follow_the_first() -> None:
+def test_each_branch_on_one_draw_waits() -> None:
     body = "for layer in self.layers:\n    skip = torch.rand([], device=x.device) < 0.1\n"
     body += "    if not skip:\n        x = layer(x)\n    if skip:\n        x = x + 2\nreturn x"
-    assert forward(body) == ["branch.if"]
+    assert forward(body) == ["branch.if", "branch.if"]
 
 
 def test_use_and_annotation_of_parameters() -> None:

@@ -64,3 +64,42 @@ def test_the_product_of_masks_is_a_mask() -> None:
     assert forward("x[(x > 0) * ~(x > 1)] = 1.0\nreturn x") == []
     assert "shape.mask-read" in forward("return x[(x > 0) + (x < 1)]")
     assert "shape.mask-read" not in forward("return x[(x > 0) * 2]")
+
+
+@pytest.mark.parametrize("name", ["mask", "edge_mask", "mask_a", "node_mask_t", "MASK"])
+def test_an_index_that_is_called_a_mask_is_one(name: str) -> None:
+    typed = f"x: torch.Tensor, {name}: torch.Tensor"
+    assert forward(f"return x[:, {name}]", typed) == ["shape.mask-read"]
+    assert forward(f"return x[{name}]", typed) == ["shape.mask-read"]
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("index", "index"),
+        ("masked", "masked"),
+        ("unmask", "unmask"),
+        ("mask", "mask.long()"),
+        ("mask", "mask.argmax(-1, keepdim=True)"),
+    ],
+)
+def test_other_indices_are_none(name: str, index: str) -> None:
+    typed = f"x: torch.Tensor, {name}: torch.Tensor"
+    assert forward(f"return x[:, {index}]", typed) == []
+
+
+LIBRARY = """
+    import torch
+    CALLS
+    def smooth(x, fill=None):
+        if fill is not None:
+            x = x + fill * x.sum().item()
+        return torch.abs(x)
+"""
+
+
+def test_users_of_a_library_pass_what_its_own_calls_do_not() -> None:
+    calls = "def use(x):\n        return smooth(torch.exp(x))\n"
+    text = LIBRARY.replace("CALLS", calls)
+    linked, facts = project(Asked(every=True), pkg__a=text)
+    assert [event.kind for event in confirmed(linked, facts["pkg.a"])] == ["sync.item"]

@@ -23,8 +23,15 @@ SEEN = [
     ("return torch.combinations(x[:, 0])", ["shape.mask-read"]),
     ("for p in self.parameters():\n    if p.grad is not None:\n        return p.sum().item()", 1),
     ("if torch.rand((), device=x.device) < x.mean():\n    return x", ["branch.if"]),
-    ("d = torch.distributions.Normal(x, 1.0)\nreturn d.log_prob(x).sum().item()", ["sync.item"]),
-    ("d = torch.distributions.Categorical(x)\nreturn d.sample().tolist()", ["sync.tolist"]),
+    (
+        "d = torch.distributions.Normal(x, 1.0, validate_args=False)\n"
+        "return d.log_prob(x).sum().item()",
+        ["sync.item"],
+    ),
+    (
+        "d = torch.distributions.Categorical(x, validate_args=False)\nreturn d.sample().tolist()",
+        ["sync.tolist"],
+    ),
     ("kl = torch.distributions.kl_divergence(x, x)\nif kl.mean() > 1:\n    return x", 1),
 ]
 NOT_SEEN = [
@@ -36,7 +43,7 @@ NOT_SEEN = [
     "return F.pad(x, (1, 1), value=0.0)",
     "return torch.full_like(x, 2.0)",
     "torch._assert(x.shape[0] > 0, 'empty')\nreturn x",
-    "d = torch.distributions.Normal(x, 1.0)\nif d.batch_shape[0] > 1:\n    return x",
+    "d = torch.distributions.Normal(2.0, 1.0)\nif d.batch_shape[0] > 1:\n    return x",
 ]
 
 

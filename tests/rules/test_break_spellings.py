@@ -3,8 +3,8 @@
 Each line of `break_spellings.txt` is a verdict and an expression over `x` (4 x 4), `t` (0-d, 2),
 `n` (1-d, whole numbers) and `w` (takes gradients), all of them inputs on the device:
 
-    break    Dynamo breaks the graph there, and a finding says so, with its name for the kind of break
-    unnamed  the same, but the finding has another name
+    break    Dynamo breaks the graph there, and a finding says so, and names the break as it does
+    unnamed  the same, but the finding calls it something else
     ok       it does not, and no finding says so
     missed   it breaks, and no finding says so
     alarm    it does not break, but a finding says so

@@ -15,9 +15,10 @@ from tests.rules.observe import Observed, observe
 
 RULES = catalogue.load()
 HEAD = """
-import base64, bisect, concurrent.futures, contextvars, copy, datetime, gc, glob, hashlib, heapq
-import inspect, io, json, logging, multiprocessing, os, pickle, pprint, random, secrets, shutil
-import subprocess, sys, tempfile, threading, time, uuid, warnings, zlib
+import base64, bisect, concurrent.futures, contextvars, copy, datetime, decimal, gc, glob, hashlib
+import heapq, importlib, inspect, io, json, logging, multiprocessing, os, pickle, pprint, random
+import secrets, shutil
+import statistics, subprocess, sys, tempfile, threading, time, types, uuid, warnings, zlib
 import networkx, numpy, torch
 
 VARIABLE = contextvars.ContextVar("variable", default=1)
@@ -120,6 +121,34 @@ BREAKS: dict[str, dict[str, str]] = {
         "torch.cuda.manual_seed_all": "torch.cuda.manual_seed_all(0)",
     },
     "PG507": {
+        "numpy.allclose": "numpy.allclose(ARRAY, ARRAY)",
+        "numpy.argwhere": "numpy.argwhere(ARRAY)",
+        "numpy.array_equal": "numpy.array_equal(ARRAY, ARRAY)",
+        "numpy.bincount": "numpy.bincount([1, 2])",
+        "numpy.corrcoef": "numpy.corrcoef(ARRAY, ARRAY)",
+        "numpy.cov": "numpy.cov(ARRAY)",
+        "numpy.datetime64": "numpy.datetime64('2020')",
+        "numpy.errstate": "numpy.errstate(all='ignore')",
+        "numpy.flatnonzero": "numpy.flatnonzero(ARRAY)",
+        "numpy.frombuffer": "numpy.frombuffer(b'ab', dtype=numpy.uint8)",
+        "numpy.iscomplexobj": "numpy.iscomplexobj(1.0)",
+        "numpy.isin": "numpy.isin(ARRAY, ARRAY)",
+        "numpy.isscalar": "numpy.isscalar(1.0)",
+        "numpy.ndim": "numpy.ndim(1.0)",
+        "numpy.nonzero": "numpy.nonzero(ARRAY)",
+        "numpy.set_printoptions": "numpy.set_printoptions(precision=3)",
+        "numpy.seterr": "numpy.seterr(all='ignore')",
+        "numpy.size": "numpy.size(ARRAY)",
+        "numpy.unique": "numpy.unique(ARRAY)",
+        "numpy.vectorize": "numpy.vectorize(float)",
+        "decimal.Decimal": "decimal.Decimal(1)",
+        "statistics.mean": "statistics.mean([1, 2])",
+        "types.SimpleNamespace": "types.SimpleNamespace(a=1)",
+        "importlib.import_module": "importlib.import_module('math')",
+        "torch.autograd.graph.get_gradient_edge": "torch.autograd.graph.get_gradient_edge(y)",
+        "torch.can_cast": "torch.can_cast(y.dtype, y.dtype)",
+        "torch.result_type": "torch.result_type(y, y)",
+        "torch.func.linearize": "torch.func.linearize(torch.sin, x)",
         "numpy.apply_along_axis": "numpy.apply_along_axis(numpy.sum, 0, ARRAY)",
         "numpy.argpartition": "numpy.argpartition(ARRAY, 1)",
         "numpy.delete": "numpy.delete(ARRAY, 0)",
@@ -162,6 +191,9 @@ BREAKS: dict[str, dict[str, str]] = {
         "subprocess.*": "subprocess.run(['true'])",
         "pickle.*": "pickle.dumps(1)",
         "json.*": "json.dumps({'a': 1})",
+        "inspect.currentframe": "inspect.currentframe()",
+        "inspect.getsource": "inspect.getsource(torch.optim.SGD)",
+        "os.path.abspath": "os.path.abspath('a')",
         "inspect.stack": "inspect.stack(0)",
         "os.makedirs": "os.makedirs('/', exist_ok=True)",
         "os.listdir": "os.listdir()",
@@ -240,8 +272,10 @@ BREAKS: dict[str, dict[str, str]] = {
 NOT_CALLED = {
     "input",
     "tqdm.tqdm",
+    "tqdm.tqdm.*",
     "tqdm.trange",
     "tqdm.auto.tqdm",
+    "tqdm.auto.tqdm.*",
     "tqdm.auto.trange",
     "breakpoint",
     "pdb.set_trace",

@@ -30,6 +30,8 @@ def call_builtin(state: State, name: str, site: CallSite) -> Value:
 def call_math(state: State, name: str, site: CallSite) -> Value:
     """math.sqrt(t) and the like convert their argument to a Python number."""
     read = 0
+    for argument in site.node.args:
+        needs_number(state, argument)
     for value in site.positional:
         read |= value.flags & v.READ
         if value.is_tensor:
@@ -69,7 +71,11 @@ def _compared(state: State, name: str, site: CallSite) -> Value:
         if single.is_tensor and single.flags & v.SYMBOL:
             candidates = []
     found = [value for value in candidates if value.is_tensor or value.is_doubtful_number]
-    if found and not _compares_numbers(state, site, candidates):
+    if found and _compares_numbers(state, site, candidates):
+        if name != "sorted":
+            subject = f"{name}(key=...)"
+            state.event("effect.untraced-call", span_of(site.node), subject, found[0], form="key")
+    elif found:
         sorts = name == "sorted" or "key" in site.named
         kind = "branch.sort" if sorts else "sync.builtin"
         state.event(kind, span_of(site.node), f"{name}()", found[0])
@@ -96,6 +102,15 @@ def _compares_numbers(state: State, site: CallSite, candidates: list[Value]) -> 
     return False
 
 
+def _power(state: State, name: str, site: CallSite) -> Value:
+    """pow: of tensors it is not traced, as ``**`` is."""
+    tensor = next((value for value in site.positional if value.is_tensor), None)
+    if tensor is None or tensor.kinds & v.UNKNOWN:
+        return v.NUMBER_VALUE if tensor is None else tensor
+    state.event("effect.untraced-call", span_of(site.node), "pow()", tensor, form="pow")
+    return tensor._replace(flags=tensor.flags & v.FLOW)
+
+
 def _sum(state: State, name: str, site: CallSite) -> Value:
     """sum adds its elements: no values are read."""
     item = v.iterate(site.first)
@@ -110,7 +125,7 @@ def _rounded(state: State, name: str, site: CallSite) -> Value:
 def _range(state: State, name: str, site: CallSite) -> Value:
     """range over a tensor's value."""
     for argument in site.node.args:
-        needs_number(state, argument)
+        needs_number(state, argument, "loop")
     read = 0
     for value in site.positional:
         read |= value.flags & v.READ
@@ -222,6 +237,7 @@ _BUILTINS: dict[str, Builtin] = {
     **dict.fromkeys(("int", "float", "complex", "bool"), _number),
     **dict.fromkeys(("max", "min", "sorted"), _compared),
     "sum": _sum,
+    "pow": _power,
     **dict.fromkeys(("abs", "round"), _rounded),
     "range": _range,
     **dict.fromkeys(("list", "tuple", "set", "frozenset", "reversed", "iter"), _list),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.state import CallSite
+from pygraph_lint.analysis.nodes import span_of
+from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
 from pygraph_lint.analysis.values import Value
 
 _PREFIX = "torch.distributions."
 _COUNTING = frozenset(("Categorical", "OneHotCategorical"))  # their draws are integers
+# What checks nothing itself.
+_MADE_OF_OTHERS = ("Independent", "TransformedDistribution", "MixtureSameFamily", "Distribution")
+_CHECKED = ("log_prob", "cdf", "icdf")
 _DRAWS = frozenset(("sample", "rsample", "sample_n", "rsample_n"))
 _TENSORS = frozenset(
     """
@@ -19,7 +23,7 @@ _TENSORS = frozenset(
 )
 
 
-def made_distribution(name: str, site: CallSite) -> Value:
+def made_distribution(state: State, name: str, site: CallSite) -> Value:
     """A call of a name in torch.distributions."""
     where = merge_device(site.everything)
     tail = name.rpartition(".")[2]
@@ -27,7 +31,23 @@ def made_distribution(name: str, site: CallSite) -> Value:
         return v.tensor("torch.distributions.kl_divergence returns a tensor", "float", where)
     if not tail[:1].isupper() or tail.endswith(("Transform", "Constraint")):
         return v.UNKNOWN_VALUE
-    return Value(v.INSTANCE, device=where, cls=_PREFIX + tail)
+    unchecked = site.named.get("validate_args", v.NONE_VALUE)
+    if tail not in _MADE_OF_OTHERS and unchecked.kinds == v.NONE:
+        _note_checked(state, _PREFIX + tail, site)
+    return Value(
+        v.INSTANCE,
+        device=where,
+        cls=_PREFIX + tail,
+        flags=0 if unchecked.kinds == v.NONE else v.LITERAL,
+    )
+
+
+def _note_checked(state: State, spelled: str, site: CallSite) -> None:
+    """Record tensors whose values are checked on the host."""
+    given = [value for value in site.everything if value.is_tensor and value.device != v.ON_HOST]
+    if given:
+        about = min(given, key=lambda value: len(value.needs))
+        state.event("sync.validated", span_of(site.node), spelled, about)
 
 
 def is_distribution(value: Value) -> bool:
@@ -35,8 +55,10 @@ def is_distribution(value: Value) -> bool:
     return value.kinds & ~v.NONE == v.INSTANCE and value.cls.startswith(_PREFIX)
 
 
-def distribution_method(base: Value, method: str) -> Value:
+def distribution_method(state: State, base: Value, method: str, site: CallSite) -> Value:
     """``distribution.method(...)``."""
+    if method in _CHECKED and not base.flags & v.LITERAL:
+        _note_checked(state, f".{method}()", site)
     if method == "expand":
         return base
     if method not in _DRAWS | _TENSORS:

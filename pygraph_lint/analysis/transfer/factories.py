@@ -71,7 +71,7 @@ def _note_factory_sizes(state: State, tail: str, site: CallSite) -> None:
     """Record what a factory reads from tensors: sizes, or the ends of a range, which are traced."""
     sizes = site.positional[:1] if tail == "full" else site.positional
     ends: list[Value] = []
-    names = _SIZE_NAMES
+    names: tuple[str, ...] = _SIZE_NAMES
     if tail in ("linspace", "logspace"):
         ends = [*sizes[:2], *(site.named[name] for name in _ENDS if name in site.named)]
         sizes, names = sizes[2:3], ("steps",)
@@ -121,7 +121,8 @@ def note_wanted_grad(state: State, site: CallSite) -> None:
     """Record a factory with requires_grad=True: a leaf in the middle of the region."""
     for keyword in site.node.keywords:
         if keyword.arg == "requires_grad" and _may_be_on(state, keyword.value):
-            state.event("effect.requires-grad", span_of(site.node), "requires_grad=True")
+            place = span_of(site.node)
+            state.event("effect.requires-grad", place, "requires_grad=True", form="made")
 
 
 def _may_be_on(state: State, node: ast.expr) -> bool:
@@ -129,7 +130,7 @@ def _may_be_on(state: State, node: ast.expr) -> bool:
     if isinstance(node, ast.Name):
         return node.id in state.function.switched_on
     if isinstance(node, ast.Attribute):
-        return node.attr in ("requires_grad", "training")
+        return node.attr == "training"
     return isinstance(node, ast.Constant) and node.value is True
 
 

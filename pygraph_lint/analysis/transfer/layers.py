@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.attributes import RECURRENT
 from pygraph_lint.analysis.nodes import short, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.values import Value
@@ -20,16 +21,6 @@ _PARAMETER_LAYERS = frozenset(
     """.split()
 )
 # Layers that do not return one tensor.
-_RECURRENT = frozenset(
-    (
-        "torch.nn.LSTM",
-        "torch.nn.GRU",
-        "torch.nn.RNN",
-        "torch.nn.modules.rnn.LSTM",
-        "torch.nn.modules.rnn.GRU",
-        "torch.nn.modules.rnn.RNN",
-    )
-)
 _TUPLE_LAYERS: dict[str, int] = {
     "torch.nn.MultiheadAttention": 2,
     "torch.nn.LSTM": 2,
@@ -68,7 +59,7 @@ def apply_layer(state: State, layer: Value, site: CallSite) -> Value:
     """``layer(x)`` for a layer of torch.nn."""
     name = layer.cls
     why = f"returned by a {short(name)} layer" if name else "returned by a layer"
-    if name in _RECURRENT:
+    if name in RECURRENT:
         state.event("effect.rnn", span_of(site.node), name)
     result = v.tensor(why, "float", v.ON_DEVICE)
     count = _TUPLE_LAYERS.get(name)

@@ -211,7 +211,8 @@ def _note_costs(
         if len(arguments) == 1 and not site.named and not has_starred(site.node):
             state.event(kind, span, "torch.where(condition)", source)
     elif name == "repeat_interleave":
-        repeats = _argument(arguments, site, "repeats")
+        single = len(arguments) == 1 and receiver is None and "repeats" not in site.named
+        repeats = arguments[0] if single else _argument(arguments, site, "repeats")
         if repeats.is_tensor and "output_size" not in site.named:
             state.event(kind, span, spelled, repeats)
     elif name == "one_hot":

@@ -125,6 +125,9 @@ def _moved(state: State, base: Value, method: str, site: CallSite) -> Value:
                     result = result._replace(dtype="")
                 else:
                     return result._replace(dtype="", device=v.ANYWHERE, home=None)
+    if method == "type" and site.first.cls == "torch.Tensor":
+        subject = source_of(site.node, 40)
+        state.event("effect.untraced-call", span_of(site.node), subject, base, form="type")
     _note_copies(state, base, method, target, site)
     return result._replace(device=target, home=None) if target != v.ANYWHERE else result
 

@@ -50,7 +50,7 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
         rest = CallSite(site.node, site.positional[1:], {})
         return v.join_all([call_passed(state, function, rest) for function in functions])
     if name.startswith("torch.distributions."):
-        return made_distribution(name, site)
+        return made_distribution(state, name, site)
     if name in _PACKERS:
         lengths = site.get(1, "lengths")
         if lengths.is_tensor and lengths.device != v.ON_HOST:
