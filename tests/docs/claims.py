@@ -157,5 +157,9 @@ def _accuracy() -> Claims:
     packages = len(judged["packages"])
     yield page, f"judged {number} findings with the default options, drawn from {packages} packages"
     yield "README.md", f"{judged['counts']['right']} of {number} findings right"
+    said = load("judged_messages.json")["totals"]
+    first, second, third = said["advice_fits_by_reader"]
+    yield page, f"prints for {said['messages']} lines"
+    yield page, f"in {first}, {second} and {third} cases"
     models = load("lint_truth_score.json")["models"]
     yield page, f"| {models} models of transformers, timm and diffusers |"
