@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from pygraph_lint.analysis.places import Region
 from pygraph_lint.fixes.engine import fix_text
 from tests.fixes.equivalence import assert_same, breaks, graphs, module_of, run
 from tests.fixes.support import finding, marked, offer
@@ -257,6 +258,21 @@ def test_what_the_object_decides_is_not_up_to_callers(test: str, left_out: bool)
     assert (fix.rewrite == "reading_function" and bool(fix.edits)) is left_out
     old, new = (module_of(each).Model() for each in (marked(text)[0], after))
     assert_same(run(old, (torch.ones(2),)), run(new, (torch.ones(2),)))
+
+
+def test_what_another_file_calls_is_left_out_by_the_call_path() -> None:
+    body = "    return x[«x.nonzero()».squeeze(1)].clone().mul_(2)"
+    text = _LITTLE.replace("BODY", body).partition("\n\ndef forward")[0]
+    text += "\n\ndef passes(x):\n    return little(x), 1\n"
+    for steps, found in (
+        (("calls module.passes, line 3", "calls module.little, line 9"), 2),
+        (("line 3 calls module.passes", "line 9 calls module.little"), 2),
+        (("line 3 calls module.bypasses", "line 9 calls module.little"), 1),
+        (("line 9 calls module.little",), 1),
+    ):
+        region = Region("little", ("forward (forward of an nn.Module)", *steps))
+        _, after = offer(text, "PG401", region=region)
+        assert after.count("@torch.compiler.disable") == found, steps
 
 
 KEPT = {
