@@ -24,10 +24,11 @@ MARKS = FOLDER / "marks"
 OWN_LOOPS = FOLDER / "loops"
 
 HALVES = ("develop", "held_out")
-#: Public repositories marked later: rules are worked on with the first, the other is only scored.
-GROUPS = (*HALVES, "fresh", "unseen")
+#: Public repositories, and frameworks, both marked later: rules are worked on with the first, the
+#: other is only scored.
+GROUPS = (*HALVES, "fresh", "unseen", "frameworks", "frameworks_unseen")
 #: Those whose single lines may be looked at.
-OPEN = ("develop", "fresh")
+OPEN = ("develop", "fresh", "frameworks")
 KINDS = ("sync", "copy", "allocator", "synchronize")
 
 
