@@ -16,18 +16,23 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event, Need
 from pygraph_lint.analysis.known import ProjectView
-from pygraph_lint.analysis.loop_calls import is_batch, is_step_hook, on_device
+from pygraph_lint.analysis.loop_calls import (
+    is_batch,
+    is_hook_name,
+    is_step_hook,
+    on_device,
+)
 from pygraph_lint.analysis.loop_costs import Costs
 from pygraph_lint.analysis.loop_hints import has_modulo
 from pygraph_lint.analysis.loop_steps import (
     LOOPS,
-    acts_on_every_turn,
     functions_of,
     is_in_inner_loop,
     steps,
 )
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import (
+    ACTS,
     KEYWORDED,
     MAY_CALL_STEP,
     NO_BODIES,
@@ -114,14 +119,14 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     name = values.name_of(function) or ""
     run = list(_run_each_time(values, statements))
     tests = [node.test] if isinstance(node, ast.While) else []
-    costs = Costs(values, bool(why) and why != MAY_CALL_STEP)
+    costs = Costs(values, bool(why) and why not in (MAY_CALL_STEP, ACTS))
     parts = [*tests, *(part for statement in run for part in _evaluated(statement))]
     events: list[Event] = []
     calls: list[Call] = []
     inner_calls: list[Call] = []
     for statement in run:
         events += costs.of_statement(statement)
-    whole = why != MAY_CALL_STEP or acts_on_every_turn(queries, node)
+    whole = why not in ("", MAY_CALL_STEP)
     for part in parts:
         counts = whole or not is_in_inner_loop(queries, node, part)
         for inner in _expressions(values, part):
@@ -335,6 +340,9 @@ def _expressions(values: LoopValues, part: ast.expr) -> Iterator[ast.expr]:
 
 def _edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
     """The call graph's edges of one call, with what it passes."""
+    for each in (*call.args, *(item.value for item in call.keywords)):
+        if isinstance(each, ast.Constant) and is_hook_name(each.value):
+            yield Call("hook", "", each.value, span_of(call), (), (), ())
     target = _target(values, call)
     if target is None:
         return

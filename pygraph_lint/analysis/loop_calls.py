@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeGuard
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
@@ -28,6 +29,8 @@ _NAMED_STEP_HOOK = re.compile(
     r"_?(on_)?(before|after)_(train_|training_)?"
     r"(iter|iteration|step|batch|forward|backward|update|zero_grad|optimizer_step)"
 )
+_MOVING = re.compile(r"to_(device|gpu|cuda)$")
+_HOOK = re.compile(r"_?(on|before|after)_[a-z_]+")
 _TENSOR = re.compile(r"\b(Long|Int|Float|Double|Half|Bool)?Tensor\b")
 _COMPUTING = re.compile(r"scaler|backward|step|update|optim")
 _OF_LOSS = re.compile(r"loss(es)?$|^loss")
@@ -44,6 +47,8 @@ DEVICE = v.tensor("it comes from the model", device=v.ON_DEVICE)
 LOSS = v.tensor("its gradients are computed", device=v.ON_DEVICE)
 MOVED = v.tensor("it was moved to the device", device=v.ON_DEVICE)
 HOST = v.tensor("it is on the host", device=v.ON_HOST)
+MOVED_LATER = Value(v.TENSOR | v.UNKNOWN, device=v.ON_HOST)
+INDICES = Value(v.SEQUENCE, item=v.NUMBER_VALUE, cls="indices")
 GIVEN = v.tensor("the model gets it where it is", device=v.ON_DEVICE)
 GRADIENT = v.tensor("it is a gradient", device=v.ON_DEVICE)
 MODULE = Value(v.INSTANCE, flags=v.MODULE)
@@ -59,6 +64,11 @@ NAMED_PARAMETERS = Value(
 def is_step_hook(name: str) -> bool:
     """Whether trainers call a method of this name on every step."""
     return name in _STEP_HOOKS or _NAMED_STEP_HOOK.fullmatch(name) is not None
+
+
+def is_hook_name(text: object) -> TypeGuard[str]:
+    """Whether a text names a hook, which is called by it: ``self.call("after_train_iter")``."""
+    return isinstance(text, str) and _HOOK.fullmatch(text) is not None
 
 
 def is_trainer_part(owner: ast.ClassDef) -> bool:
@@ -179,6 +189,15 @@ def moves_to_device(call: ast.Call) -> bool:
     return call.func.attr == "to" and any(_names_device(each) for each in _targets(call))
 
 
+def moved_by(node: ast.AST) -> list[ast.expr]:
+    """What a call moves to the device: ``x.to(device)``, or by a helper: ``to_device(x, device)``."""
+    if not isinstance(node, ast.Call):
+        return []
+    if moves_to_device(node):
+        return [node.func]
+    return node.args[:1] if _MOVING.search(_last(node.func)) is not None else []
+
+
 def _targets(call: ast.Call) -> list[ast.expr]:
     named = [item.value for item in call.keywords if item.arg == "device"]
     return [*call.args[:1], *named]
@@ -218,6 +237,8 @@ def of_torch(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) 
     head, _, last = name.rpartition(".")
     if last in ("DataLoader", "StatefulDataLoader"):
         return LOADER
+    if last == "BatchSampler":
+        return Value(v.SEQUENCE, item=INDICES)
     if last == "Parameter":
         return DEVICE
     if head.startswith("torch.nn") and last[:1].isupper():

@@ -9,6 +9,7 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.loop_calls import (
+    INDICES,
     is_batch,
     moves_to_device,
     moves_to_host,
@@ -120,7 +121,7 @@ class Costs:
         for part in parts:
             index = self.values.of(part)
             host = index.is_tensor and index.device == v.ON_HOST and not is_batch(index)
-            if index.kinds & v.NUMPY or host:
+            if index.kinds & v.NUMPY or host or index.cls == INDICES.cls:
                 yield _event("loop.copy", node, source_of(node, 40), index)
             elif self._is_mask(part) and (index.device != v.ON_HOST or is_batch(index)):
                 yield _event("loop.read", node, source_of(node, 40), base)
@@ -257,7 +258,8 @@ class Costs:
             return
         if self._is_kept_on_device(receiver):
             return
-        host = is_batch(value) or value.device == v.ON_HOST or value.kinds & v.NUMPY
+        known = value.device == v.ON_HOST and not value.kinds & v.UNKNOWN
+        host = is_batch(value) or known or value.kinds & v.NUMPY
         if host or annotated or (self._is_data(receiver) and not self._joins(node)):
             yield _event("loop.copy", node, source_of(node, 40), value if host else None)
 

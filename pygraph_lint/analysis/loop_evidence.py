@@ -8,7 +8,7 @@ from functools import cached_property
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.definitions import Scope
-from pygraph_lint.analysis.loop_calls import MODULE_MARKS, losses, moves_to_device
+from pygraph_lint.analysis.loop_calls import MODULE_MARKS, losses, moved_by, moves_to_device
 from pygraph_lint.analysis.nodes import children, dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, Definition
@@ -62,8 +62,8 @@ class LoopEvidence:
         """Definitions whose value, or a part of it, is moved to the device later."""
         moved: set[Definition] = set()
         for node in self._queries.nodes:
-            if isinstance(node, ast.Call) and moves_to_device(node):
-                for name in _wholes(node.func):
+            for whole in moved_by(node):
+                for name in _wholes(whole):
                     moved.update(self._queries.definitions.reaching(name))
         return self._sources(moved, _wholes)
 

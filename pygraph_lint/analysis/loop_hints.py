@@ -39,8 +39,12 @@ _TRAINING = ("epoch", "optimizer", "episode", "env.", "envs", "loader")
 _TRAINS = re.compile(
     r"\.(train|learn|fit|optimi[sz]e|update_)\w*\(\s*\w"
     r"|(agent|algo\w*|learner|policy|model|trainer|solver)\w*\.update\(\s*\w"
+    r"|\benvs?\.step\(\s*\w"
 )
-_PARTS_OF_TRAINS = (".train(", ".train_", ".learn", ".fit", ".optimi", ".update_", ".update(")
+_PARTS_OF_TRAINS = (
+    *("env.step(", "envs.step("),
+    *(".train(", ".train_", ".learn", ".fit", ".optimi", ".update_", ".update("),
+)
 # One of these is in a function that costs something.
 _HELPERS = (
     *(".to(", ".item()", ".cpu()", ".cuda(", ".tolist()", "mask]", "as_tensor(", "torch.tensor("),

@@ -74,22 +74,42 @@ def is_prepared(value: ast.expr) -> bool:
 
 
 def is_of_other_type(queries: FileQueries, node: ast.Name) -> bool:
-    """Whether a name stands behind an ``isinstance`` of types that are no tensors."""
+    """Whether a name stands where tests of its type have said that it is no tensor."""
     inside: ast.AST = node
     for each in queries.path(node):
         if isinstance(each, FUNCTIONS):
             return False
-        if isinstance(each, ast.If) and inside in each.body:
-            kinds = _types_of(each.test, node.id)
-            if kinds and not any("tensor" in kind.lower() for kind in kinds):
+        if isinstance(each, ast.If):
+            if inside is not each.test and _says_no_tensor(each.test, node.id, inside in each.body):
+                return True
+        elif isinstance(each, ast.IfExp):
+            if inside is not each.test and _says_no_tensor(each.test, node.id, inside is each.body):
+                return True
+        elif isinstance(each, ast.BoolOp):
+            before = each.values[: each.values.index(inside)]  # type: ignore[arg-type]
+            outcome = isinstance(each.op, ast.And)
+            if any(_says_no_tensor(test, node.id, outcome) for test in before):
                 return True
         inside = each
     return False
 
 
-def _types_of(test: ast.expr, name: str) -> list[str]:
-    """The types that ``isinstance(name, ...)`` is asked for."""
-    if not isinstance(test, ast.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
-        return []
+def _says_no_tensor(test: ast.expr, name: str, outcome: bool) -> bool:
+    """Whether a name is no tensor where a test comes out as said."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _says_no_tensor(test.operand, name, not outcome)
+    if isinstance(test, ast.BoolOp):
+        decides = isinstance(test.op, ast.And) == outcome  # then all parts came out so
+        return decides and any(_says_no_tensor(each, name, outcome) for each in test.values)
+    if not isinstance(test, ast.Call) or not test.args or dotted(test.args[0]) != name:
+        return False
+    asked = dotted(test.func)
+    if asked == "torch.is_tensor":
+        return not outcome
+    if asked != "isinstance" or len(test.args) != 2:
+        return False
     types = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
-    return [dotted(each) or "tensor" for each in types] if dotted(test.args[0]) == name else []
+    named = [(dotted(each) or "tensor").lower() for each in types]
+    if outcome:
+        return not any("tensor" in each for each in named)
+    return any(each.rpartition(".")[2] == "tensor" and dotted(types[0]) for each in named)

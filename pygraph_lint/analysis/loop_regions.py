@@ -6,11 +6,14 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pygraph_lint.analysis.call_graph import targets
+from pygraph_lint.analysis.events import Span
 from pygraph_lint.analysis.model import (
+    ACTS,
     MAY_CALL_STEP,
     NO_BODIES,
     Call,
     FileLoops,
+    FunctionFacts,
     LoopBody,
     ModuleFacts,
 )
@@ -21,8 +24,13 @@ from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, Reached
 from pygraph_lint.analysis.values import Value
 
 _MAX_CALLS = 8  # from a loop to what it calls
+_MAX_HANDED_ON = 3  # from a step to a function that a loop calls
+_GUESSED = frozenset(("mention", "named", "lone", "hook"))
 # Functions that a call does not name.
 _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
+
+# Functions that run once, whatever they call.
+_ONCE = frozenset(("main", "__init__", "fit", "run"))
 
 BodiesOf = Callable[[ModuleFacts], FileLoops]
 
@@ -53,12 +61,14 @@ class LoopRegions:
         self._bodies_of = bodies_of
         self._bodies: dict[str, FileLoops] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
+        self._resolved: dict[str, dict[Span, list[Call]]] = {}
         modules = [
             module
             for module in program.modules.values()
             if asked.counts(module.module) and not module.is_test
         ]
-        self._steps = self._whole_steps(modules)
+        self._trains = self._training(modules)
+        self._steps = self._with_callers(modules, self._whole_steps(modules))
         starts = self._starts_in(modules)
         self._starts = {_key(body) for body in starts}
         for body in starts:
@@ -102,8 +112,55 @@ class LoopRegions:
             if body.whole and not self._is_compiled(body.function)
         )
 
+    def _training(self, modules: Iterable[ModuleFacts]) -> frozenset[str]:
+        """The functions that compute gradients, in a loop or as a step."""
+        return frozenset(
+            body.function
+            for module in modules
+            if module.loops.starts
+            for body in self.bodies(module).steps
+            if body.why not in (MAY_CALL_STEP, ACTS)
+        )
+
+    def _with_callers(
+        self, modules: Sequence[ModuleFacts], found: frozenset[str]
+    ) -> frozenset[str]:
+        """Steps, and the functions that call one of another file outside of a loop, and so on: a
+        trainer's step that hands the batch on to a strategy, which hands it on to a policy.
+        """
+        new = found
+        for _ in range(_MAX_HANDED_ON):
+            words = {name.rpartition(".")[2] for name in new} - _UNNAMED
+            callers = {
+                facts.name
+                for module in modules
+                if module.loops.may_help
+                for facts in module.functions.values()
+                if facts.name not in found and self._may_call(facts, words, new)
+            }
+            new = frozenset(name for name in callers if self._calls_one_of(name, new))
+            found |= new
+        return found
+
+    def _may_call(self, facts: FunctionFacts, words: set[str], steps: frozenset[str]) -> bool:
+        """Whether a function calls one of some steps, which have these names."""
+        if facts.name.rpartition(".")[2] in _ONCE:
+            return False
+        return any(
+            (call.name or call.target).rpartition(".")[2] in words
+            and call.how != "mention"
+            and not steps.isdisjoint(targets(self._program, call))
+            for call in facts.calls
+        )
+
+    def _calls_one_of(self, function: str, steps: frozenset[str]) -> bool:
+        """Whether a function calls a step outside of a loop."""
+        body = self._helper(function)
+        calls = body.calls if body is not None else ()
+        return any(not steps.isdisjoint(self._reached(function, call)) for call in calls)
+
     def _starts_in(self, modules: Iterable[ModuleFacts]) -> list[LoopBody]:
-        words = {name.rpartition(".")[2] for name in self._steps}
+        words = {name.rpartition(".")[2] for name in self._steps} | {"step"}  # of an environment
         unnamed = not words.isdisjoint(_UNNAMED)
         found: list[LoopBody] = []
         for module in modules:
@@ -119,10 +176,26 @@ class LoopRegions:
         """Whether a loop or function is run on every step of a training loop."""
         if self._is_compiled(body.function):
             return False
-        if body.why != MAY_CALL_STEP:
+        if body.why not in (MAY_CALL_STEP, ACTS):
             return True
-        reached = {target for call in body.calls for target in targets(self._program, call)}
-        return not reached.isdisjoint(self._steps)
+        reached = {
+            target for call in body.calls for target in self._reached(body.function, call)
+        }
+        if not reached.isdisjoint(self._steps):
+            return True
+        return body.why == ACTS and self._leads_to_training(reached)
+
+    def _leads_to_training(self, functions: set[str]) -> bool:
+        """Whether gradients are computed in what functions call, now and then."""
+        seen, front = set(functions), functions
+        for _ in range(_MAX_HANDED_ON):
+            if not seen.isdisjoint(self._trains):
+                return True
+            known = (self._program.functions.get(name) for name in front)
+            calls = [call for facts in known if facts is not None for call in facts.calls]
+            front = {target for call in calls for target in targets(self._program, call)} - seen
+            seen |= front
+        return not seen.isdisjoint(self._trains)
 
     def of_start(self, body: LoopBody) -> Region | None:
         """The region that a loop, or a function run on every step, is."""
@@ -154,7 +227,7 @@ class LoopRegions:
         return kind in (RegionKind.COMPILED, RegionKind.CAPTURED)
 
     def _follow(self, start: LoopBody) -> None:
-        queue = deque(self._called([*start.calls, *start.inner_calls], (_start(start),)))
+        queue = deque(self._called(start, (_start(start),)))
         while queue:
             name, path = queue.popleft()
             if name in self._paths or len(path) > _MAX_CALLS:
@@ -163,23 +236,49 @@ class LoopRegions:
                 continue  # a model's code: reported as such
             self._paths[name] = path
             helper = self._helper(name)
-            facts = self._program.functions.get(name)
-            known = facts.calls if facts is not None else ()
-            queue += self._called(helper.calls if helper is not None else known, path)
+            if helper is not None:
+                queue += self._called(helper, path)
+            elif name in self._program.functions:
+                queue += self._call_of(name, self._program.functions[name].calls, path)
 
     def _called(
-        self, calls: Iterable[Call], path: tuple[str, ...]
+        self, body: LoopBody, path: tuple[str, ...]
+    ) -> Iterator[tuple[str, tuple[str, ...]]]:
+        yield from self._call_of(body.function, [*body.calls, *body.inner_calls], path)
+
+    def _call_of(
+        self, function: str, calls: Iterable[Call], path: tuple[str, ...]
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
         for call in calls:
             if call.how == "mention":
                 continue
-            reached = targets(self._program, call)
-            if call.how in ("named", "lone") and not self._alike(reached):
-                continue
-            for target in reached:
+            for target in self._reached(function, call):
                 self._callers[target].append(call)
                 step = f"line {call.span.line} calls {short(target)}"
                 yield target, (*path, step)
+
+    def _reached(self, function: str, call: Call) -> Sequence[str]:
+        """The functions of the project that a call in ``function`` may reach. What the facts of
+        the file know of the object comes before its method's name.
+        """
+        found = targets(self._program, call)
+        guessed = call.how in ("named", "lone")
+        if found and not guessed:
+            return found
+        known = self._known_calls(function).get(call.span, ())
+        certain = [target for each in known for target in targets(self._program, each)]
+        return certain or (() if guessed and not self._alike(found) else found)
+
+    def _known_calls(self, function: str) -> dict[Span, list[Call]]:
+        """The calls of a function whose object or name its file's facts know, by place."""
+        if function not in self._resolved:
+            known: dict[Span, list[Call]] = defaultdict(list)
+            facts = self._program.functions.get(function)
+            for call in facts.calls if facts is not None else ():
+                if call.how not in _GUESSED:
+                    known[call.span].append(call)
+            self._resolved[function] = known
+        return self._resolved[function]
 
     def _alike(self, functions: Sequence[str]) -> bool:
         """Whether functions that a call may mean by a name have the same parameters."""

@@ -15,6 +15,7 @@ from pygraph_lint.analysis.loop_calls import (
     DEVICE,
     HOST,
     HOST_CASTS,
+    INDICES,
     LOADER,
     MODULE,
     MOVED,
@@ -77,6 +78,8 @@ class CallResults:
         head, _, last = name.rpartition(".")
         if head == "builtins":
             return self._of_builtin(last, node)
+        if name in ("random.sample", "random.choices"):
+            return INDICES
         if head in ("math", "time") or head.startswith("random"):
             return v.NUMBER_VALUE
         if name.startswith("numpy."):

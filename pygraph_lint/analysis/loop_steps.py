@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.loop_calls import is_step_hook, is_trainer_part, losses
 from pygraph_lint.analysis.loop_values import LoopValues
-from pygraph_lint.analysis.model import MAY_CALL_STEP
+from pygraph_lint.analysis.model import ACTS, MAY_CALL_STEP
 from pygraph_lint.analysis.nodes import children, dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
@@ -35,7 +35,8 @@ def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
     compiles = any(names_a_compiler(node) for node in queries.nodes)
     for node in loops:
         compiled = compiles and _calls_compiled(values, node)
-        yield node, "calls compiled code on every step" if compiled else MAY_CALL_STEP
+        acts = ACTS if acts_on_every_turn(queries, node) else MAY_CALL_STEP
+        yield node, "calls compiled code on every step" if compiled else acts
     for function in functions_of(queries):
         owner = queries.owner(function)
         hook = is_step_hook(getattr(function, "name", ""))

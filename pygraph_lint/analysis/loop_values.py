@@ -23,9 +23,11 @@ from pygraph_lint.analysis.loop_calls import (
     GIVEN,
     GRADIENT,
     HOST,
+    INDICES,
     LOADER,
     LOSS,
     MODULE,
+    MOVED_LATER,
     WRAPPERS,
     is_batch,
     is_step_hook,
@@ -111,10 +113,25 @@ class LoopValues:
             if definition in self.evidence.loss_places and is_open(known):
                 known = LOSS
             unexplained = known.kinds & v.UNKNOWN and not is_batch(known)
-            if unexplained and known.cls != "prepared" and self.evidence.is_computed(definition):
-                known = DEVICE
+            if unexplained and known.cls != "prepared":
+                known = self._from_uses(definition, known)
             self._of_definition[definition] = known
         return known
+
+    def _from_uses(self, definition: Definition, known: Value) -> Value:
+        """What a definition of which too little is known gives, from the way it is used."""
+        if self.evidence.is_computed(definition):
+            return Value(v.MAPPING, item=DEVICE) if self._is_mapping(definition) else DEVICE
+        moved = definition in self.evidence.moved_later and not known.flags & v.MODULE
+        return MOVED_LATER if moved else known
+
+    def _is_mapping(self, definition: Definition) -> bool:
+        """Whether methods of mappings are called on what a definition gives."""
+        parents = map(self.queries.parent, self.queries.uses(definition))
+        return any(
+            isinstance(each, ast.Attribute) and each.attr in ("items", "values", "keys")
+            for each in parents
+        )
 
     def _defined(self, definition: Definition) -> Value:
         kind, node = definition.kind, definition.node
@@ -388,7 +405,7 @@ class LoopValues:
             if isinstance(place, int) and -len(base.items) <= place < len(base.items):
                 return base.items[place]
         if base.kinds & (v.SEQUENCE | v.MAPPING):
-            return v.element(base)
+            return base if isinstance(node.slice, ast.Slice) else v.element(base)
         return v.UNKNOWN_VALUE
 
     def _binary(self, node: ast.BinOp) -> Value:
@@ -436,7 +453,9 @@ class LoopValues:
     def _sequence(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
         if not node.elts:
             return Value(v.SEQUENCE, item=self._appended(node))
-        return Value(v.SEQUENCE, items=tuple(v.shallow(self.of(each)) for each in node.elts))
+        items = tuple(v.shallow(self.of(each)) for each in node.elts)
+        numbers = isinstance(node, ast.List) and all(each.kinds == v.NUMBER for each in items)
+        return INDICES._replace(items=items) if numbers else Value(v.SEQUENCE, items=items)
 
     def _appended(self, node: ast.AST) -> Value:
         """What a list that begins empty gets: by ``append`` on the name it is bound to."""
@@ -455,7 +474,9 @@ class LoopValues:
         return Value(v.MAPPING, item=joined(values) if values else v.UNKNOWN_VALUE)
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
-        return Value(v.SEQUENCE, item=v.shallow(self.of(node.elt)))
+        item = v.shallow(self.of(node.elt))
+        numbers = isinstance(node, ast.ListComp) and item.kinds == v.NUMBER
+        return INDICES if numbers else Value(v.SEQUENCE, item=item)
 
     def _dict_comprehension(self, node: ast.DictComp) -> Value:
         return Value(v.MAPPING, item=v.shallow(self.of(node.value)))

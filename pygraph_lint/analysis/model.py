@@ -95,6 +95,8 @@ class ClassFacts:
 
 # Why a loop may run on every step: it does if it calls a function that is run on every step.
 MAY_CALL_STEP = "calls a training step on every turn"
+# The same of one that acts in an environment: it does if training is reached from it at all.
+ACTS = "acts in the environment on every turn"
 
 
 @dataclass(slots=True)

@@ -63,6 +63,11 @@ class Proof:
         self._proven: dict[Obligation, bool] = {}
         self._sites: dict[str, Call | None] = {}
 
+    @property
+    def of_loops(self) -> bool:
+        """Whether it is about training loops, whose functions may get arrays and numbers, too."""
+        return self._returned is not None
+
     def returned(self, function: str) -> Value | None:
         """What a function of the project gives."""
         known = self._returned(function) if self._returned is not None else None
@@ -191,7 +196,7 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
             return True
     # Of compiled code's arguments only tensors, and arrays that are traced as such, have an array's
     # methods.
-    if not unsaid or obligation.only or obligation.at_home:
+    if not unsaid or obligation.only or obligation.at_home or proof.of_loops:
         return False
     if obligation.path == (RESULT,):  # a function that is integrated, minimised, ...
         return facts.takes_tensors and obligation.parameter in facts.unexplained
