@@ -382,6 +382,8 @@ def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
     called = values.of(call.func)
     if called.kinds == v.CALLABLE and "<locals>" in called.cls:
         return ("function", called.cls, "")
+    if isinstance(call.func, ast.Name) and called.needs and called.needs[0].kind == "param":
+        return ("given", called.needs[0].owner, called.needs[0].name)
     if called.kinds == v.INSTANCE and called.cls and not called.flags & v.MODULE:
         return ("method", called.cls, "__call__")
     if not isinstance(call.func, ast.Attribute):

@@ -116,13 +116,14 @@ class Costs:
                 if bound is not None and on_device(self.values.of(bound)):
                     yield _event("loop.read", bound, source_of(node, 40), self.values.of(bound))
                     return
-        if not on_device(base) or base.needs:
+        if not on_device(base):
             return
         for part in parts:
             index = self.values.of(part)
-            host = index.is_tensor and index.device == v.ON_HOST and not is_batch(index)
+            host = index.is_tensor and index.device == v.ON_HOST and not index.kinds & v.UNKNOWN
             if index.kinds & v.NUMPY or host or index.cls == INDICES.cls:
-                yield _event("loop.copy", node, source_of(node, 40), index)
+                why = index._replace(needs=base.needs)
+                yield _event("loop.copy", node, source_of(node, 40), why)
             elif self._is_mask(part) and (index.device != v.ON_HOST or is_batch(index)):
                 yield _event("loop.read", node, source_of(node, 40), base)
 

@@ -72,7 +72,7 @@ def hints(text: str, tree: ast.Module) -> LoopHints:
     """
     words = _has_words(text)
     if not words and not ("torch" in text and _may_be_script(text)):
-        helps = "torch" in text and any(part in text for part in _HELPERS)
+        helps = any(part in text for part in _HELPERS)
         return LoopHints(may_help=True) if helps else NO_LOOPS
     nodes = walk(tree)
     loops = [node for node in nodes if isinstance(node, LOOPS)]

@@ -18,6 +18,7 @@ from pygraph_lint.analysis.model import (
     ModuleFacts,
 )
 from pygraph_lint.analysis.nodes import short
+from pygraph_lint.analysis.passed_functions import PassedFunctions
 from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, Reached
@@ -61,6 +62,7 @@ class LoopRegions:
         self._bodies_of = bodies_of
         self._bodies: dict[str, FileLoops] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
+        self._passed = PassedFunctions(program)
         self._resolved: dict[str, dict[Span, list[Call]]] = {}
         modules = [
             module
@@ -261,12 +263,16 @@ class LoopRegions:
         """The functions of the project that a call in ``function`` may reach. What the facts of
         the file know of the object comes before its method's name.
         """
+        if call.how == "given":
+            return self._passed.functions(call.target, call.name)
         found = targets(self._program, call)
         guessed = call.how in ("named", "lone")
         if found and not guessed:
             return found
         known = self._known_calls(function).get(call.span, ())
         certain = [target for each in known for target in targets(self._program, each)]
+        if not certain and call.how == "method":
+            certain = self._passed.held(call.target, call.name)
         return certain or (() if guessed and not self._alike(found) else found)
 
     def _known_calls(self, function: str) -> dict[Span, list[Call]]:

@@ -149,7 +149,8 @@ class CallResults:
         method = function.attr
         if dotted(function.value) == "self":
             held = self._of(function)
-            if not held.flags & v.MODULE and held.kinds == v.UNKNOWN:
+            own = held.cls.startswith(f"{self._queries.view.module}.")
+            if not held.flags & v.MODULE and (held.kinds == v.UNKNOWN or own):
                 return self._of_own_method(function)
             return None
         base = self._of(function.value)

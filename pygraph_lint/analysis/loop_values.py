@@ -352,10 +352,13 @@ class LoopValues:
     def _of_self(self, node: ast.Attribute) -> Value:
         if self.evidence.used_as_module(node):
             return MODULE
-        if (self.queries.owner(node), node.attr) in self._buffers:
+        owner = self.queries.owner(node)
+        if (owner, node.attr) in self._buffers:
             return DEVICE
+        if (owner, node.attr) in self._functions and isinstance(owner, ast.ClassDef):
+            return Value(v.CALLABLE, cls=f"{self.module}.{owner.name}.{node.attr}")
         found = []
-        for target, value in self._assigned_to_self.get((self.queries.owner(node), node.attr), ()):
+        for target, value in self._assigned_to_self.get((owner, node.attr), ()):
             if target is not node:
                 found.append(self.of(value))
         return joined(found) if found else v.UNKNOWN_VALUE
