@@ -397,8 +397,10 @@ def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
         return ("method", base.cls, method)
     if is_step_hook(method) or method.startswith(("on_train_", "on_batch_", "on_step_")):
         return ("hook", "", method)
-    if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS or is_batch(base):
+    if is_batch(base):
         return None
+    if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
+        return None if on_device(base) and not base.needs else ("known", "", method)
     if base.needs and not base.flags & v.SYMBOL:
         return None
     if base.needs and base.needs[0].kind == "return":

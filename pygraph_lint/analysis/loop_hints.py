@@ -39,10 +39,10 @@ _TRAINING = ("epoch", "optimizer", "episode", "env.", "envs", "loader")
 _TRAINS = re.compile(
     r"\.(train|learn|fit|optimi[sz]e|update_)\w*\(\s*\w"
     r"|(agent|algo\w*|learner|policy|model|trainer|solver)\w*\.update\(\s*\w"
-    r"|\benvs?\.step\(\s*\w"
+    r"|\benvs?\.step\(\s*\w|\bfor\b[^\n]+\bin\b[^\n]*(loader|iterator|batches)"
 )
 _PARTS_OF_TRAINS = (
-    *("env.step(", "envs.step("),
+    *("env.step(", "envs.step(", "loader", "iterator", "batches"),
     *(".train(", ".train_", ".learn", ".fit", ".optimi", ".update_", ".update("),
 )
 # One of these is in a function that costs something.

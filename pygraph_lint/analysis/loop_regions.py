@@ -163,6 +163,7 @@ class LoopRegions:
 
     def _starts_in(self, modules: Iterable[ModuleFacts]) -> list[LoopBody]:
         words = {name.rpartition(".")[2] for name in self._steps} | {"step"}  # of an environment
+        words |= {mark + name for name in self._passed.names(self._steps) for mark in ("", "_")}
         unnamed = not words.isdisjoint(_UNNAMED)
         found: list[LoopBody] = []
         for module in modules:

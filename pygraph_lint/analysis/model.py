@@ -20,7 +20,9 @@ class Call(NamedTuple):
     ``name`` the method, looked up along the inheritance order), ``super`` (the same, starting
     behind ``target``), ``instance`` (an object of class ``target`` is called), ``mention`` (the
     function may be called by somebody), ``named`` (a method called ``name``, of an object of which
-    nothing is known) or ``hook`` (any method called ``name``). ``positional``
+    nothing is known) or ``hook`` (any method called ``name``). In loops also ``known``: a method,
+    where the facts of the file know of whom, and ``given``: what callers pass to the function
+    ``target`` for its parameter ``name``. ``positional``
     and ``named`` are the arguments of which something is known, None elsewhere; ``unknown`` are the
     places and keywords of the others, and "*" where stars may pass more.
     """

@@ -43,6 +43,20 @@ class PassedFunctions:
         made = self._program.constructions.get(need.owner, ())
         return self._given(need.owner, need.name, made)
 
+    def names(self, functions: frozenset[str]) -> set[str]:
+        """The names of parameters for which one of some functions is passed."""
+        found: set[str] = set()
+        for call in {id(each): each for calls in self._calls.values() for each in calls}.values():
+            places = [place for place, each in enumerate(call.positional) if self._is(each, functions)]
+            found.update(name for name, each in call.named if self._is(each, functions))
+            for target in targets(self._program, call) if places else ():
+                parameters = self._program.functions[target].parameters
+                found.update(parameters[place] for place in places if place < len(parameters))
+        return found
+
+    def _is(self, value: Value | None, functions: frozenset[str]) -> bool:
+        return _is_function(value) and not functions.isdisjoint(self._named(value))
+
     def _given(self, function: str, parameter: str, calls: Iterable[Call]) -> Sequence[str]:
         facts = self._program.functions.get(function)
         if facts is None or parameter not in facts.parameters:
