@@ -120,7 +120,10 @@ class Costs:
             return
         for part in parts:
             index = self.values.of(part)
-            host = index.is_tensor and index.device == v.ON_HOST and not index.kinds & v.UNKNOWN
+            known = is_batch(index) and not base.needs or not index.kinds & v.UNKNOWN
+            host = known and index.is_tensor and index.device == v.ON_HOST
+            if is_batch(index) and self._is_mask(part):
+                host = False
             if index.kinds & v.NUMPY or host or index.cls == INDICES.cls:
                 why = index._replace(needs=base.needs)
                 yield _event("loop.copy", node, source_of(node, 40), why)
@@ -226,6 +229,11 @@ class Costs:
             value, data = self.values.of(receiver), self.values.of(node.args[0])
             if on_device(value) and not on_device(data):
                 yield _event("loop.copy", node, source_of(node, 40), value)
+        elif method == "copy_" and node.args:
+            data, target = self.values.of(node.args[0]), self.values.of(receiver)
+            host = data.device == v.ON_HOST and not data.kinds & v.UNKNOWN and data.is_tensor
+            if host and on_device(target) and not target.needs and waits_for_copy(node):
+                yield _event("loop.copy", node, source_of(node, 40), data)
         elif method == "synchronize" and "stream" in (dotted(receiver) or "").lower():
             yield _event("loop.synchronize", node, source_of(node, 40))
         elif method == "get_scale" and not node.args:
