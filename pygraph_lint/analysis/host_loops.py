@@ -119,7 +119,7 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     name = values.name_of(function) or ""
     run = list(_run_each_time(values, statements))
     tests = [node.test] if isinstance(node, ast.While) else []
-    costs = Costs(values, bool(why) and why not in (MAY_CALL_STEP, ACTS))
+    costs = Costs(values, bool(why) and why not in (MAY_CALL_STEP, ACTS), node)
     parts = [*tests, *(part for statement in run for part in _evaluated(statement))]
     events: list[Event] = []
     calls: list[Call] = []

@@ -48,6 +48,8 @@ LOSS = v.tensor("its gradients are computed", device=v.ON_DEVICE)
 MOVED = v.tensor("it was moved to the device", device=v.ON_DEVICE)
 HOST = v.tensor("it is on the host", device=v.ON_HOST)
 MOVED_LATER = Value(v.TENSOR | v.UNKNOWN, device=v.ON_HOST)
+# The class of what an object of the device holds: a tensor, or a number.
+OF_OBJECT = "part of an object"
 INDICES = Value(v.SEQUENCE, item=v.NUMBER_VALUE, cls="indices")
 GIVEN = v.tensor("the model gets it where it is", device=v.ON_DEVICE)
 GRADIENT = v.tensor("it is a gradient", device=v.ON_DEVICE)
@@ -190,7 +192,7 @@ def moves_to_device(call: ast.Call) -> bool:
 
 
 def moved_by(node: ast.AST) -> list[ast.expr]:
-    """What a call moves to the device: ``x.to(device)``, or by a helper: ``to_device(x, device)``."""
+    """What a call moves to the device: ``x.to(device)``, or a helper: ``to_device(x, device)``."""
     if not isinstance(node, ast.Call):
         return []
     if moves_to_device(node):
@@ -280,7 +282,7 @@ def _of_operands(of: Callable[[ast.expr | None], Value], node: ast.Call) -> Valu
         [each for each in parts if on_device(each)],
     ):
         if found:
-            return found[0]._replace(flags=found[0].flags & ~v.SYMBOL)
+            return found[0]._replace(flags=found[0].flags & ~v.SYMBOL, cls="")
     if any(each.kinds & v.TENSOR for each in parts):
         return HOST
     return v.UNKNOWN_VALUE

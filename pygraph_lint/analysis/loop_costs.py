@@ -10,6 +10,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.loop_calls import (
     INDICES,
+    OF_OBJECT,
     is_batch,
     moves_to_device,
     moves_to_host,
@@ -19,6 +20,7 @@ from pygraph_lint.analysis.loop_calls import (
 )
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
+from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.values import Value
 
 _OF_TENSORS = ops.TENSOR_METHODS | ops.TENSOR_ATTRIBUTES | {"device", "dtype", "shape"}
@@ -58,8 +60,9 @@ _EMPTYING = frozenset(
 class Costs:
     """Events of single expressions and statements, from what their values are."""
 
-    def __init__(self, values: LoopValues, in_step: bool) -> None:
+    def __init__(self, values: LoopValues, in_step: bool, step: ast.AST) -> None:
         self.values = values
+        self.step = step  # the loop or function that is run on every step
         self.in_step = in_step  # whether the code itself computes gradients on every step
         self.moves_batches = False  # whether a batch of a data loader goes to the device
 
@@ -99,8 +102,18 @@ class Costs:
         if isinstance(test, ast.Attribute) and self._is_called(test):
             return  # a module that may be missing
         value = self.values.of(test)
-        if on_device(value):
-            yield _event("loop.branch", test, source_of(test, 40), value)
+        if _is_read(value):
+            notes = (("inner", "yes"),) if self._turns_on_values(test) else ()
+            yield _event("loop.branch", test, source_of(test, 40), value, notes)
+
+    def _turns_on_values(self, test: ast.expr) -> bool:
+        """Whether a branch is in a `while` inside of the step, which it may end."""
+        for each in self.values.queries.path(test):
+            if each is self.step or isinstance(each, FUNCTIONS):
+                return False
+            if isinstance(each, ast.While):
+                return True
+        return False
 
     def _is_called(self, attribute: ast.Attribute) -> bool:
         written = dotted(attribute)
@@ -113,22 +126,23 @@ class Costs:
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         for part in parts:
             for bound in (part.lower, part.upper) if isinstance(part, ast.Slice) else ():
-                if bound is not None and on_device(self.values.of(bound)):
-                    yield _event("loop.read", bound, source_of(node, 40), self.values.of(bound))
+                value = self.values.of(bound) if bound is not None else v.NONE_VALUE
+                if bound is not None and _is_read(value):
+                    yield _event("loop.read", bound, source_of(node, 40), value, _BOUND)
                     return
         if not on_device(base):
             return
         for part in parts:
             index = self.values.of(part)
-            known = is_batch(index) and not base.needs or not index.kinds & v.UNKNOWN
+            known = (is_batch(index) and not base.needs) or not index.kinds & v.UNKNOWN
             host = known and index.is_tensor and index.device == v.ON_HOST
             if is_batch(index) and self._is_mask(part):
                 host = False
             if index.kinds & v.NUMPY or host or index.cls == INDICES.cls:
                 why = index._replace(needs=base.needs)
-                yield _event("loop.copy", node, source_of(node, 40), why)
+                yield _event("loop.copy", node, source_of(node, 40), why, _INDEX)
             elif self._is_mask(part) and (index.device != v.ON_HOST or is_batch(index)):
-                yield _event("loop.read", node, source_of(node, 40), base)
+                yield _event("loop.read", node, source_of(node, 40), base, _MASK)
 
     def _is_mask(self, index: ast.expr, depth: int = 3) -> bool:
         """Whether an index is a mask, by the way that it is made or named."""
@@ -156,7 +170,7 @@ class Costs:
             yield from self._builtin(node, name.removeprefix("builtins."))
         elif name.startswith(("math.", "numpy.")) and name not in _ASKING:
             for each in node.args:
-                if on_device(self.values.of(each)):
+                if _is_read(self.values.of(each)):
                     yield _event("loop.read", node, name, self.values.of(each))
         elif name in ("torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.FloatTensor"):
             yield from self._made(node, name)
@@ -176,7 +190,7 @@ class Costs:
     def _builtin(self, node: ast.Call, name: str) -> Iterator[Event]:
         if name in ("float", "int", "bool", "round", "complex") and node.args:
             value = self.values.of(node.args[0])
-            if on_device(value):
+            if _is_read(value):
                 yield _event("loop.read", node, f"{name}()", value)
         elif name in ("print", "str", "repr", "format"):
             for each in node.args:
@@ -184,7 +198,7 @@ class Costs:
         elif name in ("max", "min") and len(node.args) > 1:
             for each in node.args:
                 value = self.values.of(each)
-                if on_device(value):
+                if _is_read(value):
                     yield _event("loop.branch", node, f"{name}()", value)
                     return
 
@@ -193,7 +207,7 @@ class Costs:
         parts = part.elts if isinstance(part, (ast.Tuple, ast.List)) else [part]
         for each in parts:
             value = self.values.of(each)
-            if on_device(value):
+            if _is_read(value):
                 yield _event("loop.print", each, source_of(each, 40), value)
 
     def _made(self, node: ast.Call, name: str) -> Iterator[Event]:
@@ -332,7 +346,24 @@ def _is_logger(receiver: ast.expr) -> bool:
     return "log" in last or last in ("tqdm", "accelerator", "console", "pbar")
 
 
-def _event(kind: str, node: ast.expr, subject: str, about: Value | None = None) -> Event:
+# What is read, or copied, where the advice depends on it.
+_BOUND, _MASK, _INDEX = ((("bound", "yes"),), (("mask", "yes"),), (("index", "yes"),))
+
+
+def _is_read(value: Value) -> bool:
+    """Whether Python waits for a value where it asks for a number: what an object of the device
+    holds may be one.
+    """
+    return on_device(value) and value.cls != OF_OBJECT
+
+
+def _event(
+    kind: str,
+    node: ast.expr,
+    subject: str,
+    about: Value | None = None,
+    notes: tuple[tuple[str, str], ...] = (),
+) -> Event:
     needs = about.needs if about is not None else ()
     why = (about.why,) if about is not None and about.why else ()
-    return Event(kind, span_of(node), subject, needs, why)
+    return Event(kind, span_of(node), subject, needs, why, notes)

@@ -49,4 +49,16 @@ def loop_events(module: ModuleFacts, loops: LoopRegions) -> Iterator[tuple[Regio
             rare = any(first < line <= last for first, last in module.rare_lines)
             doubtful = any(map(holds_of_arrays, event.evidence))
             if kind is not None and not rare and not doubtful:
-                yield region, event._replace(kind=kind, notes=())
+                said = tuple(_of_result(line, event) for line in event.evidence)
+                yield region, event._replace(kind=kind, notes=(), evidence=said)
+
+
+def _of_result(line: str, event: Event) -> str:
+    """Evidence about a parameter; where that is called, about what it returns."""
+    called = {
+        need.name.partition("|")[0]
+        for need in event.needs
+        if need.kind == "param" and "()" in need.name.split("|")
+    }
+    name = line.rpartition(" ")[2].strip("`")
+    return f"`{name}()` returns a tensor" if name in called else line

@@ -150,6 +150,45 @@ class LoopEvidence:
             return True
         return isinstance(function, ast.Attribute) and self.used_as_module(function.value)
 
+    def is_mapping(self, definition: Definition) -> bool:
+        """Whether methods of mappings are called on what a definition gives."""
+        parents = map(self._queries.parent, self._queries.uses(definition))
+        return any(
+            isinstance(each, ast.Attribute) and each.attr in ("items", "values", "keys")
+            for each in parents
+        )
+
+    @cached_property
+    def buffers(self) -> set[tuple[ast.ClassDef | None, object]]:
+        """Names of buffers, by class: they are where the module is."""
+        return {
+            (self._queries.owner(node), node.args[0].value)
+            for node in self._queries.nodes
+            if isinstance(node, ast.Call)
+            and dotted(node.func) == "self.register_buffer"
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+        }
+
+    @cached_property
+    def assigned_to_self(
+        self,
+    ) -> dict[tuple[ast.ClassDef | None, str], list[tuple[ast.expr, ast.expr]]]:
+        """What is assigned to attributes of ``self``, with the target, by class and name."""
+        found: dict[tuple[ast.ClassDef | None, str], list[tuple[ast.expr, ast.expr]]] = {}
+        for node in self._queries.nodes:
+            if not isinstance(node, ast.Assign):
+                continue
+            for target in node.targets:
+                pairs = [(target, node.value)]
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs = list(zip(target.elts, node.value.elts, strict=False))
+                for one, value in pairs:
+                    if isinstance(one, ast.Attribute) and dotted(one.value) == "self":
+                        key = (self._queries.owner(one), one.attr)
+                        found.setdefault(key, []).append((one, value))
+        return found
+
     @cached_property
     def _scatters(self) -> bool:
         """Whether the file has ``DataParallel``, which moves the batches itself."""

@@ -11,6 +11,17 @@ from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.values import Value
 
+# The evidence for a parameter, before its name.
+PASSED = "a caller passes a tensor of the device as "
+
+
+def either(reasons: list[str]) -> str:
+    """The evidence for a value that one of several makes a tensor of the device."""
+    different = list(dict.fromkeys(reasons))
+    if len(different) > 1 and all(each.startswith(PASSED) for each in different):
+        return PASSED + " or ".join(each.removeprefix(PASSED) for each in different)
+    return " or ".join(different[:2])
+
 
 def is_open(value: Value) -> bool:
     """Whether a value may still be a tensor of the device."""

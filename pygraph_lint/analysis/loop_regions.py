@@ -181,9 +181,7 @@ class LoopRegions:
             return False
         if body.why not in (MAY_CALL_STEP, ACTS):
             return True
-        reached = {
-            target for call in body.calls for target in self._reached(body.function, call)
-        }
+        reached = {target for call in body.calls for target in self._reached(body.function, call)}
         if not reached.isdisjoint(self._steps):
             return True
         return body.why == ACTS and self._leads_to_training(reached)
@@ -272,9 +270,9 @@ class LoopRegions:
             return found
         known = self._known_calls(function).get(call.span, ())
         certain = [target for each in known for target in targets(self._program, each)]
-        if not certain and call.how == "method":
-            certain = self._passed.held(call.target, call.name)
-        return certain or (() if guessed and not self._alike(found) else found)
+        if certain or call.how == "method":
+            return certain or self._passed.held(call.target, call.name)
+        return () if guessed and not self._alike(found) else found
 
     def _known_calls(self, function: str) -> dict[Span, list[Call]]:
         """The calls of a function whose object or name its file's facts know, by place."""

@@ -27,7 +27,9 @@ from pygraph_lint.analysis.loop_calls import (
     LOADER,
     LOSS,
     MODULE,
+    MOVED,
     MOVED_LATER,
+    OF_OBJECT,
     WRAPPERS,
     is_batch,
     is_step_hook,
@@ -37,6 +39,8 @@ from pygraph_lint.analysis.loop_calls import (
 )
 from pygraph_lint.analysis.loop_evidence import LoopEvidence
 from pygraph_lint.analysis.loop_joins import (
+    PASSED,
+    either,
     is_of_other_type,
     is_open,
     is_prepared,
@@ -121,17 +125,9 @@ class LoopValues:
     def _from_uses(self, definition: Definition, known: Value) -> Value:
         """What a definition of which too little is known gives, from the way it is used."""
         if self.evidence.is_computed(definition):
-            return Value(v.MAPPING, item=DEVICE) if self._is_mapping(definition) else DEVICE
+            return Value(v.MAPPING, item=DEVICE) if self.evidence.is_mapping(definition) else DEVICE
         moved = definition in self.evidence.moved_later and not known.flags & v.MODULE
         return MOVED_LATER if moved else known
-
-    def _is_mapping(self, definition: Definition) -> bool:
-        """Whether methods of mappings are called on what a definition gives."""
-        parents = map(self.queries.parent, self.queries.uses(definition))
-        return any(
-            isinstance(each, ast.Attribute) and each.attr in ("items", "values", "keys")
-            for each in parents
-        )
 
     def _defined(self, definition: Definition) -> Value:
         kind, node = definition.kind, definition.node
@@ -192,7 +188,7 @@ class LoopValues:
         """What callers pass for a parameter, if that is a tensor of the device."""
         if function is None:
             return v.UNKNOWN_VALUE
-        why = f"a caller passes a tensor of the device as `{written}`"
+        why = f"{PASSED}`{written}`"
         need = Need("param", function, parameter)
         return Value(
             v.TENSOR | v.UNKNOWN, device=v.ON_DEVICE, flags=v.SYMBOL, needs=(need,), why=why
@@ -240,7 +236,7 @@ class LoopValues:
         if first != "self":
             return self._functions.get((None, name))
         owner = self.queries.owner(call)
-        for _, value in self._assigned_to_self.get((owner, method), ()):
+        for _, value in self.evidence.assigned_to_self.get((owner, method), ()):
             written = dotted(value) or ""
             if written.startswith("self.") and method != written.partition(".")[2]:
                 method = written.partition(".")[2]
@@ -341,8 +337,11 @@ class LoopValues:
         if on_device(base):
             if node.attr in _DESCRIBING:
                 return v.OTHER_VALUE
-            part_of = node.attr in ops.TENSOR_ATTRIBUTES
-            return base if part_of or not base.needs else v.UNKNOWN_VALUE
+            if node.attr in ops.TENSOR_ATTRIBUTES:
+                return base
+            moved = base.why in (MOVED.why, GIVEN.why)  # of an object: a number, too
+            held = base._replace(cls=OF_OBJECT) if moved else base
+            return v.UNKNOWN_VALUE if base.needs else held
         if is_batch(base):
             return BATCH
         if base.flags & v.MODULE and node.attr in ("module", "model", "weight", "bias"):
@@ -353,45 +352,15 @@ class LoopValues:
         if self.evidence.used_as_module(node):
             return MODULE
         owner = self.queries.owner(node)
-        if (owner, node.attr) in self._buffers:
+        if (owner, node.attr) in self.evidence.buffers:
             return DEVICE
         if (owner, node.attr) in self._functions and isinstance(owner, ast.ClassDef):
             return Value(v.CALLABLE, cls=f"{self.module}.{owner.name}.{node.attr}")
         found = []
-        for target, value in self._assigned_to_self.get((owner, node.attr), ()):
+        for target, value in self.evidence.assigned_to_self.get((owner, node.attr), ()):
             if target is not node:
                 found.append(self.of(value))
         return joined(found) if found else v.UNKNOWN_VALUE
-
-    @cached_property
-    def _buffers(self) -> set[tuple[ast.ClassDef | None, object]]:
-        """Names of buffers, by class: they are where the module is."""
-        return {
-            (self.queries.owner(node), node.args[0].value)
-            for node in self.queries.nodes
-            if isinstance(node, ast.Call)
-            and dotted(node.func) == "self.register_buffer"
-            and node.args
-            and isinstance(node.args[0], ast.Constant)
-        }
-
-    @cached_property
-    def _assigned_to_self(
-        self,
-    ) -> dict[tuple[ast.ClassDef | None, str], list[tuple[ast.expr, ast.expr]]]:
-        found: dict[tuple[ast.ClassDef | None, str], list[tuple[ast.expr, ast.expr]]] = {}
-        for node in self.queries.nodes:
-            if not isinstance(node, ast.Assign):
-                continue
-            for target in node.targets:
-                pairs = [(target, node.value)]
-                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-                    pairs = list(zip(target.elts, node.value.elts, strict=False))
-                for one, value in pairs:
-                    if isinstance(one, ast.Attribute) and dotted(one.value) == "self":
-                        key = (self.queries.owner(one), one.attr)
-                        found.setdefault(key, []).append((one, value))
-        return found
 
     def _subscript(self, node: ast.Subscript) -> Value:
         if ast.unparse(node) in self.evidence.loss_places:
@@ -433,7 +402,8 @@ class LoopValues:
         symbols = [value for value in values if on_device(value)]
         if symbols:
             needs = reduce(any_of, (value.needs for value in symbols))
-            return symbols[0]._replace(flags=symbols[0].flags & ~v.SYMBOL, needs=needs)
+            flags, why = symbols[0].flags & ~v.SYMBOL, either([each.why for each in symbols])
+            return symbols[0]._replace(flags=flags, needs=needs, why=why)
         if any(value.kinds & v.NUMPY for value in values):
             return v.NUMPY_VALUE
         if any(map(is_batch, values)):

@@ -47,7 +47,9 @@ class PassedFunctions:
         """The names of parameters for which one of some functions is passed."""
         found: set[str] = set()
         for call in {id(each): each for calls in self._calls.values() for each in calls}.values():
-            places = [place for place, each in enumerate(call.positional) if self._is(each, functions)]
+            places = [
+                place for place, each in enumerate(call.positional) if self._is(each, functions)
+            ]
             found.update(name for name, each in call.named if self._is(each, functions))
             for target in targets(self._program, call) if places else ():
                 parameters = self._program.functions[target].parameters

@@ -6,7 +6,8 @@ import textwrap
 
 import pytest
 
-from tests.analysis.test_host_loops import kinds
+from tests.analysis.programs import project
+from tests.analysis.test_host_loops import HEAD, kinds
 
 ENGINE = """
 import torch
@@ -80,7 +81,9 @@ def test_a_step_that_is_handed_on_through_files(trainer: str) -> None:
 
 
 def test_a_step_that_no_loop_reaches_is_not_handed_on() -> None:
-    source = "from engine import Handler\ndef run(handler: Handler, batch):\n    handler.report(batch)"
+    source = (
+        "from engine import Handler\ndef run(handler: Handler, batch):\n    handler.report(batch)"
+    )
     assert kinds(source, engine=ENGINE) == []
 
 
@@ -335,3 +338,70 @@ def test_what_goes_to_the_device_later_is_on_the_host(move: str, expected: list[
     assert kinds(source) == expected
 
 
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("y = out[: batch.batch_size]", []),
+        ("if batch.num_graphs > 3: step()", []),
+        ("n = int(batch.num_nodes)", []),
+        ('text = f"{batch.num_graphs} graphs"', []),
+        ("n = math.sqrt(batch.num_nodes)", []),
+        ("n = batch.y.sum().item()", ["loop.read"]),
+        ("y = batch.y.cpu()", ["loop.read"]),
+        ("if batch.y.any(): step()", ["loop.branch"]),
+        ("y = out[: batch.y.sum()]", ["loop.read"]),
+    ],
+)
+def test_what_a_moved_object_holds_may_be_a_number(use: str, expected: list[str]) -> None:
+    source = f"""
+    def train(net, loader, device):
+        net.train()
+        for batch in loader:
+            batch = batch.to(device, non_blocking=True)
+            out = net(batch.x, batch.edge_index)
+            out.sum().backward()
+            {use}
+    """
+    assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "notes"),
+    [
+        ("y = out[: out.argmax()]", ["bound"]),
+        ("y = out[out > 0]", ["mask"]),
+        ("y = out[[0, 2]]", ["index"]),
+        ("if out.sum() > 0: step()", []),
+        ("while out.sum() > 0: out = net(out)", ["inner"]),
+        ("while True:\n            if out.sum() > 0: break", ["inner"]),
+    ],
+)
+def test_notes_for_advice_that_fits(line: str, notes: list[str]) -> None:
+    source = f"""
+def train(net, loader):
+    net.train()
+    for x in loader:
+        out = net(x)
+        out.sum().backward()
+        {line}
+"""
+    linked, facts = project(m=HEAD + source)
+    events = [event for each in facts.values() for _, event in linked.loop_events(each)]
+    assert [name for event in events for name, _ in event.notes] == notes
+
+
+def test_evidence_names_all_that_may_be_a_tensor() -> None:
+    source = """
+    def search(f, t, slope):
+        if f > t * slope:
+            return t
+    def train(net, loader):
+        net.train()
+        for x in loader:
+            loss = net(x).sum()
+            loss.backward()
+            search(1.0, 0.1, loss)
+    """
+    linked, facts = project(m=HEAD + textwrap.dedent(source))
+    (event,) = [event for each in facts.values() for _, event in linked.loop_events(each)]
+    assert event.evidence == ("a caller passes a tensor of the device as `f` or `t` or `slope`",)

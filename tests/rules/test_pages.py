@@ -123,7 +123,10 @@ def test_every_page_says_in_one_sentence_what_to_do_by_hand() -> None:
         assert "```" not in rule.by_hand
 
 
-NOTES = ("constant", "element", "number", "position", "raises")
+NOTES = (
+    *("bound", "index", "inner", "mask"),
+    *("constant", "element", "number", "position", "raises"),
+)
 
 
 @pytest.mark.parametrize("code", [code for code, rule in RULES.items() if rule.advice])
