@@ -17,6 +17,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event, Need
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_calls import (
+    WHOLE,
     is_batch,
     is_hook_name,
     is_step_hook,
@@ -367,7 +368,7 @@ def _keyword(values: LoopValues, item: ast.keyword) -> Value | None:
 
 def _argument(value: Value) -> Value | None:
     """What is kept of an argument."""
-    if value.flags & v.MODULE or value.cls == "batch":
+    if value.flags & v.MODULE or value.cls in ("batch", WHOLE):
         return None
     return as_argument(v.shallow(value, 2))
 

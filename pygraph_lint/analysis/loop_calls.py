@@ -51,7 +51,9 @@ MOVED_LATER = Value(v.TENSOR | v.UNKNOWN, device=v.ON_HOST)
 # The class of what an object of the device holds: a tensor, or a number.
 OF_OBJECT = "part of an object"
 INDICES = Value(v.SEQUENCE, item=v.NUMBER_VALUE, cls="indices")
-GIVEN = v.tensor("the model gets it where it is", device=v.ON_DEVICE)
+# The class of a batch that is given to the model as a whole: a tensor, or any other object.
+WHOLE = "whole batch"
+GIVEN = v.tensor("the model gets it where it is", device=v.ON_DEVICE)._replace(cls=WHOLE)
 GRADIENT = v.tensor("it is a gradient", device=v.ON_DEVICE)
 MODULE = Value(v.INSTANCE, flags=v.MODULE)
 COMPILED = Value(v.INSTANCE, flags=v.MODULE, cls="torch.compile")

@@ -11,6 +11,7 @@ from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.loop_calls import (
     INDICES,
     OF_OBJECT,
+    WHOLE,
     is_batch,
     moves_to_device,
     moves_to_host,
@@ -328,12 +329,25 @@ class Costs:
         return beside.id != "self" and others <= _OF_TENSORS
 
     def _is_data(self, receiver: ast.expr) -> bool:
-        """Whether nothing is known of what is moved, but that it is no module."""
+        """Whether nothing is known of what is moved, but that it is no module. In a function that a
+        step calls it is an argument, or a part of one: objects may keep tensors of the device.
+        """
         value = self.values.of(receiver)
+        root = receiver
+        while isinstance(root, (ast.Attribute, ast.Subscript)) or _is_method(root):
+            root = root.func if isinstance(root, ast.Call) else root.value  # type: ignore[attr-defined]
+        if not self.in_step and (not isinstance(root, ast.Name) or root.id == "self"):
+            return False
         written = (dotted(receiver) or "").rpartition(".")[2].lower()
         return bool(value.kinds & v.UNKNOWN) and not any(
             word in written for word in ("model", "net", "module", "criterion", "loss")
         )
+
+
+def _is_method(node: ast.expr) -> bool:
+    """Whether a tensor's method is called: ``x.float()``."""
+    called = node.func if isinstance(node, ast.Call) else None
+    return isinstance(called, ast.Attribute) and called.attr in ops.TENSOR_METHODS
 
 
 def _is_given(value: Value) -> bool:
@@ -354,7 +368,7 @@ def _is_read(value: Value) -> bool:
     """Whether Python waits for a value where it asks for a number: what an object of the device
     holds may be one.
     """
-    return on_device(value) and value.cls != OF_OBJECT
+    return on_device(value) and value.cls not in (OF_OBJECT, WHOLE)
 
 
 def _event(

@@ -210,6 +210,8 @@ def _operands(node: ast.AST) -> Iterator[ast.Name]:
         yield node
     elif isinstance(node, ast.Subscript):
         yield from _operands(node.value)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.FloorDiv)):
+        yield from _operands(node.left)  # by a number of rows, or of steps
     elif isinstance(node, ast.Call):
         if moves_to_device(node) or dotted(node.func) in _OF_NUMBERS:
             return

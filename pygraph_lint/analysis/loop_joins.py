@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.loop_calls import HOST, is_batch, on_device
+from pygraph_lint.analysis.loop_calls import HOST, WHOLE, is_batch, on_device
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
@@ -52,7 +52,7 @@ def part(value: Value, path: tuple[int, ...]) -> Value:
     """The element of a value that unpacking along ``path`` gives."""
     for place in path:
         if is_batch(value) or (value.is_tensor and not value.needs):
-            return value
+            return value._replace(cls="") if value.cls == WHOLE else value
         if value.needs and value.flags & v.SYMBOL:
             need = value.needs[0]
             further = need._replace(name=f"{need.name}|{place}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -24,7 +25,7 @@ from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, Reached
 from pygraph_lint.analysis.values import Value
 
-_MAX_CALLS = 8  # from a loop to what it calls
+_MAX_CALLS = 6  # from a loop to what it calls
 _MAX_HANDED_ON = 3  # from a step to a function that a loop calls
 _GUESSED = frozenset(("mention", "named", "lone", "hook"))
 # Functions that a call does not name.
@@ -32,6 +33,7 @@ _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
 
 # Functions that run once, whatever they call.
 _ONCE = frozenset(("main", "__init__", "fit", "run"))
+_RUNS_ONCE = re.compile(r"(^|_)(lazy|initiali[sz]e|setup|set_up|connect|register|checkpoint)(_|$)")
 
 BodiesOf = Callable[[ModuleFacts], FileLoops]
 
@@ -235,6 +237,8 @@ class LoopRegions:
                 continue
             if self._is_compiled(name) or name.endswith(".forward"):
                 continue  # a model's code: reported as such
+            if _RUNS_ONCE.search(name.rpartition(".")[2]) is not None:
+                continue
             self._paths[name] = path
             helper = self._helper(name)
             if helper is not None:

@@ -369,7 +369,7 @@ class LoopValues:
         if is_batch(base):
             return BATCH
         if base.kinds & v.TENSOR and not base.needs:
-            return base
+            return base._replace(cls="")
         if base.needs and base.flags & v.SYMBOL:
             return base._replace(flags=base.flags & ~v.SYMBOL)
         if base.items is not None and isinstance(node.slice, ast.Constant):
