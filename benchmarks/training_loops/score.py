@@ -227,7 +227,7 @@ def _of(part: int, whole: int, share: float | None) -> str:
 
 
 def listing(result: Mapping[str, Any]) -> str:
-    """The misses and wrong findings of `develop` and `fresh`, one a line."""
+    """The misses and wrong findings of the groups that may be looked at, one a line."""
     lines = ["## missed"]
     lines += [
         f"{m['kind']} {m['place']} | {m['text']} | {m['why']}" for m in result["develop_missed"]
