@@ -274,7 +274,7 @@ def _is_switch(test: ast.expr) -> bool:
 # Parts of the names of conditions that hold on some steps only.
 _RARE_WORDS = (
     *("interval", "every", "freq", "should_log", "is_last", "last_batch", "debug", "verbose"),
-    *("sync_gradients", "should_save", "should_eval", "log_step", "do_log", "profil"),
+    *("sync_gradients", "should_save", "should_eval", "log_step", "do_log", "profil", "trigger"),
 )
 
 

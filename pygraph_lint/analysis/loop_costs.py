@@ -139,9 +139,10 @@ class Costs:
             host = known and index.is_tensor and index.device == v.ON_HOST
             if is_batch(index) and self._is_mask(part):
                 host = False
+            certain = not base.needs and "annotated" not in base.why
             if index.kinds & v.NUMPY or host or index.cls == INDICES.cls:
-                why = index._replace(needs=base.needs)
-                yield _event("loop.copy", node, source_of(node, 40), why, _INDEX)
+                if certain:
+                    yield _event("loop.copy", node, source_of(node, 40), index, _INDEX)
             elif self._is_mask(part) and (index.device != v.ON_HOST or is_batch(index)):
                 yield _event("loop.read", node, source_of(node, 40), base, _MASK)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.loop_calls import HOST, WHOLE, is_batch, on_device
@@ -89,20 +90,33 @@ def is_of_other_type(queries: FileQueries, node: ast.Name) -> bool:
     inside: ast.AST = node
     for each in queries.path(node):
         if isinstance(each, FUNCTIONS):
-            return False
-        if isinstance(each, ast.If):
-            if inside is not each.test and _says_no_tensor(each.test, node.id, inside in each.body):
+            return any(_left_before(each, inside, node.id))
+        if isinstance(each, (ast.If, ast.IfExp)) and inside is not each.test:
+            held = inside in each.body if isinstance(each, ast.If) else inside is each.body
+            if _says_no_tensor(each.test, node.id, held):
                 return True
-        elif isinstance(each, ast.IfExp):
-            if inside is not each.test and _says_no_tensor(each.test, node.id, inside is each.body):
-                return True
-        elif isinstance(each, ast.BoolOp):
+        if any(_left_before(each, inside, node.id)):
+            return True
+        if isinstance(each, ast.BoolOp):
             before = each.values[: each.values.index(inside)]  # type: ignore[arg-type]
             outcome = isinstance(each.op, ast.And)
             if any(_says_no_tensor(test, node.id, outcome) for test in before):
                 return True
         inside = each
     return False
+
+
+def _left_before(block: ast.AST, inside: ast.AST, name: str) -> Iterator[bool]:
+    """For each branch that leaves a block before a statement: whether it does for a tensor."""
+    for body in (getattr(block, "body", []), getattr(block, "orelse", [])):
+        if not isinstance(body, list) or inside not in body:
+            continue
+        for before in body[: body.index(inside)]:
+            branch = before
+            while isinstance(branch, ast.If):
+                leaves = isinstance(branch.body[-1], (ast.Return, ast.Raise, ast.Continue))
+                yield leaves and _says_no_tensor(branch.test, name, False)
+                branch = branch.orelse[0] if leaves and len(branch.orelse) == 1 else None
 
 
 def _says_no_tensor(test: ast.expr, name: str, outcome: bool) -> bool:
