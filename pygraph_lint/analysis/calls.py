@@ -142,6 +142,8 @@ def _call_library(state: State, name: str, head: str, tail: str, site: CallSite)
     if name in _OF_SCIPY:
         return _OF_SCIPY[name]
     if name in ("copy.copy", "copy.deepcopy") and site.positional:
+        if name == "copy.deepcopy" and site.first.must_be_tensor:
+            state.event("effect.untraced-call", span_of(site.node), f"{name}()", form="copy")
         return site.first
     if name in _PROGRESS:
         shown = site.first if site.positional else v.OTHER_VALUE
@@ -246,6 +248,9 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
     """A method of a value."""
     if is_distribution(base):
         return distribution_method(state, base, method, site)
+    if base.kinds == v.INSTANCE and base.cls == "numpy.random.Generator":
+        state.event("effect.numpy-random", span_of(site.node), f"{base.cls}.{method}")
+        return v.NUMBER_VALUE
     if method in _HELD and not any(state.module.has_method(c, method) for c in v.classes(base)):
         return _HELD[method]
     base = _by_method(state, base, method, holder, site)

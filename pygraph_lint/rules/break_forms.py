@@ -75,6 +75,7 @@ def _broken(gb_id: str, gb_type: str) -> Form:
 # Forms that no example has, and that break like no example (`tests/rules/break_spellings.txt`).
 _ALONE = {
     "PG507 effect.untraced-call class": _broken("GB8977", "Invalid call to __build_class__"),
+    "PG507 effect.untraced-call copy": _broken("GB4198", "Attempted to copy.deepcopy a tensor"),
     "PG507 effect.untraced-call generic": _broken("GB0147", "Unsupported function call"),
     "PG507 effect.untraced-call key": _broken("GB0193", "invalid call to builtin op handler"),
     "PG507 effect.untraced-call object": _broken(

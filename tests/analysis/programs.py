@@ -49,8 +49,9 @@ def kinds(source: str) -> list[str]:
 
 def forward(body: str, parameters: str = "x: torch.Tensor", init: str = "pass") -> list[str]:
     """The kinds of the events of a module's forward with the given body."""
-    head = "import math\nimport random\nimport numpy as np\nimport torch\nfrom torch import nn\n"
+    head = "import copy\nimport math\nimport random\nimport numpy as np\nimport torch\n"
     head += (
+        "from torch import nn\n"
         "import torch.nn.functional as F\nimport logging\nlogger = logging.getLogger(__name__)\n"
     )
     source = head + "class M(nn.Module):\n    def __init__(self, size, device=None):\n"

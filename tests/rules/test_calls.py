@@ -147,6 +147,8 @@ BREAKS: dict[str, dict[str, str]] = {
         "importlib.import_module": "importlib.import_module('math')",
         "torch.autograd.graph.get_gradient_edge": "torch.autograd.graph.get_gradient_edge(y)",
         "torch.can_cast": "torch.can_cast(y.dtype, y.dtype)",
+        "torch.autograd.Variable": "torch.autograd.Variable(y)",
+        "torch.is_inference_mode_enabled": "torch.is_inference_mode_enabled()",
         "torch.result_type": "torch.result_type(y, y)",
         "torch.func.linearize": "torch.func.linearize(torch.sin, x)",
         "numpy.apply_along_axis": "numpy.apply_along_axis(numpy.sum, 0, ARRAY)",

@@ -37,6 +37,7 @@ _PLAIN = frozenset(
         ndim size isscalar iscomplexobj isrealobj allclose array_equal errstate seterr typename
     """.split()
 )
+_GENERATORS = ("numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator")
 _MADE_OF_LISTS = ("numpy.array", "numpy.asarray")
 # What is drawn while tracing, and the place of the argument that says how many.
 _SIZE_PLACES = {
@@ -67,6 +68,8 @@ def call_numpy(state: State, name: str, site: CallSite) -> Value:
                 return v.NUMPY_VALUE._replace(flags=v.LITERAL if part.needs else 0)
     if name in _PLAIN:
         return v.UNKNOWN_VALUE
+    if name in _GENERATORS:
+        return Value(v.INSTANCE, cls="numpy.random.Generator")
     if draws and name.removeprefix("numpy.") not in _RANKS and not _draws_array(name, site):
         return v.NUMBER_VALUE  # the graph has ended: it is a number now
     if any(_is_object(state, keyword) for keyword in node.keywords):

@@ -27,6 +27,7 @@ _IN_PLACE = ("copy_ fill_ zero_ masked_fill_ add_ mul_ requires_grad_ set_ resiz
 def tensor_method(state: State, base: Value, method: str, site: CallSite) -> Value:
     """``t.method(...)`` on a tensor."""
     off = method == "requires_grad_" and site.positional and site.first.const is False
+    off = off and not base.flags & v.BUFFER
     if method in state.module.sinks.methods and not off:
         state.event("method", span_of(site.node), f".{method}", base)
     if method in ("item", "tolist", "numpy") and isinstance(site.node.func, ast.Attribute):
