@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.exports import private_names
@@ -58,6 +59,7 @@ class Program:
             for name, module in self.modules.items()
         }
         self._symbols: dict[str, str | None] = {}
+        self._given: dict[str, frozenset[str]] = {}
         self._lineages: dict[str, tuple[str, ...]] = {}
         self.subclasses: dict[str, list[str]] = defaultdict(list)  # all below, of those with any
         for name in self.classes:
@@ -171,7 +173,9 @@ class Program:
             if found is not None:
                 return found
         for star in self._stars[module.module]:
-            if star != module.module and self.module(star, first) is not None:
+            if star == module.module or self.module(star, first) is None:
+                continue
+            if self._unread is not NOTHING_UNREAD or first in self._given_by(star):
                 found = self.symbol(".".join([star, first, *rest]))
                 if found is not None:
                     return found
@@ -180,6 +184,32 @@ class Program:
             if owner in self.classes:
                 return self.method(owner, rest[0])
         return None
+
+    def _given_by(self, module: str) -> frozenset[str]:
+        """The names that a module defines, binds or has from others by ``import *``."""
+        known = self._given.get(module)
+        if known is None:
+            seen, front = {module}, [module]
+            while front:
+                new = [star for star in self._stars.get(front.pop(), ()) if star not in seen]
+                seen.update(new)
+                front += new
+            given = (self._own_names.get(each, ()) for each in seen)
+            known = self._given[module] = frozenset(chain.from_iterable(given))
+        return known
+
+    @cached_property
+    def _own_names(self) -> dict[str, set[str]]:
+        """The names that each module defines or binds itself, its own modules among them."""
+        found: dict[str, set[str]] = {}
+        for name, module in self.modules.items():
+            found.setdefault(name, set()).update(module.bindings)
+            holder, _, last = name.rpartition(".")
+            found.setdefault(holder, set()).add(last)
+            tables = module.functions, module.classes, module.groups, module.instances, module.types
+            for defined in chain.from_iterable(tables):
+                found[name].add(defined[len(name) + 1 :].partition(".")[0])
+        return found
 
     # -- classes
 
