@@ -128,6 +128,12 @@ def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
             kind = "branch.half-guard" if state.half else "branch.finite-guard"
         elif value.flags & v.RANDOM and value.device == v.ON_HOST:
             kind = "branch.random-skip"
+    if state.stops is not None and kind == "branch.random-skip":
+        if value.flags & v.DECIDED:  # in a loop later branches on a number follow the first
+            return
+        key = state.place(node)
+        if key is not None:
+            state.env[key] = value._replace(flags=value.flags | v.DECIDED)
     place = node
     if kind in ("branch.finite-guard", "branch.half-guard") and state.whole is not None:
         place = state.whole  # a guard is one thing, however many tests it has

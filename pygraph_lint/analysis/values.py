@@ -50,13 +50,14 @@ DEVICE_CPU = 512  # a device value known to be the CPU
 MODULE = 1024  # an nn.Module instance of torch's own
 RESULT = 2048  # a tuple of a torch operator: named fields
 SYMBOL = 4096  # the value is exactly what its need names, not derived from it
+DECIDED = 8192  # a branch in this loop was already taken on it
 LIST = 16384  # a list, not a tuple
 MADE = 32768  # an object that the function itself makes
 FLOW = RANDOM | FINITE | DYNAMIC  # what results of operations inherit
 
 _MAY = FLOW | READ  # true of the value on some path; every other flag must hold on all paths
 _OWNERS = (  # flags that must hold, and the kinds they describe
-    (PLAIN | BUFFER | FRESH, TENSOR),
+    (PLAIN | BUFFER | FRESH | DECIDED, TENSOR),
     (MODULE | MADE, INSTANCE),
     (LIST, SEQUENCE),
     (LITERAL | LOGGER | DEVICE_CPU | RESULT | SYMBOL, ~NONE),

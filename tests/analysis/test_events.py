@@ -207,6 +207,8 @@ def test_each_branch_on_one_draw_waits() -> None:
     body = "for layer in self.layers:\n    skip = torch.rand([], device=x.device) < 0.1\n"
     body += "    if not skip:\n        x = layer(x)\n    if skip:\n        x = x + 2\nreturn x"
     assert forward(body) == ["branch.if", "branch.if"]
+    on_host = body.replace("[], device=x.device", "[]")
+    assert forward(on_host) == ["host.factory", "branch.random-skip"]
 
 
 def test_use_and_annotation_of_parameters() -> None:
