@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pygraph_lint.fixes
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.findings import Edit, Finding, Fix
+from pygraph_lint.fixes.names import forget
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site, propose
 from pygraph_lint.fixes.source import Source, line_starts
@@ -77,7 +78,10 @@ def fix_text(
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return (None,) * len(findings)
     place = _Places(source, findings, without)
-    return tuple(_offer(place, finding) for finding in findings)
+    try:
+        return tuple(_offer(place, finding) for finding in findings)
+    finally:
+        forget()
 
 
 def answers(text: str, findings: Sequence[Finding]) -> tuple[tuple[Fix, ...], ...]:

@@ -31,6 +31,12 @@ def all_nodes(root: ast.AST) -> tuple[ast.AST, ...]:
     return tuple(found)
 
 
+def forget() -> None:
+    """Let go of a file's syntax tree, once all its findings have been looked at."""
+    for kept in (own_nodes, all_nodes, parents):
+        kept.cache_clear()
+
+
 def stores(function: ast.AST, name: str) -> list[ast.AST]:
     """Nodes of a function that bind a name (parameters included), in source order."""
     found: list[ast.AST] = []
