@@ -183,7 +183,8 @@ class LoopRegions:
             return False
         if body.why not in (MAY_CALL_STEP, ACTS):
             return True
-        reached = {target for call in body.calls for target in self._reached(body.function, call)}
+        calls = (call for call in body.calls if call.how != "hook")  # whose steps may be others'
+        reached = {target for call in calls for target in self._reached(body.function, call)}
         if not reached.isdisjoint(self._steps):
             return True
         return body.why == ACTS and self._leads_to_training(reached)
