@@ -1,0 +1,46 @@
+"""What the linter advises in training loops fits what is read or copied there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+LOOP = """
+import torch
+
+
+def train(model: torch.nn.Module, loader, device, n):
+    model.train()
+    for step, x in enumerate(loader):
+        out = model(x)
+        out.sum().backward()
+{line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "said"),
+    [
+        ("PG701", "total = out.sum().item()", "total += loss.detach()"),
+        ("PG701", "rows = out[out > 0]", "torch.where(mask"),
+        ("PG701", "rows = out[: out.argmax()]", "Take the bound"),
+        ("PG703", "if out.sum() > 0: print(step)", "every N steps"),
+        ("PG703", "while out.sum() > 0: out = model(out)", "a fixed number of turns"),
+        ("PG704", "where = torch.tensor(step, device=device)", "torch.full("),
+        ("PG704", "where = torch.as_tensor(n, device=device)", "pin_memory()"),
+        ("PG704", "rows = out[[0, 2]]", "Make the indices on the device"),
+    ],
+)
+def test_advice_fits_what_the_loop_reads(code: str, line: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text(LOOP.format(line=textwrap.indent(line, " " * 8)))
+    options = ["check", "--no-cache", "--select", code, "--output-format", "json", str(path)]
+    command = [sys.executable, "-m", "pygraph_lint", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    (found,) = json.loads(done.stdout)
+    assert said in found["by_hand"]
