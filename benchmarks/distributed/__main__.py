@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -104,12 +105,13 @@ def fault_of(folder: Path, rank: int) -> float | None:
 
 
 def result_of(folder: Path, rank: int) -> dict[str, Any]:
-    """What a rank has written, or the end of its log."""
+    """What a rank has written, or the end of its log, without the machine's folders."""
     path = folder / f"rank{rank}.json"
     if path.exists():
         return json.loads(path.read_text())  # type: ignore[no-any-return]
     log = (folder / f"rank{rank}.log").read_text(errors="replace").strip().splitlines()
-    return {"error": "it ended without a result", "log": log[-12:]}
+    said = [re.sub(r"/\S*/", "", line) for line in log if not line.startswith("frame #")]
+    return {"error": "it ended without a result", "log": said[-12:]}
 
 
 def measure(row: Row, ranks: int, tiny: bool, only_compile: bool = False) -> dict[str, Any]:

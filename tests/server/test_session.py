@@ -55,7 +55,7 @@ def test_unsaved_text_is_checked_and_each_finding_leads_to_its_page(folder: Path
         assert found[1].source == "pygraph-lint"
         shown = await editor.hover("clean.py", found[1].range.start)
         assert "Other.forward (forward of an nn.Module)" in shown
-        assert "annotated torch.Tensor" in shown and "#### How to fix it" in shown
+        assert "names torch.Tensor" in shown and "#### How to fix it" in shown
         assert await editor.hover("clean.py", types.Position(0, 0)) == ""
         assert (folder / "clean.py").read_text() == CLEAN
         await editor.until(lambda: editor.refreshed)
