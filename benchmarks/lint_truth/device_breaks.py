@@ -25,6 +25,7 @@ from typing import Any
 from benchmarks.lint_truth.claims import NOT_AGAINST
 from benchmarks.lint_truth.gb_types import ids, named
 from benchmarks.lint_truth.pool import Report, run_all
+from benchmarks.lint_truth_packages import truth_file
 
 READ = "_local_scalar_dense"
 
@@ -140,7 +141,8 @@ def main() -> int:
 
     torch.set_num_threads(1)
     path = _truth_file(arguments.set)
-    truth = json.loads(path.read_text())
+    of_packages = arguments.set == "packages"
+    truth = truth_file.read(path) if of_packages else json.loads(path.read_text())
     sites = read_sites(truth)
     jobs = _jobs(arguments.set, set(programs_with(sites)))
     for records in run_all(jobs, arguments.workers, arguments.seconds):
@@ -149,7 +151,10 @@ def main() -> int:
             breaks = record.get("result", {}).get("breaks", ())
             failed = record.get("error", "")
             print(label, add_breaks(sites, label, breaks), failed, flush=True)
-    path.write_text(json.dumps(truth, separators=(",", ":")) + "\n")
+    if of_packages:
+        truth_file.write(path, truth)
+    else:
+        path.write_text(json.dumps(truth, separators=(",", ":")) + "\n")
     found = sum("break" in site["kinds"] for site in sites)
     print(f"{found} of {len(sites)} reads break the graph on a device -> {path}")
     return 0

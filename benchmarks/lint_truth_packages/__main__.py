@@ -24,6 +24,7 @@ from typing import Any
 
 from benchmarks.lint_truth import gb_types, packages
 from benchmarks.lint_truth.statements import Sources
+from benchmarks.lint_truth_packages import truth_file
 from benchmarks.lint_truth_packages.catalogue import PACKAGES
 from benchmarks.lint_truth_packages.lint import Linter, LinterError, kept_findings
 from benchmarks.lint_truth_packages.scoring import PATHS, listing, score, summary_table
@@ -103,19 +104,19 @@ def _merge(arguments: argparse.Namespace) -> None:
     made = truth_table(rows, known, _read_source, gb_types.ids())
     if arguments.packages:
         imported = {PACKAGES[name] for name in arguments.packages}
-        made = exchanged(json.loads(arguments.truth.read_text()), made, imported)
+        made = exchanged(truth_file.read(arguments.truth), made, imported)
     table = {"environment": _environment(), **made}
-    arguments.truth.write_text(json.dumps(table, separators=(",", ":")) + "\n")
+    truth_file.write(arguments.truth, table)
     print(f"{len(table['programs'])} programs, {len(table['sites'])} sites -> {arguments.truth}")
 
 
 def _score(arguments: argparse.Namespace) -> None:
     """Run the linter on the packages as they are and without annotations; compare."""
-    truth = json.loads(arguments.truth.read_text())
     sources = Sources(_read_source)
     absent = [name for name, module in PACKAGES.items() if module not in packages.package_roots()]
     if absent:  # what they miss would count as if the linter had missed it
         raise LinterError(f"not installed: {', '.join(absent)}; make .venv-truth-packages/.ready")
+    truth = truth_file.read(arguments.truth)
     linter = Linter(arguments.linter.resolve(), tuple(shlex.split(arguments.options)))
     run: dict[str, Any] = {"linter": linter.commit(), "options": arguments.options}
     for name, strip in (("annotated", False), ("stripped", True)):

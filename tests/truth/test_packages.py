@@ -182,10 +182,8 @@ def test_a_score_without_some_of_the_packages_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What they miss would count as if the linter had missed it."""
-    truth = tmp_path / "truth.json"
-    truth.write_text("{}")
     monkeypatch.setattr(__main__.packages, "package_roots", dict)
-    given = Namespace(truth=truth, linter=ROOT, options="")
+    given = Namespace(truth=tmp_path, linter=ROOT, options="")
     with pytest.raises(LinterError, match="not installed: asteroid-filterbanks, "):
         __main__._score(given)
 
