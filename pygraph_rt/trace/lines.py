@@ -69,9 +69,9 @@ class MonitoredLines:
         self._local.ended = now
         return found
 
-    def ended(self) -> None:
+    def ended(self, now: float | None = None) -> None:
         """Do not count what has happened in the lines that run now until now."""
-        self._local.ended = time.perf_counter()
+        self._local.ended = time.perf_counter() if now is None else now
 
     def _on_line(self, code: CodeType, line: int) -> Any:
         self._local.began[id(code)] = (line, time.perf_counter())

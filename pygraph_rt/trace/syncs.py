@@ -26,7 +26,13 @@ from pygraph_rt.trace.kernel import WatchedKernel
 from pygraph_rt.trace.lines import MonitoredLines
 from pygraph_rt.trace.model import Event, Frame
 from pygraph_rt.trace.recorder import GRAPHS, Recorder, is_users
-from pygraph_rt.trace.torch_hooks import is_fake, keep_out, missing, original_name
+from pygraph_rt.trace.torch_hooks import (
+    is_fake,
+    keep_out,
+    missing,
+    original_name,
+    quick_sync_debug_mode,
+)
 
 ENTRY = "Python entry points"
 KERNEL = "the operator nonzero"
@@ -84,6 +90,7 @@ class Syncs:
         self._on_host = weakref.WeakValueDictionary[int, torch.Tensor]()
         self._known: dict[tuple[int, int, str], tuple[Event, Any]] = {}
         self._kernel: WatchedKernel | None = None
+        self._set_debug_mode = quick_sync_debug_mode()
         self._wrappers = list(self._make())
         self._installed = False
         self._compiling = 0
@@ -184,10 +191,11 @@ class Syncs:
         local, known, record = self._local, self._known, self._record
         waits, again = _waits_for(name, self._gpu), self._recorder.again
         clock, timed = time.perf_counter, self._gpu
-        direct = not timed and name in READS
+        direct = name in READS
         if name in ("cpu", "to"):
             original = self._remembers(original)
-        waiting = _without_warning(original) if timed else original
+        read = _quick_read(original, again, self._set_debug_mode if timed else None)
+        waiting = _without_warning(original, self._set_debug_mode) if timed else original
 
         def call(*args: Any, **named: Any) -> Any:
             if local.inside or not (always or waits(args, named)):
@@ -196,9 +204,8 @@ class Syncs:
             seen = known.get((id(caller.f_code), caller.f_lasti, name))
             if seen is None and self._is_no_wait(name, args, caller):
                 return original(*args, **named)
-            if seen is not None and direct:
-                again(seen[0], at=clock())
-                return original(*args, **named)
+            if seen is not None and direct and (not timed or threading.active_count() == 1):
+                return read(seen[0], args, self.lines)
             local.inside = True
             began = clock()
             try:
@@ -274,7 +281,32 @@ class Syncs:
             self._record("unknown", DEBUG_MODE, caller, now - (took or 0.0), took)
 
 
-def _without_warning(original: Any) -> Any:
+def _quick_read(
+    original: Any, again: Callable[..., None], set_debug_mode: Callable[[int], None] | None
+) -> Callable[[Event, tuple[Any, ...], MonitoredLines | None], Any]:
+    """A function that reads a value and counts an event that is known, at the least cost."""
+    clock = time.perf_counter
+
+    def read(event: Event, args: tuple[Any, ...], lines: MonitoredLines | None) -> Any:
+        began = clock()
+        if set_debug_mode is None:
+            again(event, at=began)
+            return original(*args)
+        set_debug_mode(0)
+        try:
+            return original(*args)
+        finally:
+            set_debug_mode(1)
+            ended = clock()
+            again(event, at=began, took=ended - began)
+            if lines is not None:
+                lines.ended(ended)
+
+    keep_out(read, callees=True)
+    return read
+
+
+def _without_warning(original: Any, set_debug_mode: Callable[[int], None]) -> Any:
     """A function that calls `original`, which waits, without a warning of torch's debug mode.
 
     A warning costs more than all else that is done for a wait. The mode is that of all threads, so
@@ -284,11 +316,11 @@ def _without_warning(original: Any) -> Any:
     def call(*args: Any, **named: Any) -> Any:
         if threading.active_count() > 1:
             return original(*args, **named)
-        torch.cuda.set_sync_debug_mode("default")
+        set_debug_mode(0)
         try:
             return original(*args, **named)
         finally:
-            torch.cuda.set_sync_debug_mode("warn")
+            set_debug_mode(1)
 
     keep_out(call, callees=True)
     return call

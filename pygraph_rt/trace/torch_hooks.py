@@ -461,6 +461,12 @@ def is_fake(tensor: Any) -> bool:
     return isinstance(tensor, torch._subclasses.FakeTensor)
 
 
+def quick_sync_debug_mode() -> Callable[[int], None]:
+    """What sets CUDA's sync debug mode, at less cost than torch's public function."""
+    quick: Any = getattr(torch._C, "_cuda_set_sync_debug_mode", None)
+    return quick or torch.cuda.set_sync_debug_mode
+
+
 def keep_out(function: Callable[..., Any], *, callees: bool = False) -> None:
     """Have Dynamo run a function of the recorder as it is; with `callees`, what it calls, too."""
     from torch._C._dynamo.eval_frame import set_code_exec_strategy

@@ -20,9 +20,10 @@ import pytest
 import torch
 
 from pygraph_rt.trace import lines, recorder, torch_hooks
+from pygraph_rt.trace.model import Event, Frame
 from pygraph_rt.trace.recorder import Recorder
 from pygraph_rt.trace.session import Trace
-from pygraph_rt.trace.syncs import DEBUG_MODE, Syncs, _without_warning
+from pygraph_rt.trace.syncs import DEBUG_MODE, Syncs, _quick_read, _without_warning
 
 
 def compiled(function: Any, **named: Any) -> Any:
@@ -216,15 +217,36 @@ def test_sync_debug_mode_is_used_and_put_back(monkeypatch: pytest.MonkeyPatch) -
 def test_a_wait_that_is_counted_makes_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless there are other threads, whose waits may happen meanwhile."""
     modes: list[Any] = []
-    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
-    wait = _without_warning(lambda: list(modes))
-    assert wait() == ["default"]
-    assert modes == ["default", "warn"]
+    wait = _without_warning(lambda: list(modes), modes.append)
+    assert wait() == [0]
+    assert modes == [0, 1]
     modes.clear()
     monkeypatch.setattr(threading, "active_count", lambda: 2)
     assert wait() == []
     assert modes == []
+
+
+def test_a_read_that_is_known_makes_no_warning() -> None:
+    """The place where a value is read again and again takes a shorter way, with the same facts."""
+    modes: list[int] = []
+    counted: list[dict[str, Any]] = []
+    event = Event("sync", "", Frame("f", 1, "f"))
+
+    def again(found: Event, **named: Any) -> None:
+        assert found is event
+        counted.append(named)
+
+    assert _quick_read(lambda x: [x, *modes], again, modes.append)(event, (7,), None) == [7, 0]
+    assert modes == [0, 1]
+    assert counted[0]["took"] >= 0
+    with pytest.raises(ZeroDivisionError):
+        _quick_read(lambda x: x / 0, again, modes.append)(event, (7,), None)
+    assert modes == [0, 1] * 2
+    assert len(counted) == 2
+    assert _quick_read(lambda x: x, again, None)(event, (7,), None) == 7
+    assert modes == [0, 1] * 2
+    assert counted[2].keys() == {"at"}
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="needs sys.monitoring")
