@@ -22,7 +22,7 @@ from pygraph_lint.analysis.conditions import (
 )
 from pygraph_lint.analysis.events import Needs
 from pygraph_lint.analysis.model import FunctionFacts, Root
-from pygraph_lint.analysis.nodes import dotted, span_of
+from pygraph_lint.analysis.nodes import dotted, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made
 from pygraph_lint.analysis.transfer.containers import entry
@@ -76,8 +76,15 @@ def _arms(
 
 
 def _runs_once(state: State, node: ast.If) -> bool:
-    """``if self.unset: ...; self.unset = False``: what is set up on the first call."""
+    """``if self.unset: ...; self.unset = False``: what is set up on the first call.
+
+    The same for ``if key not in self.kept: ...; self.kept[key] = ...``.
+    """
     test, value = node.test, False
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotIn):
+        kept = test.comparators[0]
+        outlives = isinstance(kept, ast.Attribute) or dotted(kept) not in (None, *state.env)
+        return outlives and len(test.ops) == 1 and _is_kept(node.body, test.left, kept)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, value = test.operand, True
     if not isinstance(test, ast.Attribute) or not state.is_self(test.value):
@@ -88,6 +95,20 @@ def _runs_once(state: State, node: ast.If) -> bool:
         and isinstance(each.value, ast.Constant)
         and each.value.value is value
         for each in node.body
+    )
+
+
+def _is_kept(body: list[ast.stmt], key: ast.expr, kept: ast.expr) -> bool:
+    """Whether something is stored under ``key`` in ``kept``."""
+    place = ast.dump(kept)
+    return any(
+        isinstance(target, ast.Subscript)
+        and ast.dump(target.value) == place
+        and ast.dump(target.slice) == ast.dump(key)
+        for statement in body
+        for each in walk(statement)
+        if isinstance(each, ast.Assign)
+        for target in each.targets
     )
 
 

@@ -122,8 +122,8 @@ class Uses:
         other = call is not None and call.args and attribute in ops.WITHOUT_ARGUMENTS
         if itself and attribute == "device":
             self._placed.add(name)
-        if itself and (attribute not in _KNOWN or other):
-            self.against.add(name)
+        if itself and (attribute not in _KNOWN or other or (attribute == "size" and not call)):
+            self.against.add(name)  # images and arrays have a size that is not called
         elif itself and attribute in _ONLY_TENSORS_HAVE:
             self.shows.setdefault(name, f"`{name}` is used as a tensor: {name}.{attribute}")
         elif attribute == "to" and self.function.name == "__init__":

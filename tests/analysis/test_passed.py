@@ -89,11 +89,33 @@ def test_callers_that_are_not_known_may_pass_anything() -> None:
         ("if not self.ready:\n            print(1)\n            self.ready = True", False),
         ("if not self.ready:\n            print(1)\n            self.ready = False", True),
         ("if self.unset:\n            print(1)", True),
+        ("if n not in self.kept:\n            self.kept[n] = print(n)", False),
+        ("if n not in KEPT:\n            if x:\n                KEPT[n] = print(n)", False),
+        ("if n not in self.kept:\n            self.other[n] = print(n)", True),
+        ("if n not in self.kept:\n            self.kept[0] = print(n)", True),
+        ("if n in self.kept:\n            self.kept[n] = print(n)", True),
+        ("kept = {{}}\n        if n not in kept:\n            kept[n] = print(n)", True),
     ],
 )
 def test_what_the_first_call_sets_up_is_no_cost_of_each(body: str, seen: bool) -> None:
-    source = HEAD + "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n        {}\n"
-    assert kinds(source.format(body)) == ["call"] * seen
+    source = HEAD + "KEPT = {{}}\nclass M(nn.Module):\n    "
+    source += "def forward(self, x: torch.Tensor, n: int):\n        {}\n"
+    assert [kind for kind in kinds(source.format(body)) if kind == "call"] == ["call"] * seen
+
+
+def test_a_size_that_is_not_called_is_that_of_an_image() -> None:
+    square = "def square(image):\n    width, height = image.size{}\n"
+    square += "    return image if width > height else image.T\n"
+    source = HEAD + square + "class M(nn.Module):\n    def forward(self, images):\n"
+    source += "        return [square(image) for image in images]\n"
+    assert kinds(source.format("")) == []
+    assert kinds(source.format("()")) == []
+
+
+def test_gradients_are_tensors() -> None:
+    source = HEAD + "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    source += "        (y,) = torch.autograd.grad(x.sum(), x)\n        return y.item()\n"
+    assert kinds(source) == ["sync.item"]
 
 
 def test_a_tensor_has_the_methods_of_tensors() -> None:

@@ -35,6 +35,13 @@ def test_findings_say_what_and_why(example: examples.Example) -> None:
         assert (finding.region is None) == finding.code.startswith("PG6")
 
 
+def test_methods_of_a_gradient_run_no_autograd() -> None:
+    text = "import torch\nclass M(torch.nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    text += "        y = torch.autograd.functional.jacobian(self.f, x)\n"
+    text += "        return y.negative()\n"
+    assert [found.code for found in lint_text(text)] == ["PG510"]
+
+
 def test_a_syntax_error_has_its_place() -> None:
     bad = examples.of_rule(catalogue.load()["PG001"])[0]
     with pytest.raises(SourceError) as caught:

@@ -56,8 +56,10 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
         if lengths.is_tensor and lengths.device != v.ON_HOST:
             state.event("host.lengths", span_of(site.node), name, lengths)
         return v.OTHER_VALUE
+    if name == "torch.autograd.grad":
+        return Value(v.SEQUENCE, item=v.tensor(f"{name} returns tensors"))
     if name.startswith(ops.OTHER_NAMESPACES) and not name.startswith("torch.nn."):
-        return Value(v.OTHER, cls=name)
+        return v.UNKNOWN_VALUE if head == "torch.autograd.functional" else Value(v.OTHER, cls=name)
     private = any(part.startswith("_") for part in head.split("."))
     if private:
         return v.UNKNOWN_VALUE
