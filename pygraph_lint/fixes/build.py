@@ -120,6 +120,12 @@ class _Changed(cst.CSTTransformer):
         return change(updated_node) if change else updated_node
 
 
+def names_in(node: cst.CSTNode) -> set[str]:
+    """The names in a node, those of attributes and keywords among them."""
+    found = {node.value} if isinstance(node, cst.Name) else set()
+    return found.union(*map(names_in, node.children))
+
+
 def inverted(node: cst.BaseExpression) -> cst.BaseExpression:
     """``~node``."""
     return cst.UnaryOperation(operator=cst.BitInvert(), expression=operand(node))

@@ -14,7 +14,7 @@ import libcst as cst
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import expression
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import all_nodes, own_nodes
+from pygraph_lint.fixes.names import all_nodes, calls_by_name, own_nodes
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Site
@@ -80,11 +80,8 @@ def is_called(site: Site, function: ast.FunctionDef) -> bool:
     if steps and (function is site.function or any(map(named.search, steps))):
         return True
     return any(
-        isinstance(node, ast.Call)
-        and (dotted(node.func) or "").rpartition(".")[2] == function.name
-        and site.ask.scope(node) is not function
-        and not isinstance(site.ask.scope(node), ast.Module)
-        for node in site.ask.nodes
+        site.ask.scope(node) is not function and not isinstance(site.ask.scope(node), ast.Module)
+        for node in calls_by_name(site.source.tree).get(function.name, ())
     )
 
 

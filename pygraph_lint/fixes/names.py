@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import lru_cache
 
-from pygraph_lint.analysis.nodes import children, dotted
+from pygraph_lint.analysis.nodes import children, dotted, walk
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, parameters
 
 
@@ -25,15 +25,23 @@ def own_nodes(function: ast.AST) -> tuple[ast.AST, ...]:
 @lru_cache(maxsize=64)
 def all_nodes(root: ast.AST) -> tuple[ast.AST, ...]:
     """``root`` and all nodes below it, kept because many rewrites ask for the same ones."""
-    found = [root]
-    for node in found:  # grows while it is walked
-        found += children(node)
-    return tuple(found)
+    return tuple(walk(root))
+
+
+@lru_cache(maxsize=4)
+def calls_by_name(root: ast.AST) -> dict[str, list[ast.Call]]:
+    """The calls below ``root`` of names and dotted names, by the last part of the name."""
+    found: dict[str, list[ast.Call]] = {}
+    for node in all_nodes(root):
+        written = dotted(node.func) if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and written is not None:
+            found.setdefault(written.rpartition(".")[2], []).append(node)
+    return found
 
 
 def forget() -> None:
     """Let go of a file's syntax tree, once all its findings have been looked at."""
-    for kept in (own_nodes, all_nodes, parents):
+    for kept in (own_nodes, all_nodes, calls_by_name, parents):
         kept.cache_clear()
 
 

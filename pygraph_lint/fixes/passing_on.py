@@ -8,7 +8,7 @@ from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import in_avoided_arm
 from pygraph_lint.fixes.decorated import is_called
-from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.names import calls_by_name, own_nodes
 from pygraph_lint.fixes.site import Site
 
 # What else is in the turns of a loop, or runs later.
@@ -20,9 +20,8 @@ def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
     """The calls of a function, or of a method on ``self``, in its file."""
     method = isinstance(site.parent(function), ast.ClassDef)
     name = f"self.{function.name}" if method else function.name
-    return [
-        each for each in site.ask.nodes if isinstance(each, ast.Call) and dotted(each.func) == name
-    ]
+    named = calls_by_name(site.source.tree).get(function.name, ())
+    return [each for each in named if dotted(each.func) == name]
 
 
 def passing_on(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:

@@ -1,7 +1,7 @@
 """The place of one finding: its nodes in both trees, what is known there, and the nodes that a
 rewrite puts there.
 
-A rewrite is a class with ``codes``, ``message``, a libcst matcher and ``rewrite(site)``. It asks
+A rewrite is a class with ``codes``, ``message``, ``kinds`` of nodes and ``rewrite(site)``. It asks
 ``site.ask`` (the analysis), states its preconditions by name, and replaces nodes.
 """
 
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.queries import FileQueries
@@ -27,14 +26,13 @@ from pygraph_lint.fixes.trees import File, first_line
 
 @dataclass
 class Site(Proposal):
-    """One finding, as a rewrite sees it. ``tree`` and ``node`` are what the matcher found,
-    ``findings`` all findings of the file.
+    """One finding, as a rewrite sees it. ``tree`` is the node that fits the rewrite, ``findings``
+    are all findings of the file.
     """
 
     file: File = field(kw_only=True)
     findings: Sequence[Finding] = field(kw_only=True, default=())
     tree: ast.AST = field(kw_only=True, default_factory=ast.Pass)
-    node: cst.CSTNode = field(kw_only=True, default_factory=cst.Pass)
 
     @property
     def ask(self) -> FileQueries:
@@ -64,6 +62,11 @@ class Site(Proposal):
 
     # -- nodes
 
+    @property
+    def node(self) -> cst.CSTNode:
+        """The libcst node of ``tree``."""
+        return self.file.node(self.tree)
+
     def expression_node(self, tree: ast.expr) -> cst.BaseExpression:
         """The libcst node of an expression. Raises Declined for a starred one, a slice."""
         node = self.file.node(tree)
@@ -89,8 +92,8 @@ class Site(Proposal):
 
     def _blocks(self, tree: ast.stmt) -> list[Sequence[cst.CSTNode]]:
         parent = self.ask.parent(tree)
-        if isinstance(parent, ast.Module):
-            return [self.file.part(tree).body]
+        if isinstance(parent, (ast.Module, ast.ClassDef)):
+            return [self.file.part(tree).block.body]
         assert parent is not None
         owner = self.file.node(parent)
         found: list[Sequence[cst.CSTNode]] = []
@@ -162,7 +165,7 @@ class Site(Proposal):
         """The text of statements at an indentation, without the last line ending, as the code
         around ``beside`` is laid out.
         """
-        module = self.file.part(beside)
+        module = self.file.part(beside).module
         body = statements
         head = ""
         if indent:
@@ -195,16 +198,20 @@ class Site(Proposal):
 class Rewrite:
     """A rewrite. A subclass in a folder of ``fixes`` is found there.
 
-    ``pattern``: what is looked for around the finding; None where the place itself is meant.
+    ``kinds``: what is looked for around the finding; empty where the place itself is meant.
     ``order``: where several serve a rule, the smaller one is asked first. ``in_strings``: whether
     the finding may be inside of an f-string.
     """
 
     codes: ClassVar[tuple[str, ...]]
     message: ClassVar[str]
-    pattern: ClassVar[m.BaseMatcherNode | None] = None
+    kinds: ClassVar[tuple[type[ast.AST], ...]] = ()
     order: ClassVar[int] = 50
     in_strings: ClassVar[bool] = False
+
+    def fits(self, tree: ast.AST) -> bool:
+        """Whether a node around the finding, or the place itself, is what is rewritten."""
+        return isinstance(tree, self.kinds) if self.kinds else True
 
     def rewrite(self, site: Site) -> None:
         """Put new nodes in place of ``site.node``, or raise Declined."""
@@ -212,24 +219,14 @@ class Rewrite:
 
 
 def propose(rewrite: Rewrite, site: Site) -> None:
-    """Look for the rewrite's pattern around the finding, innermost first, and rewrite there."""
+    """Rewrite the innermost node around the finding that fits."""
     site.message = rewrite.message
-    if rewrite.pattern is None:
-        rewrite.rewrite(site)
-        return
-    unknown: Declined | None = None
     for tree in reversed(site.path):
-        if isinstance(tree, (ast.expr, ast.stmt)):
-            try:
-                node = site.file.node(tree)
-            except Declined as declined:  # a part of an f-string, say: what is around it may do
-                unknown = declined
-                continue
-            if m.matches(node, rewrite.pattern):
-                site.tree, site.node = tree, node
-                rewrite.rewrite(site)
-                return
-    raise unknown or Declined
+        if rewrite.fits(tree):
+            site.tree = tree
+            rewrite.rewrite(site)
+            return
+    raise Declined
 
 
 def _holds_tightly(parent: ast.AST | None, child: ast.expr) -> bool:

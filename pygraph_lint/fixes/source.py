@@ -35,6 +35,7 @@ class Source:
         self.text = text
         self.tree = ast.parse(text.removeprefix("\ufeff"))
         self._starts = line_starts(text)
+        self._paths: dict[tuple[int, int], list[ast.AST]] = {}
 
     @cached_property
     def newline(self) -> str:
@@ -71,6 +72,16 @@ class Source:
     def line(self, number: int) -> str:
         """The text of a 1-based line, without its line ending."""
         return self.text[self._starts[number - 1] : self._starts[number]].rstrip("\r\n")
+
+    def line_end(self, number: int) -> str:
+        """The line ending of a 1-based line; the file's own where the text ends there."""
+        end = self._starts[number - 1] + len(self.line(number))
+        return self.text[end : self._starts[number]] or self.newline
+
+    def begins_line(self, statement: ast.stmt) -> bool:
+        """Whether nothing stands in front of a statement on its line."""
+        start, _ = self.span(statement)
+        return not self.text[self.line_start(statement.lineno) : start].strip()
 
     def line_start(self, number: int) -> int:
         """Offset of the first character of a 1-based line."""
@@ -133,6 +144,11 @@ class Source:
 
     def path(self, start: int, end: int) -> list[ast.AST]:
         """The nodes around ``start:end``, from the module to the innermost one that covers it."""
+        if (start, end) not in self._paths:
+            self._paths[start, end] = self._path(start, end)
+        return self._paths[start, end]
+
+    def _path(self, start: int, end: int) -> list[ast.AST]:
         row = self.location(start).row
         path: list[ast.AST] = [self.tree]
         while True:

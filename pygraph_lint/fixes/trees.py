@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from copy import copy
-from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -15,6 +16,13 @@ from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.source import Source
 
 
+class Part(NamedTuple):
+    """A part of a file as libcst parses it; ``block`` holds its statements."""
+
+    module: cst.Module
+    block: cst.Module | cst.BaseSuite
+
+
 class File:
     """One file in both trees. libcst parses those statements of it that rewrites ask for."""
 
@@ -22,7 +30,7 @@ class File:
         self.source = source
         self.queries = queries
         self._nodes: dict[ast.AST, cst.CSTNode] = {}
-        self._parts: dict[ast.AST, cst.Module] = {}
+        self._parts: dict[ast.stmt, Part] = {}
 
     def believing(self) -> File:
         """The same file, asked what is only believed, too."""
@@ -30,33 +38,41 @@ class File:
         other.queries = self.queries.believing()
         return other
 
-    def part(self, tree: ast.AST) -> cst.Module:
-        """libcst's tree of the statement of the module that a node stands in, and of what shares
-        lines with it. Raises Declined where it does not give back the file's own text.
+    def part(self, tree: ast.AST) -> Part:
+        """libcst's tree of the part of the file that a node stands in: a statement of the module or
+        of one of its classes, and what shares lines with it. Raises Declined where it does not
+        give back the file's own text.
         """
-        top = next((each for each in [tree, *self.queries.path(tree)] if each in self._tops), None)
-        if top is None:
-            raise Declined("the code is a kind of syntax that is not followed")
-        if top not in self._parts:
-            group = self._on_same_lines(self._tops[top])
-            part = _parsed(self.source.lines(first_line(group[0]), group[-1]))
+        group = self._group(tree)
+        if group[0] not in self._parts:
+            part = self._parsed(group[0], group[-1])
             try:
-                for each, node in nodes.statements(group, part):
+                for each, node in nodes.statements(group, part.block):
                     self._nodes.update(nodes.pairs(each, node))
             except Mismatch:
                 raise Declined("libcst reads the code differently") from None
-            self._parts.update(dict.fromkeys(group, part))
-        return self._parts[top]
+            self._parts[group[0]] = part
+        return self._parts[group[0]]
 
-    def _on_same_lines(self, index: int) -> list[ast.stmt]:
-        """A statement of the module with those before and behind it that share its lines."""
-        body = self.source.tree.body
-        first, last = index, index
-        while first and body[first - 1].end_lineno == first_line(body[first]):
-            first -= 1
-        while last + 1 < len(body) and first_line(body[last + 1]) == body[last].end_lineno:
-            last += 1
-        return body[first : last + 1]
+    def _group(self, tree: ast.AST) -> list[ast.stmt]:
+        """The statements that are parsed for a node."""
+        path = [tree, *self.queries.path(tree)]
+        for child, parent in pairwise(path):
+            if isinstance(child, ast.stmt) and isinstance(parent, (ast.Module, ast.ClassDef)):
+                group = _on_same_lines(parent.body, child)
+                inside = parent in self.source.tree.body and self.source.begins_line(group[0])
+                if inside or isinstance(parent, ast.Module):
+                    return group
+        raise Declined("the code is a kind of syntax that is not followed")
+
+    def _parsed(self, first: ast.stmt, last: ast.stmt) -> Part:
+        number = first_line(first)
+        text = self.source.lines(number, last)
+        if not first.col_offset:
+            module = _parsed(text)
+            return Part(module, module)
+        module = _parsed(f"class _:{self.source.line_end(number)}{text}")
+        return Part(module, cst.ensure_type(module.body[0], cst.ClassDef).body)
 
     def node(self, tree: ast.AST) -> cst.CSTNode:
         """The libcst node of an ``ast`` node. Raises Declined where there is none."""
@@ -66,9 +82,15 @@ class File:
             raise Declined("the code is a kind of syntax that is not followed")
         return self._nodes[tree]
 
-    @cached_property
-    def _tops(self) -> dict[ast.AST, int]:
-        return {node: index for index, node in enumerate(self.source.tree.body)}
+
+def _on_same_lines(body: list[ast.stmt], statement: ast.stmt) -> list[ast.stmt]:
+    """A statement of a block with those before and behind it that share its lines."""
+    first = last = body.index(statement)
+    while first and body[first - 1].end_lineno == first_line(body[first]):
+        first -= 1
+    while last + 1 < len(body) and first_line(body[last + 1]) == body[last].end_lineno:
+        last += 1
+    return body[first : last + 1]
 
 
 def first_line(tree: ast.stmt) -> int:

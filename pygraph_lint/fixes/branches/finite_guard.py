@@ -18,7 +18,6 @@ import ast
 from typing import NamedTuple
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import (
@@ -66,7 +65,7 @@ class FiniteGuard(Rewrite):
 
     codes = ("PG307", "PG309")
     message = "Clamp behind torch.where instead of a branch on the tensor's values"
-    pattern = m.If()
+    kinds = (ast.If,)
     order = 40
 
     def rewrite(self, site: Site) -> None:

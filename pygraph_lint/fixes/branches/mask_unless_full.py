@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.fixes.build import bare
 from pygraph_lint.fixes.proposal import Declined
@@ -23,7 +22,7 @@ class MaskUnlessFull(Rewrite):
 
     codes = ("PG301",)
     message = "Keep a full mask instead of reading it to see that it is full"
-    pattern = m.If()
+    kinds = (ast.If,)
     order = 46
 
     def rewrite(self, site: Site) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.fixes.build import operand
 from pygraph_lint.fixes.conditions import operands
@@ -25,7 +24,7 @@ class TensorAssert(Rewrite):
 
     codes = ("PG304", "PG201", "PG202", "PG307")
     message = "Assert on a tensor, which compiled code takes along"
-    pattern = m.Assert()
+    kinds = (ast.Assert,)
     order = 35
 
     def rewrite(self, site: Site) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.analysis.known import Known, Type
 from pygraph_lint.fixes.build import Line, assign, call, conjunction, expression, grouped
@@ -41,7 +40,7 @@ class TensorBranch(Rewrite):
 
     codes = ("PG301", "PG307", "PG309")
     message = "Select with torch.where instead of branching on the tensor's values"
-    pattern = m.If()
+    kinds = (ast.If,)
     order = 45
 
     def rewrite(self, site: Site) -> None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import ast
 
-import libcst.matchers as m
-
 from pygraph_lint.fixes.branches.tensor_branch import BOTH_ARMS, expect_shape, truth
 from pygraph_lint.fixes.build import call
 from pygraph_lint.fixes.calm import shape_of
@@ -26,7 +24,7 @@ class TensorChoice(Rewrite):
 
     codes = ("PG301", "PG307")
     message = "Select with torch.where instead of branching on the tensor's values"
-    pattern = m.IfExp()
+    kinds = (ast.IfExp,)
     order = 44
 
     def rewrite(self, site: Site) -> None:

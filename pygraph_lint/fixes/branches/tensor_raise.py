@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.fixes.build import bare, call, conjunction, expression, inverted
 from pygraph_lint.fixes.conditions import operands
@@ -32,7 +31,7 @@ class TensorRaise(Rewrite):
         *("PG309", "PG401", "PG402", "PG403"),
     )
     message = "Check on the device, by `torch._assert_async`"
-    pattern = m.If()
+    kinds = (ast.If,)
     order = 30
 
     def rewrite(self, site: Site) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.fixes.build import operand
 from pygraph_lint.fixes.guards import changes_something, not_compiling
@@ -28,7 +27,7 @@ class GuardAssert(Rewrite):
         *("PG301", "PG307", "PG309", "PG401", "PG402", "PG403"),
     )
     message = "Assert only when not compiling"
-    pattern = m.Assert()
+    kinds = (ast.Assert,)
     order = 85
     in_strings = True
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import ast
 
-import libcst.matchers as m
-
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import call as called
 from pygraph_lint.fixes.build import expression, statement
@@ -31,7 +29,7 @@ class ConstantBuffer(Rewrite):
 
     codes = ("PG104",)
     message = "Make the constant once, as a buffer"
-    pattern = m.Call()
+    kinds = (ast.Call,)
     order = 25
 
     def rewrite(self, site: Site) -> None:

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import bare, code, expression
@@ -64,8 +63,11 @@ class FactoryDevice(Rewrite):
 
     codes = ("PG101", "PG102")
     message = "Make the tensor on its device"
-    pattern = m.Call(func=m.Attribute(attr=m.Name("to") | m.Name("cuda")))
     order = 10
+
+    def fits(self, tree: ast.AST) -> bool:
+        named = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute)
+        return named and tree.func.attr in ("to", "cuda")  # type: ignore[attr-defined]
 
     def rewrite(self, site: Site) -> None:
         move = _outer_move(site)

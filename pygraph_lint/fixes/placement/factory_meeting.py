@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.analysis.known import Device, Type
 from pygraph_lint.analysis.nodes import dotted
@@ -27,7 +26,7 @@ class FactoryMeeting(Rewrite):
 
     codes = ("PG102",)
     message = "Make the tensor where it is used"
-    pattern = m.Call()
+    kinds = (ast.Call,)
     order = 11
 
     def rewrite(self, site: Site) -> None:

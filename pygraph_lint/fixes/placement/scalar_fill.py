@@ -16,7 +16,6 @@ import ast
 import struct
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.fixes.build import expression
 from pygraph_lint.fixes.factories import FLOATING_DTYPES, literal_number
@@ -42,7 +41,7 @@ class ScalarFill(Rewrite):
 
     codes = ("PG104",)
     message = "Fill a 0-d tensor on the device instead of copying a number there"
-    pattern = m.Call()
+    kinds = (ast.Call,)
     order = 20
 
     def rewrite(self, site: Site) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ast
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.fixes.build import (
     Change,
@@ -25,6 +24,7 @@ from pygraph_lint.fixes.build import (
     call,
     changed,
     expression,
+    names_in,
     operand,
     statement,
 )
@@ -52,7 +52,7 @@ class ExpertLoop(Rewrite):
 
     codes = ("PG401",)
     message = "Let each expert work on every token, and select"
-    pattern = m.For()
+    kinds = (ast.For, ast.AsyncFor)
     order = 30
 
     def rewrite(self, site: Site) -> None:
@@ -176,8 +176,7 @@ def _line(site: Site, chosen: Chosen, each: ast.stmt) -> list[Line]:
         changed_rows = any(map(writes, ast.walk(each)))
         site.require("new", not changed_rows, "rows are written to, which are no longer a copy")
         made = changed(node, changes)
-    left = {n.value for n in m.findall(made, m.Name()) if isinstance(n, cst.Name)}
-    unknown = not left.isdisjoint(chosen.tokens | chosen.places)
+    unknown = not names_in(made).isdisjoint(chosen.tokens | chosen.places)
     site.require("known", not unknown, "the tokens are used for more than rows")
     assert isinstance(made, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
     return [made]

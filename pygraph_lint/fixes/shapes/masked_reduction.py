@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.fixes.build import Line, assign, binds_loosely, expression, grouped, operand
 from pygraph_lint.fixes.imports import use_torch
@@ -33,7 +32,7 @@ class MaskedReduction(Rewrite):
 
     codes = ("PG402",)
     message = "Reduce under the mask, without selecting"
-    pattern = m.Call()
+    kinds = (ast.Call,)
     order = 42
 
     def rewrite(self, site: Site) -> None:

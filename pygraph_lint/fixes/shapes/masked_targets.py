@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import ast
 
-import libcst.matchers as m
-
 from pygraph_lint.fixes.build import expression, operand
 from pygraph_lint.fixes.masked import index_of, is_mask
 from pygraph_lint.fixes.proposal import Declined
@@ -26,8 +24,10 @@ class MaskedTargets(Rewrite):
 
     codes = ("PG402",)
     message = "Leave the other targets out with ignore_index"
-    pattern = m.Call(args=[m.AtLeastN(m.Arg(), n=2)])
     order = 41
+
+    def fits(self, tree: ast.AST) -> bool:
+        return isinstance(tree, ast.Call) and len(tree.args) + len(tree.keywords) > 1
 
     def rewrite(self, site: Site) -> None:
         call = site.tree

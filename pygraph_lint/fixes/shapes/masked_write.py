@@ -13,7 +13,6 @@ import ast
 from collections.abc import Callable
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
@@ -44,7 +43,7 @@ class MaskedWrite(Rewrite):
 
     codes = ("PG402", "PG406")
     message = "Compute for all elements, and select with torch.where"
-    pattern = m.Assign() | m.AugAssign()
+    kinds = (ast.Assign, ast.AugAssign)
     order = 40
 
     def rewrite(self, site: Site) -> None:

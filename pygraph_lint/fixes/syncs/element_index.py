@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import ast
 
-import libcst.matchers as m
-
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import expression, operand
@@ -25,7 +23,7 @@ class ElementIndex(Rewrite):
 
     codes = ("PG407",)
     message = "Index with a tensor of one dimension"
-    pattern = m.Subscript()
+    kinds = (ast.Subscript,)
     order = 50
 
     def rewrite(self, site: Site) -> None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import ast
 
-import libcst.matchers as m
-
 from pygraph_lint.fixes.build import expression, operand
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -25,7 +23,7 @@ class HostRows(Rewrite):
 
     codes = ("PG407",)
     message = "Read the rows at once, before the loop"
-    pattern = m.For()
+    kinds = (ast.For, ast.AsyncFor)
     order = 55
 
     def rewrite(self, site: Site) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import expression
@@ -25,7 +24,7 @@ class LoopCopy(Rewrite):
 
     codes = ("PG704",)
     message = "Copy with `non_blocking=True`, which does not wait if the batch is pinned"
-    pattern = m.Call()
+    kinds = (ast.Call,)
 
     def rewrite(self, site: Site) -> None:
         call = site.tree

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.fixes.build import expression, operand, statement
 from pygraph_lint.fixes.names import stores
@@ -25,8 +24,11 @@ class LoopSum(Rewrite):
 
     codes = ("PG701",)
     message = "Add up on the device, and read the sum after the loop"
-    pattern = m.AugAssign(operator=m.AddAssign(), target=m.Name())
     order = 40
+
+    def fits(self, tree: ast.AST) -> bool:
+        added = isinstance(tree, ast.AugAssign) and isinstance(tree.op, ast.Add)
+        return added and isinstance(tree.target, ast.Name)  # type: ignore[attr-defined]
 
     def rewrite(self, site: Site) -> None:
         added = site.tree

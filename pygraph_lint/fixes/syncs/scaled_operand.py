@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 
 import libcst as cst
-import libcst.matchers as m
 
 from pygraph_lint.fixes.build import operand
 from pygraph_lint.fixes.proposal import Declined
@@ -30,7 +29,7 @@ class ScaledOperand(Rewrite):
 
     codes = ("PG202",)
     message = "Multiply an operand by the tensor"
-    pattern = m.Call()
+    kinds = (ast.Call,)
     order = 51
 
     def rewrite(self, site: Site) -> None:
