@@ -66,7 +66,7 @@ _BF16 = {"dtype": "bfloat16"}
 _TRAINING_1B = Case("training, llama 1B", "fsdp", _1B, settings={"bf16": True})
 TIMED = (
     *TRAINING,
-    Case("ddp, gpt2 as measured before", "ddp", replace(GPT2, length=512)),
+    Case("ddp, gpt2 768, 512 tokens, fp32", "ddp", replace(GPT2, length=512)),
     Case(
         "tp decode, 8 layers of 2048",
         "decode",

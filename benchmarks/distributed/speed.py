@@ -118,7 +118,7 @@ def speed(
             after = []
             for number in range(_FIRST):
                 programs[mode].step(number)
-                after.append(torch.cuda.memory_allocated() - before if peak() else 0.0)
+                after.append(in_use() - before)
             # Beside other modes DDP keeps its old buckets until another one's next step.
             resting[mode] = min(after)
             found[mode] = {}
@@ -192,13 +192,17 @@ def states() -> dict[str, int]:
     return found
 
 
+def in_use() -> float:
+    """Bytes of memory that tensors of this process take on all its GPUs."""
+    return float(sum(torch.cuda.memory_allocated(n) for n in range(torch.cuda.device_count())))
+
+
 def allocated() -> float:
     """Bytes of GPU memory in use; the peak begins anew."""
     gc.collect()
-    if not torch.cuda.is_available():
-        return 0.0
-    torch.cuda.reset_peak_memory_stats()
-    return float(torch.cuda.memory_allocated())
+    for number in range(torch.cuda.device_count()):
+        torch.cuda.reset_peak_memory_stats(number)
+    return in_use()
 
 
 def mib(nbytes: float) -> float:
@@ -208,7 +212,7 @@ def mib(nbytes: float) -> float:
 
 def peak() -> float:
     """The most bytes of GPU memory in use since `allocated`."""
-    return float(torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else 0.0
+    return float(sum(torch.cuda.max_memory_allocated(n) for n in range(torch.cuda.device_count())))
 
 
 def held() -> dict[str, int]:

@@ -233,7 +233,7 @@ def _several_gpus_speed() -> str:
             ms = [row["ranks"][0]["modes"][mode]["ms"] for mode in modes]
             memory = [row["ranks"][0]["modes"][mode]["memory_mib"] for mode in modes]
             times = [f"{value:.1f}" for value in ms]
-            sizes = " / ".join(f"{value:,.0f}" for value in memory)
+            sizes = " / ".join(f"{value:,.0f}" for value in memory if value)
             body.append([name, *times, f"{ms[0] / ms[2]:.2f}x", f"{ms[1] / ms[2]:.2f}x", sizes])
     head = [
         "ms a step",
