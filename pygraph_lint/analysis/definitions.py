@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from pygraph_lint.analysis.flow import ENTRY, dominators, immediate_dominators, solve
-from pygraph_lint.analysis.nodes import children, walk
+from pygraph_lint.analysis.nodes import children, parents_below, walk
 from pygraph_lint.analysis.statement_graph import (
     FUNCTIONS,
     BindingKind,
@@ -121,16 +121,12 @@ class FileDefinitions:
     @cached_property
     def nodes(self) -> list[ast.AST]:
         """Every node of the file: walking the tree costs more than keeping them."""
-        return walk(self.tree)
+        return [self.tree, *self.parents]
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
-        """Each node's parent."""
-        found: dict[ast.AST, ast.AST] = {}
-        for node in self.nodes:
-            for child in children(node):
-                found[child] = node
-        return found
+        """Each node's parent; the nodes nearest to the module first."""
+        return parents_below(self.tree)
 
     @cached_property
     def _loads(self) -> dict[str, list[ast.Name]]:

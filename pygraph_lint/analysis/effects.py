@@ -83,13 +83,14 @@ Find = Callable[[ast.Call], "Function | None"]
 
 class EffectsOf:
     """Effects of the code of one file. ``resolve`` gives the qualified name of an expression,
-    ``find`` the function of the file that a call surely calls.
+    ``find`` the function of the file that a call surely calls. ``summaries`` are those of functions
+    so far.
     """
 
-    def __init__(self, resolve: Resolve, find: Find) -> None:
+    def __init__(self, resolve: Resolve, find: Find, summaries: dict[Function, Effects]) -> None:
         self._resolve = resolve
         self._find = find
-        self._summaries: dict[Function, Effects] = {}
+        self._summaries = summaries
 
     def of(self, node: ast.AST, depth: int = _DEPTH) -> Effects:
         """The effects of evaluating a node, with everything in it."""

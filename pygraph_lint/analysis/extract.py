@@ -55,7 +55,7 @@ def extract(
         if kept is not None:
             kept.take(text, file)
         run_module(file, "compile" in text or "graph" in text, kept=kept)
-        _read_imports(file)
+        _read_imports(file, text)
         if "cache_clear" in text:
             facts.forgotten = tuple(forgotten(tree, file.names))
         if _REGION.search(text) is not None:
@@ -121,7 +121,7 @@ def parse(text: str) -> ast.Module:
         raise SourceError("nested too deeply to be parsed", 1, 1) from None
 
 
-def _read_imports(file: Module) -> None:
+def _read_imports(file: Module, text: str) -> None:
     """What running the file imports, calls and offers."""
     above = head(file.tree.body)
     facts = file.facts
@@ -129,7 +129,7 @@ def _read_imports(file: Module) -> None:
     facts.asked_above = tuple(asked_on_import(above, file.names))
     facts.loads = tuple(loaded_by(above, file.name, file.is_package))
     facts.last_import = last_import(file.tree)
-    facts.exported = exported(file.tree)
+    facts.exported = exported(file.tree) if "__all__" in text else None
 
 
 def _capture_events(file: Module) -> list[Event]:

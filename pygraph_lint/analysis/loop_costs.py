@@ -118,8 +118,7 @@ class Costs:
 
     def _is_called(self, attribute: ast.Attribute) -> bool:
         written = dotted(attribute)
-        calls = (node for node in self.values.queries.nodes if isinstance(node, ast.Call))
-        return written is not None and any(dotted(call.func) == written for call in calls)
+        return written is not None and written in self.values.evidence.called
 
     def _selected(self, node: ast.Subscript) -> Iterator[Event]:
         """``x[mask]``: the size of the result has to be known."""

@@ -22,6 +22,22 @@ class LoopEvidence:
         self._inside: dict[ast.AST, set[ast.AST]] = {}
 
     @cached_property
+    def functions(self) -> dict[tuple[ast.AST | None, str], ast.AST]:
+        """The functions of the file, by class and name."""
+        parent = self._queries.parent
+        return {
+            (parent(node) if isinstance(parent(node), ast.ClassDef) else None, node.name): node
+            for node in self._queries.nodes
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        }
+
+    @cached_property
+    def called(self) -> frozenset[str | None]:
+        """The dotted names that the file calls."""
+        nodes = self._queries.nodes
+        return frozenset(dotted(node.func) for node in nodes if isinstance(node, ast.Call))
+
+    @cached_property
     def loss_places(self) -> set[Definition | str]:
         """Definitions and dotted places on which gradients are computed."""
         found: set[Definition | str] = set()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any
 
 from pygraph_lint.analysis import ops
@@ -234,24 +234,14 @@ class LoopValues:
         name = dotted(call.func) or ""
         first, _, method = name.partition(".")
         if first != "self":
-            return self._functions.get((None, name))
+            return self.evidence.functions.get((None, name))
         owner = self.queries.owner(call)
         for _, value in self.evidence.assigned_to_self.get((owner, method), ()):
             written = dotted(value) or ""
             if written.startswith("self.") and method != written.partition(".")[2]:
                 method = written.partition(".")[2]
                 break
-        return self._functions.get((owner, method)) if owner is not None else None
-
-    @cached_property
-    def _functions(self) -> dict[tuple[ast.AST | None, str], ast.AST]:
-        """The functions of the file, by class and name."""
-        parent = self.queries.parent
-        return {
-            (parent(node) if isinstance(parent(node), ast.ClassDef) else None, node.name): node
-            for node in self.queries.nodes
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        }
+        return self.evidence.functions.get((owner, method)) if owner is not None else None
 
     # -- definitions that are no plain assignment
 
@@ -354,7 +344,7 @@ class LoopValues:
         owner = self.queries.owner(node)
         if (owner, node.attr) in self.evidence.buffers:
             return DEVICE
-        if (owner, node.attr) in self._functions and isinstance(owner, ast.ClassDef):
+        if (owner, node.attr) in self.evidence.functions and isinstance(owner, ast.ClassDef):
             return Value(v.CALLABLE, cls=f"{self.module}.{owner.name}.{node.attr}")
         found = []
         for target, value in self.evidence.assigned_to_self.get((owner, node.attr), ()):

@@ -61,6 +61,21 @@ def walk(root: ast.AST) -> list[ast.AST]:
     return found
 
 
+def parents_below(root: ast.AST) -> dict[ast.AST, ast.AST]:
+    """The parent of each node below another one, in the order of ``walk``."""
+    found: dict[ast.AST, ast.AST] = {}
+    front = [root]
+    add = front.append
+    for node in front:
+        for name in _FIELDS[node.__class__]:
+            value = getattr(node, name)
+            for each in value if value.__class__ is list else (value,):
+                if each is not None:
+                    found[each] = node
+                    add(each)
+    return found
+
+
 def statements(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
     """All statements of a block and of the blocks in it, and what holds the latter."""
     stack: list[ast.AST] = [*body]

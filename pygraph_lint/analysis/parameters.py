@@ -37,6 +37,11 @@ _ONLY_OF_TENSORS = (
 _WITHOUT_TENSORS = ("PIL.", "pandas.", "pymatgen.", "ase.", "rdkit.")
 _NAMESPACES_OF_TENSORS = ("torch.nn.functional.", "torch.linalg.", "torch.fft.")
 BY_AXES = "is indexed by several axes"
+# Expressions in which no name is bound, or none that is looked for.
+_BINDING_NOTHING = frozenset(ast.expr.__subclasses__()) - {
+    *(ast.Name, ast.NamedExpr, ast.Tuple, ast.List, ast.Starred),
+}
+_TELLING = frozenset((ast.Assign, ast.Attribute, ast.Call, ast.Subscript))
 
 
 class Uses:
@@ -65,7 +70,8 @@ class Uses:
         """Collect what is known of ``names``."""
         made_of = {name: name for name in names}
         last = _last_lines(self.function, names)
-        nodes = [node for statement in self.function.body for node in walk(statement)]
+        every = (node for statement in self.function.body for node in walk(statement))
+        nodes = [node for node in every if node.__class__ in _TELLING]
         for node in nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 if isinstance(node.value, (ast.Compare, ast.UnaryOp)):
@@ -76,16 +82,15 @@ class Uses:
             elif isinstance(node, ast.Call):
                 self._called[node.func] = node
         for node in nodes:
-            line = getattr(node, "lineno", 0)
             if isinstance(node, ast.Attribute):
                 name = self._used_name(node.value, names, made_of)
-                if name and line <= last.get(name, line):
+                if name and node.lineno <= last.get(name, node.lineno):
                     self._read_attribute(name, node)
             elif isinstance(node, ast.Subscript):
                 self._read_subscript(node, names, made_of, last)
             elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name):
                 name = node.args[0].id
-                if name in names and line <= last.get(name, line):
+                if name in names and node.lineno <= last.get(name, node.lineno):
                     self._read_argument(name, node)
         for name in self._placed & self._indexed:
             self.shows.setdefault(name, f"`{name}` is indexed and has a device")
@@ -107,7 +112,8 @@ class Uses:
         if isinstance(node.value, (ast.Tuple, ast.List, ast.Dict, ast.Constant)):
             return
         for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
-            name = _compared(part, names) or _compared(self._masks.get(source_of(part)), names)
+            mask = self._masks.get(part.id) if isinstance(part, ast.Name) else None
+            name = _compared(part, names) or _compared(mask, names)
             if name and node.lineno <= last.get(name, node.lineno):
                 text = source_of(node, 40)
                 self.suggests.setdefault(name, f"`{name}` is used as a tensor: {text}")
@@ -230,11 +236,8 @@ def assigned_names(function: ast.AST) -> set[str]:
                 found.add(node.id)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found.add(node.name)
-        elif isinstance(node, ast.NamedExpr):
-            stack.append(node.target)
-            stack.append(node.value)
-        elif isinstance(node, (ast.Tuple, ast.List, ast.Starred)) or not isinstance(node, ast.expr):
-            stack.extend(children(node))
+        else:
+            stack += [each for each in children(node) if each.__class__ not in _BINDING_NOTHING]
     return found
 
 

@@ -47,6 +47,7 @@ class FileQueries:
         self.definitions = FileDefinitions(tree)
         self._meanings: dict[ast.Name, str | None] = {}
         self._known_nodes: dict[ast.expr, tuple[Known, frozenset[str]]] = {}
+        self._summaries: dict[Function, Effects] = {}
         self.believes = False
         self.believed: set[str] = set()
 
@@ -364,13 +365,9 @@ class FileQueries:
 
     # -- effects and holders
 
-    @cached_property
-    def _effects(self) -> EffectsOf:
-        return EffectsOf(self.qualified, self.called_function)
-
     def effects(self, node: ast.AST) -> Effects:
         """What evaluating a node may change, calls of the file's own functions looked through."""
-        return self._effects.of(node)
+        return EffectsOf(self.qualified, self.called_function, self._summaries).of(node)
 
     def is_pure(self, node: ast.AST) -> bool:
         """Whether evaluating a node once, twice, earlier or not at all makes no difference to

@@ -47,7 +47,9 @@ class Reached:
         self._possible = possible
         self._steps: dict[str, _Step] = {}
         self._callers: dict[str, list[str]] = defaultdict(list)  # functions in regions
-        self._wrappers: list[tuple[str, str]] = []  # decorated functions, what is around them
+        # What is around decorated functions: these, each with its number.
+        self._wrapped: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        self._wrappers = 0
         self._calls: dict[str, list[Call]] = {}  # what was asked for so far
 
     def region(self, function: str) -> Region | None:
@@ -104,7 +106,7 @@ class Reached:
         """
         known = self._calls.get(function)
         if known is None:
-            known = self._calls[function] = self._calls_of(function, len(self._wrappers))
+            known = self._calls[function] = self._calls_of(function, self._wrappers)
         return known
 
     def _calls_of(self, function: str, wrappers: int) -> list[Call]:
@@ -116,8 +118,8 @@ class Reached:
             for target in found
             if target == function
         ]
-        for at, (name, inner) in enumerate(self._wrappers[:wrappers]):
-            if inner == function:
+        for at, name in self._wrapped.get(function, ()):
+            if at < wrappers:
                 bound = bool(self._program.functions[name].owner)
                 for call in self._calls_of(name, at):
                     given = (None, *call.positional) if bound else call.positional
@@ -206,7 +208,8 @@ class Reached:
         for decorator in decorators:
             wrapper = self._program.symbol(decorator) or ""
             for inner in self._program.nested.get(wrapper, ()):
-                self._wrappers.append((name, inner))
+                self._wrapped[inner].append((self._wrappers, name))
+                self._wrappers += 1
                 if name in self.entered:
                     self.entered[inner] = self.entered[name]
                 yield inner, f"is wrapped by {short(inner)}"

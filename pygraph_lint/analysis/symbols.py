@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.values import Value
 
 
+@lru_cache(maxsize=2048, typed=True)
 def constant(value: object) -> Value:
     """The value of a literal."""
     if value is None:

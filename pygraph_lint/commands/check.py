@@ -16,6 +16,7 @@ from pygraph_lint.errors import SettingsError, SourceError
 from pygraph_lint.files import baseline, notebooks
 from pygraph_lint.files.baseline import without_known
 from pygraph_lint.files.cache import default_folder
+from pygraph_lint.files.parallel import without_collecting
 from pygraph_lint.files.settings import DECLARED
 from pygraph_lint.files.sources import write_atomically
 from pygraph_lint.files.suppressions import add_noqa
@@ -60,11 +61,12 @@ def _refuse_contradictions(given: Check) -> None:
 def check_once(given: Check) -> int:
     """One run of ``check``; the exit code."""
     progress = Progress()
-    runner = make_runner(given, progress)
-    try:
-        return _run(given, runner)
-    finally:
-        progress.clear()
+    with without_collecting():
+        runner = make_runner(given, progress)
+        try:
+            return _run(given, runner)
+        finally:
+            progress.clear()
 
 
 def make_runner(given: Check, progress: Progress) -> Runner:

@@ -9,10 +9,7 @@ from __future__ import annotations
 import ast
 import re
 
-import libcst as cst
-
 from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.fixes.build import expression
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import all_nodes, calls_by_name, own_nodes
 from pygraph_lint.fixes.proposal import Declined
@@ -63,13 +60,14 @@ def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) ->
     own = (function.name, f"self.{function.name}")
     again = any(isinstance(each, ast.expr) and dotted(each) in own for each in own_nodes(function))
     site.safe_only_if("deep", not again, "a function that calls itself needs deeper stacks")
-    node = cst.ensure_type(site.statement_node(function), cst.FunctionDef)
+    source = site.source
+    number = function.lineno
+    if function.decorator_list:
+        number = (function.decorator_list[-1].end_lineno or number) + 1
+    start, line = source.line_start(number), source.line(number)
     given = "(recursive=False)" if only_itself else ""
-    decorator = cst.Decorator(expression(f"{torch}.compiler.disable{given}"))
-    decorators = [decorator, *node.decorators]
-    if node.decorators:
-        decorators = [*node.decorators, decorator]
-    site.put_statements([function], [node.with_changes(decorators=decorators)], whole=False)
+    decorator = f"{source.indent(function)}@{torch}.compiler.disable{given}{source.newline}"
+    site.replace(start, start + len(line), decorator + line)
 
 
 def is_called(site: Site, function: ast.FunctionDef) -> bool:

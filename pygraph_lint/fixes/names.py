@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import lru_cache
 
-from pygraph_lint.analysis.nodes import children, dotted, walk
+from pygraph_lint.analysis.nodes import children, dotted, parents_below, walk
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, parameters
 
 
@@ -89,7 +89,7 @@ def shared(function: ast.AST, name: str) -> bool:
 @lru_cache(maxsize=4)
 def parents(root: ast.AST) -> dict[ast.AST, ast.AST]:
     """Each node's parent, below ``root``."""
-    return {child: node for node in all_nodes(root) for child in children(node)}
+    return parents_below(root)
 
 
 def pure(node: ast.expr) -> bool:
