@@ -80,13 +80,14 @@ def _runs_once(state: State, node: ast.If) -> bool:
 
     The same for ``if key not in self.kept: ...; self.kept[key] = ...``.
     """
-    test, value = node.test, False
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotIn):
+    test = node.test
+    value = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    if isinstance(test, ast.UnaryOp) and value:
+        test = test.operand
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In if value else ast.NotIn):
         kept = test.comparators[0]
         outlives = isinstance(kept, ast.Attribute) or dotted(kept) not in (None, *state.env)
         return outlives and len(test.ops) == 1 and _is_kept(node.body, test.left, kept)
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, value = test.operand, True
     if not isinstance(test, ast.Attribute) or not state.is_self(test.value):
         return False
     return any(

@@ -93,6 +93,8 @@ def test_callers_that_are_not_known_may_pass_anything() -> None:
         ("if n not in KEPT:\n            if x:\n                KEPT[n] = print(n)", False),
         ("if n not in self.kept:\n            self.other[n] = print(n)", True),
         ("if n not in self.kept:\n            self.kept[0] = print(n)", True),
+        ("if not n in self.kept:\n            self.kept[n] = print(n)", False),
+        ("if not n not in self.kept:\n            self.kept[n] = print(n)", True),
         ("if n in self.kept:\n            self.kept[n] = print(n)", True),
         ("kept = {{}}\n        if n not in kept:\n            kept[n] = print(n)", True),
     ],
