@@ -54,7 +54,8 @@ class Fix:
     ``reason`` why it is unsafe or was declined (empty when safe). A declined fix has no edits.
     ``remains`` says that the finding stays, for something that is then done less often; ``adds``
     has the code of each finding that is new, where that is done now. ``rewrite`` names the rewrite,
-    and ``condition`` the precondition that declined it.
+    and ``condition`` the precondition that declined it. ``rather`` is an unsafe one that does more
+    than this safe one.
     """
 
     applicability: str
@@ -65,6 +66,7 @@ class Fix:
     adds: tuple[str, ...] = ()
     rewrite: str = ""
     condition: str = ""
+    rather: Fix | None = None
 
 
 @dataclass(frozen=True, slots=True)

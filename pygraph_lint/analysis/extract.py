@@ -27,6 +27,7 @@ from pygraph_lint.analysis.interpreter import run_module
 from pygraph_lint.analysis.kept_runs import KeptRuns
 from pygraph_lint.analysis.model import Call, FileLoops, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
+from pygraph_lint.analysis.whole_tracing import traces_whole
 from pygraph_lint.errors import SourceError
 
 _DEPTH = 8000
@@ -61,6 +62,7 @@ def extract(
         if _REGION.search(text) is not None:
             facts.roots += _marked(text, file)
         facts.patched = patched(text, tree, file.names)
+        facts.traces_whole = traces_whole(text, tree, file.names)
         if capture.mentioned(text):
             facts.capture_events = _capture_events(file)
         facts.loops = loop_hints.hints(text, tree)

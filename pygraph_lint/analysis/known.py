@@ -87,7 +87,8 @@ class ProjectView:
     names in the file), ``patched`` the qualified names that some file assigns to from outside,
     ``subclassed`` the qualified classes with a subclass anywhere, ``tensors`` the assumptions about
     parameters, attributes and results that some call path confirms. ``closed`` says that nothing
-    outside the checked files subclasses, replaces, inspects or scripts what is in them, ``starred``
+    outside the checked files subclasses, replaces, inspects, scripts or exports what is in them,
+    ``traced_whole`` that some checked file may export, script, or compile as one graph, ``starred``
     that another file imports everything from this one.
     """
 
@@ -99,13 +100,15 @@ class ProjectView:
     tensors: frozenset[Need] = frozenset()
     closed: bool = False
     starred: bool = False
+    traced_whole: bool = False
 
     @property
     def key(self) -> str:
         """The same text for the same view, in every process."""
         parts = (self.private, self.patched, self.subclassed, self.tensors)
         names = (sorted(part) for part in parts)
-        return repr((self.module, self.is_package, self.closed, self.starred, *names))
+        closed = (self.closed, self.closed and self.traced_whole)
+        return repr((self.module, self.is_package, closed, self.starred, *names))
 
 
 _NUMBER_TYPES = {bool: "bool", int: "int", float: "float", complex: "complex"}

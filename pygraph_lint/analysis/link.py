@@ -134,6 +134,7 @@ class Project:
                 frozenset(name for name in module.classes if self.program.subclasses.get(name)),
                 self._believed(module),
                 starred=module.module in self.program.starred,
+                traced_whole=self.program.traced_whole,
             )
             self._views[module.module] = known
         return known

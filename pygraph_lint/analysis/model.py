@@ -187,6 +187,7 @@ class ModuleFacts:
     exported: tuple[str, ...] | None = None  # __all__, where it is written out
     patched: tuple[str, ...] = ()  # qualified names that the file assigns to from outside
     inner_imports: set[str] = field(default_factory=set)  # what its functions import
+    traces_whole: bool = False  # some code may be exported, scripted, compiled as one graph
 
     @property
     def is_test(self) -> bool:

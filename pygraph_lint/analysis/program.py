@@ -358,6 +358,12 @@ class Program:
         return frozenset(self.symbol(name) or name for name in names)
 
     @cached_property
+    def traced_whole(self) -> bool:
+        """Whether some code of the project may be exported, scripted, or compiled as one graph."""
+        unknown = self._unread is not NOTHING_UNREAD
+        return unknown or any(module.traces_whole for module in self.modules.values())
+
+    @cached_property
     def starred(self) -> frozenset[str]:
         """The modules of which some file imports all names."""
         return frozenset(star for stars in self._stars.values() for star in stars)
@@ -434,6 +440,7 @@ def _names(module: ModuleFacts) -> tuple[object, ...]:
         module.exported,
         module.patched,
         module.inner_imports,
+        module.traces_whole,
     )
 
 

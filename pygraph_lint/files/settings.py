@@ -183,8 +183,9 @@ class Settings:
     assume_closed: bool = _setting(
         False,
         _boolean,
-        "nothing outside the checked files subclasses, patches, replaces, inspects or scripts "
-        "what is in them, and -0.0 in a gradient may become 0.0: more fixes are safe then",
+        "nothing outside the checked files subclasses, patches, replaces, inspects, scripts or "
+        "exports what is in them or compiles it with `fullgraph=True`, and -0.0 in a gradient may "
+        "become 0.0: more fixes are safe then",
     )
     output_format: str = _setting(
         "concise",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.imports import use_torch
@@ -51,12 +52,7 @@ def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) ->
         silent,
         "warnings and log records name the decorator's line instead of the caller's",
     )
-    closed = site.finding.view.closed and not any(map(_inspects, all_nodes(site.source.tree)))
-    site.safe_only_if(
-        "inspected",
-        closed,
-        "inspect, stack frames and warnings see the decorator's wrapper",
-    )
+    stay_unseen(site)
     own = (function.name, f"self.{function.name}")
     again = any(isinstance(each, ast.expr) and dotted(each) in own for each in own_nodes(function))
     site.safe_only_if("deep", not again, "a function that calls itself needs deeper stacks")
@@ -68,6 +64,30 @@ def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) ->
     given = "(recursive=False)" if only_itself else ""
     decorator = f"{source.indent(function)}@{torch}.compiler.disable{given}{source.newline}"
     site.replace(start, start + len(line), decorator + line)
+
+
+def leave_out(site: Site, nodes: Iterable[ast.AST], known: bool = True) -> None:
+    """State when it is safe to leave code out of compiled code. ``nodes`` are all of it that stand
+    in the file, ``known`` says that it calls nothing of other files.
+    """
+    view = site.finding.view
+    site.safe_only_if(
+        "seen",
+        view.closed and not view.traced_whole,
+        "torch.export and torch.jit.script do not see into it",
+    )
+    asks = any(_name(node) in _COMPILING for node in nodes)
+    site.safe_only_if("asks", known and not asks, "it may ask whether it is compiled")
+
+
+def stay_unseen(site: Site) -> None:
+    """State that nobody looks at functions or frames."""
+    closed = site.finding.view.closed and not any(map(_inspects, all_nodes(site.source.tree)))
+    site.safe_only_if(
+        "inspected",
+        closed,
+        "inspect, stack frames and warnings see the decorator's wrapper",
+    )
 
 
 def is_called(site: Site, function: ast.FunctionDef) -> bool:
@@ -88,10 +108,21 @@ _INSPECTING = frozenset(
 ) | frozenset(("__code__", "__defaults__", "__kwdefaults__", "__globals__", "traceback"))
 
 
+_COMPILING = frozenset(
+    (
+        *("is_compiling", "is_dynamo_compiling", "is_torchdynamo_compiling", "is_exporting"),
+        "is_torchdynamo_exporting",
+    )
+)
+
+
 def _inspects(node: ast.AST) -> bool:
     """Whether code looks at functions or at frames."""
-    name = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None)
-    return name in _INSPECTING
+    return _name(node) in _INSPECTING
+
+
+def _name(node: ast.AST) -> str | None:
+    return getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None)
 
 
 def _binds(node: ast.Import | ast.ImportFrom, name: str) -> bool:

@@ -6,6 +6,7 @@ import ast
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
 from typing import NamedTuple
@@ -28,6 +29,7 @@ class Entry(NamedTuple):
     order: int
     propose: Callable[[Site], None]
     in_strings: bool = False
+    trusting: bool = False
 
 
 def _found() -> Iterator[Entry]:
@@ -55,6 +57,7 @@ def _entry(name: str, rewrite: Rewrite) -> Entry:
         rewrite.order,
         lambda site: propose(rewrite, site),
         rewrite.in_strings,
+        rewrite.trusting,
     )
 
 
@@ -128,7 +131,8 @@ def _offer(places: _Places, finding: Finding) -> Fix | None:
     for entry in entries:
         offer = _propose(entry, places, finding)
         if offer.applicability == "safe":
-            return offer
+            more = [each for each in offers if each.applicability == "unsafe"]
+            return replace(offer, rather=more[0]) if more and entry.trusting else offer
         offers.append(offer)
     usable = [offer for offer in offers if offer.applicability == "unsafe"]
     concerned = [offer for offer in offers if offer.reason]
@@ -149,7 +153,7 @@ def _propose(entry: Entry, places: _Places, finding: Finding) -> Fix:
     if second.applicability == "declined":
         return offer
     names = ", ".join(f"`{name}`" for name in sorted(site.ask.believed))
-    if names:
+    if names and not entry.trusting:
         site.doubts.append(f"{names} must be a tensor, as the finding takes it to be")
     return site.fix(entry.name)
 

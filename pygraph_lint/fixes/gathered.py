@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.fixes.decorated import stay_unseen
 from pygraph_lint.fixes.indices import is_light
 from pygraph_lint.fixes.layout import wrap
-from pygraph_lint.fixes.names import all_nodes, stores
+from pygraph_lint.fixes.names import all_nodes
 from pygraph_lint.fixes.site import Site
 from pygraph_lint.fixes.trees import first_line
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 _SCOPES = (*_COMPREHENSIONS, ast.GeneratorExp, ast.Lambda)
+# What sees the names of the function around it.
+_LOOKING = ("locals", "vars", "dir", "eval", "exec")
 _TIED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 
 
@@ -55,6 +58,13 @@ def can_gather(site: Site, found: ast.expr, reads: ast.AST) -> bool:
 
 def gather(site: Site, found: ast.expr, torch: str) -> None:
     """Move a comprehension that `can_gather` admits."""
+    stay_unseen(site)
+    shared = (ast.Nonlocal, ast.Global)
+    rebound = any(isinstance(node, shared) for node in all_nodes(site.ask.scope(found)))
+    looks = any(isinstance(each, ast.Name) and each.id in _LOOKING for each in all_nodes(found))
+    site.safe_only_if(
+        "names", not rebound and not looks, "the names that it reads may be bound anew meanwhile"
+    )
     target = getattr(site.ask.statement(found), "targets", [None])[0]
     name = site.free(f"_read_{target.id if isinstance(target, ast.Name) else 'values'}")
     given = ", ".join(_given(site, found))
@@ -80,8 +90,9 @@ def _given(site: Site, found: ast.expr) -> list[str]:
     assert isinstance(found, _COMPREHENSIONS)
     outside = all_nodes(found.generators[0].iter)
     read = dict.fromkeys(each.id for each in names if each.id not in bound or each in outside)
-    scope = site.ask.scope(found)
-    return [name for name in read if set(stores(scope, name)) - set(names)]
+    flow = site.ask.definitions.flow(site.ask.scope(found))
+    inside = set(names)
+    return [name for name in read if any(each.node not in inside for each in flow.every(name))]
 
 
 def _top(site: Site, found: ast.expr) -> ast.stmt | None:

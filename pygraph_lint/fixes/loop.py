@@ -143,23 +143,24 @@ def _plan(
         allowed = {"safe"}
         if runner.settings(path).unsafe_fixes if unsafe is None else unsafe:
             allowed.add("unsafe")
-        wanted = [
-            (finding, fix)
-            for finding in group
-            if selection.fixable(finding.code)
-            and (fix := _usable(finding.fix, allowed)) is not None
-        ]
-        if wanted and refused:
-            lines = split_lines(runner.source(path).text)
-            wanted = [one for one in wanted if _subject(path, lines, *one) not in refused]
+        lines = split_lines(runner.source(path).text) if refused else []
+        wanted: Made = []
+        for finding in group:
+            usable = _usable(finding.fix, allowed) if selection.fixable(finding.code) else []
+            if refused:
+                usable = [
+                    fix for fix in usable if _subject(path, lines, finding, fix) not in refused
+                ]
+            wanted += [(finding, fix) for fix in usable[:1]]
         if wanted:
             plan[path] = wanted
     return plan
 
 
-def _usable(fix: Fix | None, allowed: set[str]) -> Fix | None:
-    """The rewrite offered for a finding, if it is allowed."""
-    return fix if fix is not None and fix.applicability in allowed else None
+def _usable(fix: Fix | None, allowed: set[str]) -> list[Fix]:
+    """The rewrites offered for a finding that are allowed, best first."""
+    offered = [fix.rather, fix] if fix is not None else []
+    return [each for each in offered if each is not None and each.applicability in allowed]
 
 
 def _subject(

@@ -200,7 +200,8 @@ class Rewrite:
 
     ``kinds``: what is looked for around the finding; empty where the place itself is meant.
     ``order``: where several serve a rule, the smaller one is asked first. ``in_strings``: whether
-    the finding may be inside of an f-string.
+    the finding may be inside of an f-string. ``trusting``: what is a tensor only decides whether
+    the change pays, not what it does.
     """
 
     codes: ClassVar[tuple[str, ...]]
@@ -208,6 +209,7 @@ class Rewrite:
     kinds: ClassVar[tuple[type[ast.AST], ...]] = ()
     order: ClassVar[int] = 50
     in_strings: ClassVar[bool] = False
+    trusting: ClassVar[bool] = False
 
     def fits(self, tree: ast.AST) -> bool:
         """Whether a node around the finding, or the place itself, is what is rewritten."""

@@ -46,7 +46,13 @@ _ITEM = "return «x.max().item()»"
 CASES = [
     # reading_function
     Case("decorated", "compiled", "PG201", _reading(_ITEM), captured=True),
-    Case("reading_function", "seen", "PG201", _reading(_ITEM)),
+    Case("decorated", "seen", "PG201", _reading(_ITEM)),
+    Case(
+        "decorated",
+        "asks",
+        "PG302",
+        _reading("while «x.sum() > 0» or torch.compiler.is_compiling():", "    x = x - 1"),
+    ),
     Case("reading_function", "helper", "PG201", lines(_ITEM)),
     Case(
         "decorated",
@@ -79,7 +85,19 @@ CASES = [
         ),
     ),
     # gathered_reads
-    Case("gathered_reads", "seen", "PG401", lines("return [«y.nonzero()» for y in x]")),
+    Case(
+        "gathered",
+        "names",
+        "PG401",
+        lines(
+            "k = 1",
+            "def seen(y):",
+            "    nonlocal k",
+            "    k += 1",
+            "    return y.nonzero()",
+            "return [(«seen(y)», k) for y in x]",
+        ),
+    ),
     Case(
         "gathered_reads",
         "compiled",
@@ -94,7 +112,6 @@ CASES = [
         lines("return [torch.softmax(x, 0) * len(«y.nonzero()») for y in x]"),
     ),
     # breaking_function
-    Case("breaking_function", "seen", "PG302", _reading(*_LOOP)),
     Case("breaking_function", "helper", "PG302", lines(*_LOOP)),
     Case("breaking_function", "bare", "PG302", _reading(*_LOOP, before="@torch.jit.script\n")),
     Case(

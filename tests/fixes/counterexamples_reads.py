@@ -98,7 +98,6 @@ CASES = [
     ),
     # drawing_function
     Case("decorated", "compiled", "PG513", _drawing(), captured=True),
-    Case("drawing_function", "seen", "PG513", _drawing()),
     Case("drawing_function", "helper", "PG513", _drawing(behind="1")),
     Case(
         "decorated",

@@ -40,6 +40,7 @@ def finding(
     kind: str = "",
     own: frozenset[str] = frozenset(),
     closed: bool = False,
+    traced_whole: bool = False,
     **notes: str,
 ) -> Finding:
     """A finding at a place of a text, as the checks would report it."""
@@ -50,7 +51,7 @@ def finding(
         subject="",
         notes=tuple(notes.items()),
     )
-    view = ProjectView(private=own, closed=closed)
+    view = ProjectView(private=own, closed=closed, traced_whole=traced_whole)
     ends = {"compile": "break"}
     return Finding(code, "", "", "model.py", start, end, consequences=ends, event=event, view=view)
 
@@ -68,12 +69,13 @@ def offer(
     own: frozenset[str] = frozenset(),
     region: Region | None = None,
     closed: bool = False,
+    traced_whole: bool = False,
     **notes: str,
 ) -> tuple[Fix | None, str]:
     """The fix offered for the marked place, and the text with it applied (unsafe ones too)."""
     plain, spans = marked(text)
     findings = [
-        replace(finding(plain, span, code, kind, own, closed, **notes), region=region)
+        replace(finding(plain, span, code, kind, own, closed, traced_whole, **notes), region=region)
         for span in spans
     ]
     fixes = fix_text(plain, findings, without=without)

@@ -14,7 +14,7 @@ import ast
 
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.statement_graph import parameters
-from pygraph_lint.fixes.decorated import disable, is_called, plain_function
+from pygraph_lint.fixes.decorated import disable, is_called, leave_out, plain_function
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -36,6 +36,7 @@ class DrawingFunction(Rewrite):
     codes = ("PG504", "PG506", "PG513")
     message = "Decorate the function that draws with `@torch.compiler.disable`"
     order = 96
+    trusting = True
 
     def rewrite(self, site: Site) -> None:
         function, around = plain_function(site)
@@ -59,7 +60,8 @@ class DrawingFunction(Rewrite):
         )
         light = not any(_computes(site, function, node) for node in calls)
         site.require("host-only", light, "the function also computes on the device")
-        site.safe_only_if("seen", False, "torch.export and torch.jit.script do not see into it")
+        known = not any(site.ask.effects(each).unknown for each in function.body)
+        leave_out(site, site.ask.nodes, known)
         disable(site, function)
 
 

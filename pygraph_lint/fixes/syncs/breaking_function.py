@@ -16,8 +16,8 @@ import ast
 from itertools import pairwise
 
 from pygraph_lint.fixes.breaking_places import Path, behind_return, breaking_places, in_avoided_arm
-from pygraph_lint.fixes.decorated import disable, is_called, plain_function
-from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.decorated import disable, is_called, leave_out, plain_function
+from pygraph_lint.fixes.names import all_nodes, own_nodes
 from pygraph_lint.fixes.passing_on import passing_on, work
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -37,6 +37,7 @@ class BreakingFunction(Rewrite):
     )
     message = "Decorate the function with `@torch.compiler.disable(recursive=False)`"
     order = 97
+    trusting = True
 
     def rewrite(self, site: Site) -> None:
         function, _ = plain_function(site)
@@ -60,13 +61,9 @@ class BreakingFunction(Rewrite):
         little = often > 0 and work(site, nodes) <= _FEW * often
         pays = little or any(map(_in_body, found))
         site.require("pays", pays, "")
-        site.safe_only_if(
-            "seen",
-            False,
-            "what it computes itself is not compiled, and torch.export and torch.jit.script do not"
-            " see into it",
-        )
-        for each in (function, *passing_on(site, function)):
+        left_out = (function, *passing_on(site, function))
+        leave_out(site, (node for each in left_out for node in all_nodes(each)))
+        for each in left_out:
             disable(site, each, only_itself=True)
 
 

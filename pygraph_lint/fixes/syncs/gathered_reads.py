@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 
+from pygraph_lint.fixes.decorated import leave_out
 from pygraph_lint.fixes.gathered import can_gather, gather, turns_around
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.proposal import Declined
@@ -24,6 +25,7 @@ class GatheredReads(Rewrite):
     )
     message = "Move the comprehension to a function with `@torch.compiler.disable`"
     order = 98
+    trusting = True
 
     def rewrite(self, site: Site) -> None:
         reads = site.path[-1]
@@ -35,5 +37,5 @@ class GatheredReads(Rewrite):
         site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
         site.require("light", can_gather(site, turns, reads), "the comprehension also does work")
         torch = use_torch(site)
-        site.safe_only_if("seen", False, "torch.export and torch.jit.script do not see into it")
+        leave_out(site, site.ask.nodes, not site.ask.effects(turns).unknown)
         gather(site, turns, torch)

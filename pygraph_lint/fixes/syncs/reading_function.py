@@ -18,7 +18,7 @@ from pygraph_lint.analysis.effects import NONE
 from pygraph_lint.analysis.known import Known, Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import breaking_places, in_avoided_arm
-from pygraph_lint.fixes.decorated import disable, is_called, plain_function
+from pygraph_lint.fixes.decorated import disable, is_called, leave_out, plain_function
 from pygraph_lint.fixes.gathered import can_gather, gather, turns_around
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.indices import makes_positions
@@ -40,6 +40,7 @@ class ReadingFunction(Rewrite):
     )
     message = "Decorate the function that reads the value with `@torch.compiler.disable`"
     order = 95
+    trusting = True
 
     def rewrite(self, site: Site) -> None:
         function, _ = plain_function(site)
@@ -71,7 +72,7 @@ class ReadingFunction(Rewrite):
         own = local | {place for node in nodes if (place := _kept(node))}
         clean = not (found.unknown or found.draws or found.mutates) and found.rebinds <= own
         site.require("pure", clean or positions, "the function does more than read")
-        site.safe_only_if("seen", False, "torch.export and torch.jit.script do not see into it")
+        leave_out(site, site.ask.nodes)
         disable(site, function)
         keepers = _keepers(site, function)
         for caller in keepers:
