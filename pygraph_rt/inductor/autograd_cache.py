@@ -2,10 +2,11 @@
 
 A hit in it skips Inductor, and with it the function that wraps a graph's partitions. torch 2.12 and
 later ask a `CUDAGraphPolicy` about every compiled graph, also about one that comes out of the
-cache: there the partitions are wrapped. What has to be known for it was found in the FX graph,
-which a hit never makes; so it is kept with the compiled graph, as an argument of its compilation.
-Caches of torch hold that argument, hash it, and pass it on in artifacts; a process without this
-package can read them all.
+cache: there the partitions are wrapped. torch 2.11 has no policy; each graph that comes out of the
+cache goes through `CompiledFxGraph.post_compile`, which is wrapped there. What has to be known for
+it was found in the FX graph, which a hit never makes; so it is kept with the compiled graph, as an
+argument of its compilation. Caches of torch hold that argument, hash it, and pass it on in
+artifacts; a process without this package can read them all.
 
 The cache's key knows neither the backend, nor its options, nor its version: `cache_key_tag` adds
 them.
@@ -14,6 +15,7 @@ them.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -24,7 +26,10 @@ from typing import Any
 ARGUMENT = "pygraph"
 """The argument of a graph's compilation that holds what is known of it."""
 
+Restore = Callable[[Any, str], None]
+
 _compiling: ContextVar[bool] = ContextVar("compiling", default=False)
+_restoring: ContextVar[Restore | None] = ContextVar("restoring", default=None)
 
 
 def why_not_ours() -> str | None:
@@ -34,8 +39,8 @@ def why_not_ours() -> str | None:
     return "torch._inductor.config.cudagraph_policy is set, which decides about CUDA graphs"
 
 
-def supported() -> bool:
-    """Whether this torch (2.12 and later) has what a hit needs; otherwise the cache is off."""
+def has_policies() -> bool:
+    """Whether this torch (2.12 and later) asks a policy about each compiled graph."""
     return hasattr(_inductor_config(), "cudagraph_policy")
 
 
@@ -56,24 +61,27 @@ def compiling() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def cached(restore: Callable[[Any, str], None], options: str) -> Iterator[dict[str, Any]]:
+def cached(restore: Restore, options: str) -> Iterator[dict[str, Any]]:
     """While Inductor is called: its settings, with which the cache is used if it can be.
 
     `restore` is given each compiled graph that comes out of the cache, and what is known of it; it
     may raise ValueError, and the graph is compiled again. `options`: what compiled code depends on,
     beside what torch knows.
     """
-    import torch._functorch.config
     import torch.compiler.config
 
-    if not supported():
-        with torch._functorch.config.patch(enable_autograd_cache=False):
-            yield {}
-        return
     config: Any = torch.compiler.config
     tag = f"{config.cache_key_tag}|pygraph {_code()} {options}"
     with config.patch(cache_key_tag=tag):
-        yield {"cudagraph_policy": _policy()(restore)}
+        if has_policies():
+            yield {"cudagraph_policy": _policy()(restore)}
+            return
+        watch_loaded_graphs()
+        token = _restoring.set(restore)
+        try:
+            yield {}
+        finally:
+            _restoring.reset(token)
 
 
 @cache
@@ -84,17 +92,27 @@ def _code() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
+def _loaded(graph: Any, restore: Restore) -> None:
+    """Restore a compiled graph that came out of the cache."""
+    from torch._functorch._aot_autograd.autograd_cache import FXGraphCacheMiss
+
+    known = (graph.fx_kwargs or {}).get(ARGUMENT)
+    try:
+        restore(graph, known if isinstance(known, str) else "")
+    except ValueError as error:
+        raise FXGraphCacheMiss(f"pygraph cannot use a cached graph: {error}") from error
+
+
 @cache
 def _policy() -> Any:
     """The class of a policy; it exists in torch 2.12 and later."""
-    from torch._functorch._aot_autograd.autograd_cache import FXGraphCacheMiss
     from torch._inductor.cudagraph_utils import CUDAGraphPolicy
     from torch._inductor.output_code import CompiledFxGraph
 
     class Policy(CUDAGraphPolicy):
         """Leaves Inductor's own CUDA graphs out, and restores what comes out of a cache."""
 
-        def __init__(self, restore: Callable[[Any, str], None]) -> None:
+        def __init__(self, restore: Restore) -> None:
             self._restore = restore
 
         def should_wrap(self, compiled_graph: Any) -> bool:
@@ -102,11 +120,27 @@ def _policy() -> Any:
 
         def wrap_output(self, output_code: Any) -> Any:
             if isinstance(output_code, CompiledFxGraph) and not _compiling.get():
-                known = (output_code.fx_kwargs or {}).get(ARGUMENT)
-                try:
-                    self._restore(output_code, known if isinstance(known, str) else "")
-                except ValueError as error:
-                    raise FXGraphCacheMiss(f"pygraph cannot use a cached graph: {error}") from error
+                _loaded(output_code, self._restore)
             return output_code
 
     return Policy
+
+
+@cache
+def watch_loaded_graphs() -> None:
+    """Have torch 2.11 leave its own CUDA graphs out of what this backend loads, and restore it."""
+    from torch._inductor.output_code import CompiledFxGraph
+    from torch._inductor.utils import BoxedBool
+
+    original = CompiledFxGraph.post_compile
+
+    @functools.wraps(original)
+    def post_compile(self: Any, inputs: Any, constants: Any, graph_kwargs: Any) -> None:
+        restore = None if _compiling.get() else _restoring.get()
+        if restore is not None:
+            graph_kwargs = {**graph_kwargs, "cudagraphs": BoxedBool(False)}
+        original(self, inputs, constants, graph_kwargs)
+        if restore is not None:
+            _loaded(self, restore)
+
+    CompiledFxGraph.post_compile = post_compile  # type: ignore[method-assign,assignment]

@@ -11,13 +11,7 @@ from typing import Any
 
 import pytest
 
-from pygraph_rt.inductor import autograd_cache
-
 ROOT = Path(__file__).parents[2]
-
-needs_policy = pytest.mark.skipif(
-    not autograd_cache.supported(), reason="this torch does not say when a cached graph is loaded"
-)
 
 PROGRAM = """
 import json, sys
@@ -80,7 +74,6 @@ def run(mode: str, folder: Path, artifacts: Path | str = "") -> dict[str, Any]:
     return found
 
 
-@needs_policy
 @pytest.mark.parametrize("first", MODES)
 def test_each_mode_gets_its_own_code_after_any_other(first: str, tmp_path: Path) -> None:
     made = run(first, tmp_path)
@@ -92,7 +85,6 @@ def test_each_mode_gets_its_own_code_after_any_other(first: str, tmp_path: Path)
         assert found["calls"] == (2 if second.startswith("pygraph") else 0)
 
 
-@needs_policy
 def test_artifacts_load_where_the_package_is_not_and_are_hit_where_it_is(tmp_path: Path) -> None:
     artifacts = tmp_path / "artifacts"
     run("pygraph", tmp_path / "first", artifacts)

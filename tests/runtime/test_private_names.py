@@ -20,13 +20,16 @@ from pygraph_rt.inductor import torch_support
 ROOT = Path(__file__).parents[2] / "pygraph_rt"
 
 # Used without being in NEEDED: what plain compilation needs as well, what is asked for before it
-# is used (autograd_cache.supported), and what a program that is traced has.
+# is used (autograd_cache.has_policies), and what a program that is traced has.
 APART = {
     ("torch._inductor.compile_fx", "compile_fx"): "compiles without graphs, too",
     ("torch._inductor.runtime.cache_dir_utils", "cache_dir"): "behind the first use of a graph",
     ("torch._dynamo.backends", "registry"): "registration, without which nobody gets here",
-    ("torch._functorch._aot_autograd.autograd_cache", "FXGraphCacheMiss"): "supported()",
-    ("torch._inductor.cudagraph_utils", "CUDAGraphPolicy"): "supported()",
+    (
+        "torch._functorch._aot_autograd.autograd_cache",
+        "FXGraphCacheMiss",
+    ): "behind the cache's own use",
+    ("torch._inductor.cudagraph_utils", "CUDAGraphPolicy"): "has_policies()",
     ("torch._inductor.output_code", "CompiledFxGraph"): "supported()",
     ("torch._functorch.config", "patch"): "every configuration has it",
     ("torch._C", "_GLIBCXX_USE_CXX11_ABI"): "a build that fails leaves Python's way",
