@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
 import pygraph_rt
 from pygraph_rt.shared_state import forget_everything
@@ -84,12 +85,14 @@ def test_every_graph_of_an_encoder_with_dynamic_lengths_has_a_row_and_a_reason()
     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
     model = torch.nn.TransformerEncoder(layer, 2).eval()
     run = torch.compile(model, backend="pygraph", options=OPTIONS, dynamic=True)
+    before = counters["stats"]["unique_graphs"]
     with torch.no_grad():
         for length in (5, 8, 5, 12, 8, 20, 5, 5, 8, 8):
             x = torch.randn(2, length, 16)
             torch.testing.assert_close(run(x), model(x))
     regions = pygraph_rt.report().regions
-    assert regions
+    # torch 2.11 compiles nothing of it.
+    assert bool(regions) == (counters["stats"]["unique_graphs"] > before)
     for region in regions:
         assert region["served"] or region["reason"] or region["misses"], region
 

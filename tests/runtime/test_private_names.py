@@ -123,4 +123,4 @@ def test_results_are_right_without_and_the_report_says_why(monkeypatch: pytest.M
         run = torch.compile(lambda x: x * 2 + 1, backend="pygraph")
         assert run(torch.ones(3)).tolist() == [3.0] * 3
     said = "lacks torch._C._construct_storage_from_data_pointer"
-    assert said in str(pygraph_rt.report())
+    assert said in " ".join(str(pygraph_rt.report()).split())
