@@ -37,7 +37,7 @@ class ElementIndex(Rewrite):
         site.require("whole", whole, "the index is not certainly a whole number")
         tensor = site.ask.is_tensor(node.value)
         site.require("tensor", tensor, "what is indexed is not certainly a tensor")
-        site.require("read", not _is_written(site, node), "the element is written to in place")
+        site.require("read", not is_written(site, node), "the element is written to in place")
         site.safe_only_if("copy", False, "the element is a copy, where it was a view")
         parts = {
             "x": operand(site.expression_node(node.value)),
@@ -46,12 +46,12 @@ class ElementIndex(Rewrite):
         site.put(node, expression("{x}[{i}.reshape(1)].squeeze(0)", **parts))
 
 
-def _is_written(site: Site, node: ast.expr) -> bool:
+def is_written(site: Site, node: ast.expr) -> bool:
     """Whether what is read is written to: at once, or under the name that it is given."""
     parent = site.ask.parent(node)
     if isinstance(parent, (ast.Subscript, ast.Attribute)) and parent.value is node:
         method = isinstance(parent, ast.Attribute) and parent.attr.endswith("_")
-        return method or not isinstance(parent.ctx, ast.Load) or _is_written(site, parent)
+        return method or not isinstance(parent.ctx, ast.Load) or is_written(site, parent)
     named = parent.targets[0] if isinstance(parent, ast.Assign) else None
     if named is None or site.function is None:
         return False
