@@ -221,3 +221,64 @@ def small(made: Program) -> None:
         made.above.append(f"def passes(x, y, k):\n    {passes}")
         use = "passes(x, y, k)"
     made.keep(use)
+
+
+@idiom("guarded_lookup")
+def looked_up(made: Program) -> None:
+    """An element of a table, if the index is not too small."""
+    made.scripted = False
+    made.init.append("self.table = torch.linspace(0, 1, 5)")
+    made.init.append(
+        f"self.last = {made.pick('torch.tensor(2.0)', 'self.table[0]', 'torch.ones(3)', '2.0')}"
+    )
+    index = made.pick("k - 2", "k - 2", "rows[0, 0] - 2", "torch.tensor(k) - 3", "mask.sum()")
+    made.add(f"place = {index}")
+    other = made.pick("self.last", "self.last", "1.5", "torch.tensor(3.0)", "y", "self.table[1]")
+    form = made.pick(
+        "self.table[place] if place >= 0 else {}",
+        "self.table[place] if place >= 0 else {}",
+        "{} if place < 0 else self.table[place]",
+        "self.table[place - 1] if place > 0 else {}",
+        "{} if 0 >= place else self.table[place]",
+        "self.table[place - 2] if place >= 0 else {}",
+        "[self.table[place] if place >= 0 else {} for _ in range(2)]",
+    )
+    made.keep(made.pick("{}", "{}", "({})", "torch.as_tensor({}) * 2").format(form.format(other)))
+
+
+@idiom("carried_read")
+def read_by_each_layer(made: Program) -> None:
+    """Layers that read one list each, in a loop."""
+    made.scripted = False
+    read = made.pick(
+        *("sizes.tolist()", "(ends[1:] - ends[:-1]).tolist()", "ends.diff().tolist()") * 2,
+        *("[ends.max().item()]", "ends.diff().tolist() + [int(self.wide)]"),
+    )
+    before = "        sizes = ends[1:] - ends[:-1]\n" if "sizes" in read else ""
+    default = made.pick("", "", "=None")
+    changed = made.pick("", "", "", "        parts.append(0)\n")
+    none = "        if ends is None:\n            return x\n" if default else ""
+    deco = made.pick("", "", "", "    @torch.no_grad()\n")
+    more = made.pick("", ", **kwargs")
+    made.above.append(
+        "class Part(nn.Module):\n    wide = 0\n\n"
+        f"{deco}    def forward(self, x, ends{default}{more}):\n{none}{before}"
+        f"        parts = {read}\n{changed}        return x * len(parts) + sum(parts)"
+    )
+    through = f"{made.pick('ends', 'ends=ends')}{made.pick('', ', **kwargs') if more else ''}"
+    given = ", **kwargs" if "kwargs" in through else ""
+    made.above.append(
+        "class Layer(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        self.part = Part()\n\n    def forward(self, x, ends{default}{given}):\n"
+        f"        return self.part(x, {through}).tanh()"
+    )
+    made.init.append("self.layers = nn.ModuleList([Layer() for _ in range(2)])")
+    name = made.name()
+    made.add(f"{name} = x", "ends = torch.tensor([0, k + 1, 9])")
+    call = made.pick(
+        "layer({}, ends)", "layer({}, ends=ends)", "layer({}, ends if k else ends + 1)"
+    )
+    loop = made.pick("layer in self.layers", "_, layer in enumerate(self.layers)")
+    made.add(f"for {loop}:", f"    {name} = {call.format(name)}")
+    made.add(*made.pick("", "", "    ends = ends + 1", "    ends.add_(1)").splitlines())
+    made.kept.append(name)
