@@ -114,7 +114,7 @@ def settle_comparisons(state: State, node: ast.BoolOp) -> None:
         zero = isinstance(right, ast.Constant) and right.value == 0
         if zero and isinstance(operand.ops[0], ast.Gt):
             asked.add(ast.unparse(operand.left))
-        elif asked & {ast.unparse(operand.left), ast.unparse(right)}:
+        elif asked and asked & {ast.unparse(operand.left), ast.unparse(right)}:
             state.settled.add(operand)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from pygraph_lint.analysis.model import ModuleFacts
 from pygraph_lint.analysis.names import Names, module_statements
-from pygraph_lint.analysis.nodes import walk
+from pygraph_lint.analysis.nodes import statements, walk
 
 _ASSIGNED_THROUGH_A_DOT = re.compile(
     r"^[ \t]*(?!self\b|cls\b)[A-Za-z_]\w*\.[\w.]+[ \t]*=(?!=)", re.MULTILINE
@@ -19,10 +19,11 @@ def patched(text: str, tree: ast.Module, names: Names) -> tuple[str, ...]:
     """Qualified names of what a file assigns to through a name that is imported or defined at its
     top: ``module.function = other``, ``setattr(Class, "method", other)``.
     """
-    if "setattr(" not in text and _ASSIGNED_THROUGH_A_DOT.search(text) is None:
+    by_call = "setattr(" in text
+    if not by_call and _ASSIGNED_THROUGH_A_DOT.search(text) is None:
         return ()
     found: set[str] = set()
-    for node in walk(tree):
+    for node in walk(tree) if by_call else _bound(tree):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             found.add(names.resolve(node) or "")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -31,6 +32,15 @@ def patched(text: str, tree: ast.Module, names: Names) -> tuple[str, ...]:
                 holder = names.resolve(node.args[0])
                 found.add(f"{holder}.{named.value}" if holder else "")
     return tuple(sorted(found - {""}))
+
+
+def _bound(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes of what statements bind or delete."""
+    for node in statements(tree.body):
+        bound = [getattr(node, name, None) for name in ("target", "optional_vars")]
+        for target in (*getattr(node, "targets", ()), *bound):
+            if target is not None:
+                yield from walk(target)
 
 
 def exported(tree: ast.Module) -> tuple[str, ...] | None:

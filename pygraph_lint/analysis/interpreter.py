@@ -119,7 +119,7 @@ def run_function(
     state.locals |= assigned
     state.unchanged = frozenset(facts.parameters) - assigned
     own = [name for name in facts.parameters if name in env]
-    state.passed = {name: env[name]._replace() for name in own}  # objects of their own
+    state.passed = {name: Value._make(env[name]) for name in own}  # objects of their own
     env |= state.passed
     if owner:
         state.last_stores = last_stores(node)

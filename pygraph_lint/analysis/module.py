@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pygraph_lint.analysis import ops, torch_version
 from pygraph_lint.analysis import values as v
@@ -47,6 +47,7 @@ class Module:
         self.facts.types = alias_values(self.names)
         self.done: set[str] = set()  # functions that were run
         self._rebound: dict[str, frozenset[str]] = {}
+        self._lineages: dict[str, list[ClassFacts]] = {}
         self._collect_values()
         # Runs a function that is not run yet, for what it returns; set by the interpreter.
         self.run_first: Callable[[str], None] | None = None
@@ -88,6 +89,7 @@ class Module:
         if name in self.class_nodes:
             return []
         self.cannot_repeat()
+        self._lineages.clear()
         methods = _disambiguate(list(self._collect([node], prefix, "")))
         self._read_class_body(name, node)
         return methods
@@ -219,18 +221,19 @@ class Module:
 
     # -- classes
 
-    def lineage(self, owner: str) -> Iterator[ClassFacts]:
+    def lineage(self, owner: str) -> Iterable[ClassFacts]:
         """A class and its bases in this file, nearest first."""
-        seen: set[str] = set()
-        stack = [owner]
-        while stack:
-            name = stack.pop(0)
-            facts = self.facts.classes.get(name)
-            if facts is None or name in seen:
-                continue
-            seen.add(name)
-            yield facts
-            stack.extend(facts.bases)
+        known = self._lineages.get(owner)
+        if known is None:
+            found: dict[str, ClassFacts] = {}
+            front = [owner]
+            for name in front:
+                facts = self.facts.classes.get(name)
+                if facts is not None and name not in found:
+                    found[name] = facts
+                    front += facts.bases
+            known = self._lineages[owner] = [*found.values()]
+        return known
 
     @watched
     def class_attribute(self, owner: str, name: str) -> Value | None:

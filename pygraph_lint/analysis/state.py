@@ -182,15 +182,12 @@ class State:
         keywords: tuple[tuple[str, Value], ...] = ()
         unknown: tuple[int | str, ...] = (STARRED, KEYWORDED)
         if site is not None:
-            arguments = tuple(as_argument(value) for value in site.positional)
-            unknown = _unknown_arguments(site, arguments)
+            arguments = tuple(map(as_argument, site.positional))
+            named = ((keyword, as_argument(value)) for keyword, value in site.named.items())
+            keywords = tuple((keyword, kept) for keyword, kept in named if kept is not None)
+            unknown = _unknown_arguments(site, arguments, {keyword for keyword, _ in keywords})
             while arguments and arguments[-1] is None:
                 arguments = arguments[:-1]
-            keywords = tuple(
-                (keyword, kept)
-                for keyword, value in site.named.items()
-                if (kept := as_argument(value)) is not None
-            )
         self.calls[key] = Call(how, target, name, span, arguments, keywords, self.guards, unknown)
 
     def mention(self, target: str, node: ast.AST) -> None:
@@ -246,9 +243,11 @@ class State:
 
 
 def _unknown_arguments(
-    site: CallSite, arguments: tuple[Value | None, ...]
+    site: CallSite, arguments: tuple[Value | None, ...], known: set[str]
 ) -> tuple[int | str, ...]:
-    """The places and keywords of arguments of which nothing is known."""
+    """The places and keywords of arguments of which nothing is known; ``known`` are keywords of the
+    others.
+    """
     keywords = [keyword.arg for keyword in site.node.keywords]
     starred = any(isinstance(each, ast.Starred) for each in site.node.args)
     if site.is_part or None in keywords:
@@ -257,5 +256,4 @@ def _unknown_arguments(
     if starred:
         places = [STARRED]
     named = [name for name in keywords if name is not None]
-    known = {name for name, value in site.named.items() if as_argument(value) is not None}
     return (*places, *(name for name in named if name not in known))

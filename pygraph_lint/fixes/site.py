@@ -8,7 +8,7 @@ A rewrite is a class with ``codes``, ``message``, ``kinds`` of nodes and ``rewri
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -90,21 +90,19 @@ class Site(Proposal):
                     return line
         raise Declined("the line holds more than this statement")
 
-    def _blocks(self, tree: ast.stmt) -> list[Sequence[cst.CSTNode]]:
+    def _blocks(self, tree: ast.stmt) -> Iterator[Sequence[cst.CSTNode]]:
+        """The blocks that may hold a statement."""
+        yield self.file.part(tree).block.body
         parent = self.ask.parent(tree)
-        if isinstance(parent, (ast.Module, ast.ClassDef)):
-            return [self.file.part(tree).block.body]
         assert parent is not None
         owner = self.file.node(parent)
-        found: list[Sequence[cst.CSTNode]] = []
         for part in (
             *(getattr(owner, name, None) for name in ("body", "orelse", "finalbody")),
             *getattr(owner, "handlers", ()),
         ):
             block = part.body if isinstance(part, (cst.Else, cst.Finally)) else part
             if isinstance(block, cst.IndentedBlock):
-                found.append(block.body)
-        return found
+                yield block.body
 
     # -- changes
 

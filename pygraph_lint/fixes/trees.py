@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from copy import copy
-from itertools import pairwise
 from typing import NamedTuple
 
 import libcst as cst
@@ -14,6 +13,9 @@ from pygraph_lint.fixes import nodes
 from pygraph_lint.fixes.node_parts import Mismatch
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.source import Source
+
+HOLDERS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+Holder = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Part(NamedTuple):
@@ -39,13 +41,13 @@ class File:
         return other
 
     def part(self, tree: ast.AST) -> Part:
-        """libcst's tree of the part of the file that a node stands in: a statement of the module or
-        of one of its classes, and what shares lines with it. Raises Declined where it does not
-        give back the file's own text.
+        """libcst's tree of the part of the file that a node stands in: a statement of the module,
+        of a class, or of a function that is in no other one, and what shares lines with it. Raises
+        Declined where it does not give back the file's own text.
         """
-        group = self._group(tree)
+        group, around = self._group(tree)
         if group[0] not in self._parts:
-            part = self._parsed(group[0], group[-1])
+            part = self._parsed(group, around)
             try:
                 for each, node in nodes.statements(group, part.block):
                     self._nodes.update(nodes.pairs(each, node))
@@ -54,25 +56,48 @@ class File:
             self._parts[group[0]] = part
         return self._parts[group[0]]
 
-    def _group(self, tree: ast.AST) -> list[ast.stmt]:
-        """The statements that are parsed for a node."""
-        path = [tree, *self.queries.path(tree)]
-        for child, parent in pairwise(path):
-            if isinstance(child, ast.stmt) and isinstance(parent, (ast.Module, ast.ClassDef)):
-                group = _on_same_lines(parent.body, child)
-                inside = parent in self.source.tree.body and self.source.begins_line(group[0])
-                if inside or isinstance(parent, ast.Module):
-                    return group
-        raise Declined("the code is a kind of syntax that is not followed")
+    def _group(self, tree: ast.AST) -> tuple[list[ast.stmt], list[Holder]]:
+        """The statements that are parsed for a node, and the definitions around them."""
+        group: list[ast.stmt] = []
+        around: list[Holder] = []
+        holders: list[Holder] = []
+        body = self.source.tree.body
+        for node in [*reversed([*self.queries.path(tree)]), tree][1:]:
+            if not isinstance(node, ast.stmt) or node not in body:
+                break
+            found = _on_same_lines(body, node)
+            if holders and not self.source.begins_line(found[0]):
+                break
+            group, around = found, [*holders]
+            if not isinstance(node, HOLDERS) or (holders and _is_function(holders[-1])):
+                break
+            holders.append(node)
+            body = node.body
+        if not group:
+            raise Declined("the code is a kind of syntax that is not followed")
+        return group, around
 
-    def _parsed(self, first: ast.stmt, last: ast.stmt) -> Part:
-        number = first_line(first)
-        text = self.source.lines(number, last)
-        if not first.col_offset:
-            module = _parsed(text)
-            return Part(module, module)
-        module = _parsed(f"class _:{self.source.line_end(number)}{text}")
-        return Part(module, cst.ensure_type(module.body[0], cst.ClassDef).body)
+    def _parsed(self, group: list[ast.stmt], around: list[Holder]) -> Part:
+        """The statements, those of a function with the comments above them, below short heads."""
+        number = first_line(group[0])
+        ending = self.source.line_end(number)
+        if around and _is_function(around[-1]):
+            body = around[-1].body
+            place = body.index(group[0])
+            least = body[place - 1].end_lineno if place else around[-1].lineno
+            while number - 1 > (least or 0) and _says_nothing(self.source.line(number - 1)):
+                number -= 1
+        heads = "".join(
+            f"{self.source.indent(each)}{'def _()' if _is_function(each) else 'class _'}:{ending}"
+            for each in around
+        )
+        module = _parsed(heads + self.source.lines(number, group[-1]))
+        block: cst.Module | cst.BaseSuite = module
+        for _ in around:
+            head = block.body[0]
+            assert isinstance(head, (cst.ClassDef, cst.FunctionDef))
+            block = head.body
+        return Part(module, block)
 
     def node(self, tree: ast.AST) -> cst.CSTNode:
         """The libcst node of an ``ast`` node. Raises Declined where there is none."""
@@ -81,6 +106,15 @@ class File:
         if tree not in self._nodes:
             raise Declined("the code is a kind of syntax that is not followed")
         return self._nodes[tree]
+
+
+def _is_function(holder: Holder) -> bool:
+    return not isinstance(holder, ast.ClassDef)
+
+
+def _says_nothing(line: str) -> bool:
+    """Whether a line is empty, or a comment."""
+    return line.lstrip()[:1] in ("", "#")
 
 
 def _on_same_lines(body: list[ast.stmt], statement: ast.stmt) -> list[ast.stmt]:
