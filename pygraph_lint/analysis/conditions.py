@@ -65,7 +65,7 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
 
 def _note_decisions(state: State, node: ast.expr) -> None:
     """Numbers that are read in a condition decide which way the program goes."""
-    for call in walk(node):
+    for call in walk(node) if state.events else ():
         if isinstance(call, ast.Call):
             span = span_of(call)
             for kind in ("sync.item", "sync.number", "sync.bool"):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from pygraph_lint.analysis.flow import ENTRY, dominators, immediate_dominators, solve
-from pygraph_lint.analysis.nodes import children, parents_below, walk
+from pygraph_lint.analysis.nodes import children, dotted, parents_below, walk
 from pygraph_lint.analysis.statement_graph import (
     FUNCTIONS,
     BindingKind,
@@ -129,6 +129,16 @@ class FileDefinitions:
         return parents_below(self.tree)
 
     @cached_property
+    def calls(self) -> dict[str, list[ast.Call]]:
+        """The calls of names and dotted names, by the last part of the name."""
+        found: dict[str, list[ast.Call]] = {}
+        for node in self.nodes:
+            written = dotted(node.func) if isinstance(node, ast.Call) else None
+            if isinstance(node, ast.Call) and written is not None:
+                found.setdefault(written.rpartition(".")[2], []).append(node)
+        return found
+
+    @cached_property
     def _loads(self) -> dict[str, list[ast.Name]]:
         found: dict[str, list[ast.Name]] = {}
         for node in self.nodes:
@@ -235,10 +245,15 @@ class FileDefinitions:
     def _rebound_inside(self, scope: Scope, name: str) -> bool:
         """Whether a function inside a scope may bind the scope's name."""
         if scope not in self._own:
-            kinds = (ast.Global,) if isinstance(scope, ast.Module) else (ast.Nonlocal,)
-            found = (node for node in walk(scope) if isinstance(node, kinds))
-            self._own[scope] = frozenset(each for node in found for each in node.names)
+            kind = ast.Global if isinstance(scope, ast.Module) else ast.Nonlocal
+            found = (each for each in self._declarations if isinstance(each, kind))
+            inside = (each for each in found if scope in self.path(each))
+            self._own[scope] = frozenset(each for node in inside for each in node.names)
         return name in self._own[scope]
+
+    @cached_property
+    def _declarations(self) -> list[ast.Global | ast.Nonlocal]:
+        return [node for node in self.nodes if isinstance(node, (ast.Global, ast.Nonlocal))]
 
 
 def _declared(scope: Scope) -> frozenset[str]:

@@ -32,6 +32,9 @@ class Test(NamedTuple):
         return value is None if self.how is How.NONE else value in self.among
 
 
+_TRUE, _NONE = Test(How.TRUE), Test(How.NONE)
+
+
 class Tested(NamedTuple):
     """A test of a parameter, and how it has to come out."""
 
@@ -45,7 +48,7 @@ def comparison(node: ast.expr) -> tuple[ast.expr, Test, bool] | None:
     condition holds; None for other conditions.
     """
     if isinstance(node, ast.Name):
-        return node, Test(How.TRUE), True
+        return node, _TRUE, True
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return None
     operator, right = node.ops[0], node.comparators[0]
@@ -53,7 +56,7 @@ def comparison(node: ast.expr) -> tuple[ast.expr, Test, bool] | None:
     if isinstance(operator, (ast.Is, ast.IsNot)):
         if not isinstance(right, ast.Constant) or not isinstance(right.value, (bool, type(None))):
             return None
-        test = Test(How.NONE) if right.value is None else Test(How.ONE_OF, (right.value,))
+        test = _NONE if right.value is None else Test(How.ONE_OF, (right.value,))
         return node.left, test, positive
     if isinstance(operator, (ast.In, ast.NotIn)):
         listed = right.elts if isinstance(right, (ast.Tuple, ast.List, ast.Set)) else []

@@ -10,6 +10,9 @@ from pygraph_lint.analysis.nodes import children
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+_WITH_BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
+
+
 def absolute(module: str, is_package: bool, level: int, target: str | None) -> str:
     """The dotted module that ``from <level dots><target>`` names inside ``module``."""
     if level == 0:
@@ -48,6 +51,8 @@ def module_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     while stack:
         statement = stack.pop()
         yield statement
+        if statement.__class__ not in _WITH_BLOCKS:
+            continue
         inner: list[ast.stmt] = []
         if isinstance(statement, (ast.If, ast.For, ast.While)):
             inner = [*statement.body, *statement.orelse]

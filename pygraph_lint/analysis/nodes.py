@@ -15,6 +15,7 @@ _PLAIN = frozenset(
         *("type_ignores", "tag"),
     )
 )
+_WITH_GAPS = ("keys", "kw_defaults")  # lists in which None stands for what is left out
 _WITHOUT_NODES = (ast.Constant, ast.Name, ast.Global, ast.Nonlocal, ast.MatchSingleton, ast.alias)
 
 
@@ -37,7 +38,7 @@ def children(node: ast.AST) -> list[ast.AST]:
     for name in _FIELDS[type(node)]:
         value = getattr(node, name)
         if value.__class__ is list:
-            found += [each for each in value if each is not None]
+            found += value if name not in _WITH_GAPS else filter(None, value)
         elif value is not None:
             found.append(value)
     return found
@@ -53,9 +54,7 @@ def walk(root: ast.AST) -> list[ast.AST]:
         for name in _FIELDS[node.__class__]:
             value = getattr(node, name)
             if value.__class__ is list:
-                for each in value:
-                    if each is not None:
-                        add(each)
+                found += value if name not in _WITH_GAPS else filter(None, value)
             elif value is not None:
                 add(value)
     return found

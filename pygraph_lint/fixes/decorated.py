@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import all_nodes, calls_by_name, own_nodes
+from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.saying import says
 from pygraph_lint.fixes.site import Site
@@ -82,7 +82,7 @@ def leave_out(site: Site, nodes: Iterable[ast.AST], known: bool = True) -> None:
 
 def stay_unseen(site: Site) -> None:
     """State that nobody looks at functions or frames."""
-    closed = site.finding.view.closed and not any(map(_inspects, all_nodes(site.source.tree)))
+    closed = site.finding.view.closed and not any(map(_inspects, site.ask.nodes))
     site.safe_only_if(
         "inspected",
         closed,
@@ -99,7 +99,7 @@ def is_called(site: Site, function: ast.FunctionDef) -> bool:
         return True
     return any(
         site.ask.scope(node) is not function and not isinstance(site.ask.scope(node), ast.Module)
-        for node in calls_by_name(site.source.tree).get(function.name, ())
+        for node in site.ask.definitions.calls.get(function.name, ())
     )
 
 

@@ -28,20 +28,9 @@ def all_nodes(root: ast.AST) -> tuple[ast.AST, ...]:
     return tuple(walk(root))
 
 
-@lru_cache(maxsize=4)
-def calls_by_name(root: ast.AST) -> dict[str, list[ast.Call]]:
-    """The calls below ``root`` of names and dotted names, by the last part of the name."""
-    found: dict[str, list[ast.Call]] = {}
-    for node in all_nodes(root):
-        written = dotted(node.func) if isinstance(node, ast.Call) else None
-        if isinstance(node, ast.Call) and written is not None:
-            found.setdefault(written.rpartition(".")[2], []).append(node)
-    return found
-
-
 def forget() -> None:
     """Let go of a file's syntax tree, once all its findings have been looked at."""
-    for kept in (own_nodes, all_nodes, calls_by_name, parents):
+    for kept in (own_nodes, all_nodes, parents):
         kept.cache_clear()
 
 

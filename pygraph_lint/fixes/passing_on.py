@@ -8,7 +8,7 @@ from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import in_avoided_arm
 from pygraph_lint.fixes.decorated import is_called
-from pygraph_lint.fixes.names import calls_by_name, own_nodes
+from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.site import Site
 
 # What else is in the turns of a loop, or runs later.
@@ -20,7 +20,7 @@ def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
     """The calls of a function, or of a method on ``self``, in its file."""
     method = isinstance(site.parent(function), ast.ClassDef)
     name = f"self.{function.name}" if method else function.name
-    named = calls_by_name(site.source.tree).get(function.name, ())
+    named = site.ask.definitions.calls.get(function.name, ())
     return [each for each in named if dotted(each.func) == name]
 
 

@@ -21,7 +21,7 @@ from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.fixes.build import Line
 from pygraph_lint.fixes.build import statement as statement_of
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import all_nodes, loads
+from pygraph_lint.fixes.names import loads
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -70,7 +70,7 @@ def _helper(site: Site, logger: str, method: str) -> str:
     """The name of the function: with the logger's where the file may need one for another."""
     others = any(
         isinstance(node, ast.Attribute) and node.attr == method and dotted(node.value) != logger
-        for node in all_nodes(site.source.tree)
+        for node in site.ask.nodes
     )
     return f"_{method}_{logger}" if others and logger != "logger" else f"_{method}"
 
@@ -80,7 +80,7 @@ def _made(site: Site, logger: str) -> ast.Assign:
     tree = site.source.tree
     bindings = [
         node
-        for node in all_nodes(tree)
+        for node in site.ask.nodes
         if (isinstance(node, ast.Name) and node.id == logger and not isinstance(node.ctx, ast.Load))
         or (isinstance(node, ast.arg) and node.arg == logger)
         or (isinstance(node, ast.alias) and (node.asname or node.name) == logger)
@@ -121,7 +121,7 @@ def _is_used(site: Site, name: str) -> bool:
         or bool(loads(tree, name))
         or any(
             isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name
-            for node in all_nodes(tree)
+            for node in site.ask.nodes
         )
     )
 
