@@ -366,6 +366,7 @@ def _method_on_other(state: State, base: Value, method: str, site: CallSite) -> 
     if base.kinds & v.UNKNOWN:
         reads = method in ops.READING_METHODS and not site.node.args
         other = site.node.args and method in ops.WITHOUT_ARGUMENTS
+        reads |= method in ops.PRODUCTS and site.first.must_be_tensor and not base.cls
         if reads or (method in ops.TENSOR_ONLY_METHODS and not other):
             believed = v.tensor(f"only a tensor has .{method}()", device=v.ANYWHERE)
             return tensor_method(state, believed, method, site)

@@ -53,8 +53,8 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
     if value.kinds == v.NUMBER and value.flags & v.RANDOM and kind != "branch.not":
         state.event("branch.random-skip", span_of(node), source_of(node), value)
     found = ("branch.membership", node.lineno, node.col_offset)
-    if found in state.events:
-        state.events[found] = state.events[found]._replace(notes=())
+    if found in state.events and state.events[found].note("form") is not None:
+        state.events[found] = state.events[found]._replace(notes=(("form", "branch"),))
     decides(state, node, value, kind)
     if value.const is not None:
         return bool(value.const)

@@ -318,6 +318,8 @@ COMMON_METHODS = frozenset(
         run start stop save load reset build register create apply call main
     """.split()
 )
+# Methods of tensors, where they get a tensor: arrays have some of them, too.
+PRODUCTS = frozenset(("dot", "mm", "mv", "matmul", "bmm", "vdot", "inner", "outer"))
 TENSOR_ONLY_ATTRIBUTES = frozenset(("shape", "is_cuda", "ndim", "requires_grad", "grad_fn", "mT"))
 # What NumPy's arrays have, too.
 OF_NUMPY_ARRAYS = frozenset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
@@ -41,6 +42,7 @@ BY_AXES = "is indexed by several axes"
 _BINDING_NOTHING = frozenset(ast.expr.__subclasses__()) - {
     *(ast.Name, ast.NamedExpr, ast.Tuple, ast.List, ast.Starred),
 }
+_MADE_ON_HOST = frozenset(f"torch.{name}" for name in ops.FACTORIES | ops.FROM_DATA)
 _TELLING = frozenset((ast.Assign, ast.Attribute, ast.Call, ast.Subscript))
 
 
@@ -276,7 +278,7 @@ def bind_parameters(
         for name in unknown:
             env[name] = _guessed(facts.name, name, uses, defaults.get(name), env[name])
     facts.arrays += tuple(either)
-    _note_bound(facts, env, defaults)
+    _note_bound(module, facts, env, defaults)
     for name, value in env.items():
         if value.home is None and value.kinds & (v.TENSOR | v.SEQUENCE | v.MAPPING):
             env[name] = _housed(value, Need("param", facts.name, name))
@@ -304,7 +306,19 @@ def _housed(value: Value, need: Need) -> Value:
     return value._replace(item=_housed(value.item, need._replace(name=f"{need.name}|0")))
 
 
-def _note_bound(facts: FunctionFacts, env: dict[str, Value], defaults: dict[str, ast.expr]) -> None:
+def _host_tensors(module: Module, defaults: dict[str, ast.expr]) -> Iterator[tuple[str, Value]]:
+    """The defaults that are tensors made on the host: ``torch.tensor([0.0, 1.0])``."""
+    for name, node in defaults.items():
+        if not isinstance(node, ast.Call) or any(item.arg == "device" for item in node.keywords):
+            continue
+        made = module.names.resolve(node.func) or ""
+        if made in _MADE_ON_HOST:
+            yield name, v.tensor("its default is made on the host", device=v.ON_HOST)
+
+
+def _note_bound(
+    module: Module, facts: FunctionFacts, env: dict[str, Value], defaults: dict[str, ast.expr]
+) -> None:
     """Note what the parameters are, and their defaults; `arrays` is known."""
     facts.typed = tuple(name for value in env.values() if (name := _typed(value)))
     facts.tensors = tuple(
@@ -315,7 +329,7 @@ def _note_bound(facts: FunctionFacts, env: dict[str, Value], defaults: dict[str,
         for value in env.values()
     )
     facts.takes_tensors = bool(facts.arrays or facts.tensors)
-    facts.defaults = literal_defaults(defaults)
+    facts.defaults = (*literal_defaults(defaults), *_host_tensors(module, defaults))
     facts.switched_on = tuple(
         name
         for name, default in defaults.items()

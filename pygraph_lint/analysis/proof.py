@@ -31,7 +31,7 @@ from pygraph_lint.analysis.obligations import (
     ReturnsTensor,
     TypeIsTensor,
 )
-from pygraph_lint.analysis.passed import may_pass, passed
+from pygraph_lint.analysis.passed import may_pass, passed, passed_or_default
 from pygraph_lint.analysis.passed_on import PassedOn
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
@@ -187,13 +187,17 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     if obligation.parameter not in facts.parameters:
         return False
     unsaid = not calls
+    given = passed_or_default if obligation.at_home else passed
     for call in calls:
-        value = passed(facts, obligation.parameter, call)
+        value = given(facts, obligation.parameter, call)
         unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
         if value is None or (obligation.only and not _is_only_tensor(value)):
             continue
         if _is_tensor(proof, value, obligation.path, obligation.at_home):
             return True
+    if obligation.at_home and not calls:
+        value = dict(facts.defaults).get(obligation.parameter)
+        return value is not None and _is_tensor(proof, value, obligation.path, at_home=True)
     # Of compiled code's arguments only tensors, and arrays that are traced as such, have an array's
     # methods.
     if not unsaid or obligation.only or obligation.at_home or proof.of_loops:

@@ -20,7 +20,7 @@ _SHOWN_STEPS = 8
 _CONDITIONS = ("true", "false")  # needs: what a predicate has to give
 # How functions begin that run once, or around training: nobody compiles them.
 _SET_UP = tuple(
-    "init reset_param load save from_pretrained convert export plot show main test_".split()
+    "init_ initi reset_param load save from_pretrained convert export plot show main test_".split()
 )
 
 # Folders of what reads and prepares data for models.
@@ -112,7 +112,7 @@ class Reached:
     def _calls_of(self, function: str, wrappers: int) -> list[Call]:
         """The same, through the first ``wrappers`` of the functions around others."""
         calls = [
-            _of_function(call, found)
+            self._of_function(call, found)
             for name in self._callers.get(function, ())
             for call, found in self.calls_in(name)
             for target in found
@@ -125,6 +125,16 @@ class Reached:
                     given = (None, *call.positional) if bound else call.positional
                     calls.append(call._replace(positional=given))
         return calls
+
+    def _of_function(self, call: Call, found: Sequence[str]) -> Call:
+        """A call as the functions that it reaches see it: an autograd Function's context comes
+        first, unless a method of its own fills it.
+        """
+        owner, _, method = found[0].rpartition(".")
+        autograd = call.target.endswith(".apply") and method == "forward"
+        if autograd and self._program.method(owner, "setup_context") is None:
+            return call._replace(positional=(None, *call.positional))
+        return call
 
     def disabled_calls(self, function: str) -> Iterator[tuple[Call, str]]:
         """The calls of a function in a region to what torch.compiler.disable keeps out of it."""
@@ -236,14 +246,6 @@ def _in_short(calls: Sequence[tuple[Call, Sequence[str]]]) -> list[tuple[object,
         (call.how == "mention", found, [each for each in call.needs if each.kind in _CONDITIONS])
         for call, found in calls
     ]
-
-
-def _of_function(call: Call, found: Sequence[str]) -> Call:
-    """A call as the functions that it reaches see it."""
-    if call.target.endswith(".apply") and found[0].endswith(".forward"):
-        # Of an autograd Function: its context comes first.
-        return call._replace(positional=(None, *call.positional))
-    return call
 
 
 class _Step(NamedTuple):

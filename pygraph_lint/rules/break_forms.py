@@ -44,6 +44,7 @@ _SAME_AS = {
     "PG208 sync.index-write place": _READ_BY_OPERATOR,
     "PG209 sync.format str": "PG501 call print",
     "PG209 sync.format percent": _NO_TENSOR,
+    "PG308 branch.membership branch": "PG301 branch.if",
     "PG308 branch.membership container": "PG208 sync.index-write",
     "PG408 call torch.corrcoef": _READ_BY_FUNCTION,
     "PG408 call torch.cov": _READ_BY_FUNCTION,

@@ -129,3 +129,14 @@ def test_what_an_autograd_function_is_applied_to_comes_behind_its_context() -> N
         "def f(x: torch.Tensor):\n    return F.apply(x, 3, x.sum())\n"
     )
     assert found(source) == ["branch.if"]
+
+
+def test_a_method_of_its_own_fills_an_autograd_functions_context() -> None:
+    source = (
+        "class F(torch.autograd.Function):\n    @staticmethod\n"
+        "    def forward(x, flag):\n        if flag:\n            x = x + 1\n        return x\n"
+        "    @staticmethod\n    def setup_context(ctx, inputs, output):\n        pass\n"
+        "def f(x: torch.Tensor):\n    return F.apply(x, FLAG)\n"
+    )
+    assert found(source.replace("FLAG", "True")) == []
+    assert found(source.replace("FLAG", "x.sum()")) == ["branch.if"]

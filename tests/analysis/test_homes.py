@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pygraph_lint.analysis.regions import Asked
 from tests.analysis.programs import confirmed, project
 
@@ -130,3 +132,30 @@ class M(nn.Module):
         return pick(x, torch.randperm(3))
 """
     assert moved(source) == []
+
+
+@pytest.mark.parametrize(
+    ("default", "call", "found"),
+    [
+        ("torch.tensor([0.0, 1.0])", "", ["times.to(x.device)"]),
+        ("torch.linspace(0, 1, 5)", "", ["times.to(x.device)"]),
+        ("torch.linspace(0, 1, 5, device='cuda')", "", []),
+        ("None", "", []),
+        ("torch.tensor([0.0, 1.0])", "def g(x: torch.Tensor):\n    return _f(x, x)\n", []),
+        (
+            "torch.tensor([0.0, 1.0])",
+            "def g(x: torch.Tensor):\n    return _f(x)\n",
+            ["times.to(x.device)"],
+        ),
+        (
+            "None",
+            "def g(x: torch.Tensor):\n    return _f(x, torch.ones(3))\n",
+            ["times.to(x.device)"],
+        ),
+    ],
+)
+def test_a_host_tensor_is_passed_or_the_default(default: str, call: str, found: list[str]) -> None:
+    name = "_f" if call else "f"
+    source = f"def {name}(x: torch.Tensor, times: torch.Tensor = {default}):\n"
+    source += "    times = times.to(x.device)\n    return x * times\n"
+    assert moved(source + call, every=True) == found

@@ -165,6 +165,7 @@ def test_a_function_that_another_one_hands_out() -> None:
     [
         ("np.tril_indices(3)[0]", ["host.index-list"]),
         ("np.arange(3)", ["host.index-list"]),
+        ("np.unique([3, 1], return_index=True)[1]", ["host.index-list"]),
         ("np.prod([1, 2])", []),
         ("np.nonzero([1])[0][0]", []),
     ],
@@ -248,3 +249,12 @@ def test_the_value_of_an_array_that_is_drawn(use: str, form: str | None) -> None
     source = f"def f(x: torch.Tensor):\n    return x * np.random.rand(1){use}\n"
     linked, facts = project(Asked((), True), m=HEAD + source)
     assert [event.note("form") for event in confirmed(linked, facts["m"])] == [form]
+
+
+def test_a_product_with_a_tensor_is_one() -> None:
+    source = (
+        "def f(x: torch.Tensor, steps: list):\n    a = steps[0].dot(GIVEN)\n"
+        "    return x.add_(x, alpha=a)\n"
+    )
+    assert found(source.replace("GIVEN", "x.neg()")) == ["sync.number"]
+    assert found(source.replace("GIVEN", "3")) == []

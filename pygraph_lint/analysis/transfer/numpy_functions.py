@@ -65,7 +65,8 @@ def call_numpy(state: State, name: str, site: CallSite) -> Value:
         for part in (value, *(value.items or ())):
             if part.is_tensor and not (part.kinds & v.UNKNOWN):
                 state.event("sync.numpy", span_of(node), name, part)
-                return v.NUMPY_VALUE._replace(flags=v.LITERAL if part.needs else 0)
+                made = v.NUMPY_VALUE._replace(flags=v.LITERAL if part.needs else 0)
+                return _several(name, node, made)
     if name in _PLAIN:
         return v.UNKNOWN_VALUE
     if name in _GENERATORS:
@@ -75,7 +76,17 @@ def call_numpy(state: State, name: str, site: CallSite) -> Value:
     if any(_is_object(state, keyword) for keyword in node.keywords):
         state.event("effect.untraced-call", span_of(node), f"{name}(dtype=object)", form="object")
     _note_array_of_numbers(state, name, site)
-    return v.NUMPY_VALUE._replace(ndim=_rank(name, site), flags=_settled(name, site))
+    made = v.NUMPY_VALUE._replace(ndim=_rank(name, site), flags=_settled(name, site))
+    return _several(name, node, made)
+
+
+def _several(name: str, node: ast.Call, made: Value) -> Value:
+    """What a function gives: ``numpy.unique`` also indices and counts that are asked for."""
+    asked = [item for item in node.keywords if (item.arg or "").startswith("return_")]
+    if name != "numpy.unique" or not asked:
+        return made
+    array = made._replace(ndim=1)
+    return Value(v.SEQUENCE, items=(array,) * (1 + len(asked)))
 
 
 def _is_object(state: State, keyword: ast.keyword) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import MADE, note_read
-from pygraph_lint.analysis.events import on_host
+from pygraph_lint.analysis.events import Need, on_host
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of
 from pygraph_lint.analysis.state import CallSite, Key, State
 from pygraph_lint.analysis.transfer.factories import new_tensor, note_generator
@@ -164,9 +164,17 @@ def _note_copies(state: State, base: Value, method: str, target: int, site: Call
         state.event("sync.copy", span_of(node), spelled, base)
     if target == v.ON_DEVICE and base.device == v.ON_HOST:
         _note_moved(state, base, node)
-    elif target == v.ON_DEVICE and base.home is not None and base.home.kind == "return":
+    elif target == v.ON_DEVICE and base.home is not None and _is_made_elsewhere(state, base.home):
         at_home = v.tensor("made on the host", needs=(on_host(base.home),))
         state.event("host.moved", span_of(node), source_of(node, 40), at_home)
+
+
+def _is_made_elsewhere(state: State, home: Need) -> bool:
+    """Whether nothing is said where a tensor that may be one of the host is made: it is what a call
+    gives, or a parameter's default.
+    """
+    made = home.kind == "param" and dict(state.function.defaults).get(home.name)
+    return home.kind == "return" or (bool(made) and home.owner == state.function.name)
 
 
 def _note_moved(state: State, base: Value, node: ast.Call) -> None:
