@@ -68,6 +68,13 @@ _NUMBERS_OF: dict[str, _Numbers] = {
     "select": (("index", 2),),
     "chunk": (("chunks", 1),),
     "one_hot": (("num_classes", 1),),
+    "norm": (("p", 1),),
+    "multinomial": (("num_samples", 1),),
+    "transpose": (("dim0", 1), ("dim1", 2)),
+    **dict.fromkeys(
+        ("cat", "stack", "unsqueeze", "cumsum", "softmax", "log_softmax"), (("dim", 1),)
+    ),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), (("kernel_size", 1),)),
 }
 # Methods that Dynamo traces as a product and a sum: their number may be a tensor.
 _MULTIPLIED_FIRST = frozenset(("add_", "addcmul_", "addcdiv_"))
