@@ -34,6 +34,15 @@ SPELLINGS = {
     "a number first": "a = self.kept[before] if «0 <= before» else self.one",
     "the one before": "a = self.kept[t - 1] if «t > 0» else torch.tensor(1.0)",
     "up to a bound": "a = self.one if «t <= 1» else self.kept[t - 2]",
+    # Found in three samplers of unrelated projects after the rewrite was there.
+    "on a device": (
+        "a = self.kept[t - 1] if «t > 0» else torch.tensor(1.0, device=self.kept.device)"
+    ),
+    "in a difference": "a = 1 - (self.kept[t - 1] if «t > 0» else torch.tensor(1.))",
+    "a whole number": (
+        "table = self.kept\n        a = (0.5 / table[before] if t > 3 else 1) * (\n"
+        "            table[before] if «before >= 0» else 1\n        )"
+    ),
     "in a product": "a = 2 * (self.kept[before] if «before >= 0» else self.one)",
     "under a name": (
         "last = self.one\n        table = self.kept\n"
