@@ -50,9 +50,9 @@ def eval_name(state: State, node: ast.Name) -> Value:
     target = state.module.bindings.get(node.id)
     if target is not None:
         state.mention(target, node)
-        return Value(v.CALLABLE, cls=target)
+        return v.plain(v.CALLABLE, target)
     if node.id in BUILTINS:
-        return Value(v.CALLABLE, cls="builtins." + node.id)
+        return v.plain(v.CALLABLE, "builtins." + node.id)
     return v.UNKNOWN_VALUE
 
 
@@ -84,7 +84,7 @@ def qualified_value(state: State, name: str, node: ast.Attribute) -> Value:
     if root is not None and root.kinds != v.CALLABLE:
         return attribute_of(state, root, node)
     state.mention(name, node)
-    return Value(v.CALLABLE, cls=name)
+    return v.plain(v.CALLABLE, name)
 
 
 def self_attribute(state: State, name: str, node: ast.Attribute) -> Value:

@@ -283,7 +283,9 @@ class Module:
         facts = self.facts.classes.get(owner)
         if facts is None:
             return
-        value = v.kept(value)._replace(const=None)
+        value = v.kept(value)
+        if value.const is not None:
+            value = value._replace(const=None)
         old = facts.attributes.get(name)
         facts.attributes[name] = value if old is None else v.shallow(v.join(old, value), 2)
 

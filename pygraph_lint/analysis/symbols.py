@@ -86,7 +86,7 @@ def as_argument(value: Value) -> Value | None:
     if value.kinds & v.UNKNOWN:
         return None
     cls = value.cls if value.kinds & v.INSTANCE else ""
-    return Value(value.kinds, cls=cls, const=value.const)
+    return v.plain(value.kinds, cls, value.const)
 
 
 def _holds_tensors(value: Value) -> bool:

@@ -14,6 +14,7 @@ mentions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from pygraph_lint.analysis.events import Need, any_of, of_any_call
@@ -132,6 +133,12 @@ READ_VALUE = Value(NUMBER, flags=READ)
 SEQUENCE_VALUE = Value(SEQUENCE, item=UNKNOWN_VALUE)
 SHAPE_VALUE = Value(SEQUENCE, item=NUMBER_VALUE)
 MAPPING_VALUE = Value(MAPPING, item=UNKNOWN_VALUE)
+
+
+@lru_cache(maxsize=8192, typed=True)
+def plain(kinds: int, cls: str = "", const: object = None) -> Value:
+    """A value of which only its class and its constant are known, made once."""
+    return Value(kinds, cls=cls, const=const)
 
 
 def tensor(

@@ -25,7 +25,7 @@ _EXPORTING = frozenset(
         *("export_for_inference", "aot_export_module", "aot_export_joint_simple"),
     )
 )
-_MENTIONED = re.compile(rf"\b(?:{'|'.join(sorted(_SETTINGS))}|jit|\w*export\w*)\b")
+_NAMED = re.compile(rf"\b(?:{'|'.join(sorted(_EXPORTING))})\b")
 _PACKAGES = re.compile(r"\btorch\.(?:_?export|onnx|_dynamo|_functorch)|\bfrom torch import")
 
 
@@ -33,19 +33,27 @@ def traces_whole(text: str, tree: ast.Module, names: Names) -> bool:
     """Whether some code of a file may be traced as a whole. Of a scripted function that calls
     nothing but torch, only that function is.
     """
-    if _MENTIONED.search(text) is None:
-        return False
-    exports = _PACKAGES.search(text) is not None
+    asks = any(each in text for each in _SETTINGS)
+    scripts = "jit" in text and "script" in text
+    exports = "export" in text and all(each.search(text) for each in (_NAMED, _PACKAGES))
+    nodes = walk(tree) if asks or scripts or exports else []
+    return (
+        (asks and any(map(_asks_for_it, nodes)))
+        or (scripts and _scripts(nodes, names))
+        or (exports and any(_name(node) in _EXPORTING for node in nodes))
+    )
+
+
+def _scripts(nodes: list[ast.AST], names: Names) -> bool:
+    """Whether code is scripted that calls something else than torch."""
     harmless = {
         decorator
-        for node in walk(tree)
+        for node in nodes
         if isinstance(node, FUNCTIONS) and not isinstance(node, ast.Lambda)
         for decorator in node.decorator_list
         if _is_scripting(decorator) and _calls_only_torch(node, names)
     }
-    return any(
-        _asks_for_it(node) or (_is_scripting(node) and node not in harmless) for node in walk(tree)
-    ) or (exports and any(_name(node) in _EXPORTING for node in walk(tree)))
+    return any(_is_scripting(node) and node not in harmless for node in nodes)
 
 
 def _name(node: ast.AST) -> str:
