@@ -34,7 +34,7 @@ def traces_whole(text: str, tree: ast.Module, names: Names) -> bool:
     nothing but torch, only that function is.
     """
     asks = any(each in text for each in _SETTINGS)
-    scripts = "jit" in text and "script" in text
+    scripts = "torch.jit" in text or "jit.script" in text
     exports = "export" in text and all(each.search(text) for each in (_NAMED, _PACKAGES))
     nodes = walk(tree) if asks or scripts or exports else []
     return (
