@@ -236,7 +236,7 @@ class Costs:
             elif on_device(value):
                 given = self.in_step and method == "item" and _is_given(value)
                 yield _event("loop.read", node, f".{method}()", None if given else value)
-            elif self.in_step and method == "item" and value.kinds == v.UNKNOWN:
+            elif self.in_step and method == "item" and self._may_be_on_device(receiver, value):
                 yield _event("loop.read", node, f".{method}()")
         elif moves_to_device(node) or (method == "type" and names_cuda(self.values.of, node)):
             yield from self._moved(node, receiver)
@@ -304,6 +304,14 @@ class Costs:
             not isinstance(each, ast.Constant) or each.value not in (None, "cpu")
             for each in devices
         )
+
+    def _may_be_on_device(self, node: ast.expr, value: v.Value) -> bool:
+        """Whether what nothing is known of is no number of NumPy's, as in ``np.finfo(x).eps``."""
+        while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+            if (self.values.queries.qualified(node) or "").startswith("numpy."):
+                return False
+            node = node.func if isinstance(node, ast.Call) else node.value
+        return value.kinds == v.UNKNOWN
 
     def _origin(self, node: ast.expr) -> ast.expr | None:
         """The expression that a name stands for."""

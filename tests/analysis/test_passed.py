@@ -114,6 +114,11 @@ def test_a_size_that_is_not_called_is_that_of_an_image() -> None:
     assert kinds(source.format("()")) == []
 
 
+def test_the_name_of_a_type_is_text() -> None:
+    source = HEAD + "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+    assert kinds(source + "        return x if x.data.type() == self.kind else -x\n") == []
+
+
 def test_gradients_are_tensors() -> None:
     source = HEAD + "class M(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
     source += "        (y,) = torch.autograd.grad(x.sum(), x)\n        return y.item()\n"

@@ -271,3 +271,9 @@ def test_loops_of_tests_are_no_training() -> None:
     source = HEAD + LOOP.format(body="        total = loss.item()", after="")
     assert kinds("", pkg__tests__steps=source) == []
     assert kinds("", pkg__steps=source) == ["loop.read"]
+
+
+def test_numbers_of_numpy_are_on_the_host() -> None:
+    line = "        loss.backward()\n        eps = np.finfo(np.float32).eps.item()\n"
+    source = "import numpy as np\n" + HEAD + LOOP.format(body=line, after="")
+    assert kinds(source) == kinds(HEAD + LOOP.format(body="        loss.backward()\n", after=""))

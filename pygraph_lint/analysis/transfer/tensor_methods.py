@@ -109,6 +109,8 @@ def _in_place(state: State, base: Value, method: str, site: CallSite) -> Value:
 def _moved(state: State, base: Value, method: str, site: CallSite) -> Value:
     """``.to(...)``, ``.cuda()``, ``.cpu()``, ``.type(...)``."""
     result, target = plain(base), v.ANYWHERE
+    if method == "type" and not site.everything:
+        return Value(v.TEXT)
     if method == "cpu":
         target = v.ON_HOST
     elif method == "cuda":
