@@ -32,8 +32,10 @@ def measure(name: str, extra: list[str], cache: str, seconds: int) -> rows.Row:
             with tempfile.TemporaryDirectory(dir=cache) as folder:
                 for state in ("cold", "warm"):
                     row = run([name, "--mode", mode, *extra], folder, seconds, _MODULE)
-                    if "error" in row and mode != "reduce-overhead":
-                        return {**row, "mode": mode}
+                    if "error" in row:
+                        row["error"] = rows.without_paths(str(row["error"]))
+                        if mode != "reduce-overhead":
+                            return {**row, "mode": mode}
                     found[mode][state].append(row)
     return {"modes": found, "medians": (medians := _medians(found)), "beside": _beside(medians)}
 
