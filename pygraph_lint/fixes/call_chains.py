@@ -35,11 +35,11 @@ class Chain:
 def chains_to(
     site: Site, owner: ast.ClassDef, method: ast.FunctionDef, parameter: str, depth: int = _DEPTH
 ) -> list[Chain]:
-    """The loops of the file that lead to a method of a class with a value that stays the same."""
-    if method.args.vararg is not None or not depth:
+    """The loops that lead to ``forward`` of a class with a value that stays the same."""
+    if method.args.vararg is not None or method.name != "forward" or not depth:
         return []
     found: list[Chain] = []
-    for caller, call in _calls(site, owner, method.name):
+    for caller, call in _calls(site, owner):
         given = _argument(call, method, parameter)
         through = _lets_through(site, caller, call)
         none = _defaults_to_none(method, parameter)
@@ -62,50 +62,35 @@ def chains_to(
 
 
 def _lets_through(site: Site, caller: ast.FunctionDef, call: ast.Call) -> bool:
-    """Whether a method hands on, in a call, what it was given by other names than it knows, and to
-    nothing else that might refuse it.
+    """Whether a method hands on, in a call, what it was given by names that it does not know, and
+    to nothing else that might refuse it.
     """
     taken = caller.args.kwarg.arg if caller.args.kwarg is not None else ""
     users = [site.ask.parent(site.ask.parent(use) or use) for use in loads(caller, taken)]
-    return call in users and all(
-        user is call or (isinstance(user, ast.Call) and _takes_all(site, user)) for user in users
-    )
+    return call in users and all(user is call or _takes_all(site, user) for user in users)
 
 
-def _takes_all(site: Site, call: ast.Call) -> bool:
+def _takes_all(site: Site, call: ast.AST | None) -> bool:
     """Whether what is called is an object of the file that takes any argument by name."""
-    owner, place = site.ask.owner(call), dotted(call.func) or ""
-    values = stored(owner, place) if owner is not None else []
+    owner = site.ask.owner(call) if isinstance(call, ast.Call) else None
+    if owner is None or not isinstance(call, ast.Call):
+        return False
+    values = stored(owner, dotted(call.func) or "")
     made = {dotted(each.func) for each in values if isinstance(each, ast.Call)}
-    methods = [
-        each
-        for each in site.ask.nodes
-        if isinstance(each, ast.FunctionDef)
-        and each.name == "forward"
-        and getattr(site.ask.owner(each), "name", "") in made
-    ]
-    return bool(methods) and all(each.args.kwarg is not None for each in methods)
+    methods = [each for each in site.ask.nodes if getattr(each, "name", "") == "forward"]
+    found = [each for each in methods if getattr(site.ask.owner(each), "name", "") in made]
+    return bool(found) and all(each.args.kwarg is not None for each in found)  # type: ignore[attr-defined]
 
 
-def _calls(
-    site: Site, owner: ast.ClassDef, method: str
-) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
-    """The calls, in methods of the file's classes, of a method of what ``owner`` makes."""
+def _calls(site: Site, owner: ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
+    """The calls, in methods of the file's classes, of what ``owner`` makes."""
     for call in site.ask.nodes:
-        if not isinstance(call, ast.Call):
-            continue
-        holder: ast.expr = call.func
-        if method != "forward":
-            if not isinstance(holder, ast.Attribute) or holder.attr != method:
-                continue
-            holder = holder.value
-        caller = site.ask.scope(call)
+        caller = site.ask.scope(call) if isinstance(call, ast.Call) else None
         outer = site.ask.owner(caller) if isinstance(caller, ast.FunctionDef) else None
-        if outer is None or not isinstance(caller, ast.FunctionDef):
-            continue
-        place = _place(site, holder)
-        if place is not None and _only_holds(site, outer, place, owner.name):
-            yield caller, call
+        if isinstance(call, ast.Call) and isinstance(caller, ast.FunctionDef) and outer is not None:
+            place = _place(site, call.func)
+            if place is not None and _only_holds(site, outer, place, owner.name):
+                yield caller, call
 
 
 def _place(site: Site, holder: ast.expr) -> str | None:
@@ -140,8 +125,6 @@ def _only_holds(site: Site, owner: ast.ClassDef, place: str, name: str) -> bool:
 def _makes(value: ast.expr, name: str) -> bool:
     if isinstance(value, (ast.ListComp, ast.GeneratorExp)):
         return _makes(value.elt, name)
-    if isinstance(value, ast.List):
-        return bool(value.elts) and all(_makes(each, name) for each in value.elts)
     if not isinstance(value, ast.Call):
         return False
     listed = (dotted(value.func) or "").rpartition(".")[2] == "ModuleList" and len(value.args) == 1
@@ -202,9 +185,9 @@ def add_parameter(site: Site, function: ast.FunctionDef, name: str) -> None:
 
 def add_argument(site: Site, call: ast.Call, name: str) -> None:
     """Note a change that passes what a name holds under the same name."""
-    named = [item for item in call.keywords if item.arg is not None]
+    named = (item for item in call.keywords if item.arg is not None)
     items: list[_Item] = [*call.args, *named]
-    last = max(items, key=lambda each: (each.lineno, each.col_offset))
+    last = max(items, key=site.source.span)
     _behind(site, last, last, f"{name}={name}")
 
 

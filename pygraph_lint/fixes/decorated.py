@@ -76,7 +76,7 @@ def leave_out(site: Site, nodes: Iterable[ast.AST], known: bool = True) -> None:
         view.closed and not view.traced_whole,
         "torch.export and torch.jit.script do not see into it",
     )
-    asks = any(_name(node) in _COMPILING for node in nodes)
+    asks = any(_COMPILING.fullmatch(_name(node) or "") for node in nodes)
     site.safe_only_if("asks", known and not asks, "it may ask whether it is compiled")
 
 
@@ -108,12 +108,7 @@ _INSPECTING = frozenset(
 ) | frozenset(("__code__", "__defaults__", "__kwdefaults__", "__globals__", "traceback"))
 
 
-_COMPILING = frozenset(
-    (
-        *("is_compiling", "is_dynamo_compiling", "is_torchdynamo_compiling", "is_exporting"),
-        "is_torchdynamo_exporting",
-    )
-)
+_COMPILING = re.compile(r"is_(torch)?(dynamo)?_?(compiling|exporting)")
 
 
 def _inspects(node: ast.AST) -> bool:

@@ -122,11 +122,15 @@ def changed_in_place(function: ast.AST, name: str) -> bool:
     return any(changes_in_place(node, name) for node in all_nodes(function))
 
 
+_OF_LISTS = ("append", "extend", "insert", "pop", "remove", "sort", "reverse", "clear")
+
+
 def changes_in_place(node: ast.AST, name: str) -> bool:
-    """Whether one node changes what ``name`` (it may have dots) holds in place."""
+    """Whether one node changes what ``name`` (it may have dots) holds: a tensor, a list."""
     if isinstance(node, ast.AugAssign):
         return dotted(node.target) == name
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.func.attr.endswith("_") and dotted(node.func.value) == name
+        changes = node.func.attr.endswith("_") or node.func.attr in _OF_LISTS
+        return changes and dotted(node.func.value) == name
     stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
     return stored and dotted(node.value) == name  # type: ignore[attr-defined]

@@ -44,7 +44,7 @@ def _layers(loop: str = "", after: str = "", turn: str = "") -> str:
         "    def forward(self, x: torch.Tensor, ends: torch.Tensor):\n"
         f"        sizes = «ends.tolist()»\n        {after}\n        return x * len(sizes)\n\n\n"
         "class Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.layers = torch.nn.ModuleList([Layer(), Layer()])\n\n"
+        "        self.layers = torch.nn.ModuleList([Layer() for _ in range(2)])\n\n"
         f"    def forward(self, x, ends):\n{loop or f'{turns}{turn}        return x'}\n"
     )
 

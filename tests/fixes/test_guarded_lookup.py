@@ -31,7 +31,6 @@ SPELLINGS = {
     "an element of the table": "a = self.kept[before] if «before >= 0» else self.final",
     "a number": "a = self.kept[before] if «before >= 0» else 1.0",
     "the other way round": "a = self.one if «before < 0» else self.kept[before]",
-    "a number first": "a = self.kept[before] if «0 <= before» else self.one",
     "the one before": "a = self.kept[t - 1] if «t > 0» else torch.tensor(1.0)",
     "up to a bound": "a = self.one if «t <= 1» else self.kept[t - 2]",
     # Found in three samplers of unrelated projects after the rewrite was there.

@@ -27,24 +27,17 @@ from pygraph_lint.fixes.site import Rewrite, Site
 from pygraph_lint.fixes.syncs.element_index import is_written
 from pygraph_lint.fixes.truths import is_within
 
-_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.Gt,
-    ast.LtE: ast.GtE,
-    ast.Gt: ast.Lt,
-    ast.GtE: ast.LtE,
-}
 _PLAIN = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
-_CONDITIONAL = (
-    *(ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp),
-    *(ast.GeneratorExp, ast.NamedExpr, ast.Await, ast.Yield),
-)
+# What surely evaluates its parts.
+_AROUND = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Tuple, ast.Compare, ast.Subscript)
 
 
 class _Guard(NamedTuple):
-    """``lookup`` is taken where ``asked`` is at least ``low``, ``other`` elsewhere."""
+    """``lookup`` at ``asked + offset`` is taken where ``asked`` is at least ``low``."""
 
     asked: ast.expr
     low: int
+    offset: int
     lookup: ast.Subscript
     other: ast.expr
 
@@ -70,10 +63,10 @@ class GuardedLookup(Rewrite):
         site.safe_only_if("table", proven, f"`{ast.unparse(table)}` must be a tensor")
         pure = site.ask.is_pure(table) and site.ask.is_pure(guard.asked)
         site.require("pure", pure, "the table or its index is made by what has an effect")
-        bounded = guard.low + _offset(guard) >= 0
+        bounded = guard.low + guard.offset >= 0
         site.require("bounded", bounded, "an index that is asked for may be negative")
         around = [each for each in site.ask.path(node) if isinstance(each, ast.expr)]
-        always = not any(isinstance(each, _CONDITIONAL) for each in around)
+        always = all(isinstance(each, _AROUND) for each in around)
         site.require(
             "always",
             always and isinstance(statement, _PLAIN),
@@ -92,7 +85,7 @@ class GuardedLookup(Rewrite):
         name, torch = site.free("index"), use_torch(site)
         table = operand(site.expression_node(guard.lookup.value))
         index = site.expression_node(guard.asked)
-        offset = _offset(guard)
+        offset = guard.offset
         place = f"({name} {'-' if offset < 0 else '+'} {abs(offset)})" if offset else name
         element = f"{{table}}[{place}.clamp(min=0).reshape(1)].squeeze(0)"
         values = {
@@ -117,18 +110,17 @@ def _guard(node: ast.IfExp) -> _Guard | None:
     test = node.test
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return None
-    index, operator, bound = test.left, type(test.ops[0]), test.comparators[0]
-    if literal_number(index) is not None and operator in _OPPOSITE:
-        index, operator, bound = bound, _OPPOSITE[operator], index
-    number = literal_number(bound)
-    below = operator in (ast.Lt, ast.LtE)
+    index, operator = test.left, test.ops[0]
+    number = literal_number(test.comparators[0])
+    below = isinstance(operator, (ast.Lt, ast.LtE))
     lookup, other = (node.orelse, node.body) if below else (node.body, node.orelse)
-    if not isinstance(number, int) or operator not in _OPPOSITE:
+    if not isinstance(number, int) or not isinstance(operator, (ast.Gt, ast.GtE, ast.Lt, ast.LtE)):
         return None
-    if not isinstance(lookup, ast.Subscript) or _distance(lookup.slice, index) is None:
+    offset = _distance(lookup.slice, index) if isinstance(lookup, ast.Subscript) else None
+    if not isinstance(lookup, ast.Subscript) or offset is None:
         return None
-    low = number + (operator in (ast.Gt, ast.LtE))
-    return _Guard(index, low, lookup, other)
+    low = number + isinstance(operator, (ast.Gt, ast.LtE))
+    return _Guard(index, low, offset, lookup, other)
 
 
 def _distance(node: ast.expr, index: ast.expr) -> int | None:
@@ -141,10 +133,6 @@ def _distance(node: ast.expr, index: ast.expr) -> int | None:
     if not isinstance(number, int) or not isinstance(node.op, (ast.Add, ast.Sub)):
         return None
     return number if isinstance(node.op, ast.Add) else -number
-
-
-def _offset(guard: _Guard) -> int:
-    return _distance(guard.lookup.slice, guard.asked) or 0
 
 
 def _is_table(site: Site, node: ast.expr) -> bool:

@@ -13,11 +13,10 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.call_chains import Chain, add_argument, add_parameter, chains_to
-from pygraph_lint.fixes.names import all_nodes, changed_in_place
+from pygraph_lint.fixes.names import changed_in_place
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
-_CHANGING = frozenset(("append", "extend", "insert", "pop", "remove", "sort", "reverse", "clear"))
 _PARAMETER = "\0"
 
 
@@ -32,12 +31,8 @@ class CarriedRead(Rewrite):
         read, function = site.path[-1], site.function
         if not isinstance(read, ast.Call) or not isinstance(function, ast.FunctionDef):
             raise Declined
-        owner, around = site.parent(function), site.ask.parent(read)
-        if (
-            not _is_read(read)
-            or not isinstance(owner, ast.ClassDef)
-            or isinstance(around, ast.IfExp)
-        ):
+        owner, given = site.parent(function), isinstance(site.ask.parent(read), ast.IfExp)
+        if not isinstance(owner, ast.ClassDef) or given or not _is_read(read):
             raise Declined
         found: set[str] = set()
         text = _spelled(site, read, found)
@@ -46,21 +41,19 @@ class CarriedRead(Rewrite):
         (parameter,) = found
         chains = chains_to(site, owner, function, parameter)
         site.require("loop", bool(chains) and not function.decorator_list, "")
-        pure = site.ask.is_pure(read) and not _changed(site, read)
+        target = getattr(site.ask.statement(read), "targets", [None])[0]
+        kept = not isinstance(target, ast.Name) or not changed_in_place(function, target.id)
+        pure = site.ask.is_pure(read) and kept
         site.require("pure", pure, "the value that is read may be changed")
         functions = {each for chain in chains for each in (*chain.functions, chain.top, function)}
         names = {name for chain in chains for name in chain.sources} | {parameter}
         same = not any(changed_in_place(each, name) for each in functions for name in names)
         site.require("same", same, "what is read may be changed between two layers")
-        site.safe_only_if(
-            "once",
-            False,
-            "it is read where no layer needs it, too, and what is put in a layer's place elsewhere"
-            " must take the list",
-        )
+        reason = "it is read in any case, and other layers in their place must take the argument"
+        site.safe_only_if("once", False, reason)
         site.remains = True
         name = _free(site, f"{parameter}_read")
-        _use(site, read, name, chains)
+        _use(site, read, function, name, chains)
         for each in {chain.loop: chain for chain in chains}.values():
             _put(site, each, text, name)
 
@@ -72,13 +65,11 @@ def _free(site: Site, base: str) -> str:
     return next(each for each in names if each not in used)
 
 
-def _use(site: Site, read: ast.Call, name: str, chains: list[Chain]) -> None:
+def _use(site: Site, read: ast.Call, last: ast.FunctionDef, name: str, chains: list[Chain]) -> None:
     """Pass what was read down to where it is needed, and take it there."""
     kept = f"{site.source.segment(read)} if {name} is None else {name}"
     alone = getattr(site.ask.statement(read), "value", None) is read
     site.replace_node(read, kept if alone else f"({kept})")
-    last = site.function
-    assert isinstance(last, ast.FunctionDef)
     for function in dict.fromkeys([last, *(each for it in chains for each in it.functions)]):
         add_parameter(site, function, name)
     for call in dict.fromkeys(each for chain in chains for each in chain.calls):
@@ -87,8 +78,7 @@ def _use(site: Site, read: ast.Call, name: str, chains: list[Chain]) -> None:
 
 def _put(site: Site, chain: Chain, text: str, name: str) -> None:
     """Read in front of a loop; where the loop chooses, take there what belongs to the choice."""
-    source = site.source
-    place = source.line_start(chain.loop.lineno)
+    source, place = site.source, site.source.line_start(chain.loop.lineno)
     names = dict.fromkeys(chain.sources, name)
     if chain.chosen:
         names = {each: _free(site, f"{each}_values") for each in chain.sources}
@@ -101,10 +91,8 @@ def _put(site: Site, chain: Chain, text: str, name: str) -> None:
     site.replace(place, place, lines)
     for statement in chain.chosen:
         assert isinstance(statement.value, ast.Name)
-        row = statement.end_lineno or statement.lineno
-        end = source.line_start(row) + len(source.line(row))
-        new = f"{source.indent(statement)}{name} = {names[statement.value.id]}"
-        site.replace(end, end, f"{source.newline}{new}")
+        end, new = source.span(statement)[1], f"{name} = {names[statement.value.id]}"
+        site.replace(end, end, f"{source.newline}{source.indent(statement)}{new}")
 
 
 def _is_read(call: ast.Call) -> bool:
@@ -137,19 +125,3 @@ def _spelled(site: Site, node: ast.expr, found: set[str]) -> str | None:
         low, high = site.source.span(name)
         text = f"{text[: low - start]}{new}{text[high - start :]}"
     return text
-
-
-def _changed(site: Site, read: ast.Call) -> bool:
-    """Whether the list that is read may be changed under the name that it is given."""
-    statement = site.ask.statement(read)
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    if not isinstance(target, ast.Name) or site.function is None:
-        return False
-    for node in all_nodes(site.function):
-        changed = node.target if isinstance(node, ast.AugAssign) else getattr(node, "value", None)
-        calls = isinstance(node, ast.Attribute) and node.attr in _CHANGING
-        stores = isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)
-        changes = calls or stores or isinstance(node, ast.AugAssign)
-        if changes and isinstance(changed, ast.Name) and changed.id == target.id:
-            return True
-    return False

@@ -239,7 +239,7 @@ def looked_up(made: Program) -> None:
         "self.table[place] if place >= 0 else {}",
         "{} if place < 0 else self.table[place]",
         "self.table[place - 1] if place > 0 else {}",
-        "{} if 0 >= place else self.table[place]",
+        "{} if place <= 0 else self.table[place]",
         "self.table[place - 2] if place >= 0 else {}",
         "[self.table[place] if place >= 0 else {} for _ in range(2)]",
     )
