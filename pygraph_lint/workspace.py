@@ -493,7 +493,8 @@ def _remember_check(
 
 
 def _check_names(names: Sequence[str]) -> list[tuple[str, tuple[Finding, ...]]]:
-    from pygraph_lint.rules.reporter import check_module
+    from pygraph_lint.rules.reporter import Reporter
 
     facts, linked, rules, options = _linked
-    return [(name, tuple(check_module(facts[name], linked, rules, options))) for name in names]
+    reporter = Reporter(linked, rules, options)
+    return [(name, tuple(reporter.findings(facts[name]))) for name in names]

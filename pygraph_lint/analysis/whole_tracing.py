@@ -25,6 +25,7 @@ _EXPORTING = frozenset(
         *("export_for_inference", "aot_export_module", "aot_export_joint_simple"),
     )
 )
+_ASKING = re.compile(rf"\b(?:{'|'.join(sorted(_SETTINGS))})\b")
 _NAMED = re.compile(rf"\b(?:{'|'.join(sorted(_EXPORTING))})\b")
 _PACKAGES = re.compile(r"\btorch\.(?:_?export|onnx|_dynamo|_functorch)|\bfrom torch import")
 
@@ -33,7 +34,7 @@ def traces_whole(text: str, tree: ast.Module, names: Names) -> bool:
     """Whether some code of a file may be traced as a whole. Of a scripted function that calls
     nothing but torch, only that function is.
     """
-    asks = any(each in text for each in _SETTINGS)
+    asks = any(each in text for each in _SETTINGS) and _ASKING.search(text) is not None
     scripts = "torch.jit" in text or "jit.script" in text
     exports = "export" in text and all(each.search(text) for each in (_NAMED, _PACKAGES))
     nodes = walk(tree) if asks or scripts or exports else []

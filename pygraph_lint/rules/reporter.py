@@ -223,13 +223,6 @@ def _untraced(rule: Rule) -> dict[str, str]:
     return {**rule.consequences, "compile": "ok", "fullgraph": "ok"}
 
 
-def check_module(
-    facts: ModuleFacts, project: Project, rules: dict[str, Rule], options: Options
-) -> list[Finding]:
-    """All findings of one module that ``options`` allow, in order of position."""
-    return Reporter(project, rules, options).findings(facts)
-
-
 @lru_cache(maxsize=256)
 def version_allows(requirement: str, version: str) -> bool:
     """Whether torch ``version`` (``2.13``) satisfies ``>=2.11`` or ``>=2.11,<2.14``."""

@@ -28,4 +28,4 @@ def lint_text(text: str, target_torch: str | None = None) -> list[Finding]:
     facts = extract(text, "example.py", "example", False, reporter.sinks(rules))
     options = reporter.Options(target_torch=target_torch, preview=True)
     linked = link([facts], bodies_of=lambda module: loop_bodies(text, module.module, False))
-    return reporter.check_module(facts, linked, rules, options)
+    return reporter.Reporter(linked, rules, options).findings(facts)
