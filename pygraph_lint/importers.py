@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from pygraph_lint.analysis import ops
-from pygraph_lint.analysis.program import MANY_OF_A_NAME
+from pygraph_lint.analysis.program import FEW_OF_A_NAME
 from pygraph_lint.analysis.project_files import Hubs
 from pygraph_lint.files.project import last_name
 
@@ -199,14 +199,18 @@ class Importers:
         """The files that seem to have a method of a name."""
         return self._index.files("method", method)
 
+    def callers(self, method: str) -> set[str]:
+        """The files that call a method by its name, on objects of which they may say nothing."""
+        word = method.encode(errors="surrogateescape")
+        if word in _OF_OTHERS or word.startswith(b"__"):
+            return set()
+        return {*self._index.files("called", word)} - self._hub_files[1]
+
     def _callers_by_name(self, name: str) -> Iterator[str]:
-        """The files that call methods of a file on objects of which they may say nothing."""
+        """The files that call methods of a file by their names, where few files have one."""
         for method in _methods(self._text(name)):
-            hook = _HOOK.fullmatch(method) is not None
-            if hook or len(self.definers(method)) <= MANY_OF_A_NAME:
-                for caller in self._index.files("called", method):
-                    if caller not in self._hub_files[1]:
-                        yield caller
+            if _HOOK.fullmatch(method) or len(self.definers(method)) <= FEW_OF_A_NAME:
+                yield from self.callers(method.decode(errors="surrogateescape"))
 
     # -- hubs
 

@@ -12,8 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pygraph_lint.analysis.program import MANY_OF_A_NAME, Program
+from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.project_files import Unread
+
+_FAMILY = 60  # files with classes of one family
 
 
 class UnreadFiles(Unread):
@@ -59,7 +61,7 @@ class UnreadFiles(Unread):
 
     def defining(self, method: str) -> Collection[str] | None:
         found = self._definers(method.encode(errors="surrogateescape"))
-        if len(found) > MANY_OF_A_NAME:
+        if len(found) > _FAMILY:
             return None
         return [self._modules[file] for file in found if file in self._modules]
 
@@ -98,23 +100,39 @@ def base_files(starts: Iterable[str], program: Program) -> set[str]:
     return found - within
 
 
+def family_methods(starts: Iterable[str], program: Program) -> set[str]:
+    """The names of the methods of classes with a base: what calls one of an unknown object may mean
+    all of their family. Modules' methods are rarely called so.
+    """
+    return {
+        method
+        for module in program.modules.keys() & starts
+        for name, facts in program.modules[module].classes.items()
+        if len(program.lineage(name)) > 1 and not program.is_module(name)
+        for method in facts.methods
+    }
+
+
 def with_bases(
     names: Iterable[str],
     starts_of: Callable[[Sequence[str]], frozenset[str]],
     program_of: Callable[[Iterable[str]], Program],
+    callers: Callable[[str], set[str]],
     paths: Mapping[str, str],
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """The files in which a call path to one of ``names`` may start, and those of base classes that
-    lead to more of these. ``starts_of`` gives them without base classes, none where they are too
-    many; ``program_of`` gives what some files define; ``paths`` are all files by module.
+    """The files in which a call path to one of ``names`` may start, and those of base classes and
+    callers that lead to more of these. ``starts_of`` gives them without, none where they are too
+    many; ``program_of`` gives what some files define, ``callers`` the files that call a method by
+    its name; ``paths`` are all files by module.
     """
     bases: frozenset[str] = frozenset()
     read: set[str] = set()
     while starts := starts_of([*names, *bases]):
         read |= starts
         program = program_of(read)
-        within = (module for module, path in paths.items() if path in starts)
-        more = {paths[module] for module in base_files(within, program)} - bases
+        within = {module for module, path in paths.items() if path in starts}
+        more = {paths[module] for module in base_files(within, program)}
+        more = more.union(*map(callers, family_methods(within, program))) - starts - bases
         missing = {paths[module] for module in program.missing}
         if not more and not missing:
             break

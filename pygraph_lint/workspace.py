@@ -335,7 +335,8 @@ class Project:
         if len(names) > _FEW:
             return frozenset(), frozenset()
         paths = {self._modules[name][0]: name for name in matter}
-        return with_bases(names, partial(self._starts, matter, options), program_of, paths)
+        starts_of = partial(self._starts, matter, options)
+        return with_bases(names, starts_of, program_of, self._importing().callers, paths)
 
     def _facts(self, names: Iterable[str], matter: frozenset[str]) -> dict[str, ModuleFacts]:
         """The facts of some files, without those that have none."""

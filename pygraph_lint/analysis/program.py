@@ -16,8 +16,7 @@ from pygraph_lint.analysis.project_files import NO_HUBS, NOTHING_UNREAD, Hubs, U
 from pygraph_lint.analysis.values import Value
 
 _MAX_PARTS = 14
-_FEW = 3  # classes with a method of one name
-MANY_OF_A_NAME = 3  # files with one
+FEW_OF_A_NAME = 3  # classes with a method of one name
 
 
 class Program:
@@ -432,20 +431,17 @@ class Program:
         if key not in self._named:
             found = self._methods_told_by_name(name)
             fitting = [each for each in found if call is None or self._takes(each, call)]
-            few = len(found) <= _FEW or self._are_of_one_family(found)
-            one = few or (len(fitting) > _FEW and self._are_of_one_family(fitting))
+            few = len(found) <= FEW_OF_A_NAME or self._are_of_one_family(found)
+            one = few or (len(fitting) > FEW_OF_A_NAME and self._are_of_one_family(fitting))
             self._named[key] = fitting if one else []
         return self._named[key]
 
     def _methods_told_by_name(self, name: str) -> list[str]:
-        """The methods of a name, where few files have one."""
-        found = self.methods_by_name.get(name, [])
-        left_out = self._unread.defining(name)
-        self.missing.update(left_out or ())
-        if len(found) <= _FEW and left_out is not None:
-            return found
-        files = {getattr(self.module_of(each), "module", "") for each in found}
-        return found if len(files) <= MANY_OF_A_NAME and left_out is not None else []
+        """The methods of a name; those of files that were left out are asked for where few files
+        have one.
+        """
+        self.missing.update(self._unread.defining(name) or ())
+        return self.methods_by_name.get(name, [])
 
     def _are_of_one_family(self, found: list[str]) -> bool:
         owners = [self.functions[each].owner for each in found if each in self.functions]
