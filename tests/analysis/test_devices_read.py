@@ -42,3 +42,10 @@ def test_what_meets_the_device_too_waits() -> None:
 def test_a_number_that_is_filled_on_the_device_is_no_copy(value: str) -> None:
     assert waits(f"return x * torch.scalar_tensor({value}, device=x.device)") == {}
     assert waits(f"return x * torch.scalar_tensor({value})") == {"host.scalar-tensor": True}
+
+
+def test_a_host_tensor_meets_what_may_be_a_number() -> None:
+    branch = "if torch.zeros({}) > others: x = x + 1\nreturn x"
+    assert waits(branch.format("1"))["branch.if"] is False
+    assert waits(branch.format("()"))["branch.if"] is True  # a number meets any device
+    assert waits("if torch.zeros(1) + x > others: x = x + 1\nreturn x")["branch.if"] is True

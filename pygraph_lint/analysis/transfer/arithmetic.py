@@ -27,13 +27,16 @@ def of_numbers(left: Value, right: Value) -> Value:
 
 
 def merge_device(values: list[Value]) -> int:
-    """Where the result of an operation lives: the device wins over the host."""
-    found = {value.device for value in values if value.is_tensor}
+    """Where the result of an operation lives: the device wins over the host. What a host tensor with
+    dimensions meets is no tensor of the device, where that is not known.
+    """
+    tensors = [value for value in values if value.is_tensor]
+    if any(value.device == v.ON_HOST and value.ndim > 0 for value in tensors):
+        tensors = [value for value in tensors if value.kinds == v.TENSOR]
+    found = {value.device for value in tensors}
     if v.ON_DEVICE in found:
         return v.ON_DEVICE
-    if found == {v.ON_HOST}:
-        return v.ON_HOST
-    return v.ANYWHERE
+    return v.ON_HOST if found == {v.ON_HOST} else v.ANYWHERE
 
 
 def merge_home(values: list[Value]) -> Need | None:
