@@ -27,8 +27,8 @@ def of_numbers(left: Value, right: Value) -> Value:
 
 
 def merge_device(values: list[Value]) -> int:
-    """Where the result of an operation lives: the device wins over the host. What a host tensor with
-    dimensions meets is no tensor of the device, where that is not known.
+    """Where the result of an operation lives: the device wins over the host. What meets a host
+    tensor with dimensions is on no device, unless that is known.
     """
     tensors = [value for value in values if value.is_tensor]
     if any(value.device == v.ON_HOST and value.ndim > 0 for value in tensors):
