@@ -38,7 +38,7 @@ LOADED = (extract, link, reporter)
 
 def row(finding: Finding) -> list[str]:
     """All that a finding says, in a form that can be compared."""
-    return [finding.filename, repr(finding), finding.view.key]
+    return [finding.filename, *map(repr, (finding, finding.view))]
 
 
 def timed_check(rules: dict[str, Rule], given: list[str]) -> tuple[float, list[list[str]]]:

@@ -2,20 +2,117 @@
 
 To check one file of a large project the others need not all be analysed: only what the file leads
 to, and what leads to the file. The first is found by linking what was read so far and asking what
-was missing, until nothing is; the second are the files that import it, directly or through others,
-and those that may call what it has in place of a base class's methods.
+was missing, until nothing is; the second are the files that import it, directly or through others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from pygraph_lint.analysis.program import Program
-from pygraph_lint.analysis.project_files import Unread
+from pygraph_lint.analysis.program import Unread
+from pygraph_lint.files.project import last_name
 
-_FAMILY = 60  # files with classes of one family
+_DEFINED = re.compile(rb"^(?:def|[ \t]*class)[ \t]+(\w+)", re.MULTILINE)
+
+_FROM = re.compile(rb"\bfrom[ \t]*([.\w]+)[ \t]*import\b[ \t]*(\([^)]*\)|(?:[^\r\n#\\]|\\\r?\n)*)")
+_WORD = re.compile(rb"\w+")
+_MEMBER = re.compile(rb"\.(\w+)")
+
+
+def members(text: bytes) -> frozenset[bytes]:
+    """The names of all attributes that a text has."""
+    return frozenset(_MEMBER.findall(text))
+
+
+class Importers:
+    """Which files may import a file, of all files by the words of their imports.
+
+    Imports are compared by the last part of names, and what a package passes on by the names that a
+    text has. A file may be too many. One is too few only where what imports the file is itself
+    imported from a package that passes it on.
+    """
+
+    def __init__(self, words: Mapping[str, frozenset[bytes]], text: Callable[[str], bytes]) -> None:
+        """``words`` are those of each file's imports, ``text`` gives the content of a path."""
+        self._text = text
+        self._words = words
+        self._found: dict[str, tuple[frozenset[bytes], frozenset[str]]] = {}
+        self._by_word: dict[bytes, list[str]] = {}
+        for name, found in words.items():
+            for word in found:
+                self._by_word.setdefault(word, []).append(name)
+
+    def of(self, names: Iterable[str]) -> set[str]:
+        """``names`` and the files that may import them, directly or through others."""
+        return set().union(*map(self._of_one, names))
+
+    def _of_one(self, given: str) -> frozenset[str]:
+        defined = frozenset(_DEFINED.findall(self._text(given)))
+        held = self._found.get(given)
+        if held is not None and held[0] == defined:
+            return held[1]
+        reached, front = {given}, [given]
+        while front:
+            name = front.pop()
+            if name.endswith("__init__.py") and name != given:
+                continue  # what it passes on is looked for by name
+            new = set(self._by_word.get(last_name(name), ()))
+            if name == given:
+                new.update(self._through_packages(name, defined))
+            new -= reached
+            reached |= new
+            front += new
+        self._found[given] = (defined, frozenset(reached))
+        return self._found[given][1]
+
+    def edited(self, before: bytes, after: bytes) -> None:
+        """Forget what depends on the attributes in a file's text, which has changed; the words of
+        its imports have not.
+        """
+        old, new = members(before), members(after)
+        moved = _FROM.findall(before) != _FROM.findall(after)
+        for given, (defined, _) in list(self._found.items()):
+            if moved or defined.isdisjoint(old) != defined.isdisjoint(new):
+                del self._found[given]
+
+    def _through_packages(self, name: str, defined: frozenset[bytes]) -> Iterator[str]:
+        """Files that import from a package around a file, and have one of its names."""
+        direct = self._by_word.get(last_name(name), ())
+        if name.endswith("__init__.py") or not any(each.endswith("__init__.py") for each in direct):
+            return
+        packages = {part.encode(errors="surrogateescape") for part in name.split("/")[:-1]}
+        any_package = b"|".join(map(re.escape, packages)) or rb"(?!)"
+        whole = re.compile(rb"\bimport[^\n]*\b(?:" + any_package + rb")\b")
+        using = {each for word in (b".", *packages) for each in self._by_word.get(word, ())}
+        for other in using - {name}:
+            if other.endswith("__init__.py"):
+                continue
+            named = not defined.isdisjoint(self._words[other])
+            passed_on = named and self._from_a_package(other, defined)
+            if passed_on or self._has_member(other, whole, defined):
+                yield other
+
+    @cached_property
+    def _packages(self) -> frozenset[bytes]:
+        """The last names of all packages; none for those that are named by dots alone."""
+        packages = (name for name in self._words if name.endswith("__init__.py"))
+        return frozenset((b"", *map(last_name, packages)))
+
+    def _from_a_package(self, file: str, names: frozenset[bytes]) -> bool:
+        """Whether a file imports one of the names from a package: from a module it is another."""
+        return any(
+            match[1].rpartition(b".")[2] in self._packages
+            and not names.isdisjoint(_WORD.findall(match[2]))
+            for match in _FROM.finditer(self._text(file))
+        )
+
+    def _has_member(self, file: str, whole: re.Pattern[bytes], names: frozenset[bytes]) -> bool:
+        """Whether a file imports a package as a whole, and has an attribute of one of the names."""
+        text = self._text(file)
+        return whole.search(text) is not None and not names.isdisjoint(members(text))
 
 
 class UnreadFiles(Unread):
@@ -26,15 +123,12 @@ class UnreadFiles(Unread):
         files: Mapping[str, str],
         text: Callable[[str], bytes],
         said: dict[tuple[str, str], bool] | None = None,
-        definers: Callable[[bytes], Collection[str]] = lambda method: (),
     ) -> None:
         """``files`` are paths by module name, ``text`` gives the content of a path. ``said`` is
-        what is known of paths and words already, and grows. ``definers`` gives the files, of all,
-        that define a method of a name.
+        what is known of paths and words already, and grows.
         """
         self._files = files
         self._text = text
-        self._definers = definers
         self._said = said if said is not None else {}
         self._texts: dict[str, bytes] = {}
         self._known: dict[tuple[str, str], bool] = {}
@@ -59,16 +153,6 @@ class UnreadFiles(Unread):
             self._known[key] = self._says(module, word)
         return self._known[key]
 
-    def defining(self, method: str) -> Collection[str] | None:
-        found = self._definers(method.encode(errors="surrogateescape"))
-        if len(found) > _FAMILY:
-            return None
-        return [self._modules[file] for file in found if file in self._modules]
-
-    @cached_property
-    def _modules(self) -> dict[str, str]:
-        return {file: module for module, file in self._files.items()}
-
     def _says(self, module: str, word: str) -> bool:
         file = self._files.get(module)
         if file is None:
@@ -84,72 +168,13 @@ class UnreadFiles(Unread):
         return said
 
 
-def base_files(starts: Iterable[str], program: Program) -> set[str]:
-    """The modules with classes of which calls of a method may run what a class of some modules has
-    in its place.
-    """
-    within = frozenset(starts)
-    found = set()
-    for module in within & program.modules.keys():
-        for name, facts in program.modules[module].classes.items():
-            lineage = program.lineage(name)[1:]
-            above = {each for base in lineage for each in program.classes[base].methods}
-            for method in facts.methods.keys() & above if lineage else ():
-                bases = map(program.module_of, program.followed_bases(name, method))
-                found |= {base.module for base in bases if base is not None}
-    return found - within
-
-
-def family_methods(starts: Iterable[str], program: Program) -> set[str]:
-    """The names of the methods of classes with a base: what calls one of an unknown object may mean
-    all of their family. Modules' methods are rarely called so.
-    """
-    return {
-        method
-        for module in program.modules.keys() & starts
-        for name, facts in program.modules[module].classes.items()
-        if len(program.lineage(name)) > 1 and not program.is_module(name)
-        for method in facts.methods
-    }
-
-
-def with_bases(
-    names: Iterable[str],
-    starts_of: Callable[[Sequence[str]], frozenset[str]],
-    program_of: Callable[[Iterable[str]], Program],
-    callers: Callable[[str], set[str]],
-    paths: Mapping[str, str],
-) -> tuple[frozenset[str], frozenset[str]]:
-    """The files in which a call path to one of ``names`` may start, and those of base classes and
-    callers that lead to more of these. ``starts_of`` gives them without, none where they are too
-    many; ``program_of`` gives what some files define, ``callers`` the files that call a method by
-    its name; ``paths`` are all files by module.
-    """
-    bases: frozenset[str] = frozenset()
-    read: set[str] = set()
-    while starts := starts_of([*names, *bases]):
-        read |= starts
-        program = program_of(read)
-        within = {module for module, path in paths.items() if path in starts}
-        more = {paths[module] for module in base_files(within, program)}
-        more = more.union(*map(callers, family_methods(within, program))) - starts - bases
-        missing = {paths[module] for module in program.missing}
-        if not more and not missing:
-            break
-        bases |= more
-        read |= missing
-    return starts, bases
-
-
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What the findings of a file rest on: the files in which a call path to it may start, those of
-    base classes that lead to more of these, the content of all that were read, by digest, and the
-    answers that the others gave.
+    """What the findings of a file rest on: the files in which a call path to it may start, the
+    content of those that were read, by digest, and the answers that the others gave.
     """
 
     matter: frozenset[str]
     starts: frozenset[str]
-    bases: frozenset[str]
     read: Mapping[str, bytes]
     unread: UnreadFiles

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -19,9 +18,8 @@ from pygraph_lint.files.paths import is_file
 from pygraph_lint.files.sources import read_bytes
 from pygraph_lint.findings import Finding, Location
 from pygraph_lint.fixes.offers import Fixes, Offers
-from pygraph_lint.importers import Importers
 from pygraph_lint.loop_bodies import LoopBodies
-from pygraph_lint.project_part import Basis, UnreadFiles, with_bases
+from pygraph_lint.project_part import Basis, Importers, UnreadFiles
 from pygraph_lint.records import Record, Task
 from pygraph_lint.rules.catalogue import Rule
 
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 _WORTH_PROCESSES = 400_000
 _CHUNK = 150_000
 # So few files of a project with so many are checked by reading only a part of it.
-_FEW, _MANY = 20, 100
+_FEW, _MANY = 20, 400
 # The runs of functions are kept of so many edited files.
 _EDITED = 4
 # A file written this shortly (ns) before it was looked at may change under the same time stamp.
@@ -76,7 +74,7 @@ class Project:
         self._progress = progress
         self._max_size = max_size
         self._paths = {self.relative(path): path for path in files}
-        self._modules = project.module_names(self._paths)
+        self._modules = self._module_names()
         self._offers = Offers(cache, jobs)
         self._overlay: dict[str, bytes] = {}
         self._known: dict[str, project.Known] = {}
@@ -96,6 +94,26 @@ class Project:
     def relative(self, path: Path) -> str:
         """The posix path of ``path`` below the root's base."""
         return os.path.relpath(path, self._root.base).replace(os.sep, "/")
+
+    def _module_names(self) -> dict[str, tuple[str, bool]]:
+        """Each file's dotted module name, and whether it is a package's ``__init__``.
+
+        Where two packages in different folders have one name, the later is named by its path.
+        """
+        packages = {
+            relative.rpartition("/")[0]: True
+            for relative in self._paths
+            if relative.rpartition("/")[2] == "__init__.py"
+        }
+        names: dict[str, tuple[str, bool]] = {}
+        taken: set[str] = set()
+        for relative in sorted(self._paths):
+            module, is_package = project.module_name(relative, packages)
+            if module in taken:
+                module, is_package = project.module_name(relative, {})
+            taken.add(module)
+            names[relative] = (module, is_package)
+        return names
 
     # --- the index: content digests, without reading what has not changed ---
 
@@ -164,11 +182,11 @@ class Project:
             self._unreadable.pop(relative, None)
             if relative not in self._paths:
                 self._paths[relative] = path
-                self._modules = project.module_names(self._paths)
+                self._modules = self._module_names()
         if old is None or new is None or (old.torch, old.words) != (new.torch, new.words):
             self._matter = self._importers = None
         elif self._importers is not None:
-            self._importers.edited(relative, before, self._text(relative))
+            self._importers.edited(before, self._text(relative))
 
     def offers(self, files: Mapping[Path, tuple[str, Sequence[Finding]]]) -> dict[Path, Fixes]:
         """What is offered for each file's findings, in their order; files are given with text."""
@@ -258,7 +276,7 @@ class Project:
         return (
             basis.matter is matter
             and all(self._digest(each) == held for each, held in basis.read.items())
-            and basis.starts == self._starts(matter, options, [name, *basis.bases])
+            and basis.starts == self._starts([name], matter, options)
             and basis.unread.same_answers(self._text, self._overlay)
         )
 
@@ -279,7 +297,7 @@ class Project:
         names = [self.relative(path) for path in paths]
         alone = [name for name in names if name not in matter]
         linked = [name for name in names if name in matter]
-        starts, bases = self._starts_of_all(linked, matter, options)
+        starts = self._starts(linked, matter, options)
         self._read_records([*(starts or matter if linked else ()), *alone], matter)
         outcomes: dict[str, Outcome] = {}
         to_check = []
@@ -293,7 +311,7 @@ class Project:
             else:
                 to_check.append(name)
         if to_check:
-            check = self._check_part(starts, bases, matter) if starts else self._check_linked
+            check = self._check_part(starts, matter) if starts else self._check_linked
             for name, findings in check(to_check, options):
                 outcomes[name] = Outcome(findings, self._records[name][1].directives)
                 if starts and len(to_check) == 1:
@@ -301,70 +319,44 @@ class Project:
         return outcomes
 
     def _starts(
-        self, matter: frozenset[str], options: Options, names: Sequence[str]
+        self, names: Sequence[str], matter: frozenset[str], options: Options
     ) -> frozenset[str]:
         """The files in which a call path to one of ``names`` may start, where these are so few that
         the rest need not be read; empty where all have to be.
         """
-        if not names or len(matter) < _MANY or options.entry_points:
+        if not names or len(names) > _FEW or len(matter) < _MANY or options.entry_points:
             return frozenset()
-        found = self._importing().of(names)
+        if self._importers is None:
+            words = {name: one.words for name, one in self._known.items() if name in matter}
+            self._importers = Importers(words, self._text)
+        found = self._importers.of(names)
         return frozenset(found) if 3 * len(found) < len(matter) else frozenset()
 
-    def _importing(self) -> Importers:
-        if self._importers is None:
-            words = {name: self._known[name].words for name in self._relevant()}
-            modules = {name: module for name, (module, _) in self._modules.items()}
-            self._importers = Importers(words, self._text, modules)
-        return self._importers
-
-    def _unread(self, read: Iterable[str], matter: frozenset[str]) -> UnreadFiles:
-        files = {self._modules[name][0]: name for name in matter.difference(read)}
-        return UnreadFiles(files, self._text, self._said, self._importing().definers)
-
-    def _starts_of_all(
-        self, names: Sequence[str], matter: frozenset[str], options: Options
-    ) -> tuple[frozenset[str], frozenset[str]]:
-        """``_starts`` and those that know a base class only; the files of these base classes."""
-        from pygraph_lint.analysis.program import Program
-
-        def program_of(read: Iterable[str]) -> Program:
-            facts = self._facts(read, matter).values()
-            return Program(facts, self._unread(read, matter), self._importing().hubs)
-
-        if len(names) > _FEW:
-            return frozenset(), frozenset()
-        paths = {self._modules[name][0]: name for name in matter}
-        starts_of = partial(self._starts, matter, options)
-        return with_bases(names, starts_of, program_of, self._importing().callers, paths)
-
-    def _facts(self, names: Iterable[str], matter: frozenset[str]) -> dict[str, ModuleFacts]:
-        """The facts of some files, without those that have none."""
-        names = sorted(names)
-        self._read_records(names, matter)
-        records = ((name, self._records[name][1].facts) for name in names)
-        return {name: facts for name, facts in records if facts is not None}
-
     def _check_part(
-        self, starts: frozenset[str], bases: frozenset[str], matter: frozenset[str]
+        self, starts: frozenset[str], matter: frozenset[str]
     ) -> Callable[[Sequence[str], Options], list[tuple[str, tuple[Finding, ...]]]]:
         """A function that checks files by reading only what can change their findings."""
         from pygraph_lint.analysis.link import link
 
         paths = {self._modules[name][0]: name for name in matter}
         within = frozenset(self._modules[name][0] for name in starts)
-        hubs = self._importing().hubs
 
         def check(names: Sequence[str], options: Options) -> list[tuple[str, tuple[Finding, ...]]]:
             read = set(starts)
             for name in names:
                 read |= matter.intersection(self._bases[name].read if name in self._bases else ())
             while True:
-                facts = self._facts(read, matter)
+                self._read_records(sorted(read), matter)
+                facts = {
+                    name: record.facts
+                    for name in sorted(read)
+                    if (record := self._records[name][1]).facts is not None
+                }
+                unread = {module: name for module, name in paths.items() if name not in read}
                 asked = replace(options.asked, within=within)
-                left_out = self._unread(read, matter)
+                left_out = UnreadFiles(unread, self._text, self._said)
                 self._progress("checking", 0, len(names))
-                linked = link(facts.values(), asked, left_out, self._loops.of, None, hubs)
+                linked = link(facts.values(), asked, left_out, self._loops.of)
                 self._progress("checking", 0, len(names))
                 _remember_check(facts, linked, self._rules, options)
                 found = _check_names(names)
@@ -372,7 +364,7 @@ class Project:
                 if not missing:
                     self._last = (facts, linked, self._rules, options)
                     digests = {name: self._known[name].digest for name in read}
-                    basis = Basis(matter, starts, bases, digests, left_out)
+                    basis = Basis(matter, starts, digests, left_out)
                     self._bases.update(dict.fromkeys(names, basis))
                     return found
                 read |= missing
@@ -400,8 +392,8 @@ class Project:
             if record.facts is not None
         }
         self._progress("checking", 0, len(names))
-        before, bodies_of, hubs = self._linked, self._loops.of, self._importing().hubs
-        linked = link(facts.values(), options.asked, bodies_of=bodies_of, before=before, hubs=hubs)
+        before, bodies_of = self._linked, self._loops.of
+        linked = link(facts.values(), options.asked, bodies_of=bodies_of, before=before)
         self._linked = linked
         parts = parallel.chunks(names, lambda name: self._known[name].signature.size, 4 * _CHUNK)
         # Only a forked process has the linked project without being sent it.

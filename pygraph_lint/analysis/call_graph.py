@@ -9,13 +9,9 @@ from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
-_BY_NAME = ("named", "lone", "hook", "result")
 
-
-def targets(program: Program, call: Call, function: str = "") -> Sequence[str]:
-    """The project functions a call may reach. In ``function`` it may not reach all of them."""
-    if function and call.how in _BY_NAME:
-        return program.followed(function, targets(program, call))
+def targets(program: Program, call: Call) -> Sequence[str]:
+    """The project functions a call may reach."""
     if call.how == "named":
         return program.methods_called(call.name, call)
     key = call[:3]
@@ -32,8 +28,7 @@ def edges(program: Program, function: FunctionFacts) -> Sequence[tuple[Call, Seq
     """The calls of a function that may reach functions of the project, with these."""
     known = program.edges.get(function.name)
     if known is None or known[0] is not function:
-        name = function.name
-        found = [(call, targets(program, call, name)) for call in function.calls]
+        found = [(call, targets(program, call)) for call in function.calls]
         known = (function, [(call, reached) for call, reached in found if reached])
         program.edges[function.name] = known
     return known[1]
@@ -93,7 +88,9 @@ def _overrides(program: Program, function: str) -> list[str]:
     facts = program.functions[function]
     if not facts.owner or facts.returns is not None:
         return []
-    return program.overrides(facts.owner, function.rpartition(".")[2])
+    name = function.rpartition(".")[2]
+    below = (program.classes[each].methods.get(name) for each in program.subclasses[facts.owner])
+    return [each for each in below if each is not None]
 
 
 def _of_results(program: Program, function: str, name: str) -> list[str]:
@@ -120,7 +117,11 @@ def _of_instance(program: Program, owner: str) -> list[str]:
 def _of_method(program: Program, owner: str, name: str) -> list[str]:
     """A method, and what overrides it below."""
     found = program.method(owner, name)
-    reached = [*([found] if found is not None else ()), *program.overrides(owner, name)]
+    reached = [found] if found is not None else []
+    for subclass in program.subclasses.get(owner, ()):
+        override = program.classes[subclass].methods.get(name)
+        if override is not None:
+            reached.append(override)
     return reached or _of_held(program, program.attribute(owner, name))
 
 

@@ -13,8 +13,7 @@ from pygraph_lint.analysis.loop_events import loop_events
 from pygraph_lint.analysis.loop_regions import BodiesOf, LoopRegions, no_bodies
 from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.places import Region
-from pygraph_lint.analysis.program import Program
-from pygraph_lint.analysis.project_files import NO_HUBS, NOTHING_UNREAD, Hubs, Unread
+from pygraph_lint.analysis.program import NOTHING_UNREAD, Program, Unread
 from pygraph_lint.analysis.proof import Proof
 from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, Reached, compiled_regions
 
@@ -27,7 +26,6 @@ def link(
     unread: Unread = NOTHING_UNREAD,
     bodies_of: BodiesOf = no_bodies,
     before: Project | None = None,
-    hubs: Hubs = NO_HUBS,
 ) -> Project:
     """Join the facts of all files of a project; ``asked`` are regions that the user names,
     ``unread`` the modules that are left out. ``bodies_of`` gives what the training loops of a file
@@ -36,9 +34,9 @@ def link(
     """
     modules = list(modules)
     with _deep_recursion():
-        if before is not None and before.program.hubs == hubs and before.program.take(modules):
+        if before is not None and before.program.take(modules):
             return Project(before.program, asked, bodies_of, before)
-        return Project(Program(modules, unread, hubs), asked, bodies_of)
+        return Project(Program(modules, unread), asked, bodies_of)
 
 
 @contextmanager

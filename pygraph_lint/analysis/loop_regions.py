@@ -269,7 +269,7 @@ class LoopRegions:
         """
         if call.how == "given":
             return self._passed.functions(call.target, call.name)
-        found = targets(self._program, call, function)
+        found = targets(self._program, call)
         guessed = call.how in ("named", "lone")
         if found and not guessed:
             return found

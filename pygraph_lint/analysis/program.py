@@ -12,11 +12,25 @@ from itertools import chain
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.exports import private_names
 from pygraph_lint.analysis.model import Call, ClassFacts, FunctionFacts, ModuleFacts
-from pygraph_lint.analysis.project_files import NO_HUBS, NOTHING_UNREAD, Hubs, Unread
 from pygraph_lint.analysis.values import Value
 
 _MAX_PARTS = 14
-FEW_OF_A_NAME = 3  # classes with a method of one name
+_FEW = 3  # classes with a method of one name
+
+
+class Unread:
+    """The modules of a project whose facts were not given: none."""
+
+    def has(self, module: str) -> bool:
+        """Whether a module of that name was left out."""
+        return False
+
+    def may_define(self, module: str, word: str) -> bool:
+        """Whether a module was left out in which a name may be bound."""
+        return False
+
+
+NOTHING_UNREAD = Unread()
 
 
 class Program:
@@ -27,14 +41,8 @@ class Program:
     name, and ``edges`` the same by function.
     """
 
-    def __init__(
-        self,
-        modules: Iterable[ModuleFacts],
-        unread: Unread = NOTHING_UNREAD,
-        hubs: Hubs = NO_HUBS,
-    ) -> None:
+    def __init__(self, modules: Iterable[ModuleFacts], unread: Unread = NOTHING_UNREAD) -> None:
         self.modules = {module.module: module for module in modules}
-        self.hubs = hubs
         self.missing: set[str] = set()
         self._unread = unread
         self.functions: dict[str, FunctionFacts] = {}
@@ -264,36 +272,6 @@ class Program:
                     return found
         return None
 
-    def followed(self, function: str, targets: Sequence[str]) -> Sequence[str]:
-        """Those of some functions to which a function leads that calls them by name alone."""
-        module = self.module_of(function) if self.hubs.below and targets else None
-        if module is None or module.module not in self.hubs.below:
-            return targets
-        return [each for each in targets if self.module_of(each) is module]
-
-    def overrides(self, owner: str, name: str) -> list[str]:
-        """What classes below one have in place of a method of it. Of other files only what their
-        own modules' ``forward`` does not start anyway.
-        """
-        found = [
-            each
-            for each in self.subclasses.get(owner, ())
-            if name in self.classes[each].methods and owner in self.followed_bases(each, name)
-        ]
-        return [self.classes[each].methods[name] for each in found]
-
-    def followed_bases(self, name: str, method: str) -> Sequence[str]:
-        """The bases of a class of which calls of a method may run what the class has in its place:
-        those up to the first one that a hub of another file has.
-        """
-        lineage, file = self.lineage(name), self.module_of(name)
-        own = method == "forward" or method.startswith("__")
-        for place, base in enumerate(lineage):
-            other = self.module_of(base)
-            if other is not file and (own or getattr(other, "module", "") in self.hubs.modules):
-                return lineage[1:place]
-        return lineage[1:]
-
     def attribute(self, owner: str, name: str) -> Value | None:
         """What an attribute of a class holds, along the inheritance order."""
         for each in self.lineage(owner):
@@ -429,19 +407,12 @@ class Program:
         shape = (len(call.positional), *(keyword for keyword, _ in call.named)) if call else ()
         key = (name, *shape)
         if key not in self._named:
-            found = self._methods_told_by_name(name)
+            found = self.methods_by_name.get(name, [])
             fitting = [each for each in found if call is None or self._takes(each, call)]
-            few = len(found) <= FEW_OF_A_NAME or self._are_of_one_family(found)
-            one = few or (len(fitting) > FEW_OF_A_NAME and self._are_of_one_family(fitting))
+            few = len(found) <= _FEW or self._are_of_one_family(found)
+            one = few or (len(fitting) > _FEW and self._are_of_one_family(fitting))
             self._named[key] = fitting if one else []
         return self._named[key]
-
-    def _methods_told_by_name(self, name: str) -> list[str]:
-        """The methods of a name; those of files that were left out are asked for where few files
-        have one.
-        """
-        self.missing.update(self._unread.defining(name) or ())
-        return self.methods_by_name.get(name, [])
 
     def _are_of_one_family(self, found: list[str]) -> bool:
         owners = [self.functions[each].owner for each in found if each in self.functions]

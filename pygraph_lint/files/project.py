@@ -83,29 +83,6 @@ def module_name(relative: str, packages: Mapping[str, bool]) -> tuple[str, bool]
     return ".".join(names) or stem, is_package
 
 
-def module_names(files: Iterable[str]) -> dict[str, tuple[str, bool]]:
-    """Each file's dotted module name, and whether it is a package's ``__init__``, of files given by
-    relative path.
-
-    Where two packages in different folders have one name, the later is named by its path.
-    """
-    files = sorted(files)
-    packages = {
-        relative.rpartition("/")[0]: True
-        for relative in files
-        if relative.rpartition("/")[2] == "__init__.py"
-    }
-    names: dict[str, tuple[str, bool]] = {}
-    taken: set[str] = set()
-    for relative in files:
-        module, is_package = module_name(relative, packages)
-        if module in taken:
-            module, is_package = module_name(relative, {})
-        taken.add(module)
-        names[relative] = (module, is_package)
-    return names
-
-
 # --- the prefilter ------------------------------------------------------------------------------
 
 _IMPORT = re.compile(rb"\bimport\b")

@@ -7,52 +7,13 @@ from typing import Any
 
 import pytest
 
-from pygraph_lint import importers, workspace
+from pygraph_lint import workspace
 from pygraph_lint.findings import Finding
-from pygraph_lint.importers import Importers
-from pygraph_lint.project_part import UnreadFiles
+from pygraph_lint.project_part import Importers, UnreadFiles
 from pygraph_lint.rules.catalogue import load
 from pygraph_lint.runner import Runner
 
 FILES = {
-    **{f"other{i}.py": f"import torch\nclass Other{i}(torch.nn.Module): ...\n" for i in range(9)},
-    "loop/strategy.py": """
-class Strategy:
-    def adapt(self, batch):
-        return batch
-""",
-    "loop/trainer.py": """
-import torch
-from .strategy import Strategy
-class Trainer(torch.nn.Module):
-    def __init__(self, strategy: Strategy, model, coder):
-        super().__init__()
-        self.strategy, self.model, self.coder = Strategy(), model, coder
-    def fit(self, loader, optimizer):
-        for batch in loader:
-            loss = self.model(self.strategy.adapt(batch.cuda()))
-            loss.backward()
-            self.coder.note_progress(loss)
-    def forward(self, x: torch.Tensor):
-        return self.coder.decode_tensor(self.strategy.adapt(x))
-""",
-    "loop/own.py": """
-from loop.strategy import Strategy
-class Own(Strategy):
-    def adapt(self, batch):
-        if batch.sum() > 0:
-            return batch
-        return -batch
-""",
-    "loop/coder.py": """
-from .helper import told
-class Coder:
-    def decode_tensor(self, x):
-        return told(x.tolist(), x.mean())
-    def note_progress(self, loss):
-        print(float(loss))
-""",
-    "loop/helper.py": "import torch\ndef told(xs, x):\n    return xs if x.item() else 0\n",
     "pyproject.toml": "",
     "pkg/__init__.py": "from .base import *\nfrom .models import *\n",
     "pkg/base.py": """
@@ -126,7 +87,7 @@ def _checked(paths: list[Path], **overrides: Any) -> list[tuple[Any, ...]]:
 
 def _all(finding: Finding) -> tuple[Any, ...]:
     place = (finding.filename, finding.code, finding.location, finding.message)
-    return (*place, finding.region, finding.evidence, finding.consequences, finding.view.key)
+    return (*place, finding.region, finding.evidence, finding.consequences, finding.view)
 
 
 @pytest.mark.parametrize("regions", ["forward", "compiled", "all"])
@@ -151,20 +112,6 @@ def test_one_file_has_its_slice_of_the_whole(
     assert min(read) < len(paths) - 2  # some files were checked without reading the others
 
 
-def test_of_hubs_no_overriding_methods_are_followed_into_other_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths = _write(tmp_path)
-    own = str(tmp_path / "loop" / "own.py")
-    assert own in {row[0] for row in _checked(paths)}
-    monkeypatch.setattr(importers, "_HUB", 1)
-    monkeypatch.setattr(workspace, "_MANY", 1)
-    whole = _checked(paths)
-    assert own not in {row[0] for row in whole}
-    for path in paths:
-        assert _checked([path]) == [row for row in whole if row[0] == str(path)], path
-
-
 def test_importers_are_found_through_files_and_by_name_through_packages() -> None:
     words = {
         "pkg/a.py": frozenset[bytes](),
@@ -178,7 +125,7 @@ def test_importers_are_found_through_files_and_by_name_through_packages() -> Non
     texts = dict.fromkeys(words, b"")
     texts["pkg/a.py"] = b"class Model: ..."
     texts |= {"d.py": b"import pkg\npkg.Model()", "f.py": b"import pkg\npkg.Models()"}
-    found = Importers(words, texts.__getitem__, dict(zip(words, words, strict=True)))
+    found = Importers(words, texts.__getitem__)
     assert found.of(["pkg/a.py"]) == set(words) - {"f.py"}
     assert found.of(["pkg/__init__.py"]) == {"pkg/__init__.py", "d.py", "f.py"}
 
