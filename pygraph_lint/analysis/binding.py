@@ -186,17 +186,7 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
         if mask is not None and _is_number(value):
             return  # a fill: neither waits nor breaks
         if mask is not None:
-            if not about.needs:
-                about = about._replace(needs=mask.needs, why=mask.why or about.why)
-            kind = "0-d" if value.ndim == 0 else "tensor"
-            state.event(
-                "shape.mask-write",
-                span_of(target),
-                source_of(target, 40),
-                about,
-                boolean="yes",
-                value=kind,
-            )
+            _note_masked(state, target, base, mask, value)
         elif gathered is not None and _is_number(value) and base.device != v.ON_HOST:
             about = about._replace(needs=about.needs + gathered.needs * (gathered is not base))
             if gathered.is_tensor and gathered is not base and names_place(gathered):
@@ -213,6 +203,16 @@ def store_subscript(state: State, target: ast.Subscript, value: Value) -> None:
             note_host_index(state, target, base, gathered)
         return
     _store_entry(state, target, base, value)
+
+
+def _note_masked(
+    state: State, target: ast.Subscript, base: Value, mask: Value, value: Value
+) -> None:
+    """A tensor is written where a mask says so."""
+    about = base if base.needs else base._replace(needs=mask.needs, why=mask.why or base.why)
+    kind = "0-d" if value.ndim == 0 else "tensor"
+    text = source_of(target, 40)
+    state.event("shape.mask-write", span_of(target), text, about, boolean="yes", value=kind)
 
 
 def _store_entry(state: State, target: ast.Subscript, base: Value, value: Value) -> None:

@@ -31,7 +31,7 @@ from pygraph_lint.analysis.values import Value
 
 def exec_if(state: State, node: ast.If) -> bool:
     only_raises = not node.orelse and isinstance(node.body[-1], ast.Raise) and len(node.body) <= 2
-    before = set(state.events) if not state.quiet else set()
+    before = set() if state.quiet else set(state.events)
     state.whole = node.test
     static = truth(state, node.test, "branch.raise" if only_raises else "branch.if")
     state.whole = None
@@ -39,7 +39,8 @@ def exec_if(state: State, node: ast.If) -> bool:
         return state.run(node.body)
     if static is False:
         return state.run(node.orelse)
-    tests = [key for key in state.events if key not in before and key[0].startswith("branch.")]
+    new = [] if state.quiet else [key for key in state.events if key not in before]
+    tests = [key for key in new if key[0].startswith("branch.")]
     start = state.env
     needs = asked(state, node.test, True), asked(state, node.test, False)
     once = _runs_once(state, node)
@@ -232,8 +233,8 @@ def split_capture(
     facts = state.module.facts.functions.setdefault(name, FunctionFacts(name, "", node.lineno, ()))
     facts.events += [state.events.pop(key) for key in list(state.events) if key not in events]
     facts.calls += [state.calls.pop(key) for key in list(state.calls) if key not in calls]
-    road = "captured by torch.cuda.graph"
-    state.module.facts.roots.append(Root("function", name, road, node.lineno))
+    why = "captured by torch.cuda.graph"
+    state.module.facts.roots.append(Root("function", name, why, node.lineno))
     state.module.cannot_repeat()
 
 

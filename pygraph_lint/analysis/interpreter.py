@@ -124,6 +124,11 @@ def run_function(
     if owner:
         state.last_stores = last_stores(node)
     _run(state, node.body)
+    _read_declared(module, node, facts)
+
+
+def _read_declared(module: Module, node: FunctionNode, facts: FunctionFacts) -> None:
+    """What a function is annotated to return, where its body does not say it."""
     if node.returns is not None and facts.returns is not None:
         declared = annotated(module.names, node.returns, "")
         if not declared.kinds & v.UNKNOWN and facts.returns.kinds & v.UNKNOWN:

@@ -39,7 +39,7 @@ BodiesOf = Callable[[ModuleFacts], FileLoops]
 
 
 def no_bodies(module: ModuleFacts) -> FileLoops:
-    """The training loops of a file whose text is not at hand."""
+    """The training loops of a file whose text is not known."""
     return NO_BODIES
 
 

@@ -38,13 +38,13 @@ class Call(NamedTuple):
 
 
 class Root(NamedTuple):
-    """Where a region provably starts: ``target`` is compiled or captured by ``road``. ``how`` is as
+    """Where a region provably starts: ``target`` is compiled or captured by ``why``. ``how`` is as
     in Call, or ``result``: what calling ``target`` gives, an object of a class.
     """
 
     how: str
     target: str
-    road: str
+    why: str
     line: int
 
 

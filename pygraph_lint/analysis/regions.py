@@ -229,7 +229,7 @@ def _in_words(module: ModuleFacts, root: Root) -> str:
     """Why a region starts, and where that is said."""
     # A line of a notebook is none that its reader sees.
     place = module.path + ("" if module.path.endswith(".ipynb") else f":{root.line}")
-    return f"{root.road}, {place}"
+    return f"{root.why}, {place}"
 
 
 def _leads_to(facts: FunctionFacts) -> tuple[object, ...]:
@@ -286,7 +286,7 @@ def compiled_regions(
     modules = [module for module in program.modules.values() if asked.counts(module.module)]
     for module in modules:
         for root in module.roots:
-            captured = root.road.startswith("captured") or "make_graphed" in root.road
+            captured = root.why.startswith("captured") or "make_graphed" in root.why
             kind = RegionKind.CAPTURED if captured else RegionKind.COMPILED
             for target in _root_targets(program, root):
                 reached.add(target, _in_words(module, root), kind)

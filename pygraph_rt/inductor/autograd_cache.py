@@ -3,7 +3,8 @@
 A hit in it skips Inductor, and with it the function that wraps a graph's partitions. torch 2.12 and
 later ask a `CUDAGraphPolicy` about every compiled graph, also about one that comes out of the
 cache: there the partitions are wrapped. torch 2.11 has no policy; each graph that comes out of the
-cache goes through `CompiledFxGraph.post_compile`, which is wrapped there. What has to be known for
+cache goes through `CompiledFxGraph.post_compile`, which is wrapped there. With any other torch that
+has no policy the cache is off. What has to be known for
 it was found in the FX graph, which a hit never makes; so it is kept with the compiled graph, as an
 argument of its compilation. Caches of torch hold that argument, hash it, and pass it on in
 artifacts; a process without this package can read them all.
@@ -22,6 +23,8 @@ from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from pygraph_rt.inductor.torch_support import OLDEST, torch_version
 
 ARGUMENT = "pygraph"
 """The argument of a graph's compilation that holds what is known of it."""
@@ -42,6 +45,11 @@ def why_not_ours() -> str | None:
 def has_policies() -> bool:
     """Whether this torch (2.12 and later) asks a policy about each compiled graph."""
     return hasattr(_inductor_config(), "cudagraph_policy")
+
+
+def is_first_supported() -> bool:
+    """Whether this is torch 2.11, where a graph that was loaded goes through `post_compile`."""
+    return torch_version() == OLDEST
 
 
 def _inductor_config() -> Any:
@@ -68,6 +76,7 @@ def cached(restore: Restore, options: str) -> Iterator[dict[str, Any]]:
     may raise ValueError, and the graph is compiled again. `options`: what compiled code depends on,
     beside what torch knows.
     """
+    import torch._functorch.config
     import torch.compiler.config
 
     config: Any = torch.compiler.config
@@ -75,6 +84,10 @@ def cached(restore: Restore, options: str) -> Iterator[dict[str, Any]]:
     with config.patch(cache_key_tag=tag):
         if has_policies():
             yield {"cudagraph_policy": _policy()(restore)}
+            return
+        if not is_first_supported():
+            with torch._functorch.config.patch(enable_autograd_cache=False):
+                yield {}
             return
         watch_loaded_graphs()
         token = _restoring.set(restore)

@@ -93,7 +93,7 @@ def test_names_are_followed_through_re_exports() -> None:
     assert events(**files)["package.inner"] == ["call"]
 
 
-def test_roads_and_certainty() -> None:
+def test_call_paths_and_certainty() -> None:
     source = """
         import torch
         def step(x):

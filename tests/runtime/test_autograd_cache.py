@@ -51,6 +51,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     if request.param == "as torch 2.11" and autograd_cache.has_policies():
         monkeypatch.setattr(CompiledFxGraph, "post_compile", CompiledFxGraph.post_compile)
         monkeypatch.setattr(autograd_cache, "has_policies", lambda: False)
+        monkeypatch.setattr(autograd_cache, "is_first_supported", lambda: True)
         autograd_cache.watch_loaded_graphs.cache_clear()
 
 
@@ -191,3 +192,12 @@ def test_a_policy_of_the_program_stays_in_force(monkeypatch: pytest.MonkeyPatch)
         assert config.cudagraph_policy is policy
         assert "cudagraph_policy is set" in str(pygraph_rt.report())
     assert autograd_cache.why_not_ours() is None
+
+
+def test_without_either_way_the_cache_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a later torch that has renamed its policy."""
+    monkeypatch.setattr(autograd_cache, "has_policies", lambda: False)
+    monkeypatch.setattr(autograd_cache, "is_first_supported", lambda: False)
+    with autograd_cache.cached(lambda compiled, known: None, "") as settings:
+        assert settings == {}
+        assert not torch._functorch.config.enable_autograd_cache

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("way_of_taking")
 WEIGHT, FIRST, SECOND = 0, 1, 2
 OUT, POOL = Block("output", 0), Block("pool", 0)
 # node 0 reads the weight and input 1 into the pool, node 1 pool and input 2 into the output,
-# node 2 has many words of the pool, which takes the vectorized road.
+# node 2 has many words of the pool, which is patched by vector instructions.
 PATCHES = (
     Patch(0, 0, 0, Block("input", WEIGHT), 0),
     Patch(0, 1, 0, Block("input", FIRST), 16),

@@ -101,11 +101,7 @@ def torch_operation(
     state: State, name: str, spelled: str, site: CallSite, receiver: Value | None
 ) -> Value:
     """The result of an operation; records what it costs."""
-    operands = [*([receiver] if receiver is not None else []), *site.everything]
-    flat = [
-        part for value in operands for part in ((value,) if value.is_tensor else v.parts(value))
-    ]
-    tensors = [value for value in flat if value.is_tensor]
+    tensors = _tensors(receiver, site)
     only = receiver is None and name not in ops.OF_NUMBERS
     if any(value.device != v.ON_HOST and (only or not value.needs) for value in tensors):
         state.function.takes_tensors = True
@@ -138,6 +134,13 @@ def torch_operation(
         _note_operands(state, site)
     note_numbers(state, name, site, receiver)
     return _shaped(name, result, rest, site.named, receiver)
+
+
+def _tensors(receiver: Value | None, site: CallSite) -> list[Value]:
+    """The tensors that an operation is given, also in a list."""
+    operands = [*([receiver] if receiver is not None else []), *site.everything]
+    flat = (part for each in operands for part in ((each,) if each.is_tensor else v.parts(each)))
+    return [part for part in flat if part.is_tensor]
 
 
 def _operand(state: State, value: Value, spelled: str) -> Value | None:

@@ -44,21 +44,13 @@ class ReadingFunction(Rewrite):
 
     def rewrite(self, site: Site) -> None:
         function, _ = plain_function(site)
-        site.require(
-            "helper",
-            is_called(site, function),
-            "",
-        )
+        site.require("helper", is_called(site, function), "")
         site.require("bare", not function.decorator_list, "the function has decorators")
         nodes = own_nodes(function)
         read = _results(nodes)
         numbers = bool(read) and all(_is_read(site, each) for each in read)
         positions = not numbers and makes_positions(site, function)
-        site.require(
-            "only-reads",
-            numbers or positions,
-            "",
-        )
+        site.require("only-reads", numbers or positions, "")
         places = breaking_places(site, function, self.codes)
         site.require(
             "always-reads",
