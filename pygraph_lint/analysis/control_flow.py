@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from pygraph_lint.analysis import ops
@@ -31,7 +32,7 @@ from pygraph_lint.analysis.values import Value
 
 def exec_if(state: State, node: ast.If) -> bool:
     only_raises = not node.orelse and isinstance(node.body[-1], ast.Raise) and len(node.body) <= 2
-    before = set() if state.quiet else set(state.events)
+    before = len(state.events)
     state.whole = node.test
     static = truth(state, node.test, "branch.raise" if only_raises else "branch.if")
     state.whole = None
@@ -39,7 +40,7 @@ def exec_if(state: State, node: ast.If) -> bool:
         return state.run(node.body)
     if static is False:
         return state.run(node.orelse)
-    new = [] if state.quiet else [key for key in state.events if key not in before]
+    new = islice(state.events, before, None)  # none where nothing is recorded
     tests = [key for key in new if key[0].startswith("branch.")]
     start = state.env
     guards = guarded(state, node.test, False), guarded(state, node.test, True)

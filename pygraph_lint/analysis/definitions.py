@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from pygraph_lint.analysis.flow import ENTRY, dominators, immediate_dominators, solve
-from pygraph_lint.analysis.nodes import children, dotted, parents_below, walk
+from pygraph_lint.analysis.nodes import EXPRESSIONS, children_but, dotted, parents_below, walk
 from pygraph_lint.analysis.statement_graph import (
     FUNCTIONS,
     BindingKind,
@@ -268,13 +268,13 @@ class FileDefinitions:
 def _declared(scope: Scope) -> frozenset[str]:
     """The names a function itself declares global or nonlocal."""
     found: set[str] = set()
-    stack = list(scope.body) if not isinstance(scope, ast.Lambda) else []
+    stack: list[ast.AST] = [] if isinstance(scope, ast.Lambda) else [*scope.body]
     while stack:
-        node: ast.AST = stack.pop()
+        node = stack.pop()
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             found.update(node.names)
-        elif not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.expr)):
-            stack += children(node)  # type: ignore[arg-type]
+        elif not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            stack += children_but(node, EXPRESSIONS)
     return frozenset(found)
 
 

@@ -8,7 +8,7 @@ import ast
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -25,7 +25,7 @@ from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.exports import exported, patched
 from pygraph_lint.analysis.interpreter import run_module
 from pygraph_lint.analysis.kept_runs import KeptRuns
-from pygraph_lint.analysis.model import Call, FileLoops, ModuleFacts, Root, Sinks
+from pygraph_lint.analysis.model import Call, FileLoops, LoopBody, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.whole_tracing import traces_whole
 from pygraph_lint.errors import SourceError
@@ -83,6 +83,20 @@ def loop_bodies(text: str, module: str, is_package: bool) -> FileLoops:
     """
     with _deep_recursion():
         return host_loops.loop_bodies(parse(text), module, is_package, _to_characters(text))
+
+
+def helper_bodies(text: str, module: str, is_package: bool) -> Mapping[str, LoopBody]:
+    """What each function of a file does where a training loop calls it, worked out when it is asked
+    for by ``helper_body``. Raises SourceError like ``extract``.
+    """
+    with _deep_recursion():
+        return host_loops.helpers(parse(text), module, is_package, _to_characters(text))
+
+
+def helper_body(helpers: Mapping[str, LoopBody], name: str) -> LoopBody:
+    """The body of one of a file's functions; an empty one where there is none."""
+    with _deep_recursion():
+        return helpers[name] if name in helpers else LoopBody(name, 0, "", [], [])
 
 
 @contextmanager
