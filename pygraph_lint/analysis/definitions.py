@@ -5,9 +5,9 @@ surely ran before: of one file, from its syntax tree.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from pygraph_lint.analysis.flow import ENTRY, dominators, immediate_dominators, solve
 from pygraph_lint.analysis.nodes import EXPRESSIONS, children_but, dotted, parents_below, walk
@@ -22,6 +22,7 @@ from pygraph_lint.analysis.statement_graph import (
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Scope = Function | ast.Module
+NodeT = TypeVar("NodeT", bound=ast.AST)
 
 
 class ScopeFlow:
@@ -124,9 +125,12 @@ class FileDefinitions:
         """Every node of the file: walking the tree costs more than keeping them."""
         return [self.tree, *self.parents]
 
+    def of_kind(self, kind: type[NodeT]) -> Sequence[NodeT]:
+        """The nodes of one kind, in the order of ``nodes``."""
+        return self._by_kind.get(kind, ())
+
     @cached_property
-    def by_kind(self) -> dict[type[ast.AST], list[Any]]:
-        """The nodes of each kind, in the order of ``nodes``."""
+    def _by_kind(self) -> dict[type[ast.AST], list[Any]]:
         found: dict[type[ast.AST], list[Any]] = {}
         for node in self.nodes:
             found.setdefault(node.__class__, []).append(node)
@@ -262,7 +266,7 @@ class FileDefinitions:
 
     @cached_property
     def _declarations(self) -> list[ast.Global | ast.Nonlocal]:
-        return [node for node in self.nodes if isinstance(node, (ast.Global, ast.Nonlocal))]
+        return [*self.of_kind(ast.Global), *self.of_kind(ast.Nonlocal)]
 
 
 def _declared(scope: Scope) -> frozenset[str]:

@@ -16,11 +16,10 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
-from typing import TypeVar
 
 from pygraph_lint.analysis import holders, recording
 from pygraph_lint.analysis.certain import certain, of_place
-from pygraph_lint.analysis.definitions import FileDefinitions, Scope
+from pygraph_lint.analysis.definitions import FileDefinitions, NodeT, Scope
 from pygraph_lint.analysis.effects import Effects, EffectsOf
 from pygraph_lint.analysis.known import UNKNOWN, Known, ProjectView, Type, of_value
 from pygraph_lint.analysis.names import Names, imports_of
@@ -34,8 +33,6 @@ from pygraph_lint.analysis.statement_graph import (
     parameters,
 )
 from pygraph_lint.analysis.values import Value
-
-NodeT = TypeVar("NodeT", bound=ast.AST)
 
 
 class FileQueries:
@@ -95,7 +92,7 @@ class FileQueries:
 
     def of_kind(self, kind: type[NodeT]) -> Sequence[NodeT]:
         """The nodes of the file that are of one kind, in the order of ``nodes``."""
-        return self.definitions.by_kind.get(kind, ())
+        return self.definitions.of_kind(kind)
 
     # -- names
 
@@ -171,11 +168,10 @@ class FileQueries:
                 return False
             scope = self.scope(scope)
         bound = any(each == name or each.startswith("*") for each in self._names.bindings)
-        assigned = any(
-            (isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load))
-            or (isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names)
-            for node in self.nodes
-        )
+        named = (each for each in self.of_kind(ast.Name) if each.id == name)
+        declared = (*self.of_kind(ast.Global), *self.of_kind(ast.Nonlocal))
+        assigned = any(not isinstance(each.ctx, ast.Load) for each in named)
+        assigned = assigned or any(name in each.names for each in declared)
         patched = f"{self.view.module}.{name}" in self.view.patched
         return name in _BUILTINS and not bound and not assigned and not patched
 
@@ -443,7 +439,7 @@ class FileQueries:
         if not self.is_private(function):
             return None
         found: list[ast.Call] = []
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", None)
             if name != function.name or not isinstance(node, (ast.Name, ast.Attribute)):
                 continue
