@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 from pygraph_lint.analysis.flow import ENTRY, dominators, immediate_dominators, solve
 from pygraph_lint.analysis.nodes import children, dotted, parents_below, walk
@@ -122,6 +123,14 @@ class FileDefinitions:
     def nodes(self) -> list[ast.AST]:
         """Every node of the file: walking the tree costs more than keeping them."""
         return [self.tree, *self.parents]
+
+    @cached_property
+    def by_kind(self) -> dict[type[ast.AST], list[Any]]:
+        """The nodes of each kind, in the order of ``nodes``."""
+        found: dict[type[ast.AST], list[Any]] = {}
+        for node in self.nodes:
+            found.setdefault(node.__class__, []).append(node)
+        return found
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:

@@ -61,11 +61,11 @@ def extract(
             facts.forgotten = tuple(forgotten(tree, file.names))
         if _REGION.search(text) is not None:
             facts.roots += _marked(text, file)
-        facts.patched = patched(text, tree, file.names)
-        facts.traces_whole = traces_whole(text, tree, file.names)
+        facts.patched = patched(text, file)
+        facts.traces_whole = traces_whole(text, file)
         if capture.mentioned(text):
             facts.capture_events = _capture_events(file)
-        facts.loops = loop_hints.hints(text, tree)
+        facts.loops = loop_hints.hints(text, file)
         if not facts.loops.may_help:
             facts.rare_lines = loop_hints.rare_lines(text, tree)
     if not text.isascii():

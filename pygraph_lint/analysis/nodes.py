@@ -113,7 +113,7 @@ def short(name: str) -> str:
 
 def source_of(node: ast.AST, limit: int = 60) -> str:
     """The expression as short source text."""
-    text = ast.unparse(node)
+    text = dotted(node) or ast.unparse(node)  # type: ignore[arg-type]
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 

@@ -13,9 +13,10 @@ analysis only believes, too: enough for a change that says what it rests on. Pos
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
+from typing import TypeVar
 
 from pygraph_lint.analysis import holders, recording
 from pygraph_lint.analysis.certain import certain, of_place
@@ -33,6 +34,8 @@ from pygraph_lint.analysis.statement_graph import (
     parameters,
 )
 from pygraph_lint.analysis.values import Value
+
+NodeT = TypeVar("NodeT", bound=ast.AST)
 
 
 class FileQueries:
@@ -89,6 +92,10 @@ class FileQueries:
     def nodes(self) -> list[ast.AST]:
         """Every node of the file."""
         return self.definitions.nodes
+
+    def of_kind(self, kind: type[NodeT]) -> Sequence[NodeT]:
+        """The nodes of the file that are of one kind, in the order of ``nodes``."""
+        return self.definitions.by_kind.get(kind, ())
 
     # -- names
 

@@ -71,7 +71,7 @@ def parse(text: str, every: bool = False) -> tuple[Directive, ...]:
     Unless ``every`` is set, a text whose comments concern other tools only is not tokenized and has
     none.
     """
-    if not every and not _WORTH.search(text):
+    if not every and not _is_worth(text):
         return ()
     comments: list[tuple[int, int, str, bool]] = []
     logical: list[tuple[int, int]] = []
@@ -95,6 +95,12 @@ def parse(text: str, every: bool = False) -> tuple[Directive, ...]:
                 if directive is not None:
                     found.append(directive)
     return tuple(found)
+
+
+def _is_worth(text: str) -> bool:
+    """Whether comments may concern this tool. Most texts have none of the words."""
+    lower = text.lower()
+    return ("pygraph:" in lower or "noqa" in lower) and _WORTH.search(text) is not None
 
 
 _LAYOUT = {tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER, tokenize.ENCODING}

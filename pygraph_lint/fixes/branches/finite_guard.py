@@ -214,7 +214,7 @@ def _doubt_copy(site: Site, guard: _Guard) -> None:
         and site.ask.only_holder(loads[0])
         and all(_makes_its_own(site, each) for each in _values_of(site, loads[0]))
         and (closed or not _from_method(site, loads[0]))
-        and not any(map(_hooks, site.ask.nodes)),
+        and not any(map(_hooks, site.ask.of_kind(ast.Attribute))),
         f"{guard.name} becomes a copy, and somebody else may hold the original",
     )
     site.safe_only_if("zero-sign", bool(closed), "a gradient of -0.0 becomes 0.0")
@@ -230,10 +230,9 @@ def _values_of(site: Site, name: ast.Name) -> list[ast.expr]:
     return [value for value in found if value is not None]
 
 
-def _hooks(node: ast.AST) -> bool:
+def _hooks(node: ast.Attribute) -> bool:
     """Whether code registers a hook, which may keep what a layer gives."""
-    name = node.attr if isinstance(node, ast.Attribute) else ""
-    return name.startswith("register_") and name.endswith("_hook")
+    return node.attr.startswith("register_") and node.attr.endswith("_hook")
 
 
 def _from_method(site: Site, name: ast.Name) -> bool:

@@ -99,8 +99,7 @@ def _may_be_caught(site: Site, statement: ast.stmt) -> bool:
         return isinstance(statement, ast.Raise)
     caught = [
         ast.unparse(node.type) if node.type is not None else name
-        for node in site.ask.nodes
-        if isinstance(node, ast.ExceptHandler)
+        for node in site.ask.of_kind(ast.ExceptHandler)
     ]
     return any(name.removeprefix("builtins.") in each for each in caught)
 

@@ -100,11 +100,11 @@ def _computes(site: Site, function: ast.FunctionDef, call: ast.Call) -> bool:
 
 def _own_functions(site: Site) -> set[str]:
     """The names of the file's functions, and of attributes that hold a lambda."""
-    named = {node.name for node in site.ask.nodes if isinstance(node, ast.FunctionDef)}
+    named = {node.name for node in site.ask.of_kind(ast.FunctionDef)}
     return named | {
         target.attr
-        for node in site.ask.nodes
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda)
+        for node in site.ask.of_kind(ast.Assign)
+        if isinstance(node.value, ast.Lambda)
         for target in node.targets
         if isinstance(target, ast.Attribute)
     }

@@ -69,8 +69,8 @@ class LogOnce(Rewrite):
 def _helper(site: Site, logger: str, method: str) -> str:
     """The name of the function: with the logger's where the file may need one for another."""
     others = any(
-        isinstance(node, ast.Attribute) and node.attr == method and dotted(node.value) != logger
-        for node in site.ask.nodes
+        node.attr == method and dotted(node.value) != logger
+        for node in site.ask.of_kind(ast.Attribute)
     )
     return f"_{method}_{logger}" if others and logger != "logger" else f"_{method}"
 
