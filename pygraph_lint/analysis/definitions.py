@@ -259,13 +259,14 @@ class FileDefinitions:
         """Whether a function inside a scope may bind the scope's name."""
         if scope not in self._own:
             kind = ast.Global if isinstance(scope, ast.Module) else ast.Nonlocal
-            found = (each for each in self._declarations if isinstance(each, kind))
+            found = (each for each in self.declarations if isinstance(each, kind))
             inside = (each for each in found if scope in self.path(each))
             self._own[scope] = frozenset(each for node in inside for each in node.names)
         return name in self._own[scope]
 
     @cached_property
-    def _declarations(self) -> list[ast.Global | ast.Nonlocal]:
+    def declarations(self) -> list[ast.Global | ast.Nonlocal]:
+        """The statements that declare names global or nonlocal."""
         return [*self.of_kind(ast.Global), *self.of_kind(ast.Nonlocal)]
 
 

@@ -169,9 +169,8 @@ class FileQueries:
             scope = self.scope(scope)
         bound = any(each == name or each.startswith("*") for each in self._names.bindings)
         named = (each for each in self.of_kind(ast.Name) if each.id == name)
-        declared = (*self.of_kind(ast.Global), *self.of_kind(ast.Nonlocal))
         assigned = any(not isinstance(each.ctx, ast.Load) for each in named)
-        assigned = assigned or any(name in each.names for each in declared)
+        assigned = assigned or any(name in each.names for each in self.definitions.declarations)
         patched = f"{self.view.module}.{name}" in self.view.patched
         return name in _BUILTINS and not bound and not assigned and not patched
 
