@@ -84,9 +84,7 @@ def stay_unseen(site: Site) -> None:
     """State that nobody looks at functions or frames."""
     closed = site.finding.view.closed and not any(map(_inspects, site.ask.nodes))
     site.safe_only_if(
-        "inspected",
-        closed,
-        "inspect, stack frames and warnings see the decorator's wrapper",
+        "inspected", closed, "inspect, stack frames and warnings see the decorator's wrapper"
     )
 
 

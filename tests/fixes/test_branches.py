@@ -237,6 +237,22 @@ CASES = {
         return x + y.detach()
         """,
     ),
+    "requires-grad-by-a-switch": _case(
+        "PG508",
+        """
+        y = x.detach()
+        if n and _requires_grad:
+            «y.requires_grad = True»
+        return x + y.detach()
+        """,
+        """
+        y = x.detach()
+        if not torch.compiler.is_compiling() and n and _requires_grad:
+            y.requires_grad = True
+        return x + y.detach()
+        """,
+        head="import torch\n\n_requires_grad = True\n\n\ndef forward(x: torch.Tensor, n=1):\n",
+    ),
 }
 
 
