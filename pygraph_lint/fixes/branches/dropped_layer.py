@@ -50,11 +50,8 @@ class DroppedLayer(Rewrite):
         drawn = _is_drawn(site, branch.test if setter is not None else update.kept)
         site.require("drawn", drawn, "")
         read = [each.id for each in ast.walk(update.value) if isinstance(each, ast.Name)]
-        site.require(
-            "carried",
-            update.name in read and isinstance(update.value, (ast.Call, ast.Subscript)),
-            "",
-        )
+        runs = isinstance(update.value, (ast.Call, ast.Subscript)) and update.name in read
+        site.require("carried", runs, "")
         pure = all(map(site.ask.is_pure, (update.kept, *update.others)))
         site.require("pure", pure, "the condition calls what is not known")
         site.safe_only_if(
@@ -100,9 +97,8 @@ def _update(branch: ast.If) -> _Update:
     """What a branch does if it only runs a layer."""
     line = branch.body[0]
     target = line.targets[0] if isinstance(line, ast.Assign) and len(line.targets) == 1 else None
-    if not isinstance(line, ast.Assign) or not isinstance(target, ast.Name):
-        raise Declined
-    if len(branch.body) > 1 or branch.orelse:
+    only = len(branch.body) == 1 and not branch.orelse
+    if not isinstance(line, ast.Assign) or not isinstance(target, ast.Name) or not only:
         raise Declined
     test = branch.test
     joined = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)

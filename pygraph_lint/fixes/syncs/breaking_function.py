@@ -31,7 +31,7 @@ class BreakingFunction(Rewrite):
     """Rules of what ends the graph, in a helper."""
 
     codes = (
-        *("PG201", "PG202", "PG203", "PG205", "PG206", "PG207", "PG301", "PG302", "PG305"),
+        *("PG108", "PG201", "PG202", "PG203", "PG205", "PG206", "PG207", "PG301", "PG302", "PG305"),
         *("PG306", "PG307", "PG309", "PG401", "PG402", "PG403", "PG404", "PG407"),
         *("PG504", "PG505", "PG506", "PG507", "PG510", "PG513", "PG514", "PG520"),
     )
