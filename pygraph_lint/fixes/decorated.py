@@ -87,9 +87,7 @@ def stay_unseen(site: Site) -> None:
     inspected = may_inspect and any(map(_inspects, site.ask.nodes))
     closed = site.finding.view.closed and not inspected
     site.safe_only_if(
-        "inspected",
-        closed,
-        "inspect, stack frames and warnings see the decorator's wrapper",
+        "inspected", closed, "inspect, stack frames and warnings see the decorator's wrapper"
     )
 
 

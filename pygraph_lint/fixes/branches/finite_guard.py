@@ -20,14 +20,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.fixes.build import (
-    Line,
-    call,
-    conjunction,
-    expression,
-    inverted,
-    operand,
-)
+from pygraph_lint.fixes.build import Line, call, conjunction, expression, inverted, operand
 from pygraph_lint.fixes.clamp_bounds import Bounds, fits, is_number
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
