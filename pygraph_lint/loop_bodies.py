@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 # What the cache has of a file: its steps, and by name its helpers, as far as they were asked for.
 _Kept: TypeAlias = "tuple[Sequence[LoopBody], dict[str, LoopBody | None]]"
 
+# So many syntax trees are held while helpers are asked for.
+_READ = 4
+
 
 class LoopBodies:
     """The loops of files, by path below the root. ``text`` and ``content`` give the bytes of a
@@ -34,6 +37,7 @@ class LoopBodies:
         self._content = content
         self._edited = edited
         self._known: dict[str, tuple[bytes, FileLoops]] = {}
+        self._read_last: list[str] = []
 
     def forget(self, name: str) -> None:
         """Forget those of a file, which has another text."""
@@ -70,6 +74,9 @@ class LoopBodies:
         """The helpers of a file, read once more."""
         from pygraph_lint.analysis.extract import helper_bodies
 
+        self._read_last = [*self._read_last[-_READ:], module.path]
+        if len(self._read_last) > _READ:
+            self._let_go(self._read_last.pop(0))
         try:
             text = decode(self._text(module.path)).text
             return helper_bodies(text, module.module, module.is_package)
@@ -83,7 +90,14 @@ class LoopBodies:
                 if bodies.helpers.is_new:
                     kept = (bodies.steps, bodies.helpers.known)
                     self._cache.store(f"{file_entry(name)}-loops", key, kept)
-                bodies.helpers.let_go()
+                bodies.helpers.is_new = False
+                self._let_go(name)
+
+    def _let_go(self, name: str) -> None:
+        """Let go of the syntax tree of a file."""
+        _, bodies = self._known.get(name, (b"", None))
+        if bodies is not None and isinstance(bodies.helpers, _Helpers):
+            bodies.helpers.every = None
 
 
 class _Helpers(Mapping[str, "LoopBody"]):
@@ -96,16 +110,16 @@ class _Helpers(Mapping[str, "LoopBody"]):
         self.known = known
         self.is_new = False  # whether the cache does not have it
         self._read = read
-        self._every: Mapping[str, LoopBody] | None = None
+        self.every: Mapping[str, LoopBody] | None = None  # of a file that was read
 
     def __getitem__(self, name: str) -> LoopBody:
         from pygraph_lint.analysis.extract import helper_body
 
         found = self.known[name]
         if found is None:
-            if self._every is None:
-                self._every = self._read()
-            found = self.known[name] = helper_body(self._every, name)
+            if self.every is None:
+                self.every = self._read()
+            found = self.known[name] = helper_body(self.every, name)
             self.is_new = True
         return found
 
@@ -114,7 +128,3 @@ class _Helpers(Mapping[str, "LoopBody"]):
 
     def __len__(self) -> int:
         return len(self.known)
-
-    def let_go(self) -> None:
-        """Let go of the syntax tree."""
-        self._every, self.is_new = None, False

@@ -73,7 +73,11 @@ def helpers(
     tree: ast.Module, module: str, is_package: bool, placed: Callable[[Event], Event]
 ) -> Mapping[str, LoopBody]:
     """The helpers that ``loop_bodies`` gives, without the bodies of steps."""
-    return Helpers(LoopValues(FileQueries(tree, ProjectView(module, is_package))), placed)
+    values = LoopValues(FileQueries(tree, ProjectView(module, is_package)))
+    try:
+        return Helpers(values, placed)
+    finally:
+        values.close()
 
 
 def _placed(body: LoopBody, placed: Callable[[Event], Event]) -> LoopBody:
