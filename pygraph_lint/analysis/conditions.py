@@ -197,6 +197,8 @@ def _counts(state: State, node: ast.expr) -> bool:
     """Whether an expression is a number of elements of a tensor."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         return _counts(state, node.left) or _counts(state, node.right)
+    if isinstance(node, ast.Name):
+        return bool(state.env.get(node.id, v.UNKNOWN_VALUE).flags & v.SIZE)
     counted: ast.expr | None = None
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
         counted = node.value.value if node.value.attr == "shape" else None
@@ -253,6 +255,11 @@ def _guard_parameter(state: State, node: ast.expr, test: Test, outcome: bool) ->
     tests = (*(each for need in before for each in need.tests), Tested(name, test, outcome))
     others = tuple(need for need in state.guards if need.kind != "may")
     state.guards = (*others, Need("may", state.function.name, "", tests=tests))
+
+
+def guard_other_than_tensor(state: State, node: ast.expr) -> None:
+    """Remember that what follows only matters if a call passes something else than a tensor."""
+    _guard_parameter(state, node, Test(How.KIND, (), v.TENSOR), False)
 
 
 def asked(state: State, node: ast.expr, outcome: bool) -> Needs:

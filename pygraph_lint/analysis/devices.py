@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.state import Key, State
 from pygraph_lint.analysis.values import Value
 
@@ -47,10 +47,17 @@ def _made(state: State, node: ast.expr) -> Key | None:
 
 
 def note_read(state: State, node: ast.expr) -> None:
-    """Note that the host reads the values of a tensor which it has made itself."""
-    key = _made(state, node)
-    if key is not None:
-        state.read.setdefault(key, set()).add((node.lineno, node.col_offset))
+    """Note that the host reads the values of tensors which it has made itself: of one, or of what
+    it computes from some.
+    """
+    if state.ev_quiet(node).device != v.ON_HOST:
+        return
+    for part in walk(node):
+        if not isinstance(part, (ast.Name, ast.Call)):
+            continue
+        key = _made(state, part)
+        if key is not None:
+            state.read.setdefault(key, set()).add((part.lineno, part.col_offset))
 
 
 def note_uses(state: State) -> None:

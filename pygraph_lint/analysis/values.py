@@ -54,6 +54,7 @@ SYMBOL = 4096  # the value is exactly what its need names, not derived from it
 DECIDED = 8192  # a branch in this loop was already taken on it
 LIST = 16384  # a list, not a tuple
 MADE = 32768  # an object that the function itself makes
+SIZE = 65536  # how many elements a tensor has, in all or along an axis
 FLOW = RANDOM | FINITE | DYNAMIC  # what results of operations inherit
 
 _MAY = FLOW | READ  # true of the value on some path; every other flag must hold on all paths
@@ -61,6 +62,7 @@ _OWNERS = (  # flags that must hold, and the kinds they describe
     (PLAIN | BUFFER | FRESH | DECIDED, TENSOR),
     (MODULE | MADE, INSTANCE),
     (LIST, SEQUENCE),
+    (SIZE, NUMBER),
     (LITERAL | LOGGER | DEVICE_CPU | RESULT | SYMBOL, ~NONE),
 )
 
@@ -131,7 +133,8 @@ DTYPE_VALUE = Value(DTYPE)
 NUMPY_VALUE = Value(NUMPY)
 READ_VALUE = Value(NUMBER, flags=READ)
 SEQUENCE_VALUE = Value(SEQUENCE, item=UNKNOWN_VALUE)
-SHAPE_VALUE = Value(SEQUENCE, item=NUMBER_VALUE)
+SIZE_VALUE = Value(NUMBER, flags=SIZE)
+SHAPE_VALUE = Value(SEQUENCE, item=SIZE_VALUE)
 MAPPING_VALUE = Value(MAPPING, item=UNKNOWN_VALUE)
 
 

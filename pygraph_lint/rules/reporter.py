@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from pygraph_lint.analysis.devices import MADE
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.link import Project
 from pygraph_lint.analysis.model import ModuleFacts, Sinks
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.regions import Asked
 from pygraph_lint.findings import Finding, Location, Region
-from pygraph_lint.rules.break_forms import form_of
+from pygraph_lint.rules.break_forms import Form, form_of
 from pygraph_lint.rules.catalogue import Rule
 
 # Of a tensor on the host no device has to be waited for.
@@ -174,18 +175,11 @@ class Reporter:
     ) -> Finding:
         """What a rule says about an event."""
         by_hand = region is not None and region.captured
-        consequences = _untraced(rule) if by_hand else dict(rule.consequences)
         form = None
         if not by_hand:
             form = form_of(rule.code, event, self.options.target_torch)
-        if form is not None and form.compile != consequences["compile"]:
-            consequences["compile"] = form.compile
-            consequences["fullgraph"] = form.fullgraph
-        if event.note("decides") == "yes" and consequences["compile"] == "break":
-            consequences["fullgraph"] = "error"  # which way the program goes is not known
+        consequences = _consequences(rule, event, form, by_hand)
         message = rule.captured if by_hand else rule.message
-        if not event.waits:
-            consequences["sync"] = "no"
         if event.at_home:
             message = _ON_HOST
         elif event.note("pinned") == "no":
@@ -216,6 +210,26 @@ def _stays(finding: Finding) -> bool:
 def _matters_in_capture(rule: Rule) -> bool:
     """Whether a rule has a consequence where a graph is captured without tracing."""
     return rule.consequences["cudagraph"] != "ok" or rule.consequences["sync"] == "yes"
+
+
+def _consequences(rule: Rule, event: Event, form: Form | None, by_hand: bool) -> dict[str, str]:
+    """What follows from an event, of a recorded form where there is one; ``by_hand``: in a graph
+    that is captured without tracing.
+    """
+    found = _untraced(rule) if by_hand else dict(rule.consequences)
+    if form is not None and form.compile != found["compile"]:
+        found["compile"] = form.compile
+        found["fullgraph"] = form.fullgraph
+    if event.note("whole") == "yes":
+        found["fullgraph"] = "ok"  # a list of unknown numbers
+    if event.note("decides") == "yes" and found["compile"] == "break":
+        found["fullgraph"] = "error"  # which way the program goes is not known
+    if not event.waits:
+        found["sync"] = "no"
+        read = event.at_home or event.kind in MADE
+        if read and found["cudagraph"] == "not capturable":
+            found["cudagraph"] = "stale"  # what the host read in the capture stays
+    return found
 
 
 def _untraced(rule: Rule) -> dict[str, str]:

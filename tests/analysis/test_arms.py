@@ -21,6 +21,12 @@ HEAD = "import torch\nfrom packaging import version\nfrom torch import nn\n"
         ("not len(x)", False),
         ("x.shape[0] == 0", False),
         ("x.size(0) * x.size(1) == 0", False),
+        ("rows == 0", False),
+        ("rows * columns == 0", False),
+        ("not count", False),
+        ("not x.ndim", True),
+        ("rows + 1 == 0", True),
+        ("rows == 1", True),
         ("x.numel() == 1", True),
         ("x.numel() > 0", True),
         ("x.sum() == 0", True),
@@ -29,7 +35,8 @@ HEAD = "import torch\nfrom packaging import version\nfrom torch import nn\n"
 def test_what_happens_for_tensors_without_elements_is_not_reported(
     test: str, reported: bool
 ) -> None:
-    assert ("sync.item" in forward(f"if {test}: return x.sum().item()\nreturn x")) is reported
+    body = f"rows, columns = x.shape\ncount = x.size(0)\nif {test}: return x.sum().item()\nreturn x"
+    assert ("sync.item" in forward(body)) is reported
 
 
 def test_the_other_arm_of_a_test_for_elements_is_reported() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.programs import confirmed, project
+from tests.rules.conftest import lint_text
 
 HEAD = """
 import torch
@@ -26,6 +27,9 @@ def waits(body: str) -> dict[str, bool]:
         "order = torch.randperm(4)\nreturn [others[i] for i in order.tolist()]",
         "return x.sum(torch.arange(2, x.ndim).tolist())",
         "return x if torch.rand(1) < p else x + 1",
+        "return x[: int(torch.randint(5, (1,)))]",
+        "r = torch.randint(5, (1,))\nreturn x[int(r - 2) : int(torch.clamp(r + others, max=9))]",
+        "return x * float(torch.arange(3).sum() / 2)",
     ],
 )
 def test_what_only_the_host_reads_never_waits(body: str) -> None:
@@ -36,6 +40,30 @@ def test_what_only_the_host_reads_never_waits(body: str) -> None:
 def test_what_meets_the_device_too_waits() -> None:
     seen = waits("steps = torch.arange(4)\nnames = steps.tolist()\nreturn x + steps")
     assert seen["host.factory"] is True
+
+
+@pytest.mark.parametrize(
+    ("body", "cudagraph"),
+    [
+        ("return x if torch.rand(1) + 1 < p else x + 1", "stale"),
+        ("return x[: int(torch.randint(5, (1,)))]", "stale"),
+        ("return x * float(torch.rand(3).sum())", "stale"),
+        ("return x * torch.rand(3)", "not capturable"),
+        ("steps = torch.rand(4)\nnames = steps.tolist()\nreturn x + steps", "not capturable"),
+    ],
+)
+def test_what_only_the_host_reads_stays_in_a_captured_graph(body: str, cudagraph: str) -> None:
+    source = HEAD + "".join(f"        {line}\n" for line in body.splitlines())
+    (made,) = [found for found in lint_text(source) if found.code == "PG102"]
+    assert made.consequences["cudagraph"] == cudagraph
+    assert made.consequences["sync"] == ("no" if cudagraph == "stale" else "yes")
+
+
+def test_what_is_made_on_the_device_and_read_waits() -> None:
+    assert waits("k = torch.tensor([1, 2], device=x.device)\nreturn x[: int(k.sum())]") == {
+        "host.data-tensor": True,
+        "sync.number": True,
+    }
 
 
 @pytest.mark.parametrize("value", ["p", "2.5", "x.shape[0]", "p / x.shape[-1]"])

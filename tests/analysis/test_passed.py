@@ -206,3 +206,31 @@ class B(A):
 def test_a_method_called_through_its_class_gets_its_object_first() -> None:
     assert "branch.if" not in kinds(HEAD + UNBOUND.format(given="0.5"))
     assert "branch.if" in kinds(HEAD + UNBOUND.format(given="image.sum()"))
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ("x", []),
+        ("self.weight[0]", []),
+        ("2.0", ["host.data-tensor"]),
+        ("self.some", ["host.data-tensor"]),
+    ],
+)
+def test_a_tensor_is_built_where_some_call_passes_no_tensor(given: str, seen: list[str]) -> None:
+    source = f"""
+import torch
+from torch import nn
+
+def scaled(x: torch.Tensor, factor: float | torch.Tensor):
+    return x * torch.as_tensor(factor, device=x.device)
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor):
+        return scaled(x, x) + scaled(x, {given})
+"""
+    assert kinds(source) == seen

@@ -47,6 +47,22 @@ class Model(torch.nn.Module):
     ]
 
 
+@pytest.mark.parametrize(
+    ("what", "fullgraph"),
+    [("x.argsort()", "ok"), ("sizes", "error"), ("x.float()", "error"), ("(x > 0)", "error")],
+)
+def test_a_list_of_whole_numbers_stays_in_a_whole_graph(what: str, fullgraph: str) -> None:
+    source = f"""
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+        return x + {what}.tolist()[0]
+"""
+    (found,) = lint_text(source)
+    assert found.consequences["compile"] == "break"
+    assert found.consequences["fullgraph"] == fullgraph
+
+
 def test_assigning_data_breaks_the_graph_for_what_the_graph_made() -> None:
     source = """
 import torch

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import note_formatted
 from pygraph_lint.analysis.attributes import eval_attribute
+from pygraph_lint.analysis.devices import note_read
 from pygraph_lint.analysis.edges import pass_on
 from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
@@ -57,6 +58,8 @@ def _number(state: State, name: str, site: CallSite) -> Value:
     kind = "sync.bool" if name == "bool" else "sync.number"
     doubtful = first.flags & v.SYMBOL and first.needs and first.kinds & v.UNKNOWN
     notes = {} if doubtful and not first.dtype else _numbers(first)
+    if node.args:
+        note_read(state, node.args[0])
     state.event(kind, span_of(node), f"{name}()", first, **notes)
     return v.READ_VALUE
 

@@ -7,6 +7,7 @@ import ast
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import has_starred
+from pygraph_lint.analysis.conditions import guard_other_than_tensor
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.state import CallSite, State
@@ -182,10 +183,18 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
         notes = {**({"placed": "yes"} if said else {}), **({"number": "yes"} if number else {})}
         if node.args and _is_constant(node.args[0]):
             notes["constant"] = "yes"
-        about = _no_tensor(data)
-        state.event("host.data-tensor", span_of(node), f"torch.{tail}", about, **notes)
+        _note_data(state, tail, node, data, notes)
     rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.kinds == v.NUMBER else -1
     return v.tensor(why, kind, device, rank, v.FRESH)
+
+
+def _note_data(state: State, tail: str, node: ast.Call, data: Value, notes: dict[str, str]) -> None:
+    """Record a tensor built from data of the host; a tensor is passed on as it is."""
+    guards = state.guards
+    if node.args and tail in ("as_tensor", "asarray"):
+        guard_other_than_tensor(state, node.args[0])
+    state.event("host.data-tensor", span_of(node), f"torch.{tail}", _no_tensor(data), **notes)
+    state.guards = guards
 
 
 def _is_tensor_already(tail: str, data: Value) -> bool:
@@ -254,4 +263,7 @@ def _rank_of_sizes(tail: str, site: CallSite) -> int:
             return len(first.items) if first.items is not None else -1
         if tail != "full" and not has_starred(site.node):
             return len(site.positional)
+    if tail == "randint":
+        sizes = [value.items for value in site.everything if value.items is not None]
+        return len(sizes[0]) if len(sizes) == 1 else -1
     return -1

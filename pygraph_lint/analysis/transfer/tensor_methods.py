@@ -57,8 +57,9 @@ def plain(value: Value) -> Value:
 
 
 def _number(state: State, base: Value, method: str, site: CallSite) -> Value:
-    whole = method in ("size", "stride") and not site.everything
-    return v.SHAPE_VALUE if whole else v.NUMBER_VALUE
+    if method in ("size", "stride") and not site.everything:
+        return v.SHAPE_VALUE
+    return v.SIZE_VALUE if method in ("size", "numel", "nelement") else v.NUMBER_VALUE
 
 
 def _item(state: State, base: Value, method: str, site: CallSite) -> Value:
@@ -68,7 +69,9 @@ def _item(state: State, base: Value, method: str, site: CallSite) -> Value:
 
 
 def _tolist(state: State, base: Value, method: str, site: CallSite) -> Value:
-    form = {} if base.dtype in ("float", "complex") else {"form": "int"}
+    form = {} if base.dtype in ("float", "complex", "bool") else {"form": "int"}
+    if base.dtype == "int":
+        form["whole"] = "yes"
     state.event("sync.tolist", span_of(site.node), ".tolist()", base, **form)
     return Value(v.SEQUENCE, item=v.READ_VALUE, flags=v.LIST)
 
