@@ -28,7 +28,7 @@ from torch.profiler import ProfilerActivity, profile
 from pygraph_rt.trace.session import Trace
 
 WARM_UP = 10
-RUNS = 7
+RUNS = 21
 WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize")
 COPIES = ("cudaMemcpyAsync",)  # to or from memory that is not pinned it waits by itself
 SHORT_S = 1e-3  # a wait below this is not compared: what the host does around it counts as much
@@ -96,18 +96,20 @@ def works(device: str) -> dict[str, tuple[Work, int]]:
     """Each work, and how many steps of it are timed."""
     backend, part = ("inductor", 1) if device == "cuda" else ("aot_eager", 100)
     return {
-        "compiled training step, its loss read": (training(device, backend), 200 // part),
-        "eager training step, its loss read": (training(device, None), 200 // part),
-        "compiled inference": (inference(device, backend), 3000 // part),
+        "compiled training step, its loss read": (training(device, backend), 100 // part),
+        "eager training step, its loss read": (training(device, None), 100 // part),
+        "compiled inference": (inference(device, backend), 1000 // part),
         "eager small operations, a value read each time": (
             small_operations(device),
-            3000 // part,
+            1000 // part,
         ),
     }
 
 
 def cost(run: Work, steps: int, device: str) -> Row:
-    """Wall seconds of turns with and without a trace."""
+    """Wall seconds of turns with and without a trace; the ratio is the median over pairs of turns,
+    so that a machine that gets slower or faster meanwhile does not count.
+    """
     finish = torch.cuda.synchronize if device == "cuda" else lambda: None
     took: dict[bool, list[float]] = {False: [], True: []}
     run(WARM_UP)
@@ -121,11 +123,12 @@ def cost(run: Work, steps: int, device: str) -> Row:
             finish()
             took[traced].append(time.perf_counter() - began)
     plain, with_trace = (statistics.median(took[which]) for which in (False, True))
+    ratio = statistics.median(t / p for p, t in zip(took[False], took[True], strict=True))
     return {
         "steps": steps,
         "plain_s": plain,
         "traced_s": with_trace,
-        "ratio": round(with_trace / plain, 3),
+        "ratio": round(ratio, 3),
         "plain_low_high_s": [min(took[False]), max(took[False])],
         "traced_low_high_s": [min(took[True]), max(took[True])],
     }

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from pygraph_lint.errors import SourceError
 from pygraph_lint.files.cache import Cache, digest, file_entry
 from pygraph_lint.files.sources import decode
 
 if TYPE_CHECKING:
-    from pygraph_lint.analysis.model import FileLoops, ModuleFacts
+    from pygraph_lint.analysis.model import FileLoops, LoopBody, ModuleFacts
+
+# What the cache has of a file: its steps, and by name its helpers, as far as they were asked for.
+_Kept: TypeAlias = "tuple[Sequence[LoopBody], dict[str, LoopBody | None]]"
 
 
 class LoopBodies:
@@ -38,22 +42,79 @@ class LoopBodies:
     def of(self, module: ModuleFacts) -> FileLoops:
         """Those of one file."""
         from pygraph_lint.analysis.extract import loop_bodies
-        from pygraph_lint.analysis.model import NO_BODIES
+        from pygraph_lint.analysis.model import NO_BODIES, FileLoops
 
         name = module.path
         entry, key = f"{file_entry(name)}-loops", digest(self._content(name))
         held = self._known.get(name)
         if held is not None and held[0] == key:
             return held[1]
-        bodies = None if self._edited(name) else self._cache.load(entry, key)
-        if bodies is None:
+        edited = self._edited(name)
+        kept: _Kept | None = None if edited else self._cache.load(entry, key)
+        if kept is not None:
+            bodies = FileLoops(kept[0], _Helpers(kept[1], partial(self._read, module)))
+        else:
             try:
                 text = decode(self._text(name)).text
                 bodies = loop_bodies(text, module.module, module.is_package)
             except SourceError:
                 return NO_BODIES
-            if not self._edited(name):
-                bodies = bodies._replace(helpers=dict(bodies.helpers))
-                self._cache.store(entry, key, bodies)
+            if not edited:
+                helpers = _Helpers(dict.fromkeys(bodies.helpers), partial(self._read, module))
+                helpers.is_new = True
+                bodies = bodies._replace(helpers=helpers)
         self._known[name] = (key, bodies)
         return bodies
+
+    def _read(self, module: ModuleFacts) -> Mapping[str, LoopBody]:
+        """The helpers of a file, read once more."""
+        from pygraph_lint.analysis.extract import helper_bodies
+
+        try:
+            text = decode(self._text(module.path)).text
+            return helper_bodies(text, module.module, module.is_package)
+        except SourceError:
+            return {}
+
+    def keep(self) -> None:
+        """Write what was worked out to the cache, and let go of syntax trees."""
+        for name, (key, bodies) in self._known.items():
+            if isinstance(bodies.helpers, _Helpers):
+                if bodies.helpers.is_new:
+                    kept = (bodies.steps, bodies.helpers.known)
+                    self._cache.store(f"{file_entry(name)}-loops", key, kept)
+                bodies.helpers.let_go()
+
+
+class _Helpers(Mapping[str, "LoopBody"]):
+    """The helpers of a file by name, each worked out when it is asked for. Few of them are."""
+
+    def __init__(
+        self, known: dict[str, LoopBody | None], read: Callable[[], Mapping[str, LoopBody]]
+    ) -> None:
+        """``known`` has all names; ``read`` gives all bodies."""
+        self.known = known
+        self.is_new = False  # whether the cache does not have it
+        self._read = read
+        self._every: Mapping[str, LoopBody] | None = None
+
+    def __getitem__(self, name: str) -> LoopBody:
+        from pygraph_lint.analysis.extract import helper_body
+
+        found = self.known[name]
+        if found is None:
+            if self._every is None:
+                self._every = self._read()
+            found = self.known[name] = helper_body(self._every, name)
+            self.is_new = True
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.known)
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def let_go(self) -> None:
+        """Let go of the syntax tree."""
+        self._every, self.is_new = None, False

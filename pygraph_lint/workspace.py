@@ -357,6 +357,7 @@ class Project:
                 left_out = UnreadFiles(unread, self._text, self._said)
                 self._progress("checking", 0, len(names))
                 linked = link(facts.values(), asked, left_out, self._loops.of)
+                self._loops.keep()
                 self._progress("checking", 0, len(names))
                 _remember_check(facts, linked, self._rules, options)
                 found = _check_names(names)
@@ -395,6 +396,7 @@ class Project:
         before, bodies_of = self._linked, self._loops.of
         linked = link(facts.values(), options.asked, bodies_of=bodies_of, before=before)
         self._linked = linked
+        self._loops.keep()
         parts = parallel.chunks(names, lambda name: self._known[name].signature.size, 4 * _CHUNK)
         # Only a forked process has the linked project without being sent it.
         jobs = self._jobs if parallel.CAN_FORK and len(parts) > 4 else 1

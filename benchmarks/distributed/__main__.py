@@ -3,8 +3,7 @@
 Each row runs in processes of its own, one a rank. `--rows` chooses by the beginning of names,
 `--tiny` is for a CPU, `--shard` and `--resume` as in `benchmarks.runtime`. Ratios are formed within
 one row; times are the slowest rank's. With `--jobs` rows that compare no times run side by side,
-first. Then what will be timed is compiled, so that torch's caches have it; each row is timed with
-the machine to itself.
+first; each other row has the machine to itself.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ def launch(
     mode: str,
     folder: Path,
     program: str = "benchmarks.distributed.worker",
-    only_compile: bool = False,
 ) -> dict[str, Any]:
     """Run a row on all ranks, each a process of `program`: their results, exit codes, and seconds
     until each had ended, from the moment of the fault where there is one.
@@ -50,7 +48,6 @@ def launch(
         port = free.getsockname()[1]
     command = [sys.executable, "-m", program, "--row", row.name]
     command += ["--out", str(folder), "--mode", mode, *(["--tiny"] if tiny else [])]
-    command += ["--only-compile"] if only_compile else []
     shared = {
         **os.environ,
         "WORLD_SIZE": str(ranks),
@@ -114,14 +111,14 @@ def result_of(folder: Path, rank: int) -> dict[str, Any]:
     return {"error": "it ended without a result", "log": said[-12:]}
 
 
-def measure(row: Row, ranks: int, tiny: bool, only_compile: bool = False) -> dict[str, Any]:
+def measure(row: Row, ranks: int, tiny: bool) -> dict[str, Any]:
     """A row of the result file. A fault is run in default mode, too."""
     found: dict[str, Any] = {"name": row.name, "world": ranks, "tiny": tiny, **slices.stamp()}
     modes = ("default", "pygraph") if row.kind == "faults" else ("pygraph",)
     runs = {}
     for mode in modes:
         with tempfile.TemporaryDirectory() as folder:
-            runs[mode] = launch(row, ranks, tiny, mode, Path(folder), only_compile=only_compile)
+            runs[mode] = launch(row, ranks, tiny, mode, Path(folder))
     if row.kind == "faults":
         return {**found, "modes": runs, "verdict": verdicts.of_fault(runs)}
     run = runs["pygraph"]
@@ -140,9 +137,6 @@ def measured(
         begun = {pool.submit(measure, row, ranks, tiny): row for row in rows if row not in alone}
         for ended in as_completed(begun):
             yield begun[ended], ended.result()
-        if jobs > 1:
-            timed = [row for row in alone if row.kind == "speed"]
-            list(pool.map(lambda row: measure(row, ranks, tiny, only_compile=True), timed))
     for row in alone:
         yield row, measure(row, ranks, tiny)
 

@@ -100,9 +100,7 @@ def idle_share(program: Program, steps: int = 3) -> float | None:
     return round(1 - busy / passed, 4)
 
 
-def speed(
-    case: Case, steps: int, device: torch.device, only_compile: bool = False
-) -> dict[str, Any]:
+def speed(case: Case, steps: int, device: torch.device) -> dict[str, Any]:
     """All modes interleaved in blocks of steps. memory_mib: the most that a mode has allocated, on
     any rank, from its fourth step until its graphs are chosen.
     """
@@ -122,8 +120,6 @@ def speed(
             # Beside other modes DDP keeps its old buckets until another one's next step.
             resting[mode] = min(after)
             found[mode] = {}
-    if only_compile:
-        return {"modes": {}, "errors": errors}
     for mode in list(programs):
         with left_out(mode, programs, errors):
             before = allocated() - resting[mode]

@@ -55,18 +55,19 @@ def deterministic() -> None:
     torch.backends.cudnn.benchmark = False
 
 
-def measure(
-    row: Row, device: torch.device, mode: str, modes: right.Modes, only_compile: bool
-) -> Mapping[str, Any]:
+def measure(row: Row, device: torch.device, mode: str, modes: right.Modes) -> Mapping[str, Any]:
     """What this rank finds."""
     if row.kind == "right":
         deterministic()
         return right.compare(row.case, row.steps, device, modes)
     if row.kind == "faults":
         return faults.run(row.case, row.steps, device, row.fault, mode)
-    if row.kind == "speed":
-        return speed.speed(row.case, row.steps, device, only_compile)
-    kinds = {"soak": speed.soak, "freed": speed.freed, "layers": speed.layers}
+    kinds = {
+        "speed": speed.speed,
+        "soak": speed.soak,
+        "freed": speed.freed,
+        "layers": speed.layers,
+    }
     return kinds[row.kind](row.case, row.steps, device)
 
 
@@ -77,7 +78,6 @@ def main(arguments: Sequence[str], modes: right.Modes = right.MODES) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--mode", default="pygraph", help="of a fault")
     parser.add_argument("--tiny", action="store_true")
-    parser.add_argument("--only-compile", action="store_true", help="for caches; nothing is timed")
     given = parser.parse_args(arguments)
     row = next(row for row in ROWS if row.name == given.row)
     if given.tiny:  # torch's own operators: nothing is compiled in C++
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str], modes: right.Modes = right.MODES) -> int:
     status = 0
     try:
         timeout = FAULT_TIMEOUT_S if row.kind == "faults" else TIMEOUT_S
-        found = dict(measure(row, start(rank, timeout), given.mode, modes, given.only_compile))
+        found = dict(measure(row, start(rank, timeout), given.mode, modes))
     except Exception as error:
         traceback.print_exc()
         said = next(iter(str(error).splitlines()), "")

@@ -1,7 +1,8 @@
 """One model in one mode, from before `torch.compile` to call 500: prints one JSON object.
 
 Importing the backend counts, as importing Inductor does. Each of the calls in `AT` is waited for;
-those between run ahead. What the runtime spends on captures comes from its report.
+those between run ahead. What the runtime spends on captures comes from its report, and hits of
+AOTAutograd's cache come from torch's counters.
 """
 
 from __future__ import annotations
@@ -54,6 +55,14 @@ def spent() -> dict[str, float]:
     return states
 
 
+def cached_graphs() -> dict[str, int]:
+    """How many graphs AOTAutograd's cache had, and how many not."""
+    from torch._dynamo.utils import counters
+
+    found = counters["aot_autograd"]
+    return {each: found[f"autograd_cache_{each}"] for each in ("hit", "miss", "bypass")}
+
+
 def main() -> None:
     """Measure and print."""
     end_with_the_parent()
@@ -74,6 +83,7 @@ def main() -> None:
     training = model.module.training
     with turn(given.lock, True), contextlib.nullcontext() if training else torch.no_grad():
         row: dict[str, Any] = {"s": seconds_until(model, given.mode, given.calls)}
+    row["cached_graphs"] = cached_graphs()
     if given.mode.startswith("pygraph"):
         row["spent"] = spent()
     print(json.dumps(row))

@@ -9,6 +9,7 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.names import Names
+from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.values import Value
 
 _SEQUENCES = frozenset(
@@ -74,7 +75,7 @@ def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
     if name is None:
         return v.UNKNOWN_VALUE
     if name in ops.TENSOR_TYPES:
-        why = f"the annotation of {what} names {ast.unparse(node)}" if what else ""
+        why = f"the annotation of {what} names {dotted(node)}" if what else ""
         return v.tensor(why, ops.TENSOR_TYPES[name], v.ON_DEVICE)
     plain = _PLAIN.get(name)
     if plain is not None:
@@ -88,7 +89,7 @@ def annotated(names: Names, node: ast.expr | None, what: str) -> Value:
     if outside or tail.isupper() or not tail[:1].isupper():
         return v.UNKNOWN_VALUE
     if _may_be_alias(names, name):
-        return _by_name(name, f"the annotation of {what} names {ast.unparse(node)}" if what else "")
+        return _by_name(name, f"the annotation of {what} names {dotted(node)}" if what else "")
     return Value(v.INSTANCE, cls=name)
 
 

@@ -100,10 +100,10 @@ def _has_keyword(node: ast.Call, name: str) -> bool:
 
 def _is_method_of_variable(state: State, node: ast.Call, name: str) -> bool:
     """Whether a dotted name is a method of a variable of the module: ``logger.info``."""
-    written = dotted(node.func)
-    if written is None or written.count(".") != 1:
+    holder = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if not isinstance(holder, ast.Name):
         return False
-    root = written.partition(".")[0]
+    root = holder.id
     base = None if root in state.env else state.module.module_values.get(root)
     return base is not None and base.kinds != v.CALLABLE
 

@@ -262,11 +262,16 @@ def guard_other_than_tensor(state: State, node: ast.expr) -> None:
     _guard_parameter(state, node, Test(How.KIND, (), v.TENSOR), False)
 
 
-def asked(state: State, node: ast.expr, outcome: bool) -> Needs:
-    """What calls have to pass for a condition to come out as ``outcome``."""
+def guarded(state: State, node: ast.expr, outcome: bool) -> Needs:
+    """The guards of what runs only if a condition comes out as ``outcome``."""
     before = state.guards
     guard(state, node, outcome)
     after, state.guards = state.guards, before
+    return after
+
+
+def asked(before: Needs, after: Needs) -> Needs:
+    """What calls have to pass for a condition to come out so that ``after`` are the guards."""
     return tuple(need for need in after if need.kind == "may" and need not in before)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from pygraph_lint.analysis import ops
@@ -11,7 +12,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.binding import assign
 from pygraph_lint.analysis.conditions import (
     asked,
-    guard,
+    guarded,
     narrow,
     narrowed_by_class,
     only_if,
@@ -31,7 +32,7 @@ from pygraph_lint.analysis.values import Value
 
 def exec_if(state: State, node: ast.If) -> bool:
     only_raises = not node.orelse and isinstance(node.body[-1], ast.Raise) and len(node.body) <= 2
-    before = set() if state.quiet else set(state.events)
+    before = len(state.events)
     state.whole = node.test
     static = truth(state, node.test, "branch.raise" if only_raises else "branch.if")
     state.whole = None
@@ -39,25 +40,25 @@ def exec_if(state: State, node: ast.If) -> bool:
         return state.run(node.body)
     if static is False:
         return state.run(node.orelse)
-    new = [] if state.quiet else [key for key in state.events if key not in before]
+    new = islice(state.events, before, None)  # none where nothing is recorded
     tests = [key for key in new if key[0].startswith("branch.")]
     start = state.env
-    needs = asked(state, node.test, True), asked(state, node.test, False)
+    guards = guarded(state, node.test, False), guarded(state, node.test, True)
     once = _runs_once(state, node)
     state.quiet += once
-    ended = _run_arm(state, node, node.body, True)
+    ended = _run_arm(state, node, True, guards[True])
     state.quiet -= once
     then, state.env = state.env, start
-    other_ended = _run_arm(state, node, node.orelse, False)
+    other_ended = _run_arm(state, node, False, guards[False])
     if tests:
         note_assigned(state, tests, start, then, state.env)
     if ended and other_ended:
         return True
     if ended or other_ended:
-        rest, state.env = then if other_ended else state.env, start
-        guard(state, node.test, other_ended)  # holds behind the statement, too
-        state.env = rest
+        state.env = then if other_ended else state.env
+        state.guards = guards[other_ended]  # hold behind the statement, too
         return False
+    needs = (asked(state.guards, guards[outcome]) for outcome in (True, False))
     state.env = join_environments(*_arms(then, state.env, *needs))
     return False
 
@@ -114,11 +115,11 @@ def _is_kept(body: list[ast.stmt], key: ast.expr, kept: ast.expr) -> bool:
     )
 
 
-def _run_arm(state: State, node: ast.If, body: list[ast.stmt], outcome: bool) -> bool:
+def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     """Run one arm of an if statement, knowing how the test came out."""
-    saved_guards = state.guards
+    body = node.body if outcome else node.orelse
+    saved_guards, state.guards = state.guards, guards
     state.env = dict(state.env)
-    guard(state, node.test, outcome)
     narrow(state, node.test, outcome)
     error = bool(body) and isinstance(body[-1], ast.Raise)
     rare = error or tests_empty(state, node.test, outcome)

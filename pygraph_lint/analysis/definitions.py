@@ -5,11 +5,12 @@ surely ran before: of one file, from its syntax tree.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any, TypeVar
 
 from pygraph_lint.analysis.flow import ENTRY, dominators, immediate_dominators, solve
-from pygraph_lint.analysis.nodes import children, dotted, parents_below, walk
+from pygraph_lint.analysis.nodes import EXPRESSIONS, children_but, dotted, parents_below, walk
 from pygraph_lint.analysis.statement_graph import (
     FUNCTIONS,
     BindingKind,
@@ -21,6 +22,7 @@ from pygraph_lint.analysis.statement_graph import (
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Scope = Function | ast.Module
+NodeT = TypeVar("NodeT", bound=ast.AST)
 
 
 class ScopeFlow:
@@ -122,6 +124,17 @@ class FileDefinitions:
     def nodes(self) -> list[ast.AST]:
         """Every node of the file: walking the tree costs more than keeping them."""
         return [self.tree, *self.parents]
+
+    def of_kind(self, kind: type[NodeT]) -> Sequence[NodeT]:
+        """The nodes of one kind, in the order of ``nodes``."""
+        return self._by_kind.get(kind, ())
+
+    @cached_property
+    def _by_kind(self) -> dict[type[ast.AST], list[Any]]:
+        found: dict[type[ast.AST], list[Any]] = {}
+        for node in self.nodes:
+            found.setdefault(node.__class__, []).append(node)
+        return found
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
@@ -246,26 +259,27 @@ class FileDefinitions:
         """Whether a function inside a scope may bind the scope's name."""
         if scope not in self._own:
             kind = ast.Global if isinstance(scope, ast.Module) else ast.Nonlocal
-            found = (each for each in self._declarations if isinstance(each, kind))
+            found = (each for each in self.declarations if isinstance(each, kind))
             inside = (each for each in found if scope in self.path(each))
             self._own[scope] = frozenset(each for node in inside for each in node.names)
         return name in self._own[scope]
 
     @cached_property
-    def _declarations(self) -> list[ast.Global | ast.Nonlocal]:
-        return [node for node in self.nodes if isinstance(node, (ast.Global, ast.Nonlocal))]
+    def declarations(self) -> list[ast.Global | ast.Nonlocal]:
+        """The statements that declare names global or nonlocal."""
+        return [*self.of_kind(ast.Global), *self.of_kind(ast.Nonlocal)]
 
 
 def _declared(scope: Scope) -> frozenset[str]:
     """The names a function itself declares global or nonlocal."""
     found: set[str] = set()
-    stack = list(scope.body) if not isinstance(scope, ast.Lambda) else []
+    stack: list[ast.AST] = [] if isinstance(scope, ast.Lambda) else [*scope.body]
     while stack:
-        node: ast.AST = stack.pop()
+        node = stack.pop()
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             found.update(node.names)
-        elif not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.expr)):
-            stack += children(node)  # type: ignore[arg-type]
+        elif not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            stack += children_but(node, EXPRESSIONS)
     return frozenset(found)
 
 

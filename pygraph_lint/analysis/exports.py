@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from pygraph_lint.analysis.model import ModuleFacts
-from pygraph_lint.analysis.names import Names, module_statements
+from pygraph_lint.analysis.module import Module
+from pygraph_lint.analysis.names import module_statements
 from pygraph_lint.analysis.nodes import statements, walk
 
 _ASSIGNED_THROUGH_A_DOT = re.compile(
@@ -15,7 +16,7 @@ _ASSIGNED_THROUGH_A_DOT = re.compile(
 )
 
 
-def patched(text: str, tree: ast.Module, names: Names) -> tuple[str, ...]:
+def patched(text: str, file: Module) -> tuple[str, ...]:
     """Qualified names of what a file assigns to through a name that is imported or defined at its
     top: ``module.function = other``, ``setattr(Class, "method", other)``.
     """
@@ -23,7 +24,8 @@ def patched(text: str, tree: ast.Module, names: Names) -> tuple[str, ...]:
     if not by_call and _ASSIGNED_THROUGH_A_DOT.search(text) is None:
         return ()
     found: set[str] = set()
-    for node in walk(tree) if by_call else _bound(tree):
+    names = file.names
+    for node in file.nodes if by_call else _bound(file.tree):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             found.add(names.resolve(node) or "")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

@@ -8,7 +8,7 @@ import ast
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -25,7 +25,7 @@ from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.exports import exported, patched
 from pygraph_lint.analysis.interpreter import run_module
 from pygraph_lint.analysis.kept_runs import KeptRuns
-from pygraph_lint.analysis.model import Call, FileLoops, ModuleFacts, Root, Sinks
+from pygraph_lint.analysis.model import Call, FileLoops, LoopBody, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.whole_tracing import traces_whole
 from pygraph_lint.errors import SourceError
@@ -61,11 +61,11 @@ def extract(
             facts.forgotten = tuple(forgotten(tree, file.names))
         if _REGION.search(text) is not None:
             facts.roots += _marked(text, file)
-        facts.patched = patched(text, tree, file.names)
-        facts.traces_whole = traces_whole(text, tree, file.names)
+        facts.patched = patched(text, file)
+        facts.traces_whole = traces_whole(text, file)
         if capture.mentioned(text):
             facts.capture_events = _capture_events(file)
-        facts.loops = loop_hints.hints(text, tree)
+        facts.loops = loop_hints.hints(text, file)
         if not facts.loops.may_help:
             facts.rare_lines = loop_hints.rare_lines(text, tree)
     if not text.isascii():
@@ -83,6 +83,20 @@ def loop_bodies(text: str, module: str, is_package: bool) -> FileLoops:
     """
     with _deep_recursion():
         return host_loops.loop_bodies(parse(text), module, is_package, _to_characters(text))
+
+
+def helper_bodies(text: str, module: str, is_package: bool) -> Mapping[str, LoopBody]:
+    """What each function of a file does where a training loop calls it, worked out when it is asked
+    for by ``helper_body``. Raises SourceError like ``extract``.
+    """
+    with _deep_recursion():
+        return host_loops.helpers(parse(text), module, is_package, _to_characters(text))
+
+
+def helper_body(helpers: Mapping[str, LoopBody], name: str) -> LoopBody:
+    """The body of one of a file's functions; an empty one where there is none."""
+    with _deep_recursion():
+        return helpers[name] if name in helpers else LoopBody(name, 0, "", [], [])
 
 
 @contextmanager

@@ -69,6 +69,13 @@ def loop_bodies(
     return FileLoops(found, Helpers(values, placed))
 
 
+def helpers(
+    tree: ast.Module, module: str, is_package: bool, placed: Callable[[Event], Event]
+) -> Mapping[str, LoopBody]:
+    """The helpers that ``loop_bodies`` gives, without the bodies of steps."""
+    return Helpers(LoopValues(FileQueries(tree, ProjectView(module, is_package))), placed)
+
+
 def _placed(body: LoopBody, placed: Callable[[Event], Event]) -> LoopBody:
     return replace(body, events=list(map(placed, body.events)))
 

@@ -8,6 +8,7 @@ import re
 from pygraph_lint.analysis.loop_calls import is_step_hook, losses
 from pygraph_lint.analysis.loop_steps import LOOPS, names_a_compiler
 from pygraph_lint.analysis.model import NO_LOOPS, LoopHints
+from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.nodes import statements, walk
 
 # What a text with a training loop has one of: first a plain part of it, which is looked for faster.
@@ -66,7 +67,7 @@ def _may_be_script(text: str) -> bool:
     return _TRAINS.search(text) is not None
 
 
-def hints(text: str, tree: ast.Module) -> LoopHints:
+def hints(text: str, file: Module) -> LoopHints:
     """What a file has of training loops, of steps that a trainer calls, or of functions for steps
     to call.
     """
@@ -74,7 +75,7 @@ def hints(text: str, tree: ast.Module) -> LoopHints:
     if not words and not ("torch" in text and _may_be_script(text)):
         helps = any(part in text for part in _HELPERS)
         return LoopHints(may_help=True) if helps else NO_LOOPS
-    nodes = walk(tree)
+    nodes = file.nodes
     loops = [node for node in nodes if isinstance(node, LOOPS)]
     starts = words and (
         any(True for _ in losses(nodes))

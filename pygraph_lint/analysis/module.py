@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 
 from pygraph_lint.analysis import ops, torch_version
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import alias_values, annotated
 from pygraph_lint.analysis.model import ClassFacts, ModuleFacts, Sinks
 from pygraph_lint.analysis.names import FunctionNode, Names, imports_of, module_statements
-from pygraph_lint.analysis.nodes import are_classes, statements
+from pygraph_lint.analysis.nodes import are_classes, statements, walk
 from pygraph_lint.analysis.values import Value
 from pygraph_lint.analysis.watch import Watch, watched
 
@@ -58,6 +59,11 @@ class Module:
             self._read_class_body(class_name, node)
 
     # -- what there is
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the file, nearest to the module first."""
+        return walk(self.tree)
 
     def _collect(self, body: list[ast.stmt], prefix: str, owner: str) -> Iterator[Definition]:
         """Functions and methods at import level, classes noted on the way."""

@@ -30,6 +30,7 @@ def _fields() -> dict[type[ast.AST], tuple[str, ...]]:
 
 
 _FIELDS = _fields()
+EXPRESSIONS = frozenset(ast.expr.__subclasses__())
 
 
 def children(node: ast.AST) -> list[ast.AST]:
@@ -40,6 +41,18 @@ def children(node: ast.AST) -> list[ast.AST]:
         if value.__class__ is list:
             found += value if name not in _WITH_GAPS else filter(None, value)
         elif value is not None:
+            found.append(value)
+    return found
+
+
+def children_but(node: ast.AST, kinds: frozenset[type[ast.AST]]) -> list[ast.AST]:
+    """The same without nodes of some kinds."""
+    found: list[ast.AST] = []
+    for name in _FIELDS[node.__class__]:
+        value = getattr(node, name)
+        if value.__class__ is list:
+            found += [each for each in value if each is not None and each.__class__ not in kinds]
+        elif value is not None and value.__class__ not in kinds:
             found.append(value)
     return found
 
@@ -81,7 +94,7 @@ def statements(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        stack += [each for each in children(node) if not isinstance(each, ast.expr)]
+        stack += children_but(node, EXPRESSIONS)
 
 
 def span_of(node: ast.AST) -> Span:
@@ -113,7 +126,7 @@ def short(name: str) -> str:
 
 def source_of(node: ast.AST, limit: int = 60) -> str:
     """The expression as short source text."""
-    text = ast.unparse(node)
+    text = dotted(node) or ast.unparse(node)  # type: ignore[arg-type]
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 

@@ -10,6 +10,7 @@ from pygraph_lint.analysis.arguments import note_formatted
 from pygraph_lint.analysis.conditions import (
     asked,
     guard,
+    guarded,
     narrow,
     only_if,
     settle_comparisons,
@@ -259,18 +260,16 @@ def eval_conditional(state: State, node: ast.IfExp) -> Value:
         return state.ev(node.body)
     if static is False:
         return state.ev(node.orelse)
-    saved_guards = state.guards
-    guard(state, node.test, True)
-    saved = narrow(state, node.test, True)
-    then = state.ev(node.body)
-    state.restore(saved)
-    state.guards = saved_guards
-    guard(state, node.test, False)
-    saved = narrow(state, node.test, False)
-    other = state.ev(node.orelse)
-    state.restore(saved)
-    state.guards = saved_guards
-    return v.join(
-        only_if(then, other, asked(state, node.test, True)),
-        only_if(other, then, asked(state, node.test, False)),
+    before = state.guards
+    results = []
+    for outcome, part in ((True, node.body), (False, node.orelse)):
+        state.guards = guarded(state, node.test, outcome)
+        saved = narrow(state, node.test, outcome)
+        results.append(state.ev(part))
+        state.restore(saved)
+        state.guards = before
+    then, other = results
+    then_needs, other_needs = (
+        asked(before, guarded(state, node.test, outcome)) for outcome in (True, False)
     )
+    return v.join(only_if(then, other, then_needs), only_if(other, then, other_needs))

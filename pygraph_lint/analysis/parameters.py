@@ -12,7 +12,7 @@ from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.model import FunctionFacts
 from pygraph_lint.analysis.module import Module, kind_of_constant
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import children, source_of, walk
+from pygraph_lint.analysis.nodes import children_but, source_of, walk
 from pygraph_lint.analysis.passed import literal_defaults
 from pygraph_lint.analysis.symbols import symbol
 from pygraph_lint.analysis.values import Value
@@ -239,7 +239,7 @@ def assigned_names(function: ast.AST) -> set[str]:
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found.add(node.name)
         else:
-            stack += [each for each in children(node) if each.__class__ not in _BINDING_NOTHING]
+            stack += children_but(node, _BINDING_NOTHING)
     return found
 
 

@@ -13,13 +13,13 @@ analysis only believes, too: enough for a change that says what it rests on. Pos
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 
 from pygraph_lint.analysis import holders, recording
 from pygraph_lint.analysis.certain import certain, of_place
-from pygraph_lint.analysis.definitions import FileDefinitions, Scope
+from pygraph_lint.analysis.definitions import FileDefinitions, NodeT, Scope
 from pygraph_lint.analysis.effects import Effects, EffectsOf
 from pygraph_lint.analysis.known import UNKNOWN, Known, ProjectView, Type, of_value
 from pygraph_lint.analysis.names import Names, imports_of
@@ -89,6 +89,10 @@ class FileQueries:
     def nodes(self) -> list[ast.AST]:
         """Every node of the file."""
         return self.definitions.nodes
+
+    def of_kind(self, kind: type[NodeT]) -> Sequence[NodeT]:
+        """The nodes of the file that are of one kind, in the order of ``nodes``."""
+        return self.definitions.of_kind(kind)
 
     # -- names
 
@@ -164,11 +168,9 @@ class FileQueries:
                 return False
             scope = self.scope(scope)
         bound = any(each == name or each.startswith("*") for each in self._names.bindings)
-        assigned = any(
-            (isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load))
-            or (isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names)
-            for node in self.nodes
-        )
+        named = (each for each in self.of_kind(ast.Name) if each.id == name)
+        assigned = any(not isinstance(each.ctx, ast.Load) for each in named)
+        assigned = assigned or any(name in each.names for each in self.definitions.declarations)
         patched = f"{self.view.module}.{name}" in self.view.patched
         return name in _BUILTINS and not bound and not assigned and not patched
 
@@ -436,7 +438,7 @@ class FileQueries:
         if not self.is_private(function):
             return None
         found: list[ast.Call] = []
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", None)
             if name != function.name or not isinstance(node, (ast.Name, ast.Attribute)):
                 continue

@@ -24,11 +24,6 @@ class Recorded:
         self.values: dict[ast.AST, Value] = {}
         self.environments: dict[ast.AST, dict[str, Value]] = {}
 
-    def value(self, node: ast.AST, value: Value) -> None:
-        """Note that an expression may have a value."""
-        old = self.values.get(node)
-        self.values[node] = value if old is None else v.join(old, value)
-
     def environment(self, node: ast.AST, env: dict[str, Value]) -> None:
         """Note what names may hold in front of a statement. A name that is bound on some ways only
         is left out.
@@ -62,9 +57,12 @@ def _recording(recorded: Recorded) -> Handlers:
 def _noting(
     handler: Callable[[State, ast.expr], Value], recorded: Recorded
 ) -> Callable[[State, ast.expr], Value]:
+    values = recorded.values
+
     def evaluate(state: State, node: ast.expr) -> Value:
         value = handler(state, node)
-        recorded.value(node, value)
+        old = values.get(node)
+        values[node] = value if old is None else v.join(old, value)
         return value
 
     return evaluate

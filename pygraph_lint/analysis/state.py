@@ -92,6 +92,7 @@ class State:
         self.function = function
         self.env = env
         self.handlers = handlers
+        self._expressions = handlers.expressions
         self.self_name = self_name
         self.locals: set[str] = set(env)
         self.owner = function.owner
@@ -117,7 +118,7 @@ class State:
         """The value of an expression."""
         if node is None:
             return v.NONE_VALUE
-        handler = self.handlers.expressions.get(type(node))
+        handler = self._expressions.get(node.__class__)
         return handler(self, node) if handler is not None else v.UNKNOWN_VALUE
 
     def ev_quiet(self, node: ast.expr | None) -> Value:

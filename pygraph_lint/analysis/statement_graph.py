@@ -106,11 +106,8 @@ class StatementGraph:
     ) -> int:
         index = self.graph.add_node()
         parts = tuple(evaluated or ())
-        bound = [*(each for part in parts for each in _named(part)), *(definitions or ())]
+        bound = [*self._evaluated(parts, index), *(definitions or ())]
         self.steps.append(Step(node, parts, tuple(bound)))
-        for part in parts:
-            for inner in _evaluated_nodes(part):
-                self.of_node.setdefault(inner, index)
         for each in definitions or ():
             self.of_node.setdefault(each.node, index)
         if isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case)):
@@ -120,6 +117,20 @@ class StatementGraph:
         for steps in self._protected:
             steps.append(index)
         return index
+
+    def _evaluated(self, parts: tuple[ast.AST, ...], index: int) -> Iterator[Definition]:
+        """Note the nodes that are run with the parts of a step, or that see its names: those of
+        functions inside are not. Gives what ``:=`` binds in them.
+        """
+        for part in parts:
+            found, names = [part], False
+            for node in found:
+                self.of_node.setdefault(node, index)
+                names = names or node.__class__ is ast.NamedExpr
+                if node.__class__ not in FUNCTIONS:
+                    found += children(node)
+            if names:
+                yield from _named(part)
 
     def _block(self, body: list[ast.stmt], before: list[int]) -> list[int]:
         """The steps of a block; gives the steps after which its end is reached."""
@@ -327,17 +338,6 @@ def _expressions(node: ast.stmt) -> list[ast.AST]:
         defaults = [*node.args.defaults, *(item for item in node.args.kw_defaults if item)]
         return [*node.decorator_list, *defaults]
     return children(node)
-
-
-def _evaluated_nodes(part: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that are run with a part of a step, or that see its names: those of functions
-    inside are not.
-    """
-    yield part
-    if isinstance(part, FUNCTIONS):
-        return
-    for child in children(part):
-        yield from _evaluated_nodes(child)
 
 
 def _named(part: ast.AST, certain: bool = True) -> Iterator[Definition]:

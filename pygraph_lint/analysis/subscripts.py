@@ -69,7 +69,7 @@ def select(state: State, base: Value, index: Value, node: ast.Subscript) -> Valu
         return base
     if base.kinds & (v.SEQUENCE | v.MAPPING):
         if base.kinds == v.SEQUENCE:
-            needs_number(state, node.slice)
+            needs_number(state, node.slice, index)
         if (
             index.is_tensor
             and base.kinds == v.SEQUENCE
@@ -228,7 +228,7 @@ def eval_slice(state: State, node: ast.Slice) -> Value:
     for bound in (node.lower, node.upper, node.step):
         if bound is not None:
             value = state.ev(bound)
-            needs_number(state, bound)
+            needs_number(state, bound, value)
             if value.is_tensor:
                 text = source_of(bound, 40)
                 state.event("shape.from-value", span_of(bound), text, value, form="slice")

@@ -104,7 +104,7 @@ class Value(NamedTuple):
     @property
     def is_tensor(self) -> bool:
         """Whether the value may be a tensor (conditional on ``needs``)."""
-        return bool(self.kinds & TENSOR)
+        return self.kinds & TENSOR != 0
 
     @property
     def must_be_tensor(self) -> bool:

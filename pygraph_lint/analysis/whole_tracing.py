@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 
+from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import Names
 from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
@@ -30,18 +31,18 @@ _NAMED = re.compile(rf"\b(?:{'|'.join(sorted(_EXPORTING))})\b")
 _PACKAGES = re.compile(r"\btorch\.(?:_?export|onnx|_dynamo|_functorch)|\bfrom torch import")
 
 
-def traces_whole(text: str, tree: ast.Module, names: Names) -> bool:
+def traces_whole(text: str, file: Module) -> bool:
     """Whether some code of a file may be traced as a whole. Of a scripted function that calls
     nothing but torch, only that function is.
     """
     asks = any(each in text for each in _SETTINGS) and _ASKING.search(text) is not None
     scripts = "torch.jit" in text or "jit.script" in text
     exports = "export" in text and all(each.search(text) for each in (_NAMED, _PACKAGES))
-    nodes = walk(tree) if asks or scripts or exports else []
+    nodes = file.nodes if asks or scripts or exports else []
     return (
         (asks and any(map(_asks_for_it, nodes)))
-        or (scripts and _scripts(nodes, names))
-        or (exports and any(_name(node) in _EXPORTING for node in nodes))
+        or (scripts and _scripts(nodes, file.names))
+        or (exports and any(_names_export(node) for node in nodes))
     )
 
 
@@ -54,13 +55,22 @@ def _scripts(nodes: list[ast.AST], names: Names) -> bool:
         for decorator in node.decorator_list
         if _is_scripting(decorator) and _calls_only_torch(node, names)
     }
-    return any(_is_scripting(node) and node not in harmless for node in nodes)
+    return any(
+        node.__class__ in (ast.Attribute, ast.ImportFrom)
+        and _is_scripting(node)
+        and node not in harmless
+        for node in nodes
+    )
 
 
 def _name(node: ast.AST) -> str:
     if isinstance(node, ast.alias):
         return node.name.rpartition(".")[2]
     return getattr(node, "id", None) or getattr(node, "attr", None) or ""
+
+
+def _names_export(node: ast.AST) -> bool:
+    return node.__class__ in (ast.Name, ast.Attribute, ast.alias) and _name(node) in _EXPORTING
 
 
 def _asks_for_it(node: ast.AST) -> bool:

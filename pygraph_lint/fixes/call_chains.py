@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.statement_graph import default_of
 from pygraph_lint.fixes.names import all_nodes, loads, stored
 from pygraph_lint.fixes.site import Site
@@ -77,20 +77,29 @@ def _takes_all(site: Site, call: ast.AST | None) -> bool:
         return False
     values = stored(owner, dotted(call.func) or "")
     made = {dotted(each.func) for each in values if isinstance(each, ast.Call)}
-    methods = [each for each in site.ask.nodes if getattr(each, "name", "") == "forward"]
+    methods = [each for each in site.ask.of_kind(ast.FunctionDef) if each.name == "forward"]
     found = [each for each in methods if getattr(site.ask.owner(each), "name", "") in made]
-    return bool(found) and all(each.args.kwarg is not None for each in found)  # type: ignore[attr-defined]
+    return bool(found) and all(each.args.kwarg is not None for each in found)
 
 
 def _calls(site: Site, owner: ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
     """The calls, in methods of the file's classes, of what ``owner`` makes."""
-    for call in site.ask.nodes:
-        caller = site.ask.scope(call) if isinstance(call, ast.Call) else None
+    targets = {
+        node.id
+        for loop in site.ask.of_kind(ast.For)
+        for node in walk(loop.target)
+        if isinstance(node, ast.Name)
+    }
+    for call in site.ask.of_kind(ast.Call):
+        if isinstance(call.func, ast.Name) and call.func.id not in targets:
+            continue
+        place = _place(site, call.func)
+        caller = site.ask.scope(call) if place is not None else None
         outer = site.ask.owner(caller) if isinstance(caller, ast.FunctionDef) else None
-        if isinstance(call, ast.Call) and isinstance(caller, ast.FunctionDef) and outer is not None:
-            place = _place(site, call.func)
-            if place is not None and _only_holds(site, outer, place, owner.name):
-                yield caller, call
+        if place is None or not isinstance(caller, ast.FunctionDef) or outer is None:
+            continue
+        if _only_holds(site, outer, place, owner.name):
+            yield caller, call
 
 
 def _place(site: Site, holder: ast.expr) -> str | None:
@@ -99,7 +108,7 @@ def _place(site: Site, holder: ast.expr) -> str | None:
         definition = site.ask.only_definition(holder)
         around = site.ask.path(definition.node) if definition is not None else iter(())
         loop = next((each for each in around if isinstance(each, ast.For)), None)
-        if loop is None or definition is None or definition.node not in ast.walk(loop.target):
+        if loop is None or definition is None or definition.node not in walk(loop.target):
             return None
         over = loop.iter
         while isinstance(over, (ast.Call, ast.Subscript)):
@@ -111,7 +120,7 @@ def _place(site: Site, holder: ast.expr) -> str | None:
 
 def _only_holds(site: Site, owner: ast.ClassDef, place: str, name: str) -> bool:
     """Whether an attribute only ever holds objects of one class, or a list of such."""
-    classes = [each for each in site.ask.nodes if isinstance(each, ast.ClassDef)]
+    classes = site.ask.of_kind(ast.ClassDef)
     heirs = [
         each
         for each in classes

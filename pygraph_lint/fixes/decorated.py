@@ -76,17 +76,18 @@ def leave_out(site: Site, nodes: Iterable[ast.AST], known: bool = True) -> None:
         view.closed and not view.traced_whole,
         "torch.export and torch.jit.script do not see into it",
     )
-    asks = any(_COMPILING.fullmatch(_name(node) or "") for node in nodes)
+    may_ask = "compiling" in site.source.text or "exporting" in site.source.text
+    asks = may_ask and any(_COMPILING.fullmatch(_name(node) or "") for node in nodes)
     site.safe_only_if("asks", known and not asks, "it may ask whether it is compiled")
 
 
 def stay_unseen(site: Site) -> None:
     """State that nobody looks at functions or frames."""
-    closed = site.finding.view.closed and not any(map(_inspects, site.ask.nodes))
+    may_inspect = any(word in site.source.text for word in _INSPECTING)
+    inspected = may_inspect and any(map(_inspects, site.ask.nodes))
+    closed = site.finding.view.closed and not inspected
     site.safe_only_if(
-        "inspected",
-        closed,
-        "inspect, stack frames and warnings see the decorator's wrapper",
+        "inspected", closed, "inspect, stack frames and warnings see the decorator's wrapper"
     )
 
 

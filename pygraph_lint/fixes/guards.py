@@ -32,9 +32,7 @@ def guard(site: Site, statement: ast.stmt, like: Callable[[ast.stmt], bool], rea
     site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
     site.require("alone", site.source.alone(statement), "the line holds more than this statement")
     site.require(
-        "nothing-else",
-        _only_gives(statement),
-        "what it is given is computed by what has an effect",
+        "nothing-else", _only_gives(statement), "what it is given is computed by what has an effect"
     )
     site.safe_only_if("guard", False, reason)
     parent = site.ask.parent(statement)

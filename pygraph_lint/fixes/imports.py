@@ -59,7 +59,7 @@ def _unseen(site: Site, name: str) -> None:
         _has_exports(site.source.tree) or (view.closed and not view.starred),
         f"`import *` of this file gives the name {name}, too",
     )
-    lists = any(isinstance(n, ast.Name) and n.id in _LISTING for n in site.ask.nodes)
+    lists = any(node.id in _LISTING for node in site.ask.of_kind(ast.Name))
     site.safe_only_if("unlisted", not lists, f"the file lists its names, {name} among them")
 
 

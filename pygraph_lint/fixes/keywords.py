@@ -44,8 +44,7 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Ca
     else:
         between, closing = _moved(last.whitespace_after_arg, between)
         args[-1] = last.with_changes(
-            comma=cst.Comma(whitespace_after=between),
-            whitespace_after_arg=cst.SimpleWhitespace(""),
+            comma=cst.Comma(whitespace_after=between), whitespace_after_arg=cst.SimpleWhitespace("")
         )
         new = new.with_changes(whitespace_after_arg=closing)
     return call.with_changes(args=[*args, new])

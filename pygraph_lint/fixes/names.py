@@ -30,7 +30,7 @@ def all_nodes(root: ast.AST) -> tuple[ast.AST, ...]:
 
 def forget() -> None:
     """Let go of a file's syntax tree, once all its findings have been looked at."""
-    for kept in (own_nodes, all_nodes, parents):
+    for kept in (own_nodes, all_nodes, parents, _stored):
         kept.cache_clear()
 
 
@@ -58,11 +58,18 @@ def loads(function: ast.AST, name: str) -> list[ast.Name]:
 
 def stored(owner: ast.ClassDef, place: str) -> list[ast.expr]:
     """What a class assigns to ``self.x``."""
-    return [
-        node.value
-        for node in ast.walk(owner)
-        if isinstance(node, ast.Assign) and any(ast.unparse(each) == place for each in node.targets)
-    ]
+    return _stored(owner).get(place, [])
+
+
+@lru_cache(maxsize=64)
+def _stored(owner: ast.ClassDef) -> dict[str, list[ast.expr]]:
+    """What a class assigns, by the text of the target."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in walk(owner):
+        if isinstance(node, ast.Assign):
+            for place in {dotted(each) or ast.unparse(each) for each in node.targets}:
+                found.setdefault(place, []).append(node.value)
+    return found
 
 
 def shared(function: ast.AST, name: str) -> bool:

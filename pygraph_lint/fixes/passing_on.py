@@ -13,7 +13,12 @@ from pygraph_lint.fixes.site import Site
 
 # What else is in the turns of a loop, or runs later.
 _LATER = (ast.Yield, ast.YieldFrom, ast.Await, ast.For, ast.While)
-_SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+#: So many operations between two breaks cost less one by one than as a graph of their own.
+FEW = 8
+# What is compiled by itself, where nothing of the region calls it.
+_ROOTS = ("forward", "__call__")
+# What may not evaluate its parts, or not once.
+_SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.BoolOp)
 
 
 def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
@@ -25,8 +30,9 @@ def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
 
 
 def passing_on(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:
-    """The helpers that always call a function and compute nothing themselves: where it is left out
-    of compiled code, the graph ends in each of them, and again where they are called.
+    """The helpers that always call a function and compute little themselves: where it is left out
+    of compiled code, the graph ends in each of them, and again where they are called. What is only
+    called from other files, as far as known, computes nothing.
     """
     found: dict[ast.FunctionDef, None] = {}
     for call in calls_of(site, function):
@@ -35,18 +41,22 @@ def passing_on(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:
             continue
         path = [*reversed([*site.ask.path(call)]), call]
         path = path[path.index(scope) :]
-        nodes = own_nodes(scope)
         once = not in_avoided_arm(path, []) and not any(isinstance(each, _SCOPES) for each in path)
         plain = site.ask.parent(scope) is site.parent(function)
-        idle = not any(isinstance(each, _LATER) for each in nodes) and not work(site, nodes)
-        if once and plain and idle and is_called(site, scope):
+        done = work(site, scope)
+        idle = not done and scope.name not in _ROOTS
+        helper = done <= FEW and is_called(site, scope)
+        later = any(isinstance(each, _LATER) for each in own_nodes(scope))
+        if once and plain and not later and (idle or helper):
             found[scope] = None
     return list(found)
 
 
-def work(site: Site, nodes: tuple[ast.AST, ...]) -> int:
-    """How many operations on what may be tensors a function makes itself."""
-    return sum(isinstance(node, ast.expr) and _is_operation(site, node) for node in nodes)
+def work(site: Site, function: ast.FunctionDef) -> int:
+    """How many operations on what may be tensors a function makes itself, in its body."""
+    start = function.body[0].lineno
+    parts = (node for node in own_nodes(function) if isinstance(node, ast.expr))
+    return sum(node.lineno >= start and _is_operation(site, node) for node in parts)
 
 
 def _is_operation(site: Site, node: ast.expr) -> bool:

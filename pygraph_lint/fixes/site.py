@@ -171,9 +171,7 @@ class Site(Proposal):
             body = [cst.If(test=cst.Name("x"), body=block)]
             head = f"if x:{module.default_newline}"
         whole = cst.Module(
-            body=body,
-            default_indent=module.default_indent,
-            default_newline=module.default_newline,
+            body=body, default_indent=module.default_indent, default_newline=module.default_newline
         )
         return whole.code.removeprefix(head).removesuffix(module.default_newline)
 

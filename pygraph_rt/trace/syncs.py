@@ -16,6 +16,7 @@ import threading
 import time
 import warnings
 import weakref
+from _thread import _count as threads_beside
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -194,7 +195,7 @@ class Syncs:
         direct = name in READS
         if name in ("cpu", "to"):
             original = self._remembers(original)
-        read = _quick_read(original, again, self._set_debug_mode if timed else None)
+        read = _quick_read(original, self._recorder, self._set_debug_mode if timed else None)
         waiting = _without_warning(original, self._set_debug_mode) if timed else original
 
         def call(*args: Any, **named: Any) -> Any:
@@ -204,7 +205,7 @@ class Syncs:
             seen = known.get((id(caller.f_code), caller.f_lasti, name))
             if seen is None and self._is_no_wait(name, args, caller):
                 return original(*args, **named)
-            if seen is not None and direct and (not timed or threading.active_count() == 1):
+            if direct and seen is not None and not threads_beside():
                 return read(seen[0], args, self.lines)
             local.inside = True
             began = clock()
@@ -282,15 +283,17 @@ class Syncs:
 
 
 def _quick_read(
-    original: Any, again: Callable[..., None], set_debug_mode: Callable[[int], None] | None
+    original: Any, recorder: Recorder, set_debug_mode: Callable[[int], None] | None
 ) -> Callable[[Event, tuple[Any, ...], MonitoredLines | None], Any]:
-    """A function that reads a value and counts an event that is known, at the least cost."""
-    clock = time.perf_counter
+    """A function that reads a value and counts an event that is known, at the least cost; for the
+    only thread of a process.
+    """
+    clock, start = time.perf_counter, recorder.began
 
     def read(event: Event, args: tuple[Any, ...], lines: MonitoredLines | None) -> Any:
         began = clock()
         if set_debug_mode is None:
-            again(event, at=began)
+            event.happened(began - start)
             return original(*args)
         set_debug_mode(0)
         try:
@@ -298,7 +301,7 @@ def _quick_read(
         finally:
             set_debug_mode(1)
             ended = clock()
-            again(event, at=began, took=ended - began)
+            event.happened(began - start, ended - began)
             if lines is not None:
                 lines.ended(ended)
 
@@ -314,7 +317,7 @@ def _without_warning(original: Any, set_debug_mode: Callable[[int], None]) -> An
     """
 
     def call(*args: Any, **named: Any) -> Any:
-        if threading.active_count() > 1:
+        if threads_beside():
             return original(*args, **named)
         set_debug_mode(0)
         try:

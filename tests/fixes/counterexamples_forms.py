@@ -44,6 +44,12 @@ _LOOP = ("while «x.sum() > 0»:", "    x = x - 1", "return x")
 _ITEM = "return «x.max().item()»"
 
 
+def _dropped(draw: str = "torch.rand([])", layer: str = "torch.relu(x)", others: str = "") -> str:
+    """A layer that a draw drops."""
+    branch = (f"skip = {draw} < p", f"if «not skip»{others}:", f"    x = {layer}")
+    return lines(*branch, "return x", head="x: torch.Tensor, p")
+
+
 def _lookup(
     element: str = "table[i]",
     other: str = "1.0",
@@ -135,6 +141,7 @@ CASES = [
     ),
     # breaking_function
     Case("breaking_function", "helper", "PG302", lines(*_LOOP)),
+    Case("breaking_function", "lookup", "PG407", _reading("return «x[x]» + «x[x * 2]»")),
     Case("breaking_function", "bare", "PG302", _reading(*_LOOP, before="@torch.jit.script\n")),
     Case(
         "breaking_function",
@@ -154,6 +161,11 @@ CASES = [
         _reading("while «x.sum() > 0»:", "    x = x - 1", "    yield x", call="next(reads(x))"),
     ),
     Case("tensor_branch", "number", "PG301", lines("if «x > 2.0»:", "    x = 2.0", "return x")),
+    # dropped_layer
+    Case("dropped_layer", "always", "PG306", _dropped()),
+    Case("dropped_layer", "drawn", "PG306", _dropped(draw="x.sum()")),
+    Case("dropped_layer", "carried", "PG306", _dropped(layer="torch.relu(p)")),
+    Case("dropped_layer", "pure", "PG306", _dropped(others=" or seen.pop()")),
     # guarded_lookup
     Case("guarded_lookup", "both", "PG301", _lookup()),
     Case("guarded_lookup", "whole", "PG301", _lookup()),

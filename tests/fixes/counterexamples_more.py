@@ -7,16 +7,6 @@ import torch
 
 from tests.fixes.counterexamples import Case, lines
 
-
-def _constant(call: str) -> str:
-    """A model that makes a tensor in forward."""
-    return (
-        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n\n    def forward(self, x: torch.Tensor):\n"
-        f"        t = «{call}»\n        return x * t\n\n\nforward = Model()\n"
-    )
-
-
 CASES = [
     # guard_logging
     Case("guard_logging", "statement", "PG501", lines("y = «print(x)»", "return y")),
@@ -116,44 +106,6 @@ CASES = [
         "meets-input",
         "PG104",
         lines("return «torch.tensor(4, device=x.device)»"),
-    ),
-    # constant_buffer
-    Case(
-        "constant_buffer",
-        "plain",
-        "PG104",
-        _constant("torch.tensor([1.0, 2.0], requires_grad=True)"),
-        lambda: (torch.ones(2),),
-    ),
-    Case(
-        "constant_buffer",
-        "constant",
-        "PG104",
-        _constant("torch.tensor([1.0, x.numel()])"),
-    ),
-    Case(
-        "constant_buffer",
-        "fixed-dtype",
-        "PG104",
-        _constant("torch.tensor([1.0, 2.0], dtype=x.dtype)"),
-    ),
-    Case(
-        "constant_buffer",
-        "module",
-        "PG104",
-        _constant("torch.tensor([1.0, 2.0])").replace("(torch.nn.Module)", "(Base)"),
-    ),
-    Case(
-        "constant_buffer",
-        "joined",
-        "PG104",
-        _constant("torch.tensor([1.0, 2.0])").replace("return x * t", "return t.add_(x)"),
-    ),
-    Case(
-        "constant_buffer",
-        "follows",
-        "PG104",
-        _constant("torch.tensor([1.0, 2.0])"),
     ),
     # factory_gradient
     # builtin_math

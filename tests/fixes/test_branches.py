@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.fixes.equivalence import assert_same, breaks, module_of, run
 from tests.fixes.strategies import FEW, tensors
-from tests.fixes.support import decline, expect, marked
+from tests.fixes.support import decline, expect, marked, offer
 
 Forward = Callable[..., object]
 
@@ -237,6 +237,22 @@ CASES = {
         return x + y.detach()
         """,
     ),
+    "requires-grad-by-a-switch": _case(
+        "PG508",
+        """
+        y = x.detach()
+        if n and _requires_grad:
+            «y.requires_grad = True»
+        return x + y.detach()
+        """,
+        """
+        y = x.detach()
+        if not torch.compiler.is_compiling() and n and _requires_grad:
+            y.requires_grad = True
+        return x + y.detach()
+        """,
+        head="import torch\n\n_requires_grad = True\n\n\ndef forward(x: torch.Tensor, n=1):\n",
+    ),
 }
 
 
@@ -326,3 +342,18 @@ def test_draws_come_from_torch() -> None:
     )
     for p in (0.0, 1.0):
         assert torch.equal(old(torch.ones(2), p), new(torch.ones(2), p))
+
+
+def test_what_another_file_raises_is_not_this_error() -> None:
+    text = (
+        "import torch\n\n\ndef read(path):\n    try:\n        return torch.load(path)\n"
+        "    except ValueError:\n        return None\n\n\n"
+        "def forward(x: torch.Tensor, n=1):\n    if «x.max()» > 9:\n"
+        "        raise ValueError(f'not {n}')\n    return x * 2\n"
+    )
+    fix, after = offer(text, "PG303")
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("tensor_raise", "unsafe")
+    assert breaks(module_of(after).forward, (torch.ones(2),)) == 0
+    for own in ("forward(path)", "path.read()"):
+        fix, _ = offer(text.replace("torch.load(path)", own), "PG303")
+        assert fix is not None and fix.applicability == "declined"

@@ -83,3 +83,13 @@ def test_near_misses_stay(name: str) -> None:
     fix, after = offer(edited(TABLE, WRITTEN, DECLINED[name]), "PG301")
     assert fix is None or fix.rewrite != "guarded_lookup" or fix.applicability == "declined"
     assert "clamp(min=0)" not in after
+
+
+def test_a_finding_on_the_element_is_served_alike() -> None:
+    other = "a = «self.kept[before]» if before >= 0 else self.one"
+    fix, after = offer(edited(TABLE, WRITTEN, other), "PG407")
+    assert fix is not None and fix.rewrite == "guarded_lookup"
+    assert after == offer(TABLE, "PG301")[1]
+    outside = "a = self.kept[before] if before >= 0 else self.one\n        a = a + «self.kept[t]»"
+    fix, _ = offer(edited(TABLE, WRITTEN, outside), "PG407")
+    assert fix is None or fix.rewrite != "guarded_lookup" or not fix.edits

@@ -229,9 +229,14 @@ def test_what_only_passes_on_goes_with_it(name: str) -> None:
     given = (torch.tensor([-1.0, 0.5, 2.0]),)
     assert_same(run(old, given), run(new, given))
     assert breaks(old, given) > breaks(new, given) == 1
-    for other in ("y = little(x) * 2", "y = [little(x)]; y = x @ x", "y = x and little(x).exp()"):
+    for other, count in (
+        ("y = little(x) * 2", 2),
+        ("y = [little(x)]; y = x @ x", 2),
+        ("y = x and little(x).exp()", 1),
+        ("y = little(x).exp() * 2 + x.sin() * 3 + x.cos() * 4 + x.tanh() * 5", 1),
+    ):
         _, after = offer(text.replace("y = little(x)", other), code)
-        assert after.count("disable(recursive=False)") == 1
+        assert after.count("disable(recursive=False)") == count, other
     chosen = text.replace("y = little(x)", "y = x if len(x) > 9 else little(x)")
     assert offer(chosen, code)[1].count("disable(recursive=False)") == 1
 
@@ -263,16 +268,19 @@ def test_what_the_object_decides_is_not_up_to_callers(test: str, left_out: bool)
 def test_what_another_file_calls_is_left_out_by_the_call_path() -> None:
     body = "    return x[«x.nonzero()».squeeze(1)].clone().mul_(2)"
     text = _LITTLE.replace("BODY", body).partition("\n\ndef forward")[0]
-    text += "\n\ndef passes(x):\n    return little(x), 1\n"
+    text += "\n\ndef passes(x: torch.Tensor | None):\n    return little(x), 1\n"
+    scaled = text.replace("little(x), 1", "little(x) * 2, 1")
+    root = text.replace("def passes", "def forward")
     for steps, found in (
-        (("calls module.passes, line 3", "calls module.little, line 9"), 2),
-        (("line 3 calls module.passes", "line 9 calls module.little"), 2),
-        (("line 3 calls module.bypasses", "line 9 calls module.little"), 1),
-        (("line 9 calls module.little",), 1),
+        (("calls module.passes, line 3", "calls module.little, line 9"), (2, 2, 1)),
+        (("line 3 calls module.passes", "line 9 calls module.little"), (2, 2, 1)),
+        (("line 3 calls module.bypasses", "line 9 calls module.little"), (2, 1, 1)),
+        (("line 9 calls module.little",), (2, 1, 1)),
     ):
         region = Region("little", ("forward (forward of an nn.Module)", *steps))
-        _, after = offer(text, "PG401", region=region)
-        assert after.count("@torch.compiler.disable") == found, steps
+        for each, count in zip((text, scaled, root), found, strict=True):
+            _, after = offer(each, "PG401", region=region)
+            assert after.count("@torch.compiler.disable") == count, steps
 
 
 KEPT = {
@@ -385,6 +393,51 @@ def test_a_comprehension_that_breaks_itself_is_moved() -> None:
         given = (torch.tensor([1.0, 0.0, 2.0, 3.0]), torch.ones(2))
         assert_same(run(old, given), run(new, given))
         assert breaks(old, given) >= breaks(new, given) == 1
+
+
+@pytest.mark.parametrize(
+    ("decorator", "left_out"),
+    [
+        ("@staticmethod", True),
+        ("@torch.no_grad()", True),
+        ("@logged", True),
+        ("@logged_as('drive')", True),
+        ("@torch.jit.script", False),
+        ("@torch.compile(dynamic=True)", False),
+        ("@numba.njit", False),
+        ("@script_if_tracing.script", False),
+    ],
+)
+def test_decorators_stay_outside_unless_they_compile(decorator: str, left_out: bool) -> None:
+    head = (
+        "import functools\nimport torch\n\nseen = []\n\n\ndef logged(function):\n"
+        "    @functools.wraps(function)\n    def call(*args):\n        return function(*args)\n"
+        "    return call\n\n\ndef logged_as(name):\n    return logged\n\n\n"
+    )
+    text = head + (
+        f"class Model(torch.nn.Module):\n    {decorator}\n    def drive(self, x: torch.Tensor):\n"
+        "        if «x.max() > 9»:\n            seen.append(9)\n        return x * 2\n\n"
+        "    def forward(self, x):\n        return self.drive(x.sin()).cos()\n"
+    )
+    text = text.replace("self, x: t", "x: t") if decorator == "@staticmethod" else text
+    fix, after = offer(text, "PG301")
+    assert fix is not None and bool(fix.edits) is left_out
+    if left_out:
+        assert f"{decorator}\n    @torch.compiler.disable(recursive=False)\n    def" in after
+        old, new = (module_of(each).Model() for each in (marked(text)[0], after))
+        given = (torch.tensor([1.0, 2.0]),)
+        assert_same(run(old, given), run(new, given))
+        assert breaks(old, given) > breaks(new, given) > 0
+
+
+def test_an_element_by_an_input_of_the_region_costs_no_break() -> None:
+    for body, left_out in (("return «x[flat]»", False), ("return «x[flat * 2]»", True)):
+        text = _LITTLE.replace("BODY", f"    {body}").replace("(x.sin())", "(x.sin(), n)")
+        text = text.replace("flat: bool = False", "flat").replace("forward(x: ", "forward(n, x: ")
+        fix, after = offer(text, "PG407")
+        assert ("disable(recursive=False)" in after) is left_out
+        given = (torch.tensor(1), torch.ones(3))
+        assert breaks(module_of(marked(text)[0]).forward, given) == (2 if left_out else 0)
 
 
 def test_what_leaves_the_graph_whole_counts_for_nothing() -> None:

@@ -100,7 +100,11 @@ def test_a_call_that_has_no_room_beside_copies(
 
 
 def training_step() -> Callable[[], list[torch.Tensor]]:
-    """A step of a model that saves 384 MiB; it gives its loss and gradients."""
+    """A step of a model that saves 384 MiB; it gives its loss and gradients.
+
+    Nothing of it shares a block of memory with what earlier tests left.
+    """
+    empty_cache()
     module = wide()
     model = compiled(module, "always")
     batch = torch.randn(2048, 2048, device=DEVICE)

@@ -22,6 +22,7 @@ from tests.gpu.support import (
     check,
     copies,
     graphed,
+    ordinary_path,
     poison_free_memory,
     regions,
     ungraphed,
@@ -328,12 +329,14 @@ def test_misaligned_and_strided_inputs() -> None:
     def work(a: torch.Tensor) -> torch.Tensor:
         return a * 2 + a.mean(-1, keepdim=True)
 
-    fast, plain = graphed(work), ungraphed(work)
+    fast = graphed(work)
     base = torch.randn(64 * 64 + 256, device=DEVICE)
     with torch.no_grad():
         for offset in (0, 0, 0, 1, 2, 4, 16, 64, 3, 0, 4, 0):
             value = base[offset : offset + 64 * 64].view(64, 64)
-            assert_same(fast(value), plain(value))
+            with_graphs = fast(value)
+            with ordinary_path():  # compiled apart, the sum of a row may be taken in another order
+                assert_same(with_graphs, fast(value))
 
 
 def test_parameters_that_move_are_followed() -> None:

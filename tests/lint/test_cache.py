@@ -6,11 +6,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from pygraph_lint import records, workspace
+from pygraph_lint.analysis import extract
+from pygraph_lint.analysis.model import LoopBody
 from pygraph_lint.files.cache import Cache, digest
 from tests.lint.support import CLEAN, REPOSITORY, Lint
 
@@ -102,6 +105,45 @@ def test_old_stat_with_new_content_is_noticed(package: Lint) -> None:
     package.write({"pkg/child.py": CHILD.replace(".item()", ".sum() ")})
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert package(".").lines == []
+
+
+TRAINING = """\
+import torch
+
+
+class Trainer:
+    def fit(self, model, batches):
+        for batch in batches:
+            loss = model(batch).mean()
+            loss.backward()
+            self.log(loss)
+
+    def log(self, loss):
+        print(loss.item())
+
+    def never_called(self, loss):
+        print(loss.tolist())
+"""
+
+
+def test_functions_that_loops_call_are_worked_out_once(
+    package: Lint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    original = extract.helper_body
+
+    def spy(helpers: Mapping[str, LoopBody], name: str) -> LoopBody:
+        asked.append(name)
+        return original(helpers, name)
+
+    monkeypatch.setattr(extract, "helper_body", spy)
+    package.write({"train.py": TRAINING})
+    first = package(".").lines
+    assert any("item" in line for line in first)
+    assert asked == ["train.Trainer.log"]
+    package.write({"pkg/child.py": CHILD + "\n"})  # all files are linked again
+    assert package(".").lines == first
+    assert asked == ["train.Trainer.log"]
 
 
 def test_damaged_entries_are_made_again(package: Lint, own_caches: Path) -> None:

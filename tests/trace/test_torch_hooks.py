@@ -11,7 +11,6 @@ import inspect
 import io
 import logging
 import sys
-import threading
 import types
 import warnings
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.trace import lines, recorder, torch_hooks
+from pygraph_rt.trace import lines, recorder, syncs, torch_hooks
 from pygraph_rt.trace.model import Event, Frame
 from pygraph_rt.trace.recorder import Recorder
 from pygraph_rt.trace.session import Trace
@@ -217,12 +216,12 @@ def test_sync_debug_mode_is_used_and_put_back(monkeypatch: pytest.MonkeyPatch) -
 def test_a_wait_that_is_counted_makes_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless there are other threads, whose waits may happen meanwhile."""
     modes: list[Any] = []
-    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.setattr(syncs, "threads_beside", lambda: 0)
     wait = _without_warning(lambda: list(modes), modes.append)
     assert wait() == [0]
     assert modes == [0, 1]
     modes.clear()
-    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    monkeypatch.setattr(syncs, "threads_beside", lambda: 1)
     assert wait() == []
     assert modes == []
 
@@ -230,23 +229,18 @@ def test_a_wait_that_is_counted_makes_no_warning(monkeypatch: pytest.MonkeyPatch
 def test_a_read_that_is_known_makes_no_warning() -> None:
     """The place where a value is read again and again takes a shorter way, with the same facts."""
     modes: list[int] = []
-    counted: list[dict[str, Any]] = []
-    event = Event("sync", "", Frame("f", 1, "f"))
-
-    def again(found: Event, **named: Any) -> None:
-        assert found is event
-        counted.append(named)
-
-    assert _quick_read(lambda x: [x, *modes], again, modes.append)(event, (7,), None) == [7, 0]
+    found, event = Recorder(), Event("sync", "", Frame("f", 1, "f"))
+    assert _quick_read(lambda x: [x, *modes], found, modes.append)(event, (7,), None) == [7, 0]
     assert modes == [0, 1]
-    assert counted[0]["took"] >= 0
     with pytest.raises(ZeroDivisionError):
-        _quick_read(lambda x: x / 0, again, modes.append)(event, (7,), None)
+        _quick_read(lambda x: x / 0, found, modes.append)(event, (7,), None)
     assert modes == [0, 1] * 2
-    assert len(counted) == 2
-    assert _quick_read(lambda x: x, again, None)(event, (7,), None) == 7
+    assert event.count == 2
+    assert _quick_read(lambda x: x, found, None)(event, (7,), None) == 7
     assert modes == [0, 1] * 2
-    assert counted[2].keys() == {"at"}
+    (first, took), (_, raised), (_, unknown) = event.times
+    assert first >= 0 and took is not None and raised is not None and unknown is None
+    assert event.duration_s == took + raised
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="needs sys.monitoring")

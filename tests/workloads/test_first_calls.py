@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
 from benchmarks.first_calls import __main__ as command
 from benchmarks.first_calls import measure
@@ -46,3 +48,9 @@ def test_ten_models_and_every_call_is_counted(monkeypatch: pytest.MonkeyPatch) -
     found = measure.seconds_until(model, "default", 12)
     assert list(found) == ["1", "10"]
     assert numbers == list(range(12))
+
+
+def test_hits_of_the_cache_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Counter({"autograd_cache_hit": 2, "inline_call": 3})
+    monkeypatch.setitem(counters, "aot_autograd", found)
+    assert measure.cached_graphs() == {"hit": 2, "miss": 0, "bypass": 0}

@@ -14,7 +14,7 @@ from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.symbols import constant, is_result
 from pygraph_lint.analysis.transfer.containers import merged, with_entry
-from pygraph_lint.analysis.transfer.numpy_functions import needs_number
+from pygraph_lint.analysis.transfer.numpy_functions import need_numbers, needs_number
 from pygraph_lint.analysis.values import Value
 
 Builtin = Callable[[State, str, CallSite], Value]
@@ -31,8 +31,7 @@ def call_builtin(state: State, name: str, site: CallSite) -> Value:
 def call_math(state: State, name: str, site: CallSite) -> Value:
     """math.sqrt(t) and the like convert their argument to a Python number."""
     read = 0
-    for argument in site.node.args:
-        needs_number(state, argument)
+    need_numbers(state, site)
     for value in site.positional:
         read |= value.flags & v.READ
         if value.is_tensor:
@@ -50,7 +49,7 @@ def _number(state: State, name: str, site: CallSite) -> Value:
     """int, float, complex, bool."""
     first, node = site.first, site.node
     if node.args:
-        needs_number(state, node.args[0])
+        needs_number(state, node.args[0], first)
     if not first.is_tensor and not first.is_doubtful_number:
         return Value(v.NUMBER, flags=first.flags & v.READ)
     if name == "float" and is_result(first):  # a loss: what is a number already needs no float()
@@ -127,8 +126,7 @@ def _rounded(state: State, name: str, site: CallSite) -> Value:
 
 def _range(state: State, name: str, site: CallSite) -> Value:
     """range over a tensor's value."""
-    for argument in site.node.args:
-        needs_number(state, argument, "loop")
+    need_numbers(state, site, "loop")
     read = 0
     for value in site.positional:
         read |= value.flags & v.READ

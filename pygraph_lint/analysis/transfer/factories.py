@@ -12,7 +12,7 @@ from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
-from pygraph_lint.analysis.transfer.numpy_functions import needs_number
+from pygraph_lint.analysis.transfer.numpy_functions import need_numbers
 from pygraph_lint.analysis.values import Value
 
 _SIZE_NAMES = ("end", "start", "step", "steps", "size", "n")
@@ -77,9 +77,9 @@ def _note_factory_sizes(state: State, tail: str, site: CallSite) -> None:
         ends = [*sizes[:2], *(site.named[name] for name in _ENDS if name in site.named)]
         sizes, names = sizes[2:3], ("steps",)
     sizes = [*sizes, *(site.named[name] for name in names if name in site.named)]
-    note_sizes(state, f"torch.{tail}", sizes, site.node)
+    note_sizes(state, f"torch.{tail}", sizes, site)
     if not any(value.is_tensor for value in sizes):
-        note_sizes(state, f"torch.{tail}", ends, site.node, form="bound")
+        note_sizes(state, f"torch.{tail}", ends, site, form="bound")
 
 
 def _is_empty(tail: str, site: CallSite) -> bool:
@@ -136,16 +136,15 @@ def _may_be_on(state: State, node: ast.expr) -> bool:
 
 
 def note_sizes(
-    state: State, spelled: str, sizes: list[Value], node: ast.Call, **notes: str
+    state: State, spelled: str, sizes: list[Value], site: CallSite, **notes: str
 ) -> None:
     """Record a size given as a tensor, or as what numpy made: it has to be read on the host."""
     for part in (part for value in sizes for part in (value, *(value.items or ()))):
         given = part.is_doubtful_number and part.const is None
         if given or (part.is_tensor and (part.needs or not part.kinds & v.UNKNOWN)):
-            state.event("shape.from-value", span_of(node), spelled, part, **notes)
+            state.event("shape.from-value", span_of(site.node), spelled, part, **notes)
             break
-    for argument in node.args:
-        needs_number(state, argument)
+    need_numbers(state, site)
 
 
 def make_from_data(state: State, tail: str, site: CallSite) -> Value:
@@ -239,7 +238,7 @@ def new_tensor(state: State, base: Value, method: str, site: CallSite) -> Value:
         state.event("host.data-tensor", span_of(site.node), ".new_tensor()", placed="yes")
     elif not (method == "new" and len(site.positional) == 1 and site.first.is_tensor):
         sizes = site.positional[:1] if method == "new_full" else site.positional
-        note_sizes(state, f".{method}()", sizes, site.node)
+        note_sizes(state, f".{method}()", sizes, site)
     rank = _rank_of_sizes(method.removeprefix("new_"), site)
     return v.tensor(
         f"made by .{method}()", kind, base.device, rank, needs=base.needs, home=base.home

@@ -60,7 +60,7 @@ def call_numpy(state: State, name: str, site: CallSite) -> Value:
         form = {"form": "array"} if _draws_array(name, site) else {}
         state.event("effect.numpy-random", span_of(node), name, None, **form)
     if name in _MADE_WITH_SIZES and node.args:
-        needs_number(state, node.args[0])
+        needs_number(state, node.args[0], site.first)
     for value in site.everything:
         for part in (value, *(value.items or ())):
             if part.is_tensor and not (part.kinds & v.UNKNOWN):
@@ -159,12 +159,22 @@ def _draws_array(name: str, site: CallSite) -> bool:
     return len(site.positional) > place or site.named.get("size", v.NONE_VALUE).kinds != v.NONE
 
 
-def needs_number(state: State, node: ast.expr, form: str = "read") -> None:
+def need_numbers(state: State, site: CallSite, form: str = "read") -> None:
+    """Record that the values of a call's positional arguments are needed while tracing."""
+    for argument, value in zip(site.node.args, site.positional):
+        starred = isinstance(argument, ast.Starred)
+        needs_number(state, argument, state.ev_quiet(argument) if starred else value, form)
+
+
+def needs_number(state: State, node: ast.expr, value: Value, form: str = "read") -> None:
     """Record that the value of ``node``, or of each of a tuple's elements, is needed while
     tracing. With ``form`` "loop" a number that is worked out does not do either.
     """
-    for part in node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]:
-        value = state.ev_quiet(part)
+    parts = node.elts if isinstance(node, (ast.Tuple, ast.List)) else None
+    for part in parts if parts is not None else [node]:
+        if isinstance(part, ast.Constant):
+            continue
+        value = value if parts is None else state.ev_quiet(part)
         if value.kinds != v.NUMPY or value.needs or value.ndim > 0:
             continue
         place = span_of(part)
@@ -195,4 +205,4 @@ def _read_array(state: State, base: Value, method: str, holder: ast.expr, node: 
     elif method == "tolist" and not base.flags & v.LITERAL and not base.needs:
         state.event("host.numpy-number", span_of(node), source_of(node, 40), form="read")
     else:
-        needs_number(state, holder)
+        needs_number(state, holder, state.ev_quiet(holder))

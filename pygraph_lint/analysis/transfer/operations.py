@@ -112,7 +112,7 @@ def torch_operation(
     rest = site.positional if receiver is not None else site.positional[1:]
     if name in ops.SIZED:
         named_sizes = [site.named[key] for key in _SIZE_KEYWORDS if key in site.named]
-        note_sizes(state, spelled, [*rest, *named_sizes], site.node)
+        note_sizes(state, spelled, [*rest, *named_sizes], site)
     if not tensors and name in ops.OF_NUMBERS and _all_numbers(site):
         state.event("host.scalar-tensor", span_of(site.node), f"{spelled} of Python numbers")
         return v.tensor(f"made by {spelled}", "", v.ON_HOST, 0)

@@ -12,7 +12,7 @@ from pygraph_lint.analysis.events import Need, on_host
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of
 from pygraph_lint.analysis.state import CallSite, Key, State
 from pygraph_lint.analysis.transfer.factories import new_tensor, note_generator
-from pygraph_lint.analysis.transfer.numpy_functions import needs_number
+from pygraph_lint.analysis.transfer.numpy_functions import need_numbers
 from pygraph_lint.analysis.transfer.operations import note_numbers, torch_operation
 from pygraph_lint.analysis.values import Value
 
@@ -41,8 +41,7 @@ def tensor_method(state: State, base: Value, method: str, site: CallSite) -> Val
     else:
         result = torch_operation(state, method, f".{method}()", site, plain(base))
     if method in _TAKE_SIZES:
-        for argument in site.node.args:
-            needs_number(state, argument)
+        need_numbers(state, site)
     return result
 
 

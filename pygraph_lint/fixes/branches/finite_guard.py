@@ -20,14 +20,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.fixes.build import (
-    Line,
-    call,
-    conjunction,
-    expression,
-    inverted,
-    operand,
-)
+from pygraph_lint.fixes.build import Line, call, conjunction, expression, inverted, operand
 from pygraph_lint.fixes.clamp_bounds import Bounds, fits, is_number
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
@@ -214,7 +207,7 @@ def _doubt_copy(site: Site, guard: _Guard) -> None:
         and site.ask.only_holder(loads[0])
         and all(_makes_its_own(site, each) for each in _values_of(site, loads[0]))
         and (closed or not _from_method(site, loads[0]))
-        and not any(map(_hooks, site.ask.nodes)),
+        and not any(map(_hooks, site.ask.of_kind(ast.Attribute))),
         f"{guard.name} becomes a copy, and somebody else may hold the original",
     )
     site.safe_only_if("zero-sign", bool(closed), "a gradient of -0.0 becomes 0.0")
@@ -230,10 +223,9 @@ def _values_of(site: Site, name: ast.Name) -> list[ast.expr]:
     return [value for value in found if value is not None]
 
 
-def _hooks(node: ast.AST) -> bool:
+def _hooks(node: ast.Attribute) -> bool:
     """Whether code registers a hook, which may keep what a layer gives."""
-    name = node.attr if isinstance(node, ast.Attribute) else ""
-    return name.startswith("register_") and name.endswith("_hook")
+    return node.attr.startswith("register_") and node.attr.endswith("_hook")
 
 
 def _from_method(site: Site, name: ast.Name) -> bool:

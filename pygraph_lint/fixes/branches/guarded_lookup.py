@@ -43,9 +43,9 @@ class _Guard(NamedTuple):
 
 
 class GuardedLookup(Rewrite):
-    """PG301, PG307: an element of a table, if the index is not below its first one."""
+    """PG301, PG307, PG407: an element of a table, if the index is not below its first one."""
 
-    codes = ("PG301", "PG307")
+    codes = ("PG301", "PG307", "PG407")
     message = "Look up with a bounded index instead of branching on it"
     kinds = (ast.IfExp,)
     order = 43
@@ -53,8 +53,8 @@ class GuardedLookup(Rewrite):
     def rewrite(self, site: Site) -> None:
         node = site.tree
         assert isinstance(node, ast.IfExp)
-        guard = _guard(node) if is_within(site, node.test) else None
-        if guard is None:
+        guard = _guard(node)
+        if guard is None or not (is_within(site, node.test) or is_within(site, guard.lookup)):
             raise Declined
         table, statement = guard.lookup.value, site.ask.statement(node)
         known = _is_table(site, table)

@@ -90,7 +90,7 @@ _ANSWERING = frozenset(("__getattr__", "__getattribute__", "__get__", "__gt__", 
 def _answers(site: Site, node: ast.expr) -> bool:
     """Whether a function of the file may run when an expression is read or compared."""
     named = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)} | _ANSWERING
-    return any(isinstance(each, ast.FunctionDef) and each.name in named for each in site.ask.nodes)
+    return any(each.name in named for each in site.ask.of_kind(ast.FunctionDef))
 
 
 def _given(site: Site, value: ast.expr) -> bool:

@@ -91,18 +91,29 @@ def _only_raises(site: Site, node: ast.If) -> bool:
 
 
 def _may_be_caught(site: Site, statement: ast.stmt) -> bool:
-    """Whether an exception is of the project's own, or of a kind that the file catches."""
+    """Whether an exception is of the project's own, or of a kind that the file catches where it
+    runs code of its own.
+    """
     raised = statement.exc if isinstance(statement, ast.Raise) else None
     kind = raised.func if isinstance(raised, ast.Call) else raised
     name = "" if kind is None else site.ask.qualified(kind) or ""
     if not name.startswith("builtins."):
         return isinstance(statement, ast.Raise)
     caught = [
-        ast.unparse(node.type) if node.type is not None else name
-        for node in site.ask.nodes
-        if isinstance(node, ast.ExceptHandler)
+        ast.unparse(handler.type) if handler.type is not None else name
+        for node in site.ask.of_kind(ast.Try)
+        if _runs_own(site, node)
+        for handler in node.handlers
     ]
     return any(name.removeprefix("builtins.") in each for each in caught)
+
+
+def _runs_own(site: Site, node: ast.Try) -> bool:
+    """Whether the body of a try raises, or calls more than functions of other files."""
+    parts = (part for each in node.body for part in ast.walk(each))
+    found = [part for part in parts if isinstance(part, (ast.Call, ast.Raise))]
+    own = f"{site.ask.view.module}."
+    return any((site.ask.callee(each) or own).startswith(own) for each in found)
 
 
 def _check(site: Site, node: ast.If) -> cst.BaseExpression | None:

@@ -43,21 +43,13 @@ class DrawingFunction(Rewrite):
         static = [ast.unparse(node) for node in function.decorator_list] == ["staticmethod"]
         site.require("bare", not function.decorator_list or static, "the function has decorators")
         made = function.name == "__init__" and not _is_module(around)
-        site.require(
-            "helper",
-            made or is_called(site, function),
-            "",
-        )
+        site.require("helper", made or is_called(site, function), "")
         nodes = own_nodes(function)
         yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
         site.require("returns", not yields, "a generator runs where it is used")
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         drawn = [node for node in calls if _draws(site, node)]
-        site.require(
-            "several",
-            len(drawn) > 1,
-            "",
-        )
+        site.require("several", len(drawn) > 1, "")
         light = not any(_computes(site, function, node) for node in calls)
         site.require("host-only", light, "the function also computes on the device")
         known = not any(site.ask.effects(each).unknown for each in function.body)
@@ -100,11 +92,11 @@ def _computes(site: Site, function: ast.FunctionDef, call: ast.Call) -> bool:
 
 def _own_functions(site: Site) -> set[str]:
     """The names of the file's functions, and of attributes that hold a lambda."""
-    named = {node.name for node in site.ask.nodes if isinstance(node, ast.FunctionDef)}
+    named = {node.name for node in site.ask.of_kind(ast.FunctionDef)}
     return named | {
         target.attr
-        for node in site.ask.nodes
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda)
+        for node in site.ask.of_kind(ast.Assign)
+        if isinstance(node.value, ast.Lambda)
         for target in node.targets
         if isinstance(target, ast.Attribute)
     }

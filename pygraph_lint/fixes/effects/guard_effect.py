@@ -28,24 +28,19 @@ class GuardEffect(Rewrite):
         site.require(
             "kept-out", not computed, "the file also asks for gradients, which would then raise"
         )
-        guard(
-            site,
-            statement,
-            _asks,
-            "compiled code no longer records gradients for this tensor",
-        )
+        guard(site, statement, _asks, "compiled code no longer records gradients for this tensor")
 
 
-# Names with a "grad" that only say whether gradients are recorded.
-_SWITCHES = frozenset(("requires_grad", "requires_grad_", "no_grad", "enable_grad"))
+# Names with a "grad" that only say whether gradients are recorded; others may end like these.
+_SWITCHES = ("requires_grad", "requires_grad_", "no_grad", "enable_grad")
 
 
 def _computes_gradient(node: ast.AST) -> bool:
     """Whether a node names what computes a gradient or reads one, here or in another file."""
     name = getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "name", None)
-    if not isinstance(name, str) or name in _SWITCHES or "checkpoint" in name:
+    if not isinstance(name, str) or "checkpoint" in name:
         return False
-    told = name.endswith(("grad_enabled", "grad_checkpointing"))
+    told = name.endswith((*_SWITCHES, "grad_enabled", "grad_checkpointing"))
     return not told and ("grad" in name or name in ("backward", "jacobian", "hessian", "vjp"))
 
 

@@ -47,11 +47,7 @@ class HostFunction(Rewrite):
         site.require("breaks", not traced, "Dynamo traces what is drawn")
         draws = len(drawing)
         loops = any(isinstance(node, (ast.For, ast.While)) for node in nodes)
-        site.require(
-            "several",
-            draws > 1 or loops,
-            "",
-        )
+        site.require("several", draws > 1 or loops, "")
         results = [node.value for node in nodes if isinstance(node, ast.Return)]
         numbers = bool(results) and all(_from_numpy(site, function, it) for it in results)
         site.require("host-result", numbers, "what the function returns may be a tensor")

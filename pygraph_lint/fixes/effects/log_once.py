@@ -69,8 +69,8 @@ class LogOnce(Rewrite):
 def _helper(site: Site, logger: str, method: str) -> str:
     """The name of the function: with the logger's where the file may need one for another."""
     others = any(
-        isinstance(node, ast.Attribute) and node.attr == method and dotted(node.value) != logger
-        for node in site.ask.nodes
+        node.attr == method and dotted(node.value) != logger
+        for node in site.ask.of_kind(ast.Attribute)
     )
     return f"_{method}_{logger}" if others and logger != "logger" else f"_{method}"
 
@@ -78,13 +78,11 @@ def _helper(site: Site, logger: str, method: str) -> str:
 def _made(site: Site, logger: str) -> ast.Assign:
     """The module's statement that makes the logger, the only one that binds its name."""
     tree = site.source.tree
-    bindings = [
-        node
-        for node in site.ask.nodes
-        if (isinstance(node, ast.Name) and node.id == logger and not isinstance(node.ctx, ast.Load))
-        or (isinstance(node, ast.arg) and node.arg == logger)
-        or (isinstance(node, ast.alias) and (node.asname or node.name) == logger)
-    ]
+    names = (node for node in site.ask.of_kind(ast.Name) if node.id == logger)
+    bindings: list[ast.AST] = [node for node in names if not isinstance(node.ctx, ast.Load)]
+    bindings += [node for node in site.ask.of_kind(ast.arg) if node.arg == logger]
+    imported = site.ask.of_kind(ast.alias)
+    bindings += [node for node in imported if (node.asname or node.name) == logger]
     for node in tree.body:
         if isinstance(node, ast.Assign) and node.targets == bindings and site.source.alone(node):
             return node
@@ -119,10 +117,8 @@ def _is_used(site: Site, name: str) -> bool:
     return (
         site.taken(name)
         or bool(loads(tree, name))
-        or any(
-            isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name
-            for node in site.ask.nodes
-        )
+        or any(node.name == name for node in site.ask.of_kind(ast.FunctionDef))
+        or any(node.name == name for node in site.ask.of_kind(ast.ClassDef))
     )
 
 

@@ -13,25 +13,25 @@ export does not see into it.
 from __future__ import annotations
 
 import ast
+import re
 from itertools import pairwise
 
 from pygraph_lint.fixes.breaking_places import Path, behind_return, breaking_places, in_avoided_arm
 from pygraph_lint.fixes.decorated import disable, is_called, leave_out, plain_function
 from pygraph_lint.fixes.names import all_nodes, own_nodes
-from pygraph_lint.fixes.passing_on import passing_on, work
+from pygraph_lint.fixes.passing_on import FEW, passing_on, work
 from pygraph_lint.fixes.site import Rewrite, Site
 
-# So many operations between two breaks cost less one by one than as a graph of their own.
-_FEW = 8
-# Decorators that stay outside: none of them looks into the function.
-_KEPT = ("staticmethod", "torch.no_grad()", "torch.no_grad", "torch.enable_grad()")
+# Decorators of compilers look into the function; others call it, and of torch's these.
+_COMPILERS = re.compile(r"(torch|triton|numba|jax|cupy)\b|.*(jit|compile|script|kernel|_op)$")
+_KEPT = ("torch.no_grad", "torch.enable_grad", "torch.inference_mode")
 
 
 class BreakingFunction(Rewrite):
     """Rules of what ends the graph, in a helper."""
 
     codes = (
-        *("PG201", "PG202", "PG203", "PG205", "PG206", "PG207", "PG301", "PG302", "PG305"),
+        *("PG108", "PG201", "PG202", "PG203", "PG205", "PG206", "PG207", "PG301", "PG302", "PG305"),
         *("PG306", "PG307", "PG309", "PG401", "PG402", "PG403", "PG404", "PG407"),
         *("PG504", "PG505", "PG506", "PG507", "PG510", "PG513", "PG514", "PG520"),
     )
@@ -41,30 +41,45 @@ class BreakingFunction(Rewrite):
 
     def rewrite(self, site: Site) -> None:
         function, _ = plain_function(site)
-        kept = all(ast.unparse(node) in _KEPT for node in function.decorator_list)
-        site.require("bare", kept, "the function has decorators, which may depend on the order")
-        site.require(
-            "helper",
-            is_called(site, function),
-            "",
-        )
+        kept = all(_only_calls(site, each) for each in function.decorator_list)
+        site.require("bare", kept, "the function has decorators, which may compile it themselves")
+        site.require("helper", is_called(site, function), "")
         nodes = own_nodes(function)
         yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
         site.require("returns", not yields, "a generator runs where it is used")
         places = breaking_places(site, function, self.codes)
+        site.require("lookup", not _by_parameter(site, site.path), "")
         found = [
             path
             for path in places
-            if not in_avoided_arm(path, places) and not behind_return(path, places)
+            if not in_avoided_arm(path, places)
+            and not behind_return(path, places)
+            and not _by_parameter(site, path)
         ]
         often = len(found) + sum(map(_is_condition, found))
-        little = often > 0 and work(site, nodes) <= _FEW * often
+        little = often > 0 and work(site, function) <= FEW * often
         pays = little or any(map(_in_body, found))
         site.require("pays", pays, "")
         left_out = (function, *passing_on(site, function))
         leave_out(site, (node for each in left_out for node in all_nodes(each)))
         for each in left_out:
             disable(site, each, only_itself=True)
+
+
+def _only_calls(site: Site, decorator: ast.expr) -> bool:
+    """Whether a decorator calls the function, and does not look into it."""
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = site.ask.qualified(called) or ast.unparse(called)
+    return name in _KEPT or _COMPILERS.match(name) is None
+
+
+def _by_parameter(site: Site, path: Path) -> bool:
+    """Whether a place only looks up an element by a parameter: the graph goes on where that is an
+    input of the region.
+    """
+    index = path[-1].slice if isinstance(path[-1], ast.Subscript) else None
+    definition = site.ask.only_definition(index) if isinstance(index, ast.Name) else None
+    return definition is not None and isinstance(definition.node, ast.arg)
 
 
 def _in_body(path: Path) -> bool:

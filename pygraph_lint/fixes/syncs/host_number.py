@@ -56,9 +56,7 @@ def _reduced(site: Site, call: ast.Call) -> None:
     numbers = call.args[0]
     shape = _is_whole_shape(site, numbers)
     site.require(
-        "numbers",
-        shape or _is_list(site, numbers),
-        "it is not proven to be a list of sizes",
+        "numbers", shape or _is_list(site, numbers), "it is not proven to be a list of sizes"
     )
     parent = site.ask.parent(call)
     item = _item_behind(site, call)

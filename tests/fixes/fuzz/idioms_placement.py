@@ -127,23 +127,6 @@ def filled(made: Program) -> None:
         )
 
 
-@idiom("constant_buffer")
-def constant(made: Program) -> None:
-    """A list of numbers that becomes a tensor in every call."""
-    made.scripted = False
-    values = made.pick(
-        "[0.5, 1.0, 2.0]", "[1, 2, 3]", "(1.0, 2.0, 3.0)", "[[1.0], [2.0]]", "[k, 1]"
-    )
-    dtype = made.pick("", "", ", dtype=torch.float32", ", dtype=x.dtype", ", dtype=torch.long")
-    call = f"torch.tensor({values}{dtype}, device=x.device)"
-    if made.chance(0.5):
-        made.add(f"scale = {call}")
-        call = "scale"
-    made.add(made.pick(f"x = x * {call}", f"x = x[..., :1] + {call}", f"x = torch.add(x, {call})"))
-    if made.chance(0.1):
-        made.add(made.pick(f"seen.append({call})", "x = x.add_(1)"))
-
-
 @idiom("masked_write")
 def masked(made: Program) -> None:
     """A write through a mask."""
