@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 
 import libcst as cst
 from libcst.helpers import parse_template_expression, parse_template_statement
@@ -14,29 +13,12 @@ Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 def expression(template: str, **parts: cst.BaseExpression) -> cst.BaseExpression:
     """A template with nodes in the places named ``{part}``."""
-    if not parts:
-        return _plain_expression(template)
     return parse_template_expression(template, cst.PartialParserConfig(), **parts)
 
 
 def statement(template: str, **parts: cst.BaseExpression) -> Line:
     """A new statement from a template."""
-    if not parts:
-        return _plain_statement(template)
     found = parse_template_statement(template, cst.PartialParserConfig(), **parts)
-    assert isinstance(found, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-    return found
-
-
-# Nodes do not change: those of a template without places are made once.
-@lru_cache(maxsize=64)
-def _plain_expression(template: str) -> cst.BaseExpression:
-    return parse_template_expression(template, cst.PartialParserConfig())
-
-
-@lru_cache(maxsize=64)
-def _plain_statement(template: str) -> Line:
-    found = parse_template_statement(template, cst.PartialParserConfig())
     assert isinstance(found, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
     return found
 

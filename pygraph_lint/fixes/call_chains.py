@@ -84,12 +84,8 @@ def _takes_all(site: Site, call: ast.AST | None) -> bool:
 
 def _calls(site: Site, owner: ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
     """The calls, in methods of the file's classes, of what ``owner`` makes."""
-    targets = {
-        node.id
-        for loop in site.ask.of_kind(ast.For)
-        for node in walk(loop.target)
-        if isinstance(node, ast.Name)
-    }
+    loops = [walk(loop.target) for loop in site.ask.of_kind(ast.For)]
+    targets = {node.id for nodes in loops for node in nodes if isinstance(node, ast.Name)}
     for call in site.ask.of_kind(ast.Call):
         if isinstance(call.func, ast.Name) and call.func.id not in targets:
             continue

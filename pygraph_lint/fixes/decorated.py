@@ -86,9 +86,8 @@ def stay_unseen(site: Site) -> None:
     may_inspect = any(word in site.source.text for word in _INSPECTING)
     inspected = may_inspect and any(map(_inspects, site.ask.nodes))
     closed = site.finding.view.closed and not inspected
-    site.safe_only_if(
-        "inspected", closed, "inspect, stack frames and warnings see the decorator's wrapper"
-    )
+    reason = "inspect, stack frames and warnings see the decorator's wrapper"
+    site.safe_only_if("inspected", closed, reason)
 
 
 def is_called(site: Site, function: ast.FunctionDef) -> bool:

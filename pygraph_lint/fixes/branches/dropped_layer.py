@@ -69,14 +69,21 @@ class DroppedLayer(Rewrite):
 
 def _setter(site: Site, branch: ast.If) -> str | None:
     """The name that a branch only sets to True, which is False in front of it."""
-    line = branch.body[0]
-    target = line.targets[0] if isinstance(line, ast.Assign) else None
-    function = site.function
-    if not isinstance(target, ast.Name) or len(branch.body) > 1 or branch.orelse or not function:
+    found = _assigned(branch)
+    if found is None or site.function is None:
         return None
-    values = assigned_values(function, target.id) or []
+    values = assigned_values(site.function, found[0]) or []
     told = [each.value for each in values if isinstance(each, ast.Constant)]
-    return target.id if sorted(map(str, told)) == ["False", "True"] and told[0] is False else None
+    return found[0] if sorted(map(str, told)) == ["False", "True"] and told[0] is False else None
+
+
+def _assigned(branch: ast.If) -> tuple[str, ast.expr] | None:
+    """The name and the value of the assignment that is all of a branch without ``else``."""
+    line = branch.body[0]
+    target = line.targets[0] if isinstance(line, ast.Assign) and len(line.targets) == 1 else None
+    if not isinstance(target, ast.Name) or len(branch.body) > 1 or branch.orelse:
+        return None
+    return target.id, line.value  # type: ignore[attr-defined]
 
 
 def _asked_behind(site: Site, branch: ast.If, name: str) -> ast.If:
@@ -95,19 +102,14 @@ def _asked_behind(site: Site, branch: ast.If, name: str) -> ast.If:
 
 def _update(branch: ast.If) -> _Update:
     """What a branch does if it only runs a layer."""
-    line = branch.body[0]
-    target = line.targets[0] if isinstance(line, ast.Assign) and len(line.targets) == 1 else None
-    only = len(branch.body) == 1 and not branch.orelse
-    if not isinstance(line, ast.Assign) or not isinstance(target, ast.Name) or not only:
-        raise Declined
-    test = branch.test
+    assigned, test = _assigned(branch), branch.test
     joined = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)
-    parts = test.values if isinstance(test, ast.BoolOp) and joined else [test]
-    kept = [each for each in parts if _skipped(each) or isinstance(each, ast.Compare)]
-    others = [each for each in parts if each is not kept[-1]] if kept else []
-    if not kept:
+    parts = test.values if joined else [test]  # type: ignore[attr-defined]
+    found = [each for each in parts if _skipped(each) or isinstance(each, ast.Compare)]
+    if assigned is None or not found:
         raise Declined
-    return _Update(branch, kept[-1], others, target.id, line.value)
+    kept = found[-1]
+    return _Update(branch, kept, [each for each in parts if each is not kept], *assigned)
 
 
 def _skipped(kept: ast.expr) -> ast.Name | None:
@@ -144,10 +146,8 @@ def _selected(site: Site, update: _Update) -> list[Line]:
     always = expression(" or ".join(f"{{{name}}}" for name in parts), **parts) if parts else None
     if skipped and always:
         chosen = cst.IfExp(test=always, body=cst.Name(output), orelse=chosen)
-    lines: list[Line] = [
-        assign(output, site.expression_node(update.value)),
-        assign(update.name, chosen),
-    ]
+    run = assign(output, site.expression_node(update.value))
+    lines: list[Line] = [run, assign(update.name, chosen)]
     if skipped:
         test = expression(f"isinstance({skipped.id}, {torch}.Tensor)")
         return [cst.If(test=test, body=cst.IndentedBlock(lines), orelse=branch)]

@@ -114,12 +114,9 @@ def _is_there(site: Site, name: str, template: str) -> bool:
 
 def _is_used(site: Site, name: str) -> bool:
     tree = site.source.tree
-    return (
-        site.taken(name)
-        or bool(loads(tree, name))
-        or any(node.name == name for node in site.ask.of_kind(ast.FunctionDef))
-        or any(node.name == name for node in site.ask.of_kind(ast.ClassDef))
-    )
+    functions = {node.name for node in site.ask.of_kind(ast.FunctionDef)}
+    classes = {node.name for node in site.ask.of_kind(ast.ClassDef)}
+    return site.taken(name) or bool(loads(tree, name)) or name in functions | classes
 
 
 def _add(site: Site, made: ast.Assign, function: Line) -> None:
