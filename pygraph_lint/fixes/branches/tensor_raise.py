@@ -101,16 +101,15 @@ def _may_be_caught(site: Site, statement: ast.stmt) -> bool:
         return isinstance(statement, ast.Raise)
     caught = [
         ast.unparse(handler.type) if handler.type is not None else name
-        for node in site.ask.of_kind(ast.Try)
-        if _runs_own(site, node)
-        for handler in node.handlers
+        for handler in site.ask.of_kind(ast.ExceptHandler)
+        if _runs_own(site, site.ask.parent(handler))
     ]
     return any(name.removeprefix("builtins.") in each for each in caught)
 
 
-def _runs_own(site: Site, node: ast.Try) -> bool:
+def _runs_own(site: Site, node: ast.AST | None) -> bool:
     """Whether the body of a try raises, or calls more than functions of other files."""
-    parts = (part for each in node.body for part in ast.walk(each))
+    parts = (part for each in getattr(node, "body", ()) for part in ast.walk(each))
     found = [part for part in parts if isinstance(part, (ast.Call, ast.Raise))]
     own = f"{site.ask.view.module}."
     return any((site.ask.callee(each) or own).startswith(own) for each in found)
