@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from collections.abc import Callable
 from typing import NamedTuple
@@ -357,3 +358,15 @@ def test_what_another_file_raises_is_not_this_error() -> None:
     for own in ("forward(path)", "path.read()"):
         fix, _ = offer(text.replace("torch.load(path)", own), "PG303")
         assert fix is not None and fix.applicability == "declined"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.11 and later have except*")
+def test_a_group_that_the_file_catches_may_hold_this_error() -> None:
+    text = (
+        "import torch\n\n\ndef read(path):\n    try:\n        forward(path)\n"
+        "    except* ValueError:\n        print(path)\n\n\n"
+        "def forward(x: torch.Tensor, n=1):\n    if «x.max()» > 9:\n"
+        "        raise ValueError(f'not {n}')\n    return x * 2\n"
+    )
+    fix, _ = offer(text, "PG303")
+    assert fix is not None and fix.applicability == "declined"
