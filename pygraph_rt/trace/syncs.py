@@ -16,7 +16,6 @@ import threading
 import time
 import warnings
 import weakref
-from _thread import _count as threads_beside
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from pygraph_rt.trace.kernel import WatchedKernel
 from pygraph_rt.trace.lines import MonitoredLines
 from pygraph_rt.trace.model import Event, Frame
 from pygraph_rt.trace.recorder import GRAPHS, Recorder, is_users
+from pygraph_rt.trace.threads import ThreadsBeside
 from pygraph_rt.trace.torch_hooks import (
     is_fake,
     keep_out,
@@ -51,6 +51,7 @@ _COMPILER = tuple(
 )
 _DEPTH = 30  # frames between an entry point and the user's code
 _WARNING = "called a synchronizing CUDA operation"
+threads_beside = ThreadsBeside()
 
 # The result's values or its shape come from a tensor's values. C++ methods of torch.Tensor; READS
 # call nothing else that is wrapped.

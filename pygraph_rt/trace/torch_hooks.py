@@ -467,6 +467,14 @@ def quick_sync_debug_mode() -> Callable[[int], None]:
     return quick or torch.cuda.set_sync_debug_mode
 
 
+def compiling_threads() -> set[Any]:
+    """Threads of this process in which Inductor compiles; they stay when it is done."""
+    module = sys.modules.get("torch._inductor.async_compile")
+    pool: Any = getattr(getattr(module, "AsyncCompile", None), "pool", None)
+    begun = hasattr(pool, "cache_info") and pool.cache_info().currsize
+    return getattr(pool(), "_threads", set()) if begun else set()
+
+
 def keep_out(function: Callable[..., Any], *, callees: bool = False) -> None:
     """Have Dynamo run a function of the recorder as it is; with `callees`, what it calls, too."""
     from torch._C._dynamo.eval_frame import set_code_exec_strategy

@@ -11,6 +11,7 @@ import inspect
 import io
 import logging
 import sys
+import threading
 import types
 import warnings
 from typing import Any
@@ -18,11 +19,12 @@ from typing import Any
 import pytest
 import torch
 
-from pygraph_rt.trace import lines, recorder, syncs, torch_hooks
+from pygraph_rt.trace import lines, recorder, syncs, threads, torch_hooks
 from pygraph_rt.trace.model import Event, Frame
 from pygraph_rt.trace.recorder import Recorder
 from pygraph_rt.trace.session import Trace
 from pygraph_rt.trace.syncs import DEBUG_MODE, Syncs, _quick_read, _without_warning
+from pygraph_rt.trace.torch_hooks import compiling_threads
 
 
 def compiled(function: Any, **named: Any) -> Any:
@@ -224,6 +226,29 @@ def test_a_wait_that_is_counted_makes_no_warning(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(syncs, "threads_beside", lambda: 1)
     assert wait() == []
     assert modes == []
+
+
+def test_threads_of_the_compiler_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stay when a program has compiled something; a thread of the program counts."""
+    from torch._inductor import async_compile
+
+    monkeypatch.setattr(async_compile, "get_compile_threads", lambda: 2)
+    async_compile.AsyncCompile.pool().submit(int).result()
+    compiling, other = compiling_threads(), threading.Thread(target=int)
+    assert compiling <= {*threading.enumerate()}
+    assert compiling
+    running = [threading.main_thread(), *compiling]
+    started = len(compiling)
+    monkeypatch.setattr(threads.threading, "enumerate", lambda: [*running])
+    monkeypatch.setattr(threads, "started_threads", lambda: started)
+    beside = threads.ThreadsBeside()
+    assert not beside()
+    running[1:1], started = [other], started + 1
+    assert beside()
+    running.remove(other)
+    assert beside()  # Python counts one more than `threading` knows of
+    started -= 1
+    assert not beside()
 
 
 def test_a_read_that_is_known_makes_no_warning() -> None:
