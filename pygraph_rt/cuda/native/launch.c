@@ -128,18 +128,24 @@ enum { FILLED = 256 << 10, LEFT = 128 << 10 };
 
 static size_t stack_left(const char *here)
 {
-    size_t left = 0;
+    /* Looked up once a thread: for the main thread the C library reads the table of all mappings,
+       which takes milliseconds in a large process. */
+    static _Thread_local const char *lowest;
 #ifdef __linux__
-    pthread_attr_t attributes;
-    void *lowest;
-    size_t size;
-    if (pthread_getattr_np(pthread_self(), &attributes))
-        return 0;
-    if (!pthread_attr_getstack(&attributes, &lowest, &size) && here > (const char *)lowest + LEFT)
-        left = (size_t)(here - (const char *)lowest) - LEFT;
-    pthread_attr_destroy(&attributes);
+    static _Thread_local int looked_up;
+    if (!looked_up) {
+        pthread_attr_t attributes;
+        void *address;
+        size_t size;
+        looked_up = 1;
+        if (pthread_getattr_np(pthread_self(), &attributes))
+            return 0;
+        if (!pthread_attr_getstack(&attributes, &address, &size))
+            lowest = address;
+        pthread_attr_destroy(&attributes);
+    }
 #endif
-    return left;
+    return lowest && here > lowest + LEFT ? (size_t)(here - lowest) - LEFT : 0;
 }
 
 /* fill_stack(byte): what the next calls of this thread leave unwritten in their frames holds it. */
