@@ -163,6 +163,21 @@ def test_code_that_does_not_repeat_itself_is_compared_by_its_own_spread() -> Non
         assert first_call(noisy, wrong, [torch.randn(100_000)], frozenset(), []).refused
 
 
+def test_one_repeat_is_enough_where_it_tells_enough() -> None:
+    """A repeat needs copies of all that the code may write to."""
+    calls = 0
+
+    def noisy(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        nonlocal calls
+        calls += 1
+        return (args[0] + 1e-6 * torch.randn_like(args[0]),)
+
+    torch.manual_seed(0)
+    first = first_call(noisy, noisy, [torch.randn(100_000)], frozenset(), [])
+    assert first.accepted
+    assert calls == 3  # the call, the graph's, one repeat
+
+
 def test_code_that_does_not_repeat_itself_may_write_to_what_it_was_lent() -> None:
     def noisy(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         (a,) = args
