@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import sys
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import MADE
-from pygraph_lint.analysis.nodes import source_of, span_of, statements
+from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.subscripts import (
     by_mask,
@@ -116,27 +115,6 @@ def _is_moved(state: State, target: ast.Attribute, source: ast.expr | None) -> b
         and state.is_self(moved.value)
         and moved.attr == target.attr
     )
-
-
-def last_stores(function: ast.AST) -> dict[str, int]:
-    """The line of the last store to each attribute that every call of a function ends with, where
-    it has no way out before.
-    """
-    body: list[ast.stmt] = getattr(function, "body", [])
-    found = {
-        target.attr: statement.lineno
-        for statement in body
-        if isinstance(statement, ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Attribute)
-    }
-    if not found:
-        return found
-    first = min(
-        (node.lineno for node in statements(body) if isinstance(node, ast.Return)),
-        default=sys.maxsize,
-    )
-    return {name: line for name, line in found.items() if line < first}
 
 
 def as_held(state: State, value: Value) -> Value:

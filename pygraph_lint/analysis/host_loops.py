@@ -25,6 +25,7 @@ from pygraph_lint.analysis.loop_calls import (
 )
 from pygraph_lint.analysis.loop_costs import Costs
 from pygraph_lint.analysis.loop_hints import has_modulo
+from pygraph_lint.analysis.loop_joins import path_to
 from pygraph_lint.analysis.loop_steps import (
     LOOPS,
     functions_of,
@@ -44,7 +45,7 @@ from pygraph_lint.analysis.model import (
 )
 from pygraph_lint.analysis.nodes import children, dotted, span_of, walk
 from pygraph_lint.analysis.queries import FileQueries
-from pygraph_lint.analysis.statement_graph import FUNCTIONS
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind
 from pygraph_lint.analysis.symbols import as_argument
 from pygraph_lint.analysis.values import Value
 
@@ -248,7 +249,7 @@ def _is_rare(values: LoopValues, test: ast.expr, depth: int = 3) -> bool:
     if _is_switch(test):
         return False
     for node in walk(test):
-        if isinstance(node, ast.Compare) and _counts(node):
+        if isinstance(node, ast.Compare) and _counts(values, node):
             return True
         if isinstance(node, (ast.Name, ast.Attribute, ast.Call)) and depth:
             said = (dotted(node.func if isinstance(node, ast.Call) else node) or "").lower()
@@ -289,17 +290,51 @@ _RARE_WORDS = (
 )
 
 
-def _counts(test: ast.Compare) -> bool:
-    """``step == 0``, ``i == len(loader) - 1``, ``len(losses) == 12``: a count compared with one
-    number.
+_COUNTERS = ("step", "i", "idx", "batch_idx", "iteration", "iter", "global_step", "batch_index")
+_FIRST_STEPS = 10
+
+
+def _counts(values: LoopValues, test: ast.Compare) -> bool:
+    """``step == 0``, ``i == len(loader) - 1``, ``step in shown``, ``i < 3``, ``len(losses) == 12``:
+    a count that is one of few numbers.
     """
-    if len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
+    if len(test.ops) != 1:
         return False
-    if isinstance(test.left, ast.Call) and dotted(test.left.func) == "len":
+    operator, left, right = test.ops[0], test.left, test.comparators[0]
+    if isinstance(operator, ast.In):
+        return _is_counter(values, left)
+    if isinstance(operator, (ast.Lt, ast.LtE)):
+        few = isinstance(right, ast.Constant) and isinstance(right.value, int)
+        return few and right.value <= _FIRST_STEPS and _is_counter(values, left)  # type: ignore[attr-defined]
+    if not isinstance(operator, ast.Eq):
+        return False
+    if isinstance(left, ast.Call) and dotted(left.func) == "len":
         return True
-    sides = [(dotted(side) or "").rpartition(".")[2] for side in (test.left, test.comparators[0])]
-    counters = ("step", "i", "idx", "batch_idx", "iteration", "iter", "global_step", "batch_index")
-    return any(side in counters for side in sides)
+    return _is_counter(values, left) or _is_counter(values, right)
+
+
+def _is_counter(values: LoopValues, node: ast.expr) -> bool:
+    """Whether an expression is the number of a step, or is computed from it: by its name, or by
+    ``for i, batch in enumerate(loader)``.
+    """
+    if (dotted(node) or "").rpartition(".")[2] in _COUNTERS:
+        return True
+    if isinstance(node, ast.BinOp):
+        return _is_counter(values, node.left) or _is_counter(values, node.right)
+    definition = values.queries.only_definition(node) if isinstance(node, ast.Name) else None
+    if definition is None:
+        return False
+    if definition.value is not None:
+        return isinstance(definition.value, ast.BinOp) and _is_counter(values, definition.value)
+    if definition.kind is not BindingKind.LOOP:
+        return False
+    loop = values.queries.statement(definition.node)
+    return (
+        isinstance(loop, ast.For)
+        and isinstance(loop.iter, ast.Call)
+        and dotted(loop.iter.func) == "enumerate"
+        and path_to(loop.target, definition.node) == (0,)
+    )
 
 
 def _leaves(body: list[ast.stmt]) -> bool:

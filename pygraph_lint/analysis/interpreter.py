@@ -12,14 +12,13 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import annotated
 from pygraph_lint.analysis.answers import keeps_answer
 from pygraph_lint.analysis.attributes import eval_attribute, eval_constant, eval_name
-from pygraph_lint.analysis.binding import last_stores
 from pygraph_lint.analysis.calls import eval_call
 from pygraph_lint.analysis.devices import note_uses
 from pygraph_lint.analysis.kept_runs import KeptRuns
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import span_of
+from pygraph_lint.analysis.nodes import last_stores, span_of
 from pygraph_lint.analysis.parameters import assigned_names, bind_parameters, parameter_names
 from pygraph_lint.analysis.state import Environment, Handlers, State
 from pygraph_lint.analysis.values import Value

@@ -49,7 +49,7 @@ from pygraph_lint.analysis.loop_joins import (
     path_to,
 )
 from pygraph_lint.analysis.loop_results import CallResults
-from pygraph_lint.analysis.nodes import dotted, walk
+from pygraph_lint.analysis.nodes import dotted, last_stores, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, Definition
 from pygraph_lint.analysis.values import Value
@@ -348,9 +348,14 @@ class LoopValues:
             return Value(v.CALLABLE, cls=f"{self.module}.{owner.name}.{node.attr}")
         found = []
         for target, value in self.evidence.assigned_to_self.get((owner, node.attr), ()):
-            if target is not node:
+            if target is not node and not self._overwritten(target, node):
                 found.append(self.of(value))
         return joined(found) if found else v.UNKNOWN_VALUE
+
+    def _overwritten(self, target: ast.expr, node: ast.Attribute) -> bool:
+        """Whether another function, which stores to this attribute, always stores to it again."""
+        stores, reads = self.queries.scope(target), self.queries.scope(node)
+        return stores is not reads and target.lineno < last_stores(stores).get(node.attr, 0)
 
     def _subscript(self, node: ast.Subscript) -> Value:
         if ast.unparse(node) in self.evidence.loss_places:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator
 
 from pygraph_lint.analysis.events import Span
@@ -134,3 +135,24 @@ def are_classes(names: Iterable[str]) -> bool:
     """Whether names are spelled as classes are: ``Heun`` and ``RK4``, but not ``RK4`` alone."""
     tails = [name.rpartition(".")[2] for name in names]
     return all(tail[:1].isupper() for tail in tails) and not all(map(str.isupper, tails))
+
+
+def last_stores(function: ast.AST) -> dict[str, int]:
+    """The line of the last store to each attribute that every call of a function ends with, where
+    it has no way out before.
+    """
+    body: list[ast.stmt] = getattr(function, "body", [])
+    found = {
+        target.attr: statement.lineno
+        for statement in body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Attribute)
+    }
+    if not found:
+        return found
+    first = min(
+        (node.lineno for node in statements(body) if isinstance(node, ast.Return)),
+        default=sys.maxsize,
+    )
+    return {name: line for name, line in found.items() if line < first}

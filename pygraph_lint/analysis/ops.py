@@ -46,19 +46,16 @@ NOT_TENSORS: dict[str, str] = {
             is_inference_mode_enabled is_autocast_enabled is_autocast_cpu_enabled
             are_deterministic_algorithms_enabled is_nonzero_static get_num_threads
             get_float32_matmul_precision can_cast is_warn_always_enabled numel initial_seed
-            is_conj is_neg is_signed is_same_size
+            is_conj is_neg is_signed is_same_size is_anomaly_enabled is_inference
+            is_autocast_cache_enabled get_deterministic_debug_mode get_num_interop_threads
         """.split(),
         "number",
     ),
     **dict.fromkeys(
-        [
-            "promote_types",
-            "result_type",
-            "get_default_dtype",
-            "get_autocast_gpu_dtype",
-            "get_autocast_cpu_dtype",
-            "get_autocast_dtype",
-        ],
+        """
+            promote_types result_type get_default_dtype get_autocast_gpu_dtype
+            get_autocast_cpu_dtype get_autocast_dtype
+        """.split(),
         "dtype",
     ),
     **dict.fromkeys(["device", "get_default_device"], "device"),
@@ -68,7 +65,9 @@ NOT_TENSORS: dict[str, str] = {
             inference_mode set_grad_enabled autocast jit load save manual_seed seed set_rng_state
             use_deterministic_algorithms set_default_dtype set_default_device set_num_threads
             set_float32_matmul_precision Stream Event broadcast_shapes vmap func fx export
-            set_printoptions typename
+            set_printoptions typename get_device_module fork wait import_ir_module
+            set_anomaly_enabled set_flush_denormal set_num_interop_threads set_warn_always
+            set_default_tensor_type set_deterministic_debug_mode clear_autocast_cache
         """.split(),
         "other",
     ),

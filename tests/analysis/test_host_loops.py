@@ -69,6 +69,75 @@ def test_what_costs_on_every_step(line: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "test",
+    [
+        "step < 1000",
+        "step > 3",
+        "optimizer < 3",
+        "math < 3",
+        "device in scheduler.shown",
+        "x.shape[0] < 3",
+        "step < device",
+    ],
+)
+def test_a_condition_that_holds_on_most_steps_is_no_excuse(test: str) -> None:
+    assert in_loop(f"if {test}:\n    print(loss.item())") == ["loop.read"]
+
+
+def test_a_counter_is_known_by_what_the_loop_unpacks() -> None:
+    loop = LOOP.replace("for step,", "for {name},").replace("{after}", "")
+    body = "        if {name} < 3:\n            print(loss.item())\n"
+    for name, expected in (("n", []), ("(n, m)", ["loop.read"])):
+        text = loop.replace("{body}", body).replace("{name}", name, 1).replace("{name}", "n")
+        assert kinds(text) == expected
+
+
+def test_the_last_value_that_a_method_stores_counts() -> None:
+    """Elsewhere: within the method each value has its time."""
+    trainer = """
+        def cast(on):
+            return torch.autocast("cuda", enabled=bool(on))
+
+        class Trainer:
+            def setup(self):
+                self.amp = torch.tensor(self.args.amp).to(self.device)
+                {last}
+
+            def train(self, loader):
+                for x in loader:
+                    with cast(self.amp):
+                        loss = self.model(x)
+                    loss.backward()
+                    self.optimizer.step()
+        """
+    assert kinds(trainer.format(last="self.amp = bool(self.amp)")) == []
+    assert kinds(trainer.format(last="pass")) == ["loop.read"]
+    assert kinds(trainer.format(last="if self.fast: self.amp = True")) == ["loop.read"]
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ('torch.get_device_module("cuda")', []),
+        ("torch.GradScaler()", []),
+        ("torch.ones(3, device=device).sum()", ["loop.branch"]),
+    ],
+)
+def test_what_torch_has_besides_tensors(made: str, expected: list[str]) -> None:
+    source = f"""
+        def backend(device):
+            return {made}
+
+        def train(model, loader, device):
+            for x in loader:
+                model(x).sum().backward()
+                if backend(device).sign():
+                    pass
+        """
+    assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
     "lines",
     [
         "if step % 10 == 0:\n    print(loss.item())",
@@ -76,6 +145,9 @@ def test_what_costs_on_every_step(line: str, kind: str) -> None:
         "if step % 10:\n    continue\nprint(loss.item())",
         "log = step % 10 == 0\nif log:\n    print(loss.item())",
         "if step == 0:\n    print(loss.item())",
+        "if step in scheduler.shown:\n    print(loss.item())",
+        "if step < 3:\n    print(loss.item())",
+        "n = step + 100 * scheduler.epoch\nif n in scheduler.shown:\n    print(loss.item())",
         "if len(optimizer.losses) == 12:\n    print(loss.item())",
         "if step % 10 == 0 and loss.item() > 3:\n    pass",
         "value = loss.item() if step % 10 == 0 else 0.0",

@@ -94,6 +94,8 @@ def _call_top_level(state: State, tail: str, site: CallSite) -> Value | None:
         return make_from_data(state, tail, site)
     if tail in ops.DTYPES:
         return v.UNKNOWN_VALUE
+    if tail[:1].isupper() and not tail.endswith("Tensor"):  # GradScaler and other classes
+        return v.OTHER_VALUE
     if tail.startswith("_foreach"):
         where = merge_device(site.positional)
         return Value(v.SEQUENCE, item=v.tensor(f"torch.{tail} returns tensors", device=where))
