@@ -261,8 +261,8 @@ NUMBER_METHODS = frozenset(
 )
 NUMBER_ATTRIBUTES = frozenset(
     """
-        ndim itemsize nbytes requires_grad is_cuda is_leaf is_sparse is_quantized is_meta is_mps
-        is_xpu is_cpu is_nested output_nr
+        ndim itemsize nbytes requires_grad is_cuda is_leaf is_sparse is_quantized is_meta is_cpu
+        is_nested output_nr
     """.split()
 )
 OTHER_METHODS = frozenset(
@@ -319,7 +319,7 @@ COMMON_METHODS = frozenset(
 )
 # Methods of tensors, where they get a tensor: arrays have some of them, too.
 PRODUCTS = frozenset(("dot", "mm", "mv", "matmul", "bmm", "vdot", "inner", "outer"))
-TENSOR_ONLY_ATTRIBUTES = frozenset(("shape", "is_cuda", "ndim", "requires_grad", "grad_fn", "mT"))
+TENSOR_ONLY_ATTRIBUTES = frozenset("shape is_cuda is_mps ndim requires_grad grad_fn mT".split())
 # What NumPy's arrays have, too.
 OF_NUMPY_ARRAYS = frozenset(
     """

@@ -77,3 +77,16 @@ def test_a_host_tensor_meets_what_may_be_a_number() -> None:
     assert waits(branch.format("1"))["branch.if"] is False
     assert waits(branch.format("()"))["branch.if"] is True  # a number meets any device
     assert waits("if torch.zeros(1) + x > others: x = x + 1\nreturn x")["branch.if"] is True
+
+
+@pytest.mark.parametrize(
+    ("test", "copied"),
+    [
+        ("x.is_mps", False),
+        ("x.is_xpu or x.is_xla", False),
+        ("not x.is_mps", True),
+        ("x.is_contiguous()", True),
+    ],
+)
+def test_what_other_devices_do_is_not_looked_at(test: str, copied: bool) -> None:
+    assert ("sync.copy" in waits(f"if {test}:\n    x = x.cpu()\nreturn x + 1")) == copied
