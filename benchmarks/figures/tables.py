@@ -273,6 +273,22 @@ def _predicted_training() -> str:
     )
 
 
+def _first_calls() -> str:
+    """The default mode's seconds with warm caches, and pygraph's times as parts of them."""
+    body = []
+    for row in load("first_calls.json")["rows"]:
+        auto, always = row["beside"]["pygraph"], row["beside"]["pygraph always"]["warm"]
+        ratios = [
+            *(auto["warm"][call] for call in ("10", "100", "500")),
+            *(always[call] for call in ("10", "500")),
+            auto["cold"]["100"],
+        ]
+        seconds = row["medians"]["default"]["warm"]["10"]
+        body.append([row["name"], f"{seconds:.1f}", *(f"{ratio:.2f}x" for ratio in ratios)])
+    head = ["model", "default, warm: call 10, s", "`auto`: call 10", "call 100", "call 500"]
+    return markdown([*head, "`always`: call 10", "call 500", "cold, `auto`: call 100"], body)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "accuracy": _accuracy,
     "regional": _regional,
@@ -284,6 +300,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "runtime-memory": lambda: _memory(load("runtime.json")["memory"]),
     "host-time": _host,
     "training": lambda: times_table(load("training.json")["timing"], 2, busy=False),
+    "first-calls": _first_calls,
     "training-memory": lambda: _memory(load("training.json")["memory"]),
     "selection": _selection,
     "placement": _placement,
