@@ -13,6 +13,7 @@ from pygraph_rt.capture import observe as observe_call
 from pygraph_rt.capture.observe import Observed
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.inductor.reused_inputs import overwritten
 from pygraph_rt.region.limits import GraphMemory
 from pygraph_rt.region.states import Claim
 from pygraph_rt.replay.build import Built
@@ -54,14 +55,18 @@ class GraphMaker:
         error.
         """
         generator = self.platform.generator(signature.device)
+        donated = signature.donated
+        # What else was saved for a backward stays as it is while it is held.
+        scratch = overwritten(function, donated)
         with SameNumbers(generator, observed.drawn.increment) as same:
             return compare.first_call(
                 same.again(observe_call.without_undefined(function, observed.plan)),
                 same.again(captured.replay),
                 args,
-                signature.written,
+                signature.written - donated | scratch,
                 captured.recording.poisonable(signature.device),
-                scratch=signature.donated,
+                scratch,
+                repeatable=bool(donated),
             )
 
     def finish(self, first: FirstCall, args: list[Any]) -> None:

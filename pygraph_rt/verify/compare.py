@@ -116,12 +116,13 @@ def first_call(
     written: frozenset[int],
     poisoned: Sequence[torch.Tensor],
     scratch: frozenset[int] = frozenset(),
+    repeatable: bool = False,
 ) -> FirstCall:
     """Run both paths and compare; `args` is emptied where the call was made or has to be undone.
-    `scratch` are those of `written` whose
-    contents nobody reads afterwards. When there are some, the copies of what may be written to are
-    kept to the end, so that code which gives other results each time can be told from a wrong
-    graph. Nothing is held longer than it is needed: this is when a program needs most memory.
+    `scratch` are those of `written` whose contents nobody reads afterwards. When there are some, or
+    the call is `repeatable`, the copies of what may be written to are kept to the end, so that code
+    which gives other results each time can be told from a wrong graph. The other arguments are held
+    until then. Nothing is held longer than it is needed: this is when a program needs most memory.
 
     `served` returns None when it would not serve the call. Raises the compiled code's own error.
     """
@@ -137,7 +138,8 @@ def first_call(
         return FirstCall(refused=_TOO_LITTLE, kept=kept, short=True)
     (expected,) = ran
     try:
-        repeat = partial(_repeat, compiled, kept, read) if scratch or not written else None
+        again = repeatable or scratch or not written
+        repeat = partial(_repeat, compiled, kept, read) if again else None
         copies = kept.again() if repeat or kept.on_host else kept.tensors
         if repeat is None:
             kept.release()
