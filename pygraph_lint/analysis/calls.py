@@ -201,7 +201,8 @@ def _call_on_super(state: State, method: str, site: CallSite) -> Value:
     state.record_call("super", state.owner, method, site.node, site)
     if method == "__init__" and state.owner:
         about = Value(v.TENSOR, needs=(Need("module", state.owner, ""),))
-        state.event("effect.parameter-made", span_of(site.node), "super().__init__()", about)
+        subject, form = "super().__init__()", "module"
+        state.event("effect.parameter-made", span_of(site.node), subject, about, form=form)
     need = result_of(state, f"super:{state.owner}.{method}", site.node)
     return symbol(need, f"super().{method}() returns a tensor")
 

@@ -78,6 +78,7 @@ class FunctionFacts:
     defaults: tuple[tuple[str, Value], ...] = ()  # that are spelled out as literals
     named_only: tuple[str, ...] = ()  # parameters that are passed by name
     takes_object: bool = False  # its first argument is the object, which is no parameter here
+    blocks: tuple[tuple[int, int], ...] = ()  # bodies of loops and `try`: lines from `line` on
 
 
 @dataclass(slots=True)

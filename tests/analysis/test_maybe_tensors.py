@@ -1,0 +1,139 @@
+"""Values that are a number or a tensor, masks by their name, and tensors of an unknown place."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from pygraph_lint.analysis.exports import VALIDATES
+from pygraph_lint.analysis.regions import Asked
+from tests.analysis.programs import confirmed, forward, project
+
+
+def seen(source: str) -> list[str]:
+    head = "import torch\nfrom typing import Optional, Union\nfrom torch import Tensor\n"
+    linked, facts = project(Asked(every=True), m=head + textwrap.dedent(source))
+    return [event.kind for event in confirmed(linked, facts["m"])]
+
+
+@pytest.mark.parametrize("kind", ["Union[float, Tensor]", "Optional[Tensor]", "Tensor"])
+@pytest.mark.parametrize(("given", "expected"), [("x[0]", ["sync.number"]), ("1.5", []), ("", [])])
+def test_a_default_number_may_be_a_tensor_of_a_caller(
+    kind: str, given: str, expected: list[str]
+) -> None:
+    source = f"""
+    def _scale(x: Tensor, t: {kind} = 0.0):
+        return x * float(t)
+    def use(x: Tensor):
+        return _scale(x{", " + given if given else ""})
+    """
+    assert seen(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [
+        ("x.argmax() % n", ["shape.from-value"]),
+        ("torch.div(x.argmax(), n, rounding_mode='floor') - 1", ["shape.from-value"]),
+        ("x.argmax(dim=1) % n", []),
+        ("x.argmax() % y", []),
+    ],
+)
+def test_a_number_or_a_single_tensor_keeps_the_rank(index: str, expected: list[str]) -> None:
+    source = f"""
+    def pick(x: Tensor, y: Tensor, n=101):
+        place = {index}
+        return x[place]
+    """
+    assert seen(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [("mask", ["shape.mask-read"]), ("mask[0]", ["shape.mask-read"]), ("places[0]", [])],
+)
+def test_a_part_of_a_mask_is_a_mask(index: str, expected: list[str]) -> None:
+    source = f"""
+    def pick(x: Tensor, mask: Tensor, places: Tensor):
+        return x[{index}]
+    """
+    assert seen(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("switch", "expected"),
+    [
+        ("x.requires_grad", ["effect.requires-grad"]),
+        ("self.training", ["effect.requires-grad"]),
+        ("self.frozen", []),
+        ("False", []),
+    ],
+)
+def test_a_leaf_that_wants_gradients_as_another_tensor_does(
+    switch: str, expected: list[str]
+) -> None:
+    assert forward(f"return torch.ones(3, device=x.device, requires_grad={switch})") == expected
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ("x.view(-1)", ["host.moved"]),
+        ("torch.zeros(3)", ["host.factory"]),  # all of it is on the host
+    ],
+)
+def test_a_host_attribute_moved_to_where_a_result_is(result: str, expected: list[str]) -> None:
+    source = f"""
+    class M(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mean = torch.zeros(1, 1, 1, 1)
+        def padded(self, x):
+            return {result}
+        def forward(self, x: Tensor):
+            x = self.padded(x)
+            mean = self.mean.type_as(x)
+            return mean.sum()
+    """
+    assert [kind for kind in seen(source) if kind != "host.attribute"] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("lowest(x.dtype)", []), ("total(x)", ["shape.mask-write"]), ("1.0", [])],
+)
+def test_a_number_that_a_function_gives_is_filled_in(value: str, expected: list[str]) -> None:
+    source = f"""
+    def lowest(dtype):
+        return torch.finfo(dtype).min
+    def total(x: Tensor):
+        return x.sum()
+    def use(x: Tensor):
+        x[x == 0] = {value}
+        return x
+    """
+    assert seen(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("Distribution.set_default_validate_args(False)", []),
+        ("Distribution._validate_args = False", []),
+        ("Distribution.set_default_validate_args(True)", ["sync.validated"]),
+        ("Distribution._validate_args = True", ["sync.validated"]),
+        ("Other._validate_args = False", ["sync.validated"]),
+        ("def later():\n    Distribution.set_default_validate_args(False)", ["sync.validated"]),
+    ],
+)
+def test_a_project_may_turn_off_what_distributions_check(said: str, expected: list[str]) -> None:
+    settings = f"from torch.distributions import Distribution\nclass Other:\n    pass\n{said}\n"
+    use = """
+    import torch
+    def use(x: torch.Tensor):
+        return torch.distributions.Normal(x, x.abs())
+    """
+    linked, facts = project(Asked(every=True), m__settings=settings, m__use=use)
+    assert [event.kind for event in confirmed(linked, facts["m.use"])] == expected
+    assert (VALIDATES in facts["m.settings"].patched) == (not expected)
