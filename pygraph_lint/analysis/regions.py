@@ -329,7 +329,7 @@ class _Guesses:
         )
         return (
             (inside or _may_be_compiled(name))
-            and not (made_once or trains)
+            and not (made_once or trains or function.registered)
             and self._passed_on.takes_tensors(function)
             and not self._works_with_files(name, _MAX_CALLS)
         )

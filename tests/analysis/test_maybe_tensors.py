@@ -137,3 +137,58 @@ def test_a_project_may_turn_off_what_distributions_check(said: str, expected: li
     linked, facts = project(Asked(every=True), m__settings=settings, m__use=use)
     assert [event.kind for event in confirmed(linked, facts["m.use"])] == expected
     assert (VALIDATES in facts["m.settings"].patched) == (not expected)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ("torch.stack(b) if len(b) > 0 else torch.tensor(b, device=x.device)", []),
+        ("torch.stack(b) if len(b) != 0 else torch.tensor(b, device=x.device)", []),
+        ("torch.tensor(b, device=x.device) if not b else torch.stack(b)", []),
+        ("torch.tensor(b, device=x.device) if len(b) == 0 else torch.stack(b)", []),
+        ("torch.tensor(b, device=x.device) if b else x", ["host.data-tensor", "sync.number"]),
+        ("x if len(b) > 1 else torch.tensor(b)", ["host.data-tensor", "sync.number"]),
+    ],
+)
+def test_a_list_without_elements_holds_no_tensors(made: str, expected: list[str]) -> None:
+    source = f"""
+    def use(x: Tensor, n: int):
+        b = []
+        for i in range(n):
+            b.append(x * i)
+        return {made}
+    """
+    assert sorted(seen(source)) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("torch.library.custom_op('a::use', use, mutates_args=())", []),
+        ("OP = torch.library.custom_op('a::use', use, mutates_args=())", []),
+        ("torch.library.register_fake('a::use', use)", []),
+        ("torch.library.register_autograd('a::b', lambda c, g: g, setup_context=use)", []),
+        ("print(use)", ["sync.tolist"]),
+        ("torch.library.register_fake('a::use', other)", ["sync.tolist"]),
+    ],
+)
+def test_an_operator_of_the_library_is_not_compiled(call: str, expected: list[str]) -> None:
+    source = f"""
+    def use(x: Tensor):
+        return x.tolist()
+    def other(x: Tensor):
+        return x + 1
+    {call}
+    """
+    assert seen(source) == expected
+
+
+def test_an_operator_that_is_called_as_a_function_is_compiled() -> None:
+    source = """
+    def use(x: Tensor):
+        return x.tolist()
+    def caller(x: Tensor):
+        return use(x)
+    torch.library.custom_op("a::use", use, mutates_args=())
+    """
+    assert seen(source) == ["sync.tolist"]
