@@ -403,12 +403,7 @@ def _call_value(state: State, value: Value, site: CallSite) -> Value:
     if value.kinds == v.CALLABLE and value.item is not None:  # a tensor's method, bound before
         return tensor_method(state, value.item, value.cls.rpartition(".")[2], site)
     if value.kinds & v.CALLABLE and value.cls:
-        if value.cls.startswith("torch.") and "," not in value.cls:
-            where = merge_device(site.everything)
-            return v.tensor(f"{value.cls} returns a tensor", device=where)
-        if value.cls.partition(".")[0] in _OUTSIDE:
-            return v.UNKNOWN_VALUE
-        return pass_on(state, value, site)
+        return _call_one_of(state, value, site)
     if value.kinds & v.INSTANCE and value.cls:
         return pass_on(state, value, site)
     if value.flags & v.SYMBOL and value.needs:
@@ -417,3 +412,14 @@ def _call_value(state: State, value: Value, site: CallSite) -> Value:
             state.record_call("attribute", need.owner, need.name, site.node, site)
         return extend(value, "()")
     return v.UNKNOWN_VALUE
+
+
+def _call_one_of(state: State, value: Value, site: CallSite) -> Value:
+    """A function, or one of several: those of the project say what the call gives."""
+    names = v.classes(value)
+    own = [name for name in names if name.partition(".")[0] not in _OUTSIDE]
+    if own:
+        return pass_on(state, value._replace(cls=",".join(own)), site)
+    if not all(name.startswith("torch.") for name in names):
+        return v.UNKNOWN_VALUE
+    return v.tensor(f"{names[0]} returns a tensor", device=merge_device(site.everything))

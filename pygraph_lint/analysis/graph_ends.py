@@ -27,11 +27,8 @@ _Place = tuple[str, str]
 
 def _breaks(event: Event) -> bool:
     """Whether an event breaks the graph, whoever calls the function."""
-    return not event.needs and is_break(event)
-
-
-def is_break(event: Event) -> bool:
-    """Whether an event breaks the graph, where what it needs holds."""
+    if event.needs:
+        return False
     named = event.kind == "call" and event.subject.startswith(BREAKING_CALLS)
     return named or event.kind in BREAKING_EVENTS
 

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from pygraph_lint.analysis.call_graph import edges
 from pygraph_lint.analysis.events import Event, Needs
-from pygraph_lint.analysis.graph_ends import UNSURE, GraphEnds, is_break
+from pygraph_lint.analysis.graph_ends import BREAKING_EVENTS, UNSURE, GraphEnds
 from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.program import Program
+
+_ENDING = BREAKING_EVENTS - {"effect.log"}  # what is logged in a loop, most calls never come to
 
 
 def made_untraced(
@@ -54,7 +56,7 @@ def _gives_up(
 ) -> bool:
     """Whether a break makes torch.compile give up on a function."""
     return any(
-        (event.kind == "effect.made-object" or (_in_block(facts, event) and is_break(event)))
+        (event.kind == "effect.made-object" or (event.kind in _ENDING and _in_block(facts, event)))
         and all_hold(event.needs)
         for event in facts.events
     ) or any(

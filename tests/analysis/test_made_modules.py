@@ -49,7 +49,7 @@ def made(body: str) -> list[str]:
     [
         "m = Scale(2.0)\n" + LOOP.format("positive(x)") + "return m(x)",
         LOOP.format("x if x.sum() > 0 else -x") + "return Scale(2.0)(x)",
-        "while n > 0:\n    print(x)\nreturn Scale(2.0)(x)",
+        "while n > 0:\n    n -= x.item()\nreturn Scale(2.0)(x)",
         "try:\n    n = x.item()\nexcept ValueError:\n    pass\nreturn Scale(n)(x)",
         "m = Scale(2.0)\nreturn m(Solver().run(x))",
     ],
@@ -72,6 +72,8 @@ def test_constructors_of_bases_are_traced_alone_too() -> None:
         # nothing breaks in the loop
         "m = Scale(2.0)\n" + LOOP.format("x + 1") + "return m(x)",
         LOOP.format("x + 1") + "return Scale(2.0)(positive(x))",
+        # a warning, which most calls never come to
+        "for _ in range(n):\n    if n > 3:\n        print(x)\nreturn Scale(2.0)(x)",
         # no module
         "p = Plain()\n" + LOOP.format("positive(x)") + "return x",
         # made by the caller

@@ -7,8 +7,10 @@ import textwrap
 import pytest
 
 from pygraph_lint.analysis.exports import VALIDATES
+from pygraph_lint.analysis.extract import extract
+from pygraph_lint.analysis.link import link
 from pygraph_lint.analysis.regions import Asked
-from tests.analysis.programs import confirmed, forward, project
+from tests.analysis.programs import SINKS, confirmed, project
 
 
 def seen(source: str) -> list[str]:
@@ -59,21 +61,6 @@ def test_a_part_of_a_mask_is_a_mask(index: str, expected: list[str]) -> None:
         return x[{index}]
     """
     assert seen(source) == expected
-
-
-@pytest.mark.parametrize(
-    ("switch", "expected"),
-    [
-        ("x.requires_grad", ["effect.requires-grad"]),
-        ("self.training", ["effect.requires-grad"]),
-        ("self.frozen", []),
-        ("False", []),
-    ],
-)
-def test_a_leaf_that_wants_gradients_as_another_tensor_does(
-    switch: str, expected: list[str]
-) -> None:
-    assert forward(f"return torch.ones(3, device=x.device, requires_grad={switch})") == expected
 
 
 @pytest.mark.parametrize(
@@ -192,3 +179,69 @@ def test_an_operator_that_is_called_as_a_function_is_compiled() -> None:
     torch.library.custom_op("a::use", use, mutates_args=())
     """
     assert seen(source) == ["sync.tolist"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ("self", []),
+        ("self, x: Tensor", ["effect.kept-output", "effect.parameter-made", "sync.copy"]),
+    ],
+)
+def test_a_method_that_makes_parameters_of_nothing_runs_once(
+    parameters: str, expected: list[str]
+) -> None:
+    source = f"""
+    class M(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.zeros(3))
+        def quantize({parameters}):
+            self.q = torch.nn.Parameter(self.w.round().cpu())
+    """
+    assert sorted(seen(source)) == expected
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"), [("pkg.__main__", []), ("pkg.tool", ["sync.item"])]
+)
+def test_a_command_is_not_compiled(module: str, expected: list[str]) -> None:
+    source = "import torch\ndef check(x: torch.Tensor):\n    return x.max().item()\n"
+    facts = extract(source, f"{module}.py", module, False, SINKS)
+    linked = link([facts], Asked(every=True))
+    assert [event.kind for event in confirmed(linked, facts)] == expected
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"), [("x.q_scale()", []), ("x.max()", ["sync.builtin"])]
+)
+def test_the_scale_of_a_quantized_tensor_is_a_number(other: str, expected: list[str]) -> None:
+    assert seen(f"def use(x: Tensor):\n    return max(0.5, {other})\n") == expected
+
+
+@pytest.mark.parametrize("module", ["m", "zz"])  # names are kept in alphabetical order
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("torch.dot", "lambda a, b: a.mul(b).sum()", ["branch.if"]),
+        ("torch.dot", "torch.inner", ["branch.if"]),
+        ("torch.dot", "lambda a, b: 3", []),
+        ("torch.dot", "math.hypot", []),
+    ],
+)
+def test_one_of_several_functions_is_called(
+    module: str, first: str, second: str, expected: list[str]
+) -> None:
+    source = f"""
+    import math
+    import torch
+    def use(x: torch.Tensor, n: int):
+        if n == 1:
+            product = {first}
+        else:
+            product = {second}
+        return x if product(x, x) > 0 else -x
+    """
+    linked, facts = project(Asked(every=True), **{module: source})
+    found = [event.kind for event in confirmed(linked, facts[module])]
+    assert [kind.replace("ternary", "if") for kind in found] == expected

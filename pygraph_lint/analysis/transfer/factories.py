@@ -131,7 +131,7 @@ def _may_be_on(state: State, node: ast.expr) -> bool:
     if isinstance(node, ast.Name):
         return node.id in state.function.switched_on
     if isinstance(node, ast.Attribute):
-        return node.attr in ("training", "requires_grad")
+        return node.attr == "training"
     return isinstance(node, ast.Constant) and node.value is True
 
 
