@@ -72,10 +72,23 @@ _FILES = (
 )
 
 
+# What they make gives the function that it is called with: ``torch.enable_grad()(closure)``.
+_WRAPPERS = frozenset(
+    (
+        *("torch.enable_grad", "torch.no_grad", "torch.set_grad_enabled", "torch.inference_mode"),
+        *("torch.autocast", "torch.amp.autocast", "functools.wraps"),
+    )
+)
+
+
 def eval_call(state: State, node: ast.Call) -> Value:
     function = node.func
-    if isinstance(function, ast.Call) and state.qualified(function.func) in ops.DISABLERS:
+    maker = state.qualified(function.func) if isinstance(function, ast.Call) else None
+    if maker in ops.DISABLERS:
         state.event("effect.disabled-call", span_of(node), source_of(function))
+    if maker in _WRAPPERS and len(node.args) == 1 and not node.keywords:
+        state.ev(function)
+        return arguments(state, node).first
     name = state.qualified(function)
     if name is not None and not _is_method_of_variable(state, node, name):
         return _call_named(state, name, node)
