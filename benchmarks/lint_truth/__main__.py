@@ -2,7 +2,8 @@
 
 Steps: observe (models not yet in the records), merge (records to truth table), score (run the
 linter, compare), all three by default; compare-gpu (the pretended device against a real one);
-report (docs/explanation/accuracy.md); gb-types (which breaks were seen on which statements).
+report (docs/explanation/accuracy.md); gb-types (which breaks were seen on which statements);
+causes (name what breaks in loops, where the truth table has only that they are in a loop).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from benchmarks.lint_truth.score import (
     withhold,
 )
 from benchmarks.lint_truth.statements import Sources
-from benchmarks.lint_truth.versions import SETS
+from benchmarks.lint_truth.versions import SETS, release
 
 STAGES = ["lines", "ghost", "ghost_compiling", "trace"]
 
@@ -155,7 +156,35 @@ def _merge(arguments: argparse.Namespace) -> None:
     print(f"{len(table['models'])} models, {len(table['sites'])} sites -> {arguments.truth}")
 
 
-def _lint(arguments: argparse.Namespace) -> tuple[list[Finding], list[Finding]]:
+def _causes(arguments: argparse.Namespace) -> None:
+    """Trace again the models of breaks without a cause, and name the causes in the truth table."""
+    from benchmarks.lint_truth.causes import add_causes, runs_without_cause, without_cause
+
+    truth = json.loads(arguments.truth.read_text())
+    if _environment() != truth["environment"]:
+        raise SystemExit(f"{arguments.truth} was measured with {truth['environment']}")
+    runs = runs_without_cause(truth)
+    arguments.models, arguments.stages = [run.rpartition(":")[0] for run in runs], ["trace"]
+    before = len(without_cause(truth))
+    _observe(arguments)
+    records = [json.loads(line) for line in arguments.records.read_text().splitlines()]
+    changed = add_causes(truth, records, Sources(_read_source).statement)
+    arguments.truth.write_text(json.dumps(truth, indent=None, separators=(",", ":")) + "\n")
+    left = len(without_cause(truth))
+    print(f"causes named at {changed} sites; without any: {before} before, {left} now")
+
+
+def _options(arguments: argparse.Namespace, torch: str) -> list[str]:
+    """The linter's options: those that are asked for, and as target the `torch` that the truth was
+    measured with, unless another one is asked for.
+    """
+    options: list[str] = [*arguments.lint]
+    if not any(option.startswith("target-torch=") for option in options):
+        options.append(f"target-torch={release(torch)}")
+    return [f"--{option}" for option in options]
+
+
+def _lint(arguments: argparse.Namespace, options: list[str]) -> tuple[list[Finding], list[Finding]]:
     """(default-on findings, preview findings) of the linter on the packages.
 
     With `--findings FILE` the linter's rows are kept there, and read from there if it exists.
@@ -168,7 +197,7 @@ def _lint(arguments: argparse.Namespace) -> tuple[list[Finding], list[Finding]]:
     if kept is not None and kept.exists():
         rows = json.loads(kept.read_text())
     else:
-        rows = _linted(roots, arguments.stripped, [f"--{option}" for option in arguments.lint])
+        rows = _linted(roots, arguments.stripped, options)
         if kept is not None:
             kept.write_text(json.dumps(rows))
     arguments.linter = rows.get("linter")
@@ -223,7 +252,7 @@ def _score(arguments: argparse.Namespace) -> None:
     """Run the linter and score its findings on the truth table and the recorded corpus."""
     truth = json.loads(arguments.truth.read_text())
     sources = Sources(_read_source)
-    default, preview = _lint(arguments)
+    default, preview = _lint(arguments, _options(arguments, truth["environment"]["torch"]))
     findings = [*default, *preview]
     result = score(truth, findings, sources.statement, sources.text, arguments.versions.blind)
     result["environment"] = truth["environment"]
@@ -311,6 +340,7 @@ STEPS = {
     "compare-gpu": _compare,
     "report": _report,
     "gb-types": _gb_types,
+    "causes": _causes,
 }
 
 
@@ -342,7 +372,7 @@ def main() -> int:
         nargs="*",
         default=[],
         metavar="OPTION",
-        help="score: more options of the linter, as regions=all",
+        help="score: more options of the linter, as regions=all; the target is the truth's torch",
     )
     parser.add_argument(
         "--stripped", action="store_true", help="score: lint copies without annotations"

@@ -17,7 +17,7 @@ EXPLANATIONS = Path(__file__).with_name("gb_explanations.json")
 
 #: Reports that stand for another break on the same lines; the cause follows the colon.
 _CAUSE = re.compile(r"^(?:graph break in loop|Graph break under GenericContextWrappingVariable): ")
-_FOLLOWS = frozenset({"graph break in loop", "Graph break under GenericContextWrappingVariable"})
+FOLLOWS = frozenset({"graph break in loop", "Graph break under GenericContextWrappingVariable"})
 _PLACE = re.compile(r" \(in [^()]*\)$")
 
 
@@ -48,7 +48,7 @@ def gb_type_of(what: str) -> str:
 def gb_types_of(site: Mapping[str, Any]) -> list[str]:
     """The Gb_types seen at a site; those that only follow from others if there is no other."""
     found = {gb_type_of(text) for text in site["kinds"].get("break", {}).get("what", ())}
-    return sorted(found - _FOLLOWS or found)
+    return sorted(found - FOLLOWS or found)
 
 
 def named(site: Mapping[str, Any], known: Mapping[str, str]) -> list[dict[str, str]]:

@@ -43,10 +43,22 @@ REASONS: tuple[tuple[str, str], ...] = (
 )
 
 
-def _with(score: dict[str, Any]) -> str:
+def _with(score: Mapping[str, Any]) -> str:
     """The linter's options, as a clause."""
     options = score["linter"].get("options") or []
     return f" with `{' '.join(options)}`" if options else ""
+
+
+def _linter(score: Mapping[str, Any]) -> list[str]:
+    """Which linter was scored; nothing where the score does not say it."""
+    if not score.get("linter"):
+        return []
+    commit = score["linter"]["commit"] or "unknown"
+    return [
+        f"The linter is that of commit {commit}{_with(score)}. The target is the torch that",
+        "the truth was measured with.",
+        "",
+    ]
 
 
 def reason_of(what: Iterable[str]) -> str:
@@ -237,11 +249,13 @@ def accuracy_page(
         "  the misses of one half only.",
         "",
         "## Results",
+        *_linter(score),
         *_numbers(score),
         "",
         f"Of the {corpus['sites']} break locations in model code recorded by others on torch 2.10",
         f"(`benchmarks/lint_truth/corpus_break_sites.json`) {corpus['found']} are found; of the",
         f"{corpus['confirmed']} that also break in the runs here, {corpus['confirmed_found']}.",
+        *(_claims(score) if "break_claims" in score["all"] else []),
         "",
         *(_newer(newer) if newer is not None else []),
         *(packages_section(packages) if packages is not None else []),

@@ -149,12 +149,18 @@ def merge(
 ARTEFACTS = ("Missing tp_iternext", "Observed exception")
 
 
-def _break_kind(kind: str) -> str:
+def break_kind(kind: str) -> str:
     """ "break", or "dynamo_error" for a report that is no statement about the source line."""
     last = kind.rpartition(": ")[2]
     if last in ARTEFACTS or (last.endswith("Error") and last != "UserError"):
         return "dynamo_error"
     return "break"
+
+
+def detail_of(found: Mapping[str, Any]) -> str:
+    """What a recorded break is called in the table: its kind, and where in other code it is."""
+    elsewhere = not found["inner"].startswith(found["file"])
+    return found["kind"] + (f" (in {found['inner']})" if elsewhere else "")
 
 
 def _add_event(
@@ -199,10 +205,7 @@ def _add_mode(
     observed = stages.get("trace", {}).get("result")
     if observed is not None:
         for found in observed["breaks"]:
-            detail = found["kind"]
-            if not found["inner"].startswith(found["file"]):
-                detail += f" (in {found['inner']})"
-            _add_event(sites, found, _break_kind(found["kind"]), detail, seen_in)
+            _add_event(sites, found, break_kind(found["kind"]), detail_of(found), seen_in)
         for file, line, name, why in observed["skipped_frames"]:
             frames[(file, line, name, why)].add(seen_in)
         for file, lines in observed["traced"].items():

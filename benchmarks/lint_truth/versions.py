@@ -9,6 +9,11 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 
 
+def release(version: str) -> str:
+    """The release of a torch version, as the linter's `target-torch` wants it: "2.13"."""
+    return ".".join(version.split(".")[:2])
+
+
 @dataclass(frozen=True)
 class VersionSet:
     """One environment and what is measured in it.

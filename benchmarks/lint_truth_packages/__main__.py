@@ -24,6 +24,7 @@ from typing import Any
 
 from benchmarks.lint_truth import gb_types, packages
 from benchmarks.lint_truth.statements import Sources
+from benchmarks.lint_truth.versions import release
 from benchmarks.lint_truth_packages import truth_file
 from benchmarks.lint_truth_packages.catalogue import PACKAGES
 from benchmarks.lint_truth_packages.lint import Linter, LinterError, kept_findings
@@ -110,6 +111,15 @@ def _merge(arguments: argparse.Namespace) -> None:
     print(f"{len(table['programs'])} programs, {len(table['sites'])} sites -> {arguments.truth}")
 
 
+def _options(asked: str, torch: str) -> str:
+    """The linter's options, with the `torch` that the truth was measured with as their target,
+    unless another one is asked for.
+    """
+    return (
+        asked if "--target-torch" in asked else f"{asked} --target-torch {release(torch)}".strip()
+    )
+
+
 def _score(arguments: argparse.Namespace) -> None:
     """Run the linter on the packages as they are and without annotations; compare."""
     sources = Sources(_read_source)
@@ -117,8 +127,9 @@ def _score(arguments: argparse.Namespace) -> None:
     if absent:  # what they miss would count as if the linter had missed it
         raise LinterError(f"not installed: {', '.join(absent)}; make .venv-truth-packages/.ready")
     truth = truth_file.read(arguments.truth)
-    linter = Linter(arguments.linter.resolve(), tuple(shlex.split(arguments.options)))
-    run: dict[str, Any] = {"linter": linter.commit(), "options": arguments.options}
+    options = _options(arguments.options, truth["environment"]["torch"])
+    linter = Linter(arguments.linter.resolve(), tuple(shlex.split(options)))
+    run: dict[str, Any] = {"linter": linter.commit(), "options": options}
     for name, strip in (("annotated", False), ("stripped", True)):
         kept = arguments.findings and arguments.findings.with_suffix(f".{name}.json")
         findings = kept_findings(linter, packages.package_roots(), strip, kept)

@@ -72,10 +72,23 @@ _FILES = (
 )
 
 
+# What they make gives the function that it is called with: ``torch.enable_grad()(closure)``.
+_WRAPPERS = frozenset(
+    (
+        *("torch.enable_grad", "torch.no_grad", "torch.set_grad_enabled", "torch.inference_mode"),
+        *("torch.autocast", "torch.amp.autocast", "functools.wraps"),
+    )
+)
+
+
 def eval_call(state: State, node: ast.Call) -> Value:
     function = node.func
-    if isinstance(function, ast.Call) and state.qualified(function.func) in ops.DISABLERS:
+    maker = state.qualified(function.func) if isinstance(function, ast.Call) else None
+    if maker in ops.DISABLERS:
         state.event("effect.disabled-call", span_of(node), source_of(function))
+    if maker in _WRAPPERS and len(node.args) == 1 and not node.keywords:
+        state.ev(function)
+        return arguments(state, node).first
     name = state.qualified(function)
     if name is not None and not _is_method_of_variable(state, node, name):
         return _call_named(state, name, node)
@@ -201,7 +214,8 @@ def _call_on_super(state: State, method: str, site: CallSite) -> Value:
     state.record_call("super", state.owner, method, site.node, site)
     if method == "__init__" and state.owner:
         about = Value(v.TENSOR, needs=(Need("module", state.owner, ""),))
-        state.event("effect.parameter-made", span_of(site.node), "super().__init__()", about)
+        subject, form = "super().__init__()", "module"
+        state.event("effect.parameter-made", span_of(site.node), subject, about, form=form)
     need = result_of(state, f"super:{state.owner}.{method}", site.node)
     return symbol(need, f"super().{method}() returns a tensor")
 
@@ -402,12 +416,7 @@ def _call_value(state: State, value: Value, site: CallSite) -> Value:
     if value.kinds == v.CALLABLE and value.item is not None:  # a tensor's method, bound before
         return tensor_method(state, value.item, value.cls.rpartition(".")[2], site)
     if value.kinds & v.CALLABLE and value.cls:
-        if value.cls.startswith("torch.") and "," not in value.cls:
-            where = merge_device(site.everything)
-            return v.tensor(f"{value.cls} returns a tensor", device=where)
-        if value.cls.partition(".")[0] in _OUTSIDE:
-            return v.UNKNOWN_VALUE
-        return pass_on(state, value, site)
+        return _call_one_of(state, value, site)
     if value.kinds & v.INSTANCE and value.cls:
         return pass_on(state, value, site)
     if value.flags & v.SYMBOL and value.needs:
@@ -416,3 +425,14 @@ def _call_value(state: State, value: Value, site: CallSite) -> Value:
             state.record_call("attribute", need.owner, need.name, site.node, site)
         return extend(value, "()")
     return v.UNKNOWN_VALUE
+
+
+def _call_one_of(state: State, value: Value, site: CallSite) -> Value:
+    """A function, or one of several: those of the project say what the call gives."""
+    names = v.classes(value)
+    own = [name for name in names if name.partition(".")[0] not in _OUTSIDE]
+    if own:
+        return pass_on(state, value._replace(cls=",".join(own)), site)
+    if not all(name.startswith("torch.") for name in names):
+        return v.UNKNOWN_VALUE
+    return v.tensor(f"{names[0]} returns a tensor", device=merge_device(site.everything))

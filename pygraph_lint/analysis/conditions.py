@@ -356,6 +356,9 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
                 state, state.ev_quiet(node.args[0]), node.args[1], outcome
             )
         return None, None
+    held = _without_elements(state, node, outcome)
+    if held is not None:
+        return state.place(held), state.ev_quiet(held)._replace(items=(), item=None, keys=None)
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         right = node.comparators[0]
         if isinstance(right, ast.Constant) and right.value is None:
@@ -369,6 +372,24 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
             if value.kinds & v.NONE and value.kinds != v.NONE:
                 return name, value._replace(kinds=value.kinds & ~v.NONE)
     return None, None
+
+
+def _without_elements(state: State, node: ast.expr, outcome: bool) -> ast.expr | None:
+    """The list or tuple that has no elements where a test came out so: ``len(xs) > 0``, ``xs``."""
+    held: ast.expr = node
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        right, call = node.comparators[0], node.left
+        zero = isinstance(right, ast.Constant) and right.value == 0
+        if not zero or not isinstance(node.ops[0], (ast.Gt, ast.NotEq, ast.Eq)):
+            return None
+        if not isinstance(call, ast.Call) or len(call.args) != 1:
+            return None
+        if state.qualified(call.func) != "builtins.len":
+            return None
+        held, outcome = call.args[0], outcome != isinstance(node.ops[0], ast.Eq)
+    if outcome or not isinstance(held, (ast.Name, ast.Attribute)):
+        return None
+    return held if state.ev_quiet(held).kinds == v.SEQUENCE else None
 
 
 def _is_of_tensors(name: ast.expr) -> bool:

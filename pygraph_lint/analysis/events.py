@@ -21,7 +21,8 @@ class Need(NamedTuple):
     ``host`` (what its one choice names is a tensor on the host), ``module`` (a class is a module),
     ``true`` / ``false`` (a predicate can give that), ``keeps`` (a cached function ends the graph),
     ``generator`` (an attribute of a class is a torch.Generator),
-    ``ends`` (the graph ends in a method), ``asked`` (importing a module calls it), ``may`` (at some
+    ``ends`` (the graph ends in a method), ``checks`` (distributions check their arguments),
+    ``asked`` (importing a module calls it), ``may`` (at some
     call all ``tests`` of parameters may come out as they have to), ``any`` (all of one of the
     ``choices`` hold), ``not`` (all of none of them); ``owner`` is the qualified name of the
     function or class, ``name`` the parameter, the attribute or the module (empty for ``return``).

@@ -16,10 +16,47 @@ _ASSIGNED_THROUGH_A_DOT = re.compile(
 )
 
 
+# What says whether distributions check their arguments, and the call that sets it.
+VALIDATES = "torch.distributions.Distribution._validate_args"
+_SETS_IT = "torch.distributions.Distribution.set_default_validate_args"
+
+
 def patched(text: str, file: Module) -> tuple[str, ...]:
     """Qualified names of what a file assigns to through a name that is imported or defined at its
-    top: ``module.function = other``, ``setattr(Class, "method", other)``.
+    top: ``module.function = other``, ``setattr(Class, "method", other)``. Whether distributions
+    check their arguments is among them where importing the file turns that off.
     """
+    found = set(_assigned_through_names(text, file))
+    found.discard(VALIDATES)
+    if "validate_args" in text and any(_turns_off(file, each) for each in file.tree.body):
+        found.add(VALIDATES)
+    return tuple(sorted(found))
+
+
+def _turns_off(file: Module, statement: ast.stmt) -> bool:
+    """Whether a statement says that distributions do not check their arguments."""
+    if isinstance(statement, ast.Assign):
+        return _is_false(statement.value) and any(
+            _of_torch(file, target) == VALIDATES for target in statement.targets
+        )
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or _of_torch(file, call.func) != _SETS_IT:
+        return False
+    return any(map(_is_false, (*call.args, *(item.value for item in call.keywords))))
+
+
+def _of_torch(file: Module, node: ast.expr) -> str:
+    """The qualified name of an attribute, without the file that defines distributions."""
+    name = file.names.resolve(node) or ""
+    return name.replace("torch.distributions.distribution.", "torch.distributions.")
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
+
+
+def _assigned_through_names(text: str, file: Module) -> Iterable[str]:
+    """What is assigned to through such a name."""
     by_call = "setattr(" in text
     if not by_call and _ASSIGNED_THROUGH_A_DOT.search(text) is None:
         return ()
@@ -33,7 +70,7 @@ def patched(text: str, file: Module) -> tuple[str, ...]:
             if isinstance(named, ast.Constant) and isinstance(named.value, str):
                 holder = names.resolve(node.args[0])
                 found.add(f"{holder}.{named.value}" if holder else "")
-    return tuple(sorted(found - {""}))
+    return found - {""}
 
 
 def _bound(tree: ast.Module) -> Iterator[ast.AST]:

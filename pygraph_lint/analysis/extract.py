@@ -27,11 +27,16 @@ from pygraph_lint.analysis.interpreter import run_module
 from pygraph_lint.analysis.kept_runs import KeptRuns
 from pygraph_lint.analysis.model import Call, FileLoops, LoopBody, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
+from pygraph_lint.analysis.names import module_statements
 from pygraph_lint.analysis.whole_tracing import traces_whole
 from pygraph_lint.errors import SourceError
 
 _DEPTH = 8000
 _PlacedT = TypeVar("_PlacedT", Event, Call)
+_REGISTERING = frozenset(
+    f"torch.library.{name}"
+    for name in ("custom_op", "impl", "register_autograd", "register_fake", "register_kernel")
+)
 _REGION = re.compile(r"#\s*pygraph:\s*region\b")
 
 
@@ -62,6 +67,8 @@ def extract(
         if _REGION.search(text) is not None:
             facts.roots += _marked(text, file)
         facts.patched = patched(text, file)
+        for name in _registered(file) if "torch.library" in text else ():
+            facts.functions[name].registered = True
         facts.traces_whole = traces_whole(text, file)
         if capture.mentioned(text):
             facts.capture_events = _capture_events(file)
@@ -135,6 +142,18 @@ def parse(text: str) -> ast.Module:
         raise SourceError(str(error), 1, 1) from None
     except (RecursionError, MemoryError):
         raise SourceError("nested too deeply to be parsed", 1, 1) from None
+
+
+def _registered(file: Module) -> Iterator[str]:
+    """The functions that calls at the top of a file make operators of torch.library of."""
+    for statement in module_statements(file.tree.body):
+        call = getattr(statement, "value", None)
+        if not isinstance(call, ast.Call) or file.names.resolve(call.func) not in _REGISTERING:
+            continue
+        for given in (*call.args, *(item.value for item in call.keywords)):
+            name = file.names.resolve(given)
+            if name in file.facts.functions:
+                yield name
 
 
 def _read_imports(file: Module, text: str) -> None:

@@ -19,7 +19,7 @@ BREAKING_EVENTS = frozenset(
     """.split()
 )
 BREAKING_CALLS = ("logging.", "warnings.", "print", "time.", "open", "torch.autograd.grad")
-_UNSURE = ("mention", "named", "hook")  # what such a call reaches is a guess
+UNSURE = ("mention", "named", "hook")  # what such a call reaches is a guess
 
 # A function, and the class of the object whose method it is.
 _Place = tuple[str, str]
@@ -43,6 +43,10 @@ class GraphEnds:
     def in_method(self, classes: str, method: str) -> bool:
         """Whether the graph ends in a method of one of some classes, or in what it calls."""
         return any(self._in_method(cls, method) for cls in classes.split(","))
+
+    def in_function(self, name: str) -> bool:
+        """Whether the graph ends in a function, or in what it calls."""
+        return self._in_any((name, self._program.functions[name].owner))
 
     def _in_method(self, cls: str, method: str) -> bool:
         owner = self._program.class_named(cls)
@@ -70,7 +74,7 @@ class GraphEnds:
 
     def _called(self, place: _Place, facts: FunctionFacts) -> Iterator[_Place]:
         for call in facts.calls:
-            if call.how in _UNSURE or call.needs:
+            if call.how in UNSURE or call.needs:
                 continue
             own = self._of_same_object(place[1], call)
             if own is not None:

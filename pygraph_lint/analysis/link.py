@@ -11,6 +11,7 @@ from pygraph_lint.analysis.events import Event, Need
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_events import loop_events
 from pygraph_lint.analysis.loop_regions import BodiesOf, LoopRegions, no_bodies
+from pygraph_lint.analysis.made_modules import made_untraced
 from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.places import Region
 from pygraph_lint.analysis.program import NOTHING_UNREAD, Program, Unread
@@ -78,6 +79,7 @@ class Project:
             else LoopRegions(program, self._compiled, bodies_of, asked)
         )
         self._loop_proof = Proof(program, self._loops.calls_of, None, self._loops.returned)
+        self._made_untraced: frozenset[str] | None = None
         self._views: dict[str, ProjectView] = {}
 
     def _still_holds(self, asked: Asked) -> bool:
@@ -106,6 +108,15 @@ class Project:
     def disabled_calls(self, function: str) -> Iterator[tuple[Call, str]]:
         """The calls of a function in a region to what is kept out of compiled code."""
         return self._compiled.disabled_calls(function)
+
+    def made_untraced(self, function: str) -> Iterator[Call]:
+        """The calls of base constructors in a module's constructor that is traced alone."""
+        if self._made_untraced is None:
+            functions = self._compiled.functions
+            self._made_untraced = made_untraced(self.program, functions, self._proof.all_hold)
+        if function in self._made_untraced:
+            calls = self.program.functions[function].calls
+            yield from (each for each in calls if each.how == "super" and each.name == "__init__")
 
     def confirmed(self, need: Need) -> bool:
         """Whether what a file assumed about another place holds."""

@@ -62,6 +62,7 @@ class FunctionFacts:
     calls: list[Call] = field(default_factory=list)
     returns: Value | None = None
     ends_region: bool = False
+    registered: bool = False  # as an operator of torch.library, which torch.compile does not enter
     disabled: bool = False  # torch.compiler.disable keeps it out of compiled code
     only_itself: bool = False  # ... with recursive=False: what it calls is compiled
     on_host: bool = False  # has torch trace something, or gets objects of libraries without tensors
@@ -78,6 +79,7 @@ class FunctionFacts:
     defaults: tuple[tuple[str, Value], ...] = ()  # that are spelled out as literals
     named_only: tuple[str, ...] = ()  # parameters that are passed by name
     takes_object: bool = False  # its first argument is the object, which is no parameter here
+    blocks: tuple[tuple[int, int], ...] = ()  # bodies of loops and `try`: lines from `line` on
 
 
 @dataclass(slots=True)

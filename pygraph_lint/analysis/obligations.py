@@ -95,6 +95,11 @@ class AttributeIsGenerator(Obligation):
 
 
 @dataclass(frozen=True, slots=True)
+class ChecksArguments(Obligation):
+    """No file of the project turns off what torch.distributions check."""
+
+
+@dataclass(frozen=True, slots=True)
 class OfValue(Obligation):
     """Some value, or the part of it that ``path`` leads to, is a tensor; with ``at_home``: one on
     the host.

@@ -383,7 +383,8 @@ def _declared(module: Module, function: str, argument: ast.arg, default: ast.exp
         if default.value is None:
             return value._replace(kinds=value.kinds | v.NONE)
         if value.is_tensor:  # annotated as a tensor, but a plain value by default
-            return kind_of_constant(default)
+            number = type(default.value) in (int, float)
+            return _maybe_tensor(function, name) if number else kind_of_constant(default)
     return value
 
 

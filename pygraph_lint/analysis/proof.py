@@ -10,6 +10,7 @@ from pygraph_lint.analysis import memoised
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import returning
 from pygraph_lint.analysis.events import KEYWORDS, Need, annotated_numbers, call_site, on_host
+from pygraph_lint.analysis.exports import VALIDATES
 from pygraph_lint.analysis.graph_ends import GraphEnds
 from pygraph_lint.analysis.model import Call
 from pygraph_lint.analysis.obligations import (
@@ -21,6 +22,7 @@ from pygraph_lint.analysis.obligations import (
     CalledAtImport,
     CallMayPass,
     CanReturn,
+    ChecksArguments,
     EndsGraph,
     IsModule,
     NoneOf,
@@ -136,6 +138,8 @@ def of_need(need: Need) -> Obligation:
         return CalledAtImport(need.owner, need.name)
     if need.kind == "generator":
         return AttributeIsGenerator(need.owner, need.name)
+    if need.kind == "checks":
+        return ChecksArguments()
     if need.kind == "ends":
         return EndsGraph(need.owner, need.name)
     if need.kind == "host":
@@ -161,6 +165,10 @@ def _can_return(proof: Proof, obligation: CanReturn) -> bool:
 
 def _breaks_graph(proof: Proof, obligation: BreaksGraph) -> bool:
     return memoised.breaks_graph(proof.program, obligation.function, proof.all_hold)
+
+
+def _checks_arguments(proof: Proof, obligation: ChecksArguments) -> bool:
+    return VALIDATES not in proof.program.patched
 
 
 def _ends_graph(proof: Proof, obligation: EndsGraph) -> bool:
@@ -282,6 +290,7 @@ _DISCHARGE: dict[type[Obligation], Callable[[Proof, Any], bool]] = {
     IsModule: _is_module,
     CanReturn: _can_return,
     BreaksGraph: _breaks_graph,
+    ChecksArguments: _checks_arguments,
     EndsGraph: _ends_graph,
     CalledAtImport: _called_at_import,
     ParameterIsTensor: _parameter_is_tensor,

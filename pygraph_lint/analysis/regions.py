@@ -329,7 +329,7 @@ class _Guesses:
         )
         return (
             (inside or _may_be_compiled(name))
-            and not (made_once or trains)
+            and not (made_once or trains or function.registered or _sets_up(function))
             and self._passed_on.takes_tensors(function)
             and not self._works_with_files(name, _MAX_CALLS)
         )
@@ -350,9 +350,18 @@ class _Guesses:
         return self._uses_files[name, calls]
 
 
+def _sets_up(function: FunctionFacts) -> bool:
+    """Whether a function without parameters makes those of a module: it runs once."""
+    made = any(event.kind == "effect.parameter-made" for event in function.events)
+    return made and not function.parameters
+
+
 def _is_beside_models(module: ModuleFacts) -> bool:
-    """Whether a file is one of tests, or prepares data: what it defines is not compiled."""
-    return module.is_test or not _OF_DATA.isdisjoint(module.module.split(".")[:-1])
+    """Whether a file is one of tests, prepares data, or is run as a command: what it defines is not
+    compiled.
+    """
+    *folders, file = module.module.split(".")
+    return module.is_test or file == "__main__" or not _OF_DATA.isdisjoint(folders)
 
 
 def _hands_out(program: Program, outer: str, inner: str) -> bool:

@@ -169,7 +169,11 @@ def index_parts(
 
 
 def _is_called_mask(index: ast.expr, value: Value) -> bool:
-    """Whether an index of unknown dtype is called a mask: it is one of booleans then."""
+    """Whether an index of unknown dtype is called a mask, or is a part of one: it is one of
+    booleans then.
+    """
+    while isinstance(index, ast.Subscript):
+        index = index.value
     name = (dotted(index) or "").rpartition(".")[2].lower()
     return not value.dtype and "mask" in name.split("_")
 

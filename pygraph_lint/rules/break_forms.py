@@ -85,6 +85,7 @@ _ALONE = {
     "PG507 effect.untraced-call type": _broken(
         "GB7489", "Unsupported argument type in tensor method call"
     ),
+    "PG511 effect.parameter-made module": _broken("GB0119", "Uninitialized nn.Module"),
     "PG508 effect.requires-grad made": _broken(
         "GB0225", "Attempted to use tensor creation function with requires_grad=True"
     ),

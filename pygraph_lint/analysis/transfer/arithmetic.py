@@ -95,9 +95,10 @@ def broadcast_rank(left: Value, right: Value) -> int:
     ranks = []
     for value in (left, right):
         if value.is_tensor:
-            if value.ndim < 0:
+            number = value.kinds == v.TENSOR | v.NUMBER and value.needs  # a number, or a 0-d tensor
+            if value.ndim < 0 and not number:
                 return -1
-            ranks.append(value.ndim)
+            ranks.append(max(value.ndim, 0))
         elif not value.kinds & (v.NUMBER | v.OTHER) or value.kinds & v.UNKNOWN:
             return -1
     return max(ranks) if ranks else -1

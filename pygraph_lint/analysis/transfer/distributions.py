@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
@@ -47,6 +48,7 @@ def _note_checked(state: State, spelled: str, site: CallSite) -> None:
     given = [value for value in site.everything if value.is_tensor and value.device != v.ON_HOST]
     if given:
         about = min(given, key=lambda value: len(value.needs))
+        about = about._replace(needs=(*about.needs, Need("checks", "", "")))
         state.event("sync.validated", span_of(site.node), spelled, about)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import MADE, note_read
-from pygraph_lint.analysis.events import Need, on_host
+from pygraph_lint.analysis.events import Need, not_on_host, on_host
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of
 from pygraph_lint.analysis.state import CallSite, Key, State
 from pygraph_lint.analysis.transfer.factories import new_tensor, note_generator
@@ -166,8 +166,12 @@ def _note_copies(state: State, base: Value, method: str, target: int, site: Call
     ):
         spelled = ".to('cpu')" if method == "to" else f".{method}()"
         state.event("sync.copy", span_of(node), spelled, base)
+    like = next((each.home for each in site.everything if each.is_tensor and each.home), None)
     if target == v.ON_DEVICE and base.device == v.ON_HOST:
         _note_moved(state, base, node)
+    elif target == v.ANYWHERE and base.device == v.ON_HOST and like is not None:
+        kept = base._replace(needs=(*base.needs, not_on_host(like)))
+        state.event("host.moved", span_of(node), source_of(node, 40), kept)
     elif target == v.ON_DEVICE and base.home is not None and _is_made_elsewhere(state, base.home):
         at_home = v.tensor("made on the host", needs=(on_host(base.home),))
         state.event("host.moved", span_of(node), source_of(node, 40), at_home)

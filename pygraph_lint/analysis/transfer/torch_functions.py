@@ -23,6 +23,10 @@ _TRACERS = ops.COMPILERS | {
     *("torch.fx.experimental.proxy_tensor.make_fx", "torch._dynamo.export"),
 }
 _CALL_WHAT_THEY_GET = ("torch.utils.checkpoint.checkpoint", "torch.cond")
+# What they make calls the function that they get, over a batch; or gives derivatives of it.
+_OVER_BATCHES = ("torch.vmap", "torch.func.vmap")
+_DERIVATIVES = tuple(f"torch.func.{name}" for name in ("grad", "jacrev", "jacfwd", "hessian"))
+_OF_FUNCTIONS = ("torch.autograd.functional.jacobian", "torch.autograd.functional.hessian")
 _PACKERS = ("torch.nn.utils.rnn.pack_padded_sequence",)
 
 
@@ -39,6 +43,9 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
     if name in ops.COMPILERS or name in ops.GRAPHERS:
         return compiled(state, name, site)
     note_generator(state, name, site)
+    given = _call_transform(state, name, site)
+    if given is not None:
+        return given
     if head == "torch":
         found = _call_top_level(state, tail, site)
         if found is not None:
@@ -66,6 +73,23 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
     if head in ("torch", "torch.Tensor") or name.startswith(ops.TENSOR_NAMESPACES):
         return torch_operation(state, tail, name, site, None)
     return v.UNKNOWN_VALUE
+
+
+def _call_transform(state: State, name: str, site: CallSite) -> Value | None:
+    """A call that makes a function of a function, or of what was made so; None for any other."""
+    if name in _OVER_BATCHES and _gives_several(state, site.first):
+        return site.first
+    if name in _OVER_BATCHES or (name in _DERIVATIVES and len(site.everything) == 1):
+        return Value(v.CALLABLE, cls=f"{name}()")
+    if name.endswith("()") or (name in _OF_FUNCTIONS and site.get(1, "inputs").must_be_tensor):
+        return v.tensor(f"{name} returns a tensor", device=merge_device(site.everything))
+    return None
+
+
+def _gives_several(state: State, function: Value) -> bool:
+    """Whether a function of this file gives several tensors."""
+    known = state.module.returned(function.cls) if function.kinds & v.CALLABLE else None
+    return known is not None and bool(known.kinds & (v.SEQUENCE | v.MAPPING))
 
 
 def folded(name: str) -> Value | None:
