@@ -34,7 +34,7 @@ EAGER_IS_KEPT = frozenset(
 # The same up to rounding.
 CLOSE = frozenset(
     ("masked_reduction", "masked_targets", "expert_loop", "loop_sum", "say_sometimes")
-) | {"scaled_operand"}
+) | {"scaled_operand", "dropped_layer"}
 
 
 class Different(AssertionError):
