@@ -59,8 +59,10 @@ class GatheredStatements(Rewrite):
         site.require("own", own and not tried, "others may read the names in between")
         leave_out(site, site.ask.nodes)
         site.safe_only_if("always", False, "an error has one function more in its traceback")
-        used = [name for name in made if site.ask.used_outside(name, moved)]
-        _move(site, moved, list(dict.fromkeys(each.id for each in given)), used)
+        names = list(dict.fromkeys(each.id for each in given))
+        # In a loop, the next turn may read what this one made.
+        used = [each for each in made if each in names or site.ask.used_outside(each, moved)]
+        _move(site, moved, names, used)
 
 
 def _moved(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.fixes.fuzz.programs import Program, idiom
 
-_LAYER = """class Layer(nn.Module):
+_LAYER = """class {name}(nn.Module):
     def __init__(self, by):
         super().__init__()
         self.by = nn.Parameter(torch.tensor(by))
@@ -19,14 +19,17 @@ def _made_layers(made: Program) -> tuple[str, str]:
     made.scripted = False
     body = made.pick("x * self.by", "x + self.by", "(x * self.by).tanh()", "torch.sin(x) + x.sum()")
     gives = made.pick("found", "found", "found, mask")
-    made.above.append(_LAYER.format(body=body, gives=gives))
-    made.init.append("self.layers = nn.ModuleList([Layer(0.5), Layer(1.5), Layer(-2.0)])")
+    layer = f"Layer{len(made.above)}"
+    made.above.append(_LAYER.format(name=layer, body=body, gives=gives))
+    layers = f"self.layers{len(made.above)}"
+    each = ", ".join(f"{layer}({by})" for by in (0.5, 1.5, -2.0))
+    made.init.append(f"{layers} = nn.ModuleList([{each}])")
     made.init.append(f"self.drop = {made.pick('0.0', '0.4', '0.6', '1.0')}")
     made.init.append(f"self.synced = {made.pick('False', 'False', 'True')}")
     loop = made.pick(
-        "for number, layer in enumerate(self.layers):",
-        "for number, layer in enumerate(self.layers, 1):",
-        "for number, layer in zip(range(9), self.layers):",
+        f"for number, layer in enumerate({layers}):",
+        f"for number, layer in enumerate({layers}, 1):",
+        f"for number, layer in zip(range(9), {layers}):",
     )
     call = made.pick("layer(x)", "layer(x, mask=mask)", "layer(x, mask)")
     return loop, f"{call}[0]" if gives != "found" else call
