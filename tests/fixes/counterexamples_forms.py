@@ -300,65 +300,6 @@ CASES = [
         "PG406",
         lines("at = x > 0", "«y[at] = x[at] * 2»", "return y", head="x: torch.Tensor, y"),
     ),
-    # masked_reduction
-    Case(
-        "masked_reduction",
-        "mask",
-        "PG402",
-        lines("at = torch.arange(2)", "return «x[at]».mean()"),
-        lambda: (torch.tensor([1.0, 2.0]),),
-    ),
-    Case(
-        "masked_reduction",
-        "elementwise",
-        "PG402",
-        lines("at = x > 1", "return «x[at]».cumsum(0).sum()"),
-        lambda: (torch.tensor([1.0, 2.0, 5.0]),),
-    ),
-    Case("masked_reduction", "rounding", "PG402", lines("at = x > 1", "return «x[at]».sum()")),
-    # masked_targets
-    Case(
-        "masked_targets",
-        "one-mask",
-        "PG402",
-        lines(
-            "at, other = y > 0, y > 1",
-            "return torch.nn.functional.cross_entropy(«x[other]», y[at])",
-            head="x: torch.Tensor, y: torch.Tensor",
-        ),
-    ),
-    Case(
-        "masked_targets",
-        "mean",
-        "PG402",
-        lines(
-            "at = y > 0",
-            "return torch.nn.functional.cross_entropy(«x[at]», y[at], reduction='none')",
-            head="x: torch.Tensor, y: torch.Tensor",
-        ),
-        lambda: (torch.ones(3, 2), torch.tensor([0, 1, 1])),
-    ),
-    Case(
-        "masked_targets",
-        "classes",
-        "PG402",
-        lines(
-            "at = x[:, 0] > 0",
-            "return torch.nn.functional.cross_entropy(«x[at]», y[at])",
-            head="x: torch.Tensor, y: torch.Tensor",
-        ),
-        lambda: (torch.ones(3, 2), torch.ones(3, 2)),
-    ),
-    Case(
-        "masked_targets",
-        "rounding",
-        "PG402",
-        lines(
-            "at = y > 0",
-            "return torch.nn.functional.cross_entropy(«x[at]», y[at])",
-            head="x: torch.Tensor, y: torch.Tensor",
-        ),
-    ),
     # tensor_choice
     Case(
         "tensor_choice",

@@ -28,7 +28,6 @@ CASES = [
     # item_branch
     # mask_write
     # mask_copy
-    # masked_reduction
     # tensor_chain
     # scalar_fill
     Case(

@@ -25,8 +25,6 @@ from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 from pygraph_lint.fixes.syncs.gathered_reads import GatheredReads
 
-_INNER = (ast.Lambda, ast.NamedExpr, ast.MatMult)
-
 
 class GatheredStatements(Rewrite):
     """Rules of what ends the graph, in one of several statements that do."""
@@ -101,9 +99,15 @@ def _can_move(site: Site, statement: ast.stmt, breaking: set[ast.AST]) -> bool:
         and '"""' not in text
         and "'''" not in text
         and not is_tied(nodes)
-        and not any(isinstance(each, _INNER) for each in nodes)
+        and not any(_has_more(each) for each in nodes)
         and all(is_light(site, each) for each in calls)
     )
+
+
+def _has_more(node: ast.AST) -> bool:
+    """Whether a node is a function of its own, or work."""
+    product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
+    return product or isinstance(node, ast.Lambda)
 
 
 def _around(site: Site, statement: ast.stmt, function: ast.FunctionDef) -> list[ast.AST]:
