@@ -133,8 +133,8 @@ def _is_drawn(site: Site, node: ast.expr, depth: int = 2) -> bool:
 
 
 def _changed_later(site: Site, update: _Update) -> bool:
-    """Whether what the branch gives is changed in place behind it, or in a loop around it: where
-    the layer is dropped, that is no longer what it would have been given.
+    """Whether the result is changed in place behind the branch, or in a loop around it: where the
+    layer is dropped, that would have changed what the layer was given, too.
     """
     loops = (
         each for each in site.ask.path(update.branch) if isinstance(each, (ast.For, ast.While))
