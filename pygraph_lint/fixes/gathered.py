@@ -20,7 +20,7 @@ from pygraph_lint.fixes.trees import first_line
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 _SCOPES = (*_COMPREHENSIONS, ast.GeneratorExp, ast.Lambda)
 # What sees the names of the function around it.
-_LOOKING = ("locals", "vars", "dir", "eval", "exec")
+LOOKING = ("locals", "vars", "dir", "eval", "exec")
 _TIED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 
 
@@ -56,7 +56,7 @@ def gather(site: Site, found: ast.expr, torch: str) -> None:
     stay_unseen(site)
     shared = (ast.Nonlocal, ast.Global)
     rebound = any(isinstance(node, shared) for node in all_nodes(site.ask.scope(found)))
-    looks = any(isinstance(each, ast.Name) and each.id in _LOOKING for each in all_nodes(found))
+    looks = any(isinstance(each, ast.Name) and each.id in LOOKING for each in all_nodes(found))
     site.safe_only_if(
         "names", not rebound and not looks, "the names that it reads may be bound anew meanwhile"
     )

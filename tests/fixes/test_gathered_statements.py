@@ -110,6 +110,8 @@ def test_comments_go_with_them_and_what_is_not_used_stays_there() -> None:
         ("        high =", "        later = lambda: low\n        high ="),
         ("        low =", "        later = lambda: low\n        low ="),
         ("«x.max().item()»", "max(super().__dir__(), «x.max().item()»)"),
+        ("        high =", "        print(locals())\n        high ="),
+        ("        return x", "        return x * eval('low')"),
         ("        low = ", "        low = '''\n  '''; low = "),
     ],
 )

@@ -15,7 +15,7 @@ from itertools import chain
 
 from pygraph_lint.fixes.breaking_places import breaking_places
 from pygraph_lint.fixes.decorated import leave_out
-from pygraph_lint.fixes.gathered import is_tied, put_above, top_of
+from pygraph_lint.fixes.gathered import LOOKING, is_tied, put_above, top_of
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.indices import is_light
 from pygraph_lint.fixes.layout import wrap
@@ -54,7 +54,8 @@ class GatheredStatements(Rewrite):
             for found in [loads(function, name)]
         )
         tried = any(isinstance(each, ast.Try) for each in _around(site, statement, function))
-        site.require("own", own and not tried, "others may read the names in between")
+        looks = any(getattr(each, "id", "") in LOOKING for each in all_nodes(function))
+        site.require("own", own and not tried and not looks, "others may read the names in between")
         leave_out(site, site.ask.nodes)
         site.safe_only_if("always", False, "an error has one function more in its traceback")
         names = list(dict.fromkeys(each.id for each in given))
