@@ -44,10 +44,12 @@ _LOOP = ("while «x.sum() > 0»:", "    x = x - 1", "return x")
 _ITEM = "return «x.max().item()»"
 
 
-def _dropped(draw: str = "torch.rand([])", layer: str = "torch.relu(x)", others: str = "") -> str:
+def _dropped(
+    draw: str = "torch.rand([])", layer: str = "torch.relu(x)", others: str = "", end: str = "x"
+) -> str:
     """A layer that a draw drops."""
     branch = (f"skip = {draw} < p", f"if «not skip»{others}:", f"    x = {layer}")
-    return lines(*branch, "return x", head="x: torch.Tensor, p")
+    return lines(*branch, f"return {end}", head="x: torch.Tensor, p")
 
 
 def _lookup(
@@ -165,6 +167,7 @@ CASES = [
     Case("dropped_layer", "always", "PG306", _dropped()),
     Case("dropped_layer", "drawn", "PG306", _dropped(draw="x.sum()")),
     Case("dropped_layer", "carried", "PG306", _dropped(layer="torch.relu(p)")),
+    Case("dropped_layer", "kept", "PG306", _dropped(end="x.add_(1)")),
     Case("dropped_layer", "pure", "PG306", _dropped(others=" or seen.pop()")),
     # guarded_lookup
     Case("guarded_lookup", "both", "PG301", _lookup()),
