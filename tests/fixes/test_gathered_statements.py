@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +13,9 @@ from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.findings import Fix
 from pygraph_lint.fixes.engine import apply, fix_text
+from pygraph_lint.fixes.loop import fix_files
+from pygraph_lint.rules.catalogue import load
+from pygraph_lint.runner import Runner
 from tests.fixes.equivalence import assert_same, breaks, module_of, run
 from tests.fixes.support import edited, finding, marked
 
@@ -125,3 +129,25 @@ def test_names_that_an_error_may_leave_without_a_value_stay() -> None:
     tried += "        except ValueError:\n            x = x * low\n"
     fix, _ = _offer(_model(tried))
     assert fix is None or fix.rewrite != "gathered_statements" or fix.applicability == "declined"
+
+
+def test_what_another_file_leaves_out_counts(tmp_path: Path) -> None:
+    texts = {
+        "sizes.py": (
+            "import torch\n\n\n@torch.compiler.disable\ndef sizes_of(z):\n    return [len(z)]\n"
+        ),
+        "model.py": (
+            "import torch\nfrom torch import nn\n\nfrom sizes import sizes_of\n\n\n"
+            "class Model(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+            "        sizes = sizes_of(x)\n        total = x.sum().item()\n"
+            "        return x * total + sizes[0]\n\n\nmodel = torch.compile(Model())\n"
+        ),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "settings.toml").write_text("")
+    runner = Runner(rules=load(), overrides={}, config=tmp_path / "settings.toml")
+    fixed = fix_files(runner, runner.collect([str(tmp_path)]), True)
+    assert [fix.rewrite for _, fix in fixed.applied] == ["gathered_statements"]
+    (after,) = fixed.after.values()
+    assert b"        sizes, total = _read_sizes(x)\n" in after
