@@ -8,6 +8,7 @@ from enum import Enum, Flag, auto
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.places import Span
 from pygraph_lint.analysis.values import Value
 
 
@@ -89,7 +90,8 @@ class ProjectView:
     parameters, attributes and results that some call path confirms. ``closed`` says that nothing
     outside the checked files subclasses, replaces, inspects, scripts or exports what is in them,
     ``traced_whole`` that some checked file may export, script, or compile as one graph, ``starred``
-    that another file imports everything from this one.
+    that another file imports everything from this one, ``left_out`` where its code in regions calls
+    what torch.compiler.disable keeps out of compiled code.
     """
 
     module: str = "module"
@@ -101,11 +103,12 @@ class ProjectView:
     closed: bool = False
     starred: bool = False
     traced_whole: bool = False
+    left_out: frozenset[Span] = frozenset()
 
     @property
     def key(self) -> str:
         """The same text for the same view, in every process."""
-        parts = (self.private, self.patched, self.subclassed, self.tensors)
+        parts = (self.private, self.patched, self.subclassed, self.tensors, self.left_out)
         names = (sorted(part) for part in parts)
         closed = (self.closed, self.closed and self.traced_whole)
         return repr((self.module, self.is_package, closed, self.starred, *names))

@@ -13,7 +13,7 @@ from pygraph_lint.analysis.loop_events import loop_events
 from pygraph_lint.analysis.loop_regions import BodiesOf, LoopRegions, no_bodies
 from pygraph_lint.analysis.made_modules import made_untraced
 from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts
-from pygraph_lint.analysis.places import Region
+from pygraph_lint.analysis.places import Region, Span
 from pygraph_lint.analysis.program import NOTHING_UNREAD, Program, Unread
 from pygraph_lint.analysis.proof import Proof
 from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, Reached, compiled_regions
@@ -146,9 +146,15 @@ class Project:
                 self._believed(module),
                 starred=module.module in self.program.starred,
                 traced_whole=self.program.traced_whole,
+                left_out=self._left_out(module),
             )
             self._views[module.module] = known
         return known
+
+    def _left_out(self, module: ModuleFacts) -> frozenset[Span]:
+        """Where functions of a file call what is kept out of compiled code."""
+        names = module.functions
+        return frozenset(call.span for name in names for call, _ in self.disabled_calls(name))
 
     def _believed(self, module: ModuleFacts) -> frozenset[Need]:
         """What values in the regions of a file rest on, where some call path confirms it."""

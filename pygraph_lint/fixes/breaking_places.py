@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection
 from itertools import pairwise
 
+from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function, default_of
 from pygraph_lint.findings import Finding
 from pygraph_lint.fixes.site import Site
@@ -16,8 +17,16 @@ Path = list[ast.AST]
 
 
 def breaking_places(site: Site, function: Function, codes: Collection[str]) -> list[Path]:
-    """The places in a function at which findings with these codes end the graph."""
-    return [path for each in site.findings if (path := _inside(site, each, function, codes))]
+    """The places in a function at which findings with these codes end the graph, and where it calls
+    what is left out of compiled code.
+    """
+    found = [path for each in site.findings if (path := _inside(site, each, function, codes))]
+    left_out = site.finding.view.left_out
+    for call in site.ask.of_kind(ast.Call) if left_out else ():
+        if span_of(call) in left_out and site.ask.scope(call) is function:
+            path = [call, *site.ask.path(call)]
+            found.append(path[path.index(function) :: -1])
+    return found
 
 
 def _inside(site: Site, finding: Finding, function: Function, codes: Collection[str]) -> Path:

@@ -8,6 +8,7 @@ Each turn ends the graph, and what is around the comprehension with it; now ther
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from pygraph_lint.fixes.decorated import stay_unseen
 from pygraph_lint.fixes.indices import is_light
@@ -19,7 +20,7 @@ from pygraph_lint.fixes.trees import first_line
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 _SCOPES = (*_COMPREHENSIONS, ast.GeneratorExp, ast.Lambda)
 # What sees the names of the function around it.
-_LOOKING = ("locals", "vars", "dir", "eval", "exec")
+LOOKING = ("locals", "vars", "dir", "eval", "exec")
 _TIED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 
 
@@ -40,17 +41,11 @@ def can_gather(site: Site, found: ast.expr, reads: ast.AST) -> bool:
     """
     nodes = all_nodes(found)
     others = [each for each in nodes if isinstance(each, ast.Call) and each is not reads]
-    tied = any(
-        isinstance(each, _TIED)
-        or (isinstance(each, ast.Name) and each.id in ("super", "__class__"))
-        or (isinstance(each, ast.Attribute) and each.attr.startswith("__"))
-        for each in nodes
-    )
     one_line = "#" not in site.source.segment(found) and '"""' not in site.source.segment(found)
     return (
-        not tied
+        not is_tied(nodes)
         and one_line
-        and _top(site, found) is not None
+        and top_of(site, found) is not None
         and not any(site.ask.may_be_unbound(name, found) for name in _given(site, found))
         and all(is_light(site, each) for each in others)
     )
@@ -61,7 +56,7 @@ def gather(site: Site, found: ast.expr, torch: str) -> None:
     stay_unseen(site)
     shared = (ast.Nonlocal, ast.Global)
     rebound = any(isinstance(node, shared) for node in all_nodes(site.ask.scope(found)))
-    looks = any(isinstance(each, ast.Name) and each.id in _LOOKING for each in all_nodes(found))
+    looks = any(isinstance(each, ast.Name) and each.id in LOOKING for each in all_nodes(found))
     site.safe_only_if(
         "names", not rebound and not looks, "the names that it reads may be bound anew meanwhile"
     )
@@ -69,17 +64,31 @@ def gather(site: Site, found: ast.expr, torch: str) -> None:
     name = site.free(f"_read_{target.id if isinstance(target, ast.Name) else 'values'}")
     given = ", ".join(_given(site, found))
     site.replace_node(found, f"{name}({given})")
-    top = _top(site, found)
-    assert top is not None
     source = site.source
+    text = " ".join(line.strip() for line in source.segment(found).splitlines())
+    body = wrap(f"{source.indent_unit}return {text}", source.width, source.indent_unit)
+    put_above(site, found, [f"@{torch}.compiler.disable", f"def {name}({given}):", *body])
+
+
+def is_tied(nodes: Iterable[ast.AST]) -> bool:
+    """Whether code among these nodes only means the same in its own function or class."""
+    return any(
+        isinstance(each, _TIED)
+        or (isinstance(each, ast.Name) and each.id in ("super", "__class__"))
+        or (isinstance(each, ast.Attribute) and each.attr.startswith("__"))
+        for each in nodes
+    )
+
+
+def put_above(site: Site, place: ast.AST, lines: list[str]) -> None:
+    """Note a new function above the module's statement in which a place stands."""
+    top, source = top_of(site, place), site.source
+    assert top is not None
     start = first_line(top)
     while start > 1 and source.line(start - 1).startswith("#"):
         start -= 1
-    text = " ".join(line.strip() for line in source.segment(found).splitlines())
-    body = wrap(f"{source.indent_unit}return {text}", source.width, source.indent_unit)
-    lines = [f"@{torch}.compiler.disable", f"def {name}({given}):", *body, "", "", ""]
     offset = source.line_start(start)
-    site.replace(offset, offset, source.newline.join(lines))
+    site.replace(offset, offset, source.newline.join([*lines, "", "", ""]))
 
 
 def _given(site: Site, found: ast.expr) -> list[str]:
@@ -95,8 +104,8 @@ def _given(site: Site, found: ast.expr) -> list[str]:
     return [name for name in read if any(each.node not in inside for each in flow.every(name))]
 
 
-def _top(site: Site, found: ast.expr) -> ast.stmt | None:
-    """The module's statement around a comprehension in a plain function, method or not."""
+def top_of(site: Site, found: ast.AST) -> ast.stmt | None:
+    """The module's statement around a place in a plain function, method or not."""
     scope = site.ask.scope(found)
     around = site.ask.parent(scope) if isinstance(scope, ast.FunctionDef) else None
     if isinstance(around, ast.ClassDef) and isinstance(site.ask.parent(around), ast.Module):

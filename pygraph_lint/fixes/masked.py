@@ -60,19 +60,6 @@ def is_mask(site: Site, mask: ast.expr) -> bool:
     return not known.dtype and isinstance(mask, (ast.Name, ast.Compare))
 
 
-def as_reads(node: ast.AST) -> list[ast.Subscript]:
-    """The reads through one index that is neither a number nor a slice."""
-    found = [
-        each
-        for each in ast.walk(node)
-        if isinstance(each, ast.Subscript)
-        and isinstance(each.ctx, ast.Load)
-        and isinstance(index_of(each), (ast.Name, ast.Attribute, ast.Compare, ast.UnaryOp))
-    ]
-    first = found[:1]
-    return [each for each in found if ast.dump(index_of(each)) == ast.dump(index_of(first[0]))]
-
-
 def is_elementwise(site: Site, node: ast.expr, mask: ast.expr) -> bool:
     """Whether an expression is worked out of ``y[mask]`` and numbers, element by element, so that
     it can be computed for the elements that are not selected, too.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
@@ -55,8 +56,13 @@ def passing_on(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:
 def work(site: Site, function: ast.FunctionDef) -> int:
     """How many operations on what may be tensors a function makes itself, in its body."""
     start = function.body[0].lineno
-    parts = (node for node in own_nodes(function) if isinstance(node, ast.expr))
-    return sum(node.lineno >= start and _is_operation(site, node) for node in parts)
+    parts = [node for node in own_nodes(function) if isinstance(node, ast.expr)]
+    return operations(site, (node for node in parts if node.lineno >= start))
+
+
+def operations(site: Site, nodes: Iterable[ast.AST]) -> int:
+    """How many nodes are operations on what may be tensors."""
+    return sum(isinstance(node, ast.expr) and _is_operation(site, node) for node in nodes)
 
 
 def _is_operation(site: Site, node: ast.expr) -> bool:

@@ -7,6 +7,8 @@ import torch
 
 from tests.fixes.counterexamples import Case, lines
 
+_SECOND = ("b = «x.max().item()»", "return a + b")
+
 CASES = [
     # guard_logging
     Case("guard_logging", "statement", "PG501", lines("y = «print(x)»", "return y")),
@@ -24,11 +26,28 @@ CASES = [
         ),
     ),
     Case("guard_check", "only-checks", "PG402", lines("return check(«x[x > 0]»)")),
+    # gathered_statements
+    *(
+        Case(
+            "gathered_statements",
+            name,
+            "PG201",
+            lines(*before, "a = «x.sum().item()»", *rest, head="x: torch.Tensor, n"),
+            captured=name == "compiled",
+        )
+        for name, before, rest in (
+            ("compiled", (), _SECOND),
+            ("several", (), ("return a",)),
+            ("light", (), (f"y = x{' + x' * 20}", *_SECOND)),
+            ("known", ("if n:", "    c = 1"), ("d = c", *_SECOND)),
+            ("own", ("later = lambda: a",), _SECOND),
+            ("always", (), _SECOND),
+        )
+    ),
     # attribute_buffer
     # item_branch
     # mask_write
     # mask_copy
-    # masked_reduction
     # tensor_chain
     # scalar_fill
     Case(

@@ -164,3 +164,13 @@ def test_it_is_offered_once() -> None:
     text = after.replace("lengths.tolist() if", "«lengths.tolist()» if")
     fix, _ = offer(text, "PG203")
     assert fix is None or fix.rewrite != "carried_read" or fix.applicability == "declined"
+
+
+def test_it_is_read_behind_what_gives_it_its_value() -> None:
+    before = edited(LAYERS, LOOP, f"        ends = ends + 0\n        x = x + 0\n{LOOP}")
+    _, after = offer(before, "PG203")
+    read = "        ends_read = (ends[1:] - ends[:-1]).tolist()\n"
+    assert f"        ends = ends + 0\n{read}        x = x + 0\n" in after
+    before = edited(LAYERS, LOOP, f"        if len(x) > 9:\n            ends = ends + 0\n{LOOP}")
+    _, after = offer(before, "PG203")
+    assert f"            ends = ends + 0\n{read}        for block" in after

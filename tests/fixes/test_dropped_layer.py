@@ -96,8 +96,18 @@ def test_comments_and_the_python_branch_stay() -> None:
         (RESULT, "draw = torch.rand([])", "draw = x.mean()"),
         (RESULT, "if not «drop» or self.synced", "if «drop»"),
         (TABLE, "x = layer(x)\n", "x, _ = layer(x)\n"),
+        (TABLE, "x = layer(x)\n", "x = layer(x)\n            x.add_(1)\n"),
+        (RESULT, "            drop = False\n", "            x[0] = 0\n            drop = False\n"),
     ],
 )
 def test_what_is_more_than_a_dropped_layer_stays(form: str, old: str, new: str) -> None:
     fix, _ = offer(edited(_model(form), old, new), "PG306")
     assert fix is None or fix.rewrite != "dropped_layer" or fix.applicability == "declined"
+
+
+def test_what_is_changed_in_place_before_is_selected_all_the_same() -> None:
+    text = edited(
+        _model(TABLE), "        keep =", "        x = x.detach()\n        x[0] = 0\n        keep ="
+    )
+    fix, _ = offer(text, "PG306")
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("dropped_layer", "unsafe")

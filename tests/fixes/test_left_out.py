@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import textwrap
 from dataclasses import replace
 
 import pytest
 import torch
 
+from pygraph_lint.analysis.known import ProjectView
+from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.places import Region
 from pygraph_lint.fixes.engine import fix_text
 from tests.fixes.equivalence import assert_same, breaks, graphs, module_of, run
@@ -446,3 +449,16 @@ def test_what_leaves_the_graph_whole_counts_for_nothing() -> None:
     one, two = (replace(each, consequences={"compile": "ok"}) for each in (one, two))
     offers = fix_text(text, [one, two])
     assert all(fix is not None and fix.applicability == "declined" for fix in offers)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_calls_of_what_is_left_out_count(known: bool) -> None:
+    body = "outside = torch.compiler.disable(helper)\nlow = outside(x)\nx = low + x * 2 - x.exp()\n"
+    body += "x = x.sin() * x.cos() * x.tan()\nreturn «x[x > 1]» + outside(x)"
+    text, spans = marked(_LITTLE.replace("BODY", textwrap.indent(body, "    ")))
+    calls = (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call))
+    spots = frozenset(span_of(each) for each in calls if ast.unparse(each) == "outside(x)")
+    view = ProjectView(left_out=spots if known else frozenset())
+    (fix,) = fix_text(text, [replace(finding(text, spans[0], "PG402"), view=view)])
+    assert fix is not None
+    assert (fix.rewrite == "breaking_function" and fix.applicability == "unsafe") is known

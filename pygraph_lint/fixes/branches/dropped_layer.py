@@ -19,7 +19,7 @@ import libcst as cst
 
 from pygraph_lint.fixes.build import Line, assign, expression, operand
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import assigned_values, loads
+from pygraph_lint.fixes.names import all_nodes, assigned_values, changes_in_place, loads
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -52,6 +52,8 @@ class DroppedLayer(Rewrite):
         read = [each.id for each in ast.walk(update.value) if isinstance(each, ast.Name)]
         runs = isinstance(update.value, (ast.Call, ast.Subscript)) and update.name in read
         site.require("carried", runs, "")
+        changed = _changed_later(site, update)
+        site.require("kept", not changed, "the result is changed in place")
         pure = all(map(site.ask.is_pure, (update.kept, *update.others)))
         site.require("pure", pure, "the condition calls what is not known")
         site.safe_only_if(
@@ -128,6 +130,19 @@ def _is_drawn(site: Site, node: ast.expr, depth: int = 2) -> bool:
         if drawn or any(_is_drawn(site, value, depth - 1) for value in values or ()):
             return True
     return False
+
+
+def _changed_later(site: Site, update: _Update) -> bool:
+    """Whether the result is changed in place behind the branch, or in a loop around it: where the
+    layer is dropped, that would have changed what the layer was given, too.
+    """
+    loops = (
+        each for each in site.ask.path(update.branch) if isinstance(each, (ast.For, ast.While))
+    )
+    start = min((each.lineno for each in loops), default=update.branch.lineno)
+    nodes = all_nodes(site.function or update.branch)
+    later = (each for each in nodes if getattr(each, "lineno", 0) >= start)
+    return any(changes_in_place(each, update.name) for each in later)
 
 
 def _selected(site: Site, update: _Update) -> list[Line]:

@@ -1,4 +1,4 @@
-"""Read what each layer would read once, in front of the loop over the layers, and hand it on.
+"""Read what each layer would read once, before the loop over the layers, and hand it on.
 
     for layer in self.layers:               lengths = ends.diff().tolist()
         x = layer(x, ends)              ->  for layer in self.layers:
@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.fixes.call_chains import Chain, add_argument, add_parameter, chains_to
-from pygraph_lint.fixes.names import changed_in_place
+from pygraph_lint.fixes.names import all_nodes, changed_in_place, stores
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -77,22 +77,34 @@ def _use(site: Site, read: ast.Call, last: ast.FunctionDef, name: str, chains: l
 
 
 def _put(site: Site, chain: Chain, text: str, name: str) -> None:
-    """Read in front of a loop; where the loop chooses, take there what belongs to the choice."""
-    source, place = site.source, site.source.line_start(chain.loop.lineno)
+    """Read before a loop; where the loop chooses, take there what belongs to the choice."""
+    source = site.source
     names = dict.fromkeys(chain.sources, name)
     if chain.chosen:
         names = {each: _free(site, f"{each}_values") for each in chain.sources}
-    lines = ""
     for each, kept in names.items():
         value = text.replace(_PARAMETER, each)
         value = f"None if {each} is None else {value}" if chain.may_be_none else value
-        lines += f"{source.indent(chain.loop)}{kept} = {value}{source.newline}"
+        place = _place(site, chain.loop, each)
+        line = f"{source.indent(chain.loop)}{kept} = {value}{source.newline}"
+        site.replace(place, place, line)
         site.adds = (*site.adds, site.finding.code)
-    site.replace(place, place, lines)
     for statement in chain.chosen:
         assert isinstance(statement.value, ast.Name)
         end, new = source.span(statement)[1], f"{name} = {names[statement.value.id]}"
         site.replace(end, end, f"{source.newline}{source.indent(statement)}{new}")
+
+
+def _place(site: Site, loop: ast.For, name: str) -> int:
+    """The offset of the line behind the statement that gives a name the value it has at a loop, if
+    that is in the loop's block; else of the loop.
+    """
+    body = getattr(site.ask.parent(loop), "body", [])
+    before = body[: body.index(loop)] if loop in body else []
+    bound = {site.ask.statement(each) for each in stores(site.ask.scope(loop), name)}
+    binding = [each for each in before if not bound.isdisjoint(all_nodes(each))]
+    alone = binding and site.source.alone(binding[-1])
+    return site.source.line_start(binding[-1].end_lineno + 1 if alone else loop.lineno)
 
 
 def _is_read(call: ast.Call) -> bool:

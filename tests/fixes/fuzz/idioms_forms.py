@@ -1,52 +1,8 @@
-"""Idioms of masks, experts, training loops, choices, and functions that read."""
+"""Idioms of experts, training loops, choices, and functions that read."""
 
 from __future__ import annotations
 
 from tests.fixes.fuzz.programs import Program, idiom
-
-
-def _mask(made: Program) -> str:
-    """A mask over some of the dimensions of ``x``, under a name or written out."""
-    mask = made.pick("x > 0", "x.abs() < 2", "~(x < 0)", "x == x", "x.sum(-1) > 0", "x[..., 0] > 0")
-    if made.chance(0.7):
-        made.add(f"kept = {mask}")
-        return "kept"
-    return mask
-
-
-@idiom("masked_reduction")
-def reduced(made: Program) -> None:
-    """A sum or a mean of what a mask selects."""
-    made.scripted = False
-    mask = _mask(made)
-    one = made.pick("x", "(x * 2)", "x.exp()", "self.norm(x)", "x")
-    value = made.pick(
-        *(f"{one}[{mask}]", f"({one}[{mask}] - x[{mask}] * 0.5).abs()", f"x[{mask}].pow(2)"),
-        *(f"x[{mask}] / (x[{mask}].abs() + 1)", f"x[{mask}] * y", f"x[{mask}].clamp(0, 1)"),
-    )
-    if "self.norm" in value:
-        made.add("x = self.norm(x) if x.shape[-1] == 3 else x")
-        value = value.replace("self.norm(x)", "x")
-    form = made.pick("{}.mean()", "{}.sum()", "torch.sum({})", "torch.mean({})", "{}.mean() * k")
-    made.keep(form.format(value))
-
-
-@idiom("masked_targets")
-def targets(made: Program) -> None:
-    """A loss over some of the targets."""
-    made.scripted = False
-    made.add("logits = x.reshape(-1, x.shape[-1]).float()")
-    made.add(f"t = torch.arange(logits.shape[0]) % {made.pick('1', '2', '1')}")
-    keep = made.pick("t == 0", "t != 1", "t >= 0", "logits[:, 0] > 0", "t > -1", "t != -100")
-    if made.chance(0.6):
-        made.add(f"keep = {keep}")
-        keep = "keep"
-    form = made.pick("F.cross_entropy({})", "loss({})", "F.nll_loss({})", "F.cross_entropy({})")
-    if form.startswith("loss"):
-        made.add("loss = nn.CrossEntropyLoss()")
-    more = made.pick("", "", "", ", label_smoothing=0.1", ", reduction='sum'", ", ignore_index=1")
-    more = more if "F.cross" in form else ""
-    made.keep(form.format(f"logits[{keep}], t[{keep}]{more}"))
 
 
 @idiom("expert_loop")

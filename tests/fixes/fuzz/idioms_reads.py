@@ -282,3 +282,50 @@ def read_by_each_layer(made: Program) -> None:
     made.add(f"for {loop}:", f"    {name} = {call.format(name)}")
     made.add(*made.pick("", "", "    ends = ends + 1", "    ends.add_(1)").splitlines())
     made.kept.append(name)
+
+
+@idiom("gathered_statements")
+def several_reads(made: Program) -> None:
+    """Statements beside each other that read, with light ones in between."""
+    made.scripted = False
+    made.above.append(
+        "@torch.compiler.disable\ndef outside(z, kept=None):\n"
+        "    if kept is not None:\n        kept.append(z.sum().item())\n    return z.tolist()"
+    )
+    made.methods.append("def own(self, z):\n    self.last = z.max().item()\n    return self.last")
+    made.init.append("self.last = 0")
+    reads = [
+        *("{0} = x.sum().item()", "{0} = y.tolist()", "{0} = [r.item() for r in x.flatten()]"),
+        *("{0} = outside(x)", "{0} = outside(x * 2, seen)", "seen.append(x.sum().item())"),
+        *("{0} = x[x > 0]", "{0}, k = x.nonzero(), k + 1", "{0} = torch.unique(x)"),
+        *("self.last = y.sum().item()\n{0} = k", "{0} = self.own(x)", "{0} = x.sum().item() + k"),
+        *("{0} = first = x.max().item()", "k = y.sum().item()\n{0} = k", "{0} = int(mask.sum())"),
+        *("x = x + y.sum().item()\n{0} = 1", "{0} = torch.full((k % 3, 1), x.sum().item())"),
+    ]
+    between = [
+        *("", "", "", "", "{0} = k + 1", "{0} = [a for a in range(3)]", "x = x + 1", "k = k * 2"),
+        *(
+            "{0} = x.view(-1)",
+            "seen.append(k)",
+            "{0} = (lambda: k)()",
+            "print(k)",
+            "{0} = self.last",
+        ),
+        *(
+            "{0} = x.shape[0]  # rows",
+            "{0} = max(\n    k,\n    2,\n)",
+            "rows = rows + 1",
+            "x.add_(1)",
+        ),
+    ]
+    lines: list[str] = []
+    for _ in range(made.rng.randint(2, 4)):
+        for line in (made.pick(*reads), made.pick(*between)):
+            name = made.name()
+            lines += line.format(name).splitlines()
+            if "{0}" in line and made.chance(0.8):
+                made.kept.append(name)
+    around = made.pick("", "", "", "if k != 99:", "for turn in range(2):", "with torch.no_grad():")
+    if made.chance(0.05):
+        lines.insert(0, "later = lambda: k")
+    made.add(*([around, *(f"    {line}" for line in lines)] if around else lines))

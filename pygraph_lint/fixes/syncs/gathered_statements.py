@@ -1,0 +1,158 @@
+"""Statements beside each other that end the graph are moved to a function that is left out.
+
+    low = x.min().item()    ->  low, high = _read_low(x)
+    high = x.max().item()
+
+Each of them ended the graph, now the call does; what stands between them and is light goes with
+them. A call of what is left out already ends the graph, too. Always unsafe: an export does not see
+into the function.
+"""
+
+from __future__ import annotations
+
+import ast
+from itertools import chain
+
+from pygraph_lint.fixes.breaking_places import breaking_places
+from pygraph_lint.fixes.decorated import leave_out
+from pygraph_lint.fixes.gathered import LOOKING, is_tied, put_above, top_of
+from pygraph_lint.fixes.imports import use_torch
+from pygraph_lint.fixes.indices import is_light
+from pygraph_lint.fixes.layout import wrap
+from pygraph_lint.fixes.names import all_nodes, loads, shared
+from pygraph_lint.fixes.passing_on import FEW, operations
+from pygraph_lint.fixes.proposal import Declined
+from pygraph_lint.fixes.site import Rewrite, Site
+from pygraph_lint.fixes.syncs.gathered_reads import GatheredReads
+
+
+class GatheredStatements(Rewrite):
+    """Rules of what ends the graph, in one of several statements that do."""
+
+    codes = GatheredReads.codes
+    message = "Move the statements to a function with `@torch.compiler.disable`"
+    order = 99
+    trusting = True
+
+    def rewrite(self, site: Site) -> None:
+        statement, function = site.statement, site.function
+        if not isinstance(function, ast.FunctionDef) or top_of(site, statement) is None:
+            raise Declined
+        region = site.finding.region
+        compiled = region is None or not region.captured
+        site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+        moved, often = _moved(site, statement, function)
+        site.require("several", often > 1, "")
+        nodes = [node for each in moved for node in all_nodes(each)]
+        site.require("light", operations(site, nodes) <= FEW * often, "")
+        given, made = _given(site, function, nodes), _made(moved)
+        known = not any(site.ask.may_be_unbound(name.id, name) for name in given)
+        site.require("known", known, "a name that is read may have no value")
+        own = not any(
+            shared(function, name) or any(site.ask.scope(load) is not function for load in found)
+            for name in made
+            for found in [loads(function, name)]
+        )
+        tried = any(isinstance(each, ast.Try) for each in _around(site, statement, function))
+        looks = any(getattr(each, "id", "") in LOOKING for each in all_nodes(function))
+        site.require("own", own and not tried and not looks, "others may read the names in between")
+        leave_out(site, site.ask.nodes)
+        site.safe_only_if("always", False, "an error has one function more in its traceback")
+        names = list(dict.fromkeys(each.id for each in given))
+        # In a loop, the next turn may read what this one made.
+        used = [each for each in made if each in names or site.ask.used_outside(each, moved)]
+        _move(site, moved, names, used)
+
+
+def _moved(
+    site: Site, statement: ast.stmt, function: ast.FunctionDef
+) -> tuple[list[ast.stmt], int]:
+    """The statements that can move with one, from the first to the last that ends the graph, and
+    how many of them do.
+    """
+    places = breaking_places(site, function, GatheredReads.codes)
+    ends = {site.ask.statement(path[-1]): path[-1] for path in places}
+    breaking = {path[-1] for path in places}
+    parent = site.ask.parent(statement)
+    blocks = (getattr(parent, name, ()) for name in ("body", "orelse", "finalbody"))
+    block = next((each for each in blocks if isinstance(each, list) and statement in each), [])
+    found: list[ast.stmt] = []
+    for each in block:
+        if _can_move(site, each, breaking):
+            found.append(each)
+        elif statement in found:
+            break
+        else:
+            found = []
+    where = [number for number, each in enumerate(found) if each in ends]
+    if statement not in found or not where:
+        raise Declined
+    return found[where[0] : where[-1] + 1], len(where)
+
+
+def _can_move(site: Site, statement: ast.stmt, breaking: set[ast.AST]) -> bool:
+    """Whether a statement does nothing but end the graph, or is light."""
+    text, nodes = site.source.segment(statement), all_nodes(statement)
+    calls = (each for each in nodes if isinstance(each, ast.Call) and each not in breaking)
+    return (
+        isinstance(statement, (ast.Assign, ast.Expr))
+        and site.source.alone(statement)
+        and '"""' not in text
+        and "'''" not in text
+        and not is_tied(nodes)
+        and not any(_has_more(each) for each in nodes)
+        and all(is_light(site, each) for each in calls)
+    )
+
+
+def _has_more(node: ast.AST) -> bool:
+    """Whether a node is a function of its own, or work."""
+    product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
+    return product or isinstance(node, ast.Lambda)
+
+
+def _around(site: Site, statement: ast.stmt, function: ast.FunctionDef) -> list[ast.AST]:
+    path = [*site.ask.path(statement)]
+    return path[: path.index(function)]
+
+
+def _given(site: Site, function: ast.FunctionDef, nodes: list[ast.AST]) -> list[ast.Name]:
+    """The reads of what the function around gave a name before, in order."""
+    inside = set(nodes)
+    names = [each for each in nodes if isinstance(each, ast.Name)]
+    names.sort(key=lambda each: (each.lineno, each.col_offset))
+    flow = site.ask.definitions.flow(function)
+    return [
+        each
+        for each in names
+        if isinstance(each.ctx, ast.Load) and flow.binds(each.id)
+        if any(one.node not in inside for one in site.ask.definitions.reaching(each))
+    ]
+
+
+def _made(moved: list[ast.stmt]) -> list[str]:
+    """The names that statements give a value, in order."""
+    targets = chain.from_iterable(getattr(each, "targets", ()) for each in moved)
+    nodes = chain.from_iterable(map(ast.walk, targets))
+    names = (each for each in nodes if isinstance(each, ast.Name))
+    return list(dict.fromkeys(each.id for each in names if isinstance(each.ctx, ast.Store)))
+
+
+def _move(site: Site, moved: list[ast.stmt], given: list[str], used: list[str]) -> None:
+    """Note the new function, and its call in place of the statements."""
+    source, torch = site.source, use_torch(site)
+    unit, width, indent = source.indent_unit, source.width, source.indent(moved[0])
+    name = site.free(f"_read_{used[0] if used else 'values'}")
+    text = source.lines(moved[0].lineno, moved[-1])
+    lines = text.rstrip().splitlines()
+    if not all(line.startswith(indent) or not line.strip() for line in lines):
+        raise Declined("the layout of the code is not followed")
+    results = ", ".join(used)
+    body = [f"{unit}{line[len(indent) :]}" if line.strip() else "" for line in lines]
+    last = wrap(f"{unit}return {results}", width, unit) if used else []
+    head = wrap(f"def {name}({', '.join(given)}):", width, unit)
+    put_above(site, moved[0], [f"@{torch}.compiler.disable(recursive=False)", *head, *body, *last])
+    call = f"{indent}{f'{results} = ' if used else ''}{name}({', '.join(given)})"
+    start = source.line_start(moved[0].lineno)
+    end = start + len(text.rstrip("\r\n"))
+    site.replace(start, end, source.newline.join(wrap(call, width, unit)), whole=True)

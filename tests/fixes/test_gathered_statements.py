@@ -1,0 +1,153 @@
+"""Statements beside each other that end the graph become one call."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from pygraph_lint.analysis.known import ProjectView
+from pygraph_lint.analysis.nodes import span_of
+from pygraph_lint.findings import Fix
+from pygraph_lint.fixes.engine import apply, fix_text
+from pygraph_lint.fixes.loop import fix_files
+from pygraph_lint.rules.catalogue import load
+from pygraph_lint.runner import Runner
+from tests.fixes.equivalence import assert_same, breaks, module_of, run
+from tests.fixes.support import edited, finding, marked
+
+MODEL = """
+import torch
+from torch import nn
+
+
+@torch.compiler.disable
+def sizes_of(z):
+    return [len(z)]
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = nn.Linear(2, 2)
+
+    def forward(self, x: torch.Tensor, rows: torch.Tensor):
+        x = self.first(x)
+BODY
+        x = self.first(x)
+        return x
+"""
+RANGE = """
+        low = «x.min().item()»
+        high = «x.max().item()»
+        x = (x - low) / (high - low)
+"""
+# A call of what is left out already counts, and what is light stands in between.
+CALL = """
+        sizes = sizes_of(rows)
+        count = len(sizes)  # of sizes
+        # all of them
+        total = «rows.sum().item()»
+        x = x * total + count + sizes[0]
+"""
+LOOP = """
+        total = 0
+        for row in rows:
+            total = total + «row.sum().item()»
+            most = [
+                «x.max().item()»,
+                total,
+            ]
+        x = x * total + most[0]
+"""
+FORMS = {"a range": RANGE, "a call": CALL, "a loop": LOOP}
+
+
+def _offer(text: str) -> tuple[Fix | None, str]:
+    """What is offered for the first marked place, where the checks know what is left out."""
+    plain, spans = marked(text)
+    calls = (each for each in ast.walk(ast.parse(plain)) if isinstance(each, ast.Call))
+    left_out = frozenset(span_of(each) for each in calls if "sizes_of(" in ast.unparse(each)[:9])
+    view = ProjectView(left_out=left_out)
+    found = [replace(finding(plain, span, "PG201"), view=view) for span in spans]
+    fixes = fix_text(plain, found)
+    usable = [each for each in fixes if each is not None and each.applicability != "declined"]
+    return fixes[0], apply(plain, usable)[0]
+
+
+def _model(form: str) -> str:
+    return MODEL.replace("BODY\n", form.removeprefix("\n"))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_they_become_one_call(name: str) -> None:
+    before = _model(FORMS[name])
+    fix, after = _offer(before)
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("gathered_statements", "unsafe")
+    given = (torch.ones(3, 2), torch.tensor([[1, 2], [3, 4]]))
+    old, new = (module_of(text).Model() for text in (marked(before)[0], after))
+    assert_same(run(old, given), run(new, given))
+    if name != "a loop":
+        assert breaks(module_of(after).Model(), given) == 1
+        assert breaks(module_of(marked(before)[0]).Model(), given) == 2
+
+
+def test_comments_go_with_them_and_what_is_not_used_stays_there() -> None:
+    _, after = _offer(_model(CALL))
+    assert "    count = len(sizes)  # of sizes\n    # all of them\n    total = rows" in after
+    assert "        sizes, count, total = _read_sizes(rows)\n" in after
+    _, after = _offer(edited(_model(CALL), " + count + sizes[0]", ""))
+    assert "        total = _read_total(rows)\n" in after
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("        high = «x.max().item()»\n", "        high = 2.0\n"),
+        ("        high =", "        x = self.first(x)\n        high ="),
+        ("        high =", "        x = x @ x.t() @ x\n        high ="),
+        ("        high =", "        if len(x) > 9:\n            low = 0\n        high ="),
+        ("        high =", "        later = lambda: low\n        high ="),
+        ("        low =", "        later = lambda: low\n        low ="),
+        ("«x.max().item()»", "max(super().__dir__(), «x.max().item()»)"),
+        ("        high =", "        print(locals())\n        high ="),
+        ("        return x", "        return x * eval('low')"),
+        ("        low = ", "        low = '''\n  '''; low = "),
+    ],
+)
+def test_what_is_not_beside_it_or_is_tied_to_its_place_stays(old: str, new: str) -> None:
+    fix, _ = _offer(edited(_model(RANGE), old, new))
+    assert fix is None or fix.rewrite != "gathered_statements" or fix.applicability == "declined"
+
+
+def test_names_that_an_error_may_leave_without_a_value_stay() -> None:
+    tried = RANGE.replace("        ", "            ").replace("\n", "\n        try:\n", 1)
+    tried += "        except ValueError:\n            x = x * low\n"
+    fix, _ = _offer(_model(tried))
+    assert fix is None or fix.rewrite != "gathered_statements" or fix.applicability == "declined"
+
+
+def test_what_another_file_leaves_out_counts(tmp_path: Path) -> None:
+    texts = {
+        "sizes.py": (
+            "import torch\n\n\n@torch.compiler.disable\ndef sizes_of(z):\n    return [len(z)]\n"
+        ),
+        "model.py": (
+            "import torch\nfrom torch import nn\n\nfrom sizes import sizes_of\n\n\n"
+            "class Model(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+            "        sizes = sizes_of(x)\n        total = x.sum().item()\n"
+            "        return x * total + sizes[0]\n\n\nmodel = torch.compile(Model())\n"
+        ),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "settings.toml").write_text("")
+    runner = Runner(rules=load(), overrides={}, config=tmp_path / "settings.toml")
+    fixed = fix_files(runner, runner.collect([str(tmp_path)]), True)
+    assert [fix.rewrite for _, fix in fixed.applied] == ["gathered_statements"]
+    (after,) = fixed.after.values()
+    assert b"        sizes, total = _read_sizes(x)\n" in after
