@@ -88,11 +88,25 @@ def _of(trace: Trace, *kinds: str) -> list[Event]:
 
 
 def _breaks(trace: Trace, expected: int | None) -> list[_Group]:
-    """One break may be met in several compilations, and from several callers."""
-    places = {(e.place.file, e.place.line, e.gb_type): e for e in _of(trace, "graph_break")}
+    """One break may be met in several compilations, and from several callers. A frame that is given
+    up, or fails to compile, counts as one unless a break says why.
+    """
+    broken = _of(trace, "graph_break")
+    explained = {event.frame for event in broken}
+    given_up = [
+        event
+        for event in _of(trace, "skipped_frame", "compile_error")
+        if event.frame not in explained
+    ]
+    places = {(e.place.file, e.place.line, e.gb_type): e for e in (*broken, *given_up)}
     if expected is None or len(places) == expected:
         return []
-    return [(f"{len(places)} graph breaks, {expected} expected:", list(places.values()))]
+    title = f"{_number(len(places), 'graph break')}, {expected} expected:"
+    return [(title, list(places.values()))]
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}" + ("s" if count != 1 else "")
 
 
 def _syncs(trace: Trace, expected: int | None) -> list[_Group]:
@@ -100,7 +114,7 @@ def _syncs(trace: Trace, expected: int | None) -> list[_Group]:
     found = sum(event.count for event in events)
     if expected is None or found == expected:
         return []
-    return [(f"{found} host-device syncs, {expected} expected:", events)]
+    return [(f"{_number(found, 'host-device sync')}, {expected} expected:", events)]
 
 
 def _recompiles(trace: Trace, most: int | None) -> list[_Group]:
@@ -111,7 +125,7 @@ def _recompiles(trace: Trace, most: int | None) -> list[_Group]:
     limits = _of(trace, "cache_limit")
     wrong: list[_Group] = [("given up at the recompilation limit:", limits)] if limits else []
     if found > most:
-        wrong.append((f"{found} recompilations, at most {most} expected:", events))
+        wrong.append((f"{_number(found, 'recompilation')}, at most {most} expected:", events))
     return wrong
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import builtins
 import importlib.util
 import os
 import runpy
@@ -62,9 +63,9 @@ def run_script(path: str) -> None:
     file = os.path.abspath(path)
     code = compile(Path(file).read_bytes(), file, "exec")
     module = types.ModuleType("__main__")
-    module.__dict__.update(__file__=file, __builtins__=__builtins__, __spec__=None)
+    module.__dict__.update(__file__=file, __builtins__=builtins, __spec__=None, __cached__=None)
     sys.modules["__main__"] = module
-    sys.path[0] = str(Path(file).parent)
+    sys.path[0] = str(Path(file).resolve().parent)  # as Python does for a link
     exec(code, module.__dict__)
 
 

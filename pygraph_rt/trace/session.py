@@ -29,6 +29,8 @@ _SUMMARY = (
     ("recompile", "recompilation", "recompilations"),
     ("cache_limit", "frame given up at the recompilation limit", "frames given up at the limit"),
     ("sync", "host-device sync", "host-device syncs"),
+    ("skipped_frame", "frame given up", "frames given up"),
+    ("compile_error", "error while compiling", "errors while compiling"),
     ("host_tensor", "host tensor in compiled code", "host tensors in compiled code"),
     ("graph_refused", "region without a CUDA graph", "regions without a CUDA graph"),
 )
@@ -59,7 +61,6 @@ class Trace:
         self.command = list(sys.argv) if command is None else command
         self.recorder = Recorder()
         self.exit: dict[str, Any] = {"kind": "block", "code": None, "error": None}
-        self.notes: list[str] = []
         self.duration_s = 0.0
         self._directory = str(Path.cwd())
         self._coverage = coverage
@@ -164,6 +165,8 @@ class Trace:
         compiled = any(counts[k] for k in ("compiled", "graph_break", "compile_error"))
         if not compiled and not counts["compiled_before_trace"]:
             parts.insert(0, "nothing was compiled")
+        if counts["compiled_before_trace"]:
+            parts.append("some code was compiled before tracing began, its breaks are not known")
         text = ", ".join(parts) or "no graph breaks, recompilations or syncs"
         return f"{text}; written to {self.path}" if self.path is not None else text
 
@@ -176,20 +179,24 @@ class Trace:
             "started": self._started.isoformat(timespec="milliseconds"),
             "duration_s": round(self.duration_s, 6),
             "exit": self.exit,
-            "notes": [*self.notes, *self._notes()],
+            "notes": self.notes,
         }
         compilations, reached = self.recorder.compilations, self._reached()
         return documents.document(
             run, self._detectors(), self.events, regions, compilations, reached
         )
 
-    def _notes(self) -> list[str]:
+    @property
+    def notes(self) -> list[str]:
+        """What the events do not show, in sentences."""
         found = []
         counts = self.counts()
         if not counts["compiled"] and not counts["graph_break"]:
             found.append("Nothing was compiled while the trace ran.")
         if counts["compiled_before_trace"]:
             found.append("Some code was compiled before tracing began; its breaks are not known.")
+        if self._syncs.others_missed:
+            found.append("Syncs of other threads are not counted while one thread compiles.")
         if self._executed is None:
             found.append("Which lines ran is not known: use Python 3.12 or later, or --coverage.")
         return found

@@ -96,6 +96,7 @@ class Syncs:
         self._wrappers = list(self._make())
         self._installed = False
         self._compiling = 0
+        self.others_missed = False  # another thread ran while one compiled
         self._lock = threading.RLock()
         self._debug_mode = 0
         self._showwarning: Any = None
@@ -135,6 +136,7 @@ class Syncs:
             installed = self._installed
             if self._compiling == 1 and installed:
                 self._put(False)
+            self.others_missed = self.others_missed or bool(threads_beside())
         try:
             yield
         finally:

@@ -180,3 +180,13 @@ def test_lines_that_ran_with_coverage(parent: Parent, tmp_path: Path) -> None:
     assert source[last - 1].strip() == "pass"
     assert last - 1 in lines["executed"]
     assert last not in lines["executed"]
+
+
+def test_a_program_behind_a_link_finds_its_neighbours(parent: Parent, tmp_path: Path) -> None:
+    """As in Python: the folder of the file itself is searched, and `__builtins__` is the module."""
+    (tmp_path / "real").mkdir()
+    program(tmp_path / "real", "import beside\nassert __builtins__.len is len\n")
+    (tmp_path / "real" / "beside.py").touch()
+    (tmp_path / "link.py").symlink_to("real/program.py")
+    done = parent.trace(tmp_path, "link.py")
+    assert done.returncode == 0, done.stderr

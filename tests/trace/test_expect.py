@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import subprocess
 import sys
 import textwrap
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -38,7 +42,7 @@ def test_a_break_fails_with_its_line_and_reason() -> None:
         compiled(breaks)(torch.ones(2))
     line = breaks.__code__.co_firstlineno + 2
     assert f"{__file__}:{line}: in breaks" in str(failed.value)
-    assert "1 graph breaks, 0 expected" in str(failed.value)
+    assert "1 graph break, 0 expected" in str(failed.value)
     assert "print" in str(failed.value) or "builtin" in str(failed.value)
 
 
@@ -95,7 +99,7 @@ def test_syncs_and_recompilations() -> None:
     with expect(max_recompiles=1):
         function(torch.ones(2))
         function(torch.ones(3))
-    with pytest.raises(ExpectationFailed, match="1 recompilations, at most 0"):
+    with pytest.raises(ExpectationFailed, match="1 recompilation, at most 0"):
         with expect(max_recompiles=0):
             function(torch.ones(2))
             function(torch.ones(3))
@@ -175,3 +179,52 @@ def test_torch_is_imported_for_a_mark_alone(tmp_path: Path) -> None:
     source = "import sys\ndef test_it(): assert 'torch' not in sys.modules\n"
     said = run_pytest(tmp_path, source, *PLUGIN)
     assert "1 passed" in said, said
+
+
+def given_up(x: torch.Tensor) -> Iterator[torch.Tensor]:
+    for each in range(2):
+        yield x + each
+
+
+def refused(graph: Any, inputs: Any) -> Any:
+    raise RuntimeError("this backend compiles nothing")
+
+
+def test_a_frame_that_is_given_up_counts_as_a_break() -> None:
+    with pytest.raises(ExpectationFailed, match="1 graph break, 0 expected"):
+        with pygraph_rt.expect(graph_breaks=0) as trace:
+            compiled(clean)(torch.ones(2))
+            list(compiled(given_up)(torch.ones(2)))
+    assert "1 frame given up" in trace.summary()
+
+
+def test_code_that_fails_to_compile_counts_as_a_break() -> None:
+    with pytest.raises(ExpectationFailed, match="1 graph break, 0 expected"):
+        with pygraph_rt.expect(graph_breaks=0) as trace:
+            compiled(clean)(torch.ones(2))
+            with contextlib.suppress(Exception):
+                torch.compile(clean, backend=refused)(torch.ones(3))
+    assert "1 error while compiling" in trace.summary()
+
+
+def test_what_was_compiled_before_is_said() -> None:
+    torch._dynamo.reset()
+    function = torch.compile(lambda x: x + 1, backend="eager")
+    function(torch.ones(2))
+    with pygraph_rt.trace() as trace:
+        function(torch.ones(2))
+    assert "compiled before tracing began" in trace.summary()
+    assert any("compiled before tracing began" in note for note in trace.notes)
+
+
+def test_syncs_of_other_threads_while_one_compiles_are_said_to_be_missing() -> None:
+    torch._dynamo.reset()
+    end = threading.Event()
+    other = threading.Thread(target=end.wait)
+    with pygraph_rt.trace() as trace:
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+        other.start()
+        torch.compile(lambda x: x + 2, backend="eager")(torch.ones(2))
+        end.set()
+        other.join()
+    assert any("other threads" in note for note in trace.notes)
