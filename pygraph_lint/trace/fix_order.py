@@ -30,8 +30,10 @@ class Step:
         number = f"about {self.graphs}" if self.known == ABOUT else str(self.graphs)
         if not self.uncovers:
             return number
-        steps = ", ".join(map(str, self.uncovers))
-        return f"{number}, and what step{'s' * (len(self.uncovers) > 1)} {steps} uncovers"
+        *others, last = map(str, self.uncovers)
+        if others:
+            return f"{number}, and what steps {', '.join(others)} and {last} uncover"
+        return f"{number}, and what step {last} uncovers"
 
 
 def number_of_graphs(traces: Sequence[Trace]) -> int:

@@ -65,7 +65,7 @@ def _heading(joined: Joined, rules: Mapping[str, Rule]) -> Iterator[str]:
         left = run["exit"]
         how = f"{left.get('kind', 'ended')}, exit code {left.get('code', '?')}"
         if left.get("error"):
-            how += f" ({' '.join(str(left['error']).split())[:100]})"
+            how += f" ({_short(str(left['error']), 100)})"
         command = " ".join(run["command"])
         yield (
             f"{trace.label}: {command}: {how}; torch {run.get('torch')}, {run.get('device')}, "
