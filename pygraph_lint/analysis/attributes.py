@@ -6,6 +6,7 @@ import ast
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.devices import OTHER_DEVICES
 from pygraph_lint.analysis.edges import returned
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import dotted, short, span_of
@@ -23,7 +24,7 @@ PARAMETER_GROUPS = Value(
 RECURRENT = frozenset(
     f"torch.nn.{place}{name}" for place in ("", "modules.rnn.") for name in ("LSTM", "GRU", "RNN")
 )
-_OTHER_DEVICES = frozenset(("is_mps", "is_xpu", "is_xla", "is_ipu", "is_maia", "is_vulkan"))
+_OF_OTHER_DEVICES = frozenset(f"is_{name}" for name in OTHER_DEVICES)
 _RESULT_FIELDS = {"values": 0, "indices": 1, "P": 0, "L": 1, "U": 2}
 
 
@@ -180,7 +181,7 @@ def _tensor_attribute(base: Value, name: str) -> Value:
     if name in ops.TENSOR_ATTRIBUTES:
         maybe = v.NONE if name == "grad" else 0
         return base._replace(kinds=base.kinds | maybe, flags=base.flags & ~v.FRESH, ndim=-1)
-    if name in _OTHER_DEVICES:  # findings are about CUDA devices and the host
+    if name in _OF_OTHER_DEVICES:
         return constant(False)
     if name in ops.NUMBER_ATTRIBUTES:
         return v.NUMBER_VALUE

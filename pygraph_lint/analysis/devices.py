@@ -9,6 +9,8 @@ from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.state import Key, State
 from pygraph_lint.analysis.values import Value
 
+# Findings are about CUDA devices and the host.
+OTHER_DEVICES = ("mps", "xpu", "npu", "hpu", "mlu", "xla", "tpu", "ipu", "privateuseone")
 MADE = ("host.factory", "host.scalar-tensor", "host.data-tensor")
 
 

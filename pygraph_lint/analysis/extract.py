@@ -76,12 +76,17 @@ def extract(
         if not facts.loops.may_help:
             facts.rare_lines = loop_hints.rare_lines(text, tree)
     if not text.isascii():
-        convert = _to_characters(text)
-        for name, function in facts.functions.items():
-            events, calls = map(convert, function.events), map(convert, function.calls)
-            facts.functions[name] = replace(function, events=[*events], calls=[*calls])
-        facts.capture_events = [convert(event) for event in facts.capture_events]
+        _place_by_characters(facts, text)
     return facts
+
+
+def _place_by_characters(facts: ModuleFacts, text: str) -> None:
+    """Have spans count characters, where those of the syntax tree count bytes."""
+    convert = _to_characters(text)
+    for name, function in facts.functions.items():
+        events, calls = map(convert, function.events), map(convert, function.calls)
+        facts.functions[name] = replace(function, events=[*events], calls=[*calls])
+    facts.capture_events = [convert(event) for event in facts.capture_events]
 
 
 def loop_bodies(text: str, module: str, is_package: bool) -> FileLoops:

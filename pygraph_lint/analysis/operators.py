@@ -16,7 +16,7 @@ from pygraph_lint.analysis.conditions import (
     settle_comparisons,
     truth,
 )
-from pygraph_lint.analysis.devices import note_mixed_devices
+from pygraph_lint.analysis.devices import OTHER_DEVICES, note_mixed_devices
 from pygraph_lint.analysis.nodes import span_to
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made, constant
@@ -37,7 +37,6 @@ from pygraph_lint.analysis.transfer.numpy_functions import combined
 from pygraph_lint.analysis.values import Value
 
 _TEXT_OR_NONE = v.TEXT | v.NONE
-_OTHER_DEVICES = ("mps", "xpu", "npu", "hpu", "mlu", "xla", "tpu", "ipu", "privateuseone")
 
 
 def eval_binary(state: State, node: ast.BinOp) -> Value:
@@ -177,7 +176,7 @@ def _asks_for_other_device(state: State, left: ast.expr, right: ast.expr) -> boo
     if not isinstance(left, ast.Attribute) or left.attr != "type":
         return False
     listed = right.elts if isinstance(right, (ast.List, ast.Tuple, ast.Set)) else [right]
-    others = [isinstance(each, ast.Constant) and each.value in _OTHER_DEVICES for each in listed]
+    others = [isinstance(each, ast.Constant) and each.value in OTHER_DEVICES for each in listed]
     return bool(others) and all(others) and bool(state.ev_quiet(left.value).kinds & v.DEVICE)
 
 

@@ -250,6 +250,7 @@ def _signature(compiled: Any, graph: GraphInfo, number: int, inlined: bool) -> S
         scalars = _results(outputs, scalars)
         saved = frozenset(_results(outputs, dict.fromkeys(saved)))
     (device,) = compiled.device_idxs
+    donated = graph.donated - {*compiled.mutated_input_idxs}
     return Signature(
         device=device,
         dynamic=bool(shaped),
@@ -257,7 +258,7 @@ def _signature(compiled: Any, graph: GraphInfo, number: int, inlined: bool) -> S
         backward=graph.backward,
         written=_arguments(inputs, {None, *graph.donated, *compiled.mutated_input_idxs}),
         # What one partition has done with, another one may still need.
-        donated=_arguments(inputs, graph.donated) if len(maps) == 1 else frozenset(),
+        donated=_arguments(inputs, donated) if len(maps) == 1 else frozenset(),
         released=_arguments(inputs, {None, *graph.donated}),
         checked=_arguments(inputs, graph.tangents | shaped),
         numbers=_arguments(inputs, graph.seeds),

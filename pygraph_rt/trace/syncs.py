@@ -51,7 +51,6 @@ _COMPILER = tuple(
 )
 _DEPTH = 30  # frames between an entry point and the user's code
 _WARNING = "called a synchronizing CUDA operation"
-threads_beside = ThreadsBeside()
 
 # The result's values or its shape come from a tensor's values. C++ methods of torch.Tensor; READS
 # call nothing else that is wrapped.
@@ -93,6 +92,7 @@ class Syncs:
         self._known: dict[tuple[int, int, str], tuple[Event, Any]] = {}
         self._kernel: WatchedKernel | None = None
         self._set_debug_mode = quick_sync_debug_mode()
+        self._beside = ThreadsBeside()
         self._wrappers = list(self._make())
         self._installed = False
         self._compiling = 0
@@ -136,7 +136,7 @@ class Syncs:
             installed = self._installed
             if self._compiling == 1 and installed:
                 self._put(False)
-            self.others_missed = self.others_missed or bool(threads_beside())
+            self.others_missed = self.others_missed or self._beside()
         try:
             yield
         finally:
@@ -193,13 +193,14 @@ class Syncs:
     def _wrap(self, name: str, original: Any, always: bool = False) -> Any:
         """A function that calls `original`, and counts the call when it waits."""
         local, known, record = self._local, self._known, self._record
+        beside, set_mode = self._beside, self._set_debug_mode
         waits, again = _waits_for(name, self._gpu), self._recorder.again
         clock, timed = time.perf_counter, self._gpu
         direct = name in READS
         if name in ("cpu", "to"):
             original = self._remembers(original)
-        read = _quick_read(original, self._recorder, self._set_debug_mode if timed else None)
-        waiting = _without_warning(original, self._set_debug_mode) if timed else original
+        read = _quick_read(original, self._recorder, set_mode if timed else None)
+        waiting = _without_warning(original, set_mode, beside) if timed else original
 
         def call(*args: Any, **named: Any) -> Any:
             if local.inside or not (always or waits(args, named)):
@@ -208,7 +209,7 @@ class Syncs:
             seen = known.get((id(caller.f_code), caller.f_lasti, name))
             if seen is None and self._is_no_wait(name, args, caller):
                 return original(*args, **named)
-            if direct and seen is not None and not threads_beside():
+            if direct and seen is not None and not beside():
                 return read(seen[0], args, self.lines)
             local.inside = True
             began = clock()
@@ -312,7 +313,9 @@ def _quick_read(
     return read
 
 
-def _without_warning(original: Any, set_debug_mode: Callable[[int], None]) -> Any:
+def _without_warning(
+    original: Any, set_debug_mode: Callable[[int], None], beside: Callable[[], bool]
+) -> Any:
     """A function that calls `original`, which waits, without a warning of torch's debug mode.
 
     A warning costs more than all else that is done for a wait. The mode is that of all threads, so
@@ -320,7 +323,7 @@ def _without_warning(original: Any, set_debug_mode: Callable[[int], None]) -> An
     """
 
     def call(*args: Any, **named: Any) -> Any:
-        if threads_beside():
+        if beside():
             return original(*args, **named)
         set_debug_mode(0)
         try:

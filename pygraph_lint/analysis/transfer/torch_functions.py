@@ -59,10 +59,7 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
     if name.startswith("torch.distributions."):
         return made_distribution(state, name, site)
     if name in _PACKERS:
-        lengths = site.get(1, "lengths")
-        if lengths.is_tensor and lengths.device != v.ON_HOST:
-            state.event("host.lengths", span_of(site.node), name, lengths)
-        return v.OTHER_VALUE
+        return _packed(state, name, site)
     if name == "torch.autograd.grad":
         return Value(v.SEQUENCE, item=v.tensor(f"{name} returns tensors"))
     if name.startswith(ops.OTHER_NAMESPACES) and not name.startswith("torch.nn."):
@@ -73,6 +70,14 @@ def call_torch(state: State, name: str, head: str, tail: str, site: CallSite) ->
     if head in ("torch", "torch.Tensor") or name.startswith(ops.TENSOR_NAMESPACES):
         return torch_operation(state, tail, name, site, None)
     return v.UNKNOWN_VALUE
+
+
+def _packed(state: State, name: str, site: CallSite) -> Value:
+    """Sequences that are packed by their lengths, which have to be on the host."""
+    lengths = site.get(1, "lengths")
+    if lengths.is_tensor and lengths.device != v.ON_HOST:
+        state.event("host.lengths", span_of(site.node), name, lengths)
+    return v.OTHER_VALUE
 
 
 def _call_transform(state: State, name: str, site: CallSite) -> Value | None:
