@@ -11,7 +11,9 @@ Every other word must not be an address of device memory, or the region is refus
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
+from itertools import pairwise
 
 from pygraph_rt.errors import Disagreement, Unprovable
 from pygraph_rt.plan.graph import STEP, WORD, Capture, Node, Patch, PatchPlan
@@ -64,28 +66,42 @@ def _unexplained(
     )
 
 
+class _Words:
+    """What each pair of words, one of each capture, is: looked up once for each pair."""
+
+    def __init__(
+        self, maps: tuple[AddressMap, AddressMap], statics: AddressMap, owner: Owner
+    ) -> None:
+        self._maps, self._statics, self._owner = maps, statics, owner
+        self._known: dict[tuple[int, int], tuple[Block, int] | None] = {}
+
+    def pointer(self, node: Node, pair: tuple[int, int]) -> tuple[Block, int] | None:
+        """The block and offset, None for a number; raises Unprovable for any other address."""
+        if pair not in self._known:
+            found = _pointer(*pair, self._maps)
+            if found is None:
+                _check_not_memory(node, *pair, self._maps, self._statics, self._owner)
+            self._known[pair] = found
+        return self._known[pair]
+
+
+def words_of(data: bytes) -> list[int]:
+    """The words of WORD bytes that begin at each multiple of STEP."""
+    halves = struct.unpack_from(f"<{len(data) // STEP}I", data)
+    return [low | high << 32 for low, high in pairwise(halves)]
+
+
 def _field_patches(
-    index: int,
-    field: int,
-    node: Node,
-    words: tuple[bytes, bytes],
-    maps: tuple[AddressMap, AddressMap],
-    statics: AddressMap,
-    owner: Owner,
+    index: int, field: int, node: Node, fields: tuple[bytes, bytes], words: _Words
 ) -> list[Patch]:
-    first, second = words
+    pairs = list(zip(*map(words_of, fields), strict=True))
     patches: list[Patch] = []
-    offset = 0
-    while offset + WORD <= len(first):
-        a = int.from_bytes(first[offset : offset + WORD], "little")
-        b = int.from_bytes(second[offset : offset + WORD], "little")
-        found = _pointer(a, b, maps)
+    place = 0
+    while place < len(pairs):
+        found = words.pointer(node, pairs[place])
         if found is not None:
-            patches.append(Patch(index, field, offset, *found))
-            offset += WORD
-            continue
-        _check_not_memory(node, a, b, maps, statics, owner)
-        offset += STEP
+            patches.append(Patch(index, field, place * STEP, *found))
+        place += 1 if found is None else WORD // STEP
     return patches
 
 
@@ -159,9 +175,9 @@ def patch_plan(first: Capture, second: Capture, statics: AddressMap, owner: Owne
     addresses, or when an address cannot be explained; Disagreement when it is not the same in both.
     """
     _same_topology(first, second)
-    maps = (first.blocks, second.blocks)
+    words = _Words((first.blocks, second.blocks), statics, owner)
     patches: list[Patch] = []
     for index, (a, b) in enumerate(zip(first.nodes, second.nodes, strict=True)):
-        for field, words in enumerate(zip(a.fields, b.fields, strict=True)):
-            patches += _field_patches(index, field, a, words, maps, statics, owner)
+        for field, fields in enumerate(zip(a.fields, b.fields, strict=True)):
+            patches += _field_patches(index, field, a, fields, words)
     return PatchPlan(tuple(patches), len(first.nodes))

@@ -1,9 +1,9 @@
 """Addresses for tensors that nothing will read or write.
 
 A capture executes nothing, so the tensors given to it need addresses, not memory. Each one gets
-an address range of its own in reserved address space, and all ranges map the same small piece of
-physical memory: valid addresses for gigabytes of inputs cost a few MiB. Gaps between ranges catch
-pointers just before or past a tensor.
+an address range of its own in reserved address space, and all pages of it map the same small piece
+of physical memory: valid addresses for gigabytes of inputs cost a few MiB. Gaps between ranges
+catch pointers just before or past a tensor.
 
 While a captured graph is tried out, the piece is filled with 0xFF: a pointer that was not patched
 reads NaN, or leaves a trace when it writes.
@@ -18,10 +18,13 @@ import torch
 
 from pygraph_rt.capture.address_words import SMALL
 from pygraph_rt.cuda.driver import ABOVE_4_GIB, Driver
-from pygraph_rt.plan.memory_blocks import Block, Range
+from pygraph_rt.plan.memory_blocks import ALIGNMENT, Block, Range, aligned
 
-_LARGE = 8 << 30
-_LARGE_PAGES = 16
+# Each page costs tens of microseconds to map and to unmap, and the physical piece is one page: up
+# to so many pages are mapped before the next size is taken, up to so many times the smallest.
+_PAGES = 64
+_LARGEST_PAGE = 16
+_GAP = 64 << 10
 _WINDOW = 4 << 30
 
 
@@ -33,30 +36,37 @@ class Request(NamedTuple):
     residue: int
 
 
-def layout(requests: Sequence[Request], page: int) -> tuple[list[Range], int]:
-    """Ranges from address 0, a guard page before and after each, and the bytes they span in all.
+def layout(requests: Sequence[Request]) -> tuple[list[Range], int]:
+    """Ranges from address 0, a gap before and after each, and the bytes they span in all.
 
     Where they are then put so far above a multiple of 4 GiB as `Driver.reserve` asks for, no range
     of less than that holds an address that padding beside a small number looks like.
     """
     ranges: list[Range] = []
-    cursor = page
+    cursor = 0
     for block, nbytes, residue in requests:
-        pages = -(-(residue + max(nbytes, 1)) // page) * page + page
-        cursor = _past_small_numbers(cursor, pages, page)
-        ranges.append(Range(cursor + residue, nbytes, block, page // 2, page // 2))
-        cursor += pages
+        size = aligned(residue + max(nbytes, 1)) + 2 * _GAP
+        cursor = _past_small_numbers(cursor, size)
+        ranges.append(Range(cursor + _GAP + residue, nbytes, block, _GAP, _GAP - ALIGNMENT))
+        cursor += size
     return ranges, cursor
 
 
-def _past_small_numbers(start: int, size: int, page: int) -> int:
-    """Where to put so many bytes, with a page before them, from `start` on."""
-    multiple = (start - page + ABOVE_4_GIB) // _WINDOW * _WINDOW - ABOVE_4_GIB
-    if start - page >= multiple + SMALL:
+def _past_small_numbers(start: int, size: int) -> int:
+    """Where to put so many bytes, from `start` on."""
+    multiple = (start + ABOVE_4_GIB) // _WINDOW * _WINDOW - ABOVE_4_GIB
+    if start >= multiple + SMALL:
         multiple += _WINDOW
-    end = -(-(multiple + SMALL) // page) * page
-    fits = size + 2 * page + SMALL <= _WINDOW
-    return end + page if start + size > multiple and fits else start
+    fits = size + SMALL <= _WINDOW
+    return multiple + SMALL if start + size > multiple and fits else start
+
+
+def page_size(span: int, granularity: int) -> int:
+    """Bytes of the pages that map `span` bytes: a multiple of `granularity`."""
+    times = 1
+    while times < _LARGEST_PAGE and span > _PAGES * times * granularity:
+        times *= 2
+    return times * granularity
 
 
 class Placeholders:
@@ -65,10 +75,9 @@ class Placeholders:
     def __init__(self, driver: Driver, device: int, requests: Sequence[Request]) -> None:
         self._driver = driver
         self._device = device
-        granularity = driver.allocation_granularity(device)
-        large = sum(r.nbytes for r in requests) > _LARGE
-        self._page = granularity * (_LARGE_PAGES if large else 1)
-        relative, self._span = layout(requests, self._page)
+        relative, size = layout(requests)
+        self._page = page_size(size, driver.allocation_granularity(device))
+        self._span = aligned(size, self._page)
         self._handle = driver.create_memory(self._page, device)
         self._mapped = 0
         self._base = 0

@@ -114,9 +114,11 @@ def find_states(
     Raises Unprovable for any other use of the generator's memory.
     """
     states: list[State] = []
+    addresses = [word.to_bytes(WORD, "little") for word in (probe.seed, probe.offset, *numbers)]
     for index, node in enumerate(nodes):
         for field, data in enumerate(node.fields):
-            states += _states_in_field(index, field, node, data, probe, numbers)
+            if any(address in data for address in addresses):
+                states += _states_in_field(index, field, node, data, probe, numbers)
     return tuple(states)
 
 
