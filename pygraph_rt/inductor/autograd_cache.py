@@ -9,8 +9,10 @@ it was found in the FX graph, which a hit never makes; so it is kept with the co
 argument of its compilation. Caches of torch hold that argument, hash it, and pass it on in
 artifacts; a process without this package can read them all.
 
-The cache's key knows neither the backend, nor its options, nor its version: `cache_key_tag` adds
-them.
+The cache's key knows neither the backend, nor its options, nor its version. They are added as an
+entry of `unsafe_marked_cacheable_functions`, which is part of the key. `cache_key_tag` would not
+do: it is also part of the key under which a Triton kernel's tuned configuration is kept, which is
+looked up here and saved elsewhere, so each process would tune all kernels again.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from pygraph_rt.inductor.torch_support import OLDEST, torch_version
 
 ARGUMENT = "pygraph"
 """The argument of a graph's compilation that holds what is known of it."""
+
+_KEYS = "unsafe_marked_cacheable_functions"
 
 Restore = Callable[[Any, str], None]
 
@@ -76,25 +80,23 @@ def cached(restore: Restore, options: str) -> Iterator[dict[str, Any]]:
     may raise ValueError, and the graph is compiled again. `options`: what compiled code depends on,
     beside what torch knows.
     """
-    import torch._functorch.config
-    import torch.compiler.config
+    known = getattr(_inductor_config(), _KEYS, None)
+    if known is None or not (has_policies() or is_first_supported()):
+        import torch._functorch.config
 
-    config: Any = torch.compiler.config
-    tag = f"{config.cache_key_tag}|pygraph {_code()} {options}"
-    with config.patch(cache_key_tag=tag):
-        if has_policies():
-            yield {"cudagraph_policy": _policy()(restore)}
-            return
-        if not is_first_supported():
-            with torch._functorch.config.patch(enable_autograd_cache=False):
-                yield {}
-            return
-        watch_loaded_graphs()
-        token = _restoring.set(restore)
-        try:
+        with torch._functorch.config.patch(enable_autograd_cache=False):
             yield {}
-        finally:
-            _restoring.reset(token)
+        return
+    settings: dict[str, Any] = {_KEYS: {**known, ARGUMENT: f"{_code()} {options}"}}
+    if has_policies():
+        yield {**settings, "cudagraph_policy": _policy()(restore)}
+        return
+    watch_loaded_graphs()
+    token = _restoring.set(restore)
+    try:
+        yield settings
+    finally:
+        _restoring.reset(token)
 
 
 @cache

@@ -32,8 +32,8 @@ from pygraph_rt.backend import _graph_maker
 from pygraph_rt.cuda.native import memory
 from pygraph_rt.reports.report import REGIONS
 
-# Some kernels give other last bits with other block sizes, and torch tunes kernels again when
-# compiled code comes out of its cache: two compilations of one model may differ. Nothing is tuned.
+# Some kernels give other last bits with other block sizes, and which one is faster is measured: two
+# compilations of one model may differ. Nothing is tuned.
 torch._inductor.config.deterministic = True
 torch._inductor.config.triton.autotune_pointwise = False
 

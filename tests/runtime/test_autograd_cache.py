@@ -201,3 +201,20 @@ def test_without_either_way_the_cache_is_off(monkeypatch: pytest.MonkeyPatch) ->
     with autograd_cache.cached(lambda compiled, known: None, "") as settings:
         assert settings == {}
         assert not torch._functorch.config.enable_autograd_cache
+
+
+def test_what_kernels_were_tuned_to_is_looked_up_where_default_mode_keeps_it() -> None:
+    from torch._inductor.runtime.autotune_cache import AutotuneCache
+
+    before = AutotuneCache._prepare_key("kernel.py")
+    with autograd_cache.cached(lambda compiled, known: None, ""):
+        assert AutotuneCache._prepare_key("kernel.py") == before
+
+
+def test_where_nothing_can_be_added_to_the_key_the_cache_is_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(autograd_cache, "_KEYS", "a_name_that_torch_lacks")
+    with autograd_cache.cached(lambda compiled, known: None, "") as settings:
+        assert settings == {}
+        assert not torch._functorch.config.enable_autograd_cache

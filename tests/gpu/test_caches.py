@@ -1,0 +1,47 @@
+"""Warm caches: a process finds what kernels were tuned to in an earlier one, as in default mode."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import torch
+from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+import pygraph_rt
+
+tuned, original = [], CachingAutotuner.autotune_to_one_config
+
+def tune(self, *args, **kwargs):
+    tuned.append(self)
+    return original(self, *args, **kwargs)
+
+CachingAutotuner.autotune_to_one_config = tune
+x = torch.arange(1 << 20, device="cuda", dtype=torch.float32).requires_grad_()
+step = torch.compile(lambda x: (x.sin() * x.cos()).sum(), backend="pygraph")
+for _ in range(3):
+    step(x).backward()
+print(len(tuned), torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"])
+"""
+
+
+def run(folder: Path) -> tuple[int, int]:
+    """(kernels tuned, graphs that came out of the cache) in a process of its own."""
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder)}
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+    )
+    tuned, hits = map(int, found.stdout.split())
+    return tuned, hits
+
+
+def test_a_second_process_tunes_nothing_again(tmp_path: Path) -> None:
+    tuned, hits = run(tmp_path)
+    if not tuned:
+        pytest.fail("no kernel of the program is tuned: the test shows nothing")
+    assert hits == 0
+    assert run(tmp_path) == (0, 1)
