@@ -29,7 +29,7 @@ def record(python: str, program: Sequence[str], output: Path) -> tuple[int, bool
             "interpreter with --python"
         )
     before = _state(output)
-    command = [python, "-m", "pygraph_rt.trace", "--output", str(output), *program]
+    command = [python, "-m", "pygraph_rt.trace", "--trace-file", str(output), *program]
     process = subprocess.Popen(command)
     while True:
         try:

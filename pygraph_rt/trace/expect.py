@@ -89,20 +89,26 @@ def _of(trace: Trace, *kinds: str) -> list[Event]:
 
 def _breaks(trace: Trace, expected: int | None) -> list[_Group]:
     """One break may be met in several compilations, and from several callers. A frame that is given
-    up, or fails to compile, counts as one unless a break says why.
+    up, or fails to compile, counts as one unless a break in it, or the one that it goes on after,
+    says why.
     """
     broken = _of(trace, "graph_break")
-    explained = {event.frame for event in broken}
+    explained = {event.frame for event in broken} | {_line_of(event) for event in broken}
     given_up = [
         event
         for event in _of(trace, "skipped_frame", "compile_error")
-        if event.frame not in explained
+        if not explained & {event.frame, _line_of(event)}
     ]
     places = {(e.place.file, e.place.line, e.gb_type): e for e in (*broken, *given_up)}
     if expected is None or len(places) == expected:
         return []
-    title = f"{_number(len(places), 'graph break')}, {expected} expected:"
+    what = "different graph break" if len(places) > 1 else "graph break"
+    title = f"{_number(len(places), what)}, {expected} expected:"
     return [(title, list(places.values()))]
+
+
+def _line_of(event: Event) -> tuple[str, int]:
+    return event.place.file, event.place.line
 
 
 def _number(count: int, what: str) -> str:

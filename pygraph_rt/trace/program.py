@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
-from pygraph_rt.trace.session import Trace, first_paragraph
+from pygraph_rt.trace.session import Trace, first_paragraph, say
 
 _OWN = str(Path(__file__).parent)
 _RUNPY = ("<frozen runpy>", runpy.__file__)
@@ -30,8 +30,8 @@ def parser() -> argparse.ArgumentParser:
         description="Run a program, and write what torch.compile did with it to a file.",
     )
     made.add_argument(
-        "--output",
-        "-o",
+        "--trace-file",
+        metavar="FILE",
         type=Path,
         default=Path("trace.json"),
         help="default: trace.json; under torchrun trace.rank0.json and so on",
@@ -139,11 +139,6 @@ def _runs_programs(traceback: TracebackType) -> bool:
     return file.startswith(_OWN) or file in _RUNPY
 
 
-def say(text: str) -> None:
-    """One line for the user, beside what the program prints."""
-    print(f"pygraph: {text}", file=sys.stderr, flush=True)
-
-
 def _run(start: Callable[[], None], ending: Ending) -> None:
     try:
         start()
@@ -172,7 +167,7 @@ def main(arguments: list[str]) -> int:
         print(f"error: there is no module named {given.program}", file=sys.stderr)
         return 2
     sys.argv = [given.program, *given.arguments]
-    trace = Trace(output_of(given.output), coverage=given.coverage, command=list(sys.argv))
+    trace = Trace(output_of(given.trace_file), coverage=given.coverage, command=list(sys.argv))
     ending = Ending(trace)
     trace.start()
     ending.watch()

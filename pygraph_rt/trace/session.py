@@ -42,6 +42,11 @@ def first_paragraph(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def say(text: str) -> None:
+    """One line for the user, beside what the program prints."""
+    print(f"pygraph: {text}", file=sys.stderr, flush=True)
+
+
 class Trace:
     """Records what torch compiles, what it does not, and why, while the block runs.
 
@@ -69,6 +74,7 @@ class Trace:
         self._syncs = Syncs(self.recorder)
         self._hooks = DynamoHooks(self.recorder, self._syncs)
         self._served_before: dict[int, tuple[int, int]] = {}
+        self._written = False
 
     def start(self) -> None:
         """Begin to record."""
@@ -99,6 +105,7 @@ class Trace:
             self.recorder.keep(event)
         if self.path is not None:
             documents.write(self.to_dict(), self.path)
+            self._written = True
 
     def _leave(self) -> None:
         _RUNNING().clear()
@@ -119,8 +126,15 @@ class Trace:
     ) -> None:
         if error is not None:
             self.exit = {"kind": "block", "code": None, "error": first_paragraph(error)}
-        if _RUNNING():  # not in a child that was forked inside the block
+        if not _RUNNING():  # in a child that was forked inside the block
+            return
+        try:
             self.stop()
+        except OSError as failed:
+            if error is None:
+                raise
+            # The program's own error goes on to its caller.
+            say(f"{self.path} cannot be written: {failed.strerror or failed}")
 
     @property
     def events(self) -> list[Event]:
@@ -155,7 +169,7 @@ class Trace:
         return found
 
     def summary(self) -> str:
-        """One line for the user: what was seen, and where it is written."""
+        """One line for the user: what was seen, and where it has been written."""
         counts = self.counts()
         parts = [
             f"{counts[kind]} {one if counts[kind] == 1 else many}"
@@ -168,7 +182,7 @@ class Trace:
         if counts["compiled_before_trace"]:
             parts.append("some code was compiled before tracing began, its breaks are not known")
         text = ", ".join(parts) or "no graph breaks, recompilations or syncs"
-        return f"{text}; written to {self.path}" if self.path is not None else text
+        return f"{text}; written to {self.path}" if self._written else text
 
     def to_dict(self) -> dict[str, Any]:
         """The trace as docs/reference/trace-format.md describes it."""

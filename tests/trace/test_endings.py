@@ -165,7 +165,7 @@ def test_no_such_program(parent: Parent, tmp_path: Path, wrong: list[str]) -> No
 def test_a_file_that_cannot_be_written_keeps_the_exit_code(parent: Parent, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     program(tmp_path, "sys.exit(3)")
-    done = parent.trace(tmp_path, "-o", "file/trace.json", "program.py")
+    done = parent.trace(tmp_path, "--trace-file", "file/trace.json", "program.py")
     assert done.returncode == 3
     assert len(said(done)) == 1
     assert "cannot be written" in said(done)[0]

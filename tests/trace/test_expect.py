@@ -29,6 +29,12 @@ def breaks(x: torch.Tensor) -> torch.Tensor:
     return y * 2
 
 
+def breaks_at_its_end(x: torch.Tensor) -> torch.Tensor:
+    y = x + 1
+    print("here")
+    return y
+
+
 def clean(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
@@ -44,6 +50,20 @@ def test_a_break_fails_with_its_line_and_reason() -> None:
     assert f"{__file__}:{line}: in breaks" in str(failed.value)
     assert "1 graph break, 0 expected" in str(failed.value)
     assert "print" in str(failed.value) or "builtin" in str(failed.value)
+
+
+def test_what_goes_on_after_a_break_and_is_given_up_counts_with_that_break() -> None:
+    """There is nothing to compile behind the break, so torch runs the rest as it is."""
+    with pygraph_rt.expect(graph_breaks=1):
+        compiled(breaks_at_its_end)(torch.ones(2))
+
+
+def test_the_same_break_counts_once_however_often_it_is_compiled() -> None:
+    with pytest.raises(ExpectationFailed, match=r"^1 graph break, 0 expected:\n.* \(2 times\)"):
+        with pygraph_rt.expect(graph_breaks=0):
+            run = torch.compile(breaks, backend="eager", dynamic=False)
+            run(torch.ones(2))
+            run(torch.ones(3))
 
 
 def test_the_finding_and_the_fix_are_shown_where_the_linter_is_installed(

@@ -11,6 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+import pygraph_rt
+
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures" / "trace"
 SCHEMA = json.loads((ROOT / "pygraph_rt" / "trace" / "trace.schema.json").read_text("utf-8"))
@@ -30,7 +32,7 @@ def test_a_new_trace_keeps_to_the_schema_and_shows_what_the_committed_one_shows(
 ) -> None:
     out = tmp_path / "trace.json"
     program = FIXTURES / "small_model.py"
-    command = [sys.executable, "-m", "pygraph_rt.trace", "-o", str(out), str(program)]
+    command = [sys.executable, "-m", "pygraph_rt.trace", "--trace-file", str(out), str(program)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     new = json.loads(out.read_text("utf-8"))
     check(new)
@@ -61,3 +63,22 @@ def test_the_module_can_be_called_and_is_not_imported_before() -> None:
         "with pygraph_rt.expect(allow_nothing=True): pass\n"
     )
     subprocess.run([sys.executable, "-c", source], cwd=ROOT, check=True)
+
+
+def test_an_error_of_the_block_is_not_replaced_by_one_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    nowhere = tmp_path / "file" / "trace.json"
+    with pytest.raises(ZeroDivisionError), pygraph_rt.trace(nowhere) as trace:
+        1 / 0
+    assert f"pygraph: {nowhere} cannot be written: " in capsys.readouterr().err
+    assert "written to" not in trace.summary()
+    with pytest.raises(OSError), pygraph_rt.trace(nowhere):
+        pass
+
+
+def test_a_summary_names_the_file_once_it_is_there(tmp_path: Path) -> None:
+    with pygraph_rt.trace(tmp_path / "trace.json") as trace:
+        assert "written to" not in trace.summary()
+    assert trace.summary().endswith(f"written to {tmp_path / 'trace.json'}")
