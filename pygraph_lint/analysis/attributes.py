@@ -55,6 +55,10 @@ def eval_name(state: State, node: ast.Name) -> Value:
         return v.plain(v.CALLABLE, target)
     if node.id in BUILTINS:
         return v.plain(v.CALLABLE, "builtins." + node.id)
+    target = state.module.names.resolve(node)
+    if target is not None:
+        state.mention(target, node)
+        return Value(v.CALLABLE | v.UNKNOWN, cls=target)
     return v.UNKNOWN_VALUE
 
 

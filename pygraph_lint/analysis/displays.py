@@ -103,7 +103,11 @@ def eval_await(state: State, node: ast.Await) -> Value:
 
 
 def eval_yield(state: State, node: ast.Yield | ast.YieldFrom) -> Value:
-    state.ev(node.value)
+    value = state.ev(node.value)
+    if not state.quiet:
+        value = v.iterate(value) if isinstance(node, ast.YieldFrom) else value
+        old = state.yields
+        state.yields = value if old is None else v.join(old, value)
     return v.UNKNOWN_VALUE
 
 

@@ -111,7 +111,7 @@ def run_function(
     self_name = ordered[0].arg if bound and ordered else ""
     env = dict(closure or {})
     if self_name:
-        env[self_name] = Value(v.INSTANCE, cls=owner)
+        env[self_name] = Value(v.CALLABLE if "classmethod" in marks else v.INSTANCE, cls=owner)
     env |= bind_parameters(module, facts, node, self_name)
     state = State(module, facts, env, handlers, "" if "classmethod" in marks else self_name)
     assigned = assigned_names(node)
@@ -123,6 +123,8 @@ def run_function(
     if owner:
         state.last_stores = last_stores(node)
     _run(state, node.body)
+    if state.yields is not None:
+        facts.returns = Value(v.SEQUENCE, item=v.shallow(state.yields, 2))
     _read_declared(module, node, facts)
 
 

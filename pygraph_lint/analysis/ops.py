@@ -307,6 +307,9 @@ WITHOUT_ARGUMENTS = frozenset(
         reciprocal isnan isinf isfinite t sign floor ceil trunc erf lgamma digamma
     """.split()
 )
+# With a tensor as first argument no methods of tensors, but functions of torch's name that libraries
+# have for arrays of several kinds: ``backend.any(x > 0)``.
+OF_ARRAYS = (REDUCTIONS | FINITE_OPS | WITHOUT_ARGUMENTS) - {"numel", "dim", "inverse"}
 # Methods of Python's own objects, of modules, optimizers and loggers: their names say nothing.
 COMMON_METHODS = frozenset(
     name for kind in (str, dict, list, set, bytes, int, float, object) for name in dir(kind)
