@@ -287,9 +287,9 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
         return v.NUMBER_VALUE
     if method in _HELD and not any(state.module.has_method(c, method) for c in v.classes(base)):
         return _HELD[method]
-    if method in ops.OF_ARRAYS and base.kinds & v.UNKNOWN and site.first.must_be_tensor:
-        if not base.cls:
-            return v.tensor(site.first.why, device=site.first.device, home=site.first.home)
+    first, known = site.first, base.cls or not base.kinds & v.UNKNOWN
+    if method in ops.OF_ARRAYS and first.must_be_tensor and not known:
+        return v.tensor(first.why, device=first.device, home=first.home)
     base = _by_method(state, base, method, holder, site)
     if base.is_tensor:
         if method in ops.TENSOR_METHODS or not base.flags & v.SYMBOL:
@@ -446,7 +446,10 @@ def _call_value(state: State, value: Value, site: CallSite) -> Value:
         need = value.needs[0]
         if need.kind == "attr":
             state.record_call("attribute", need.owner, need.name, site.node, site)
-        elif need.kind == "return" and (place := need.name.removeprefix("|")).strip("0123456789") == "":
+        elif (
+            need.kind == "return"
+            and (place := need.name.removeprefix("|")).strip("0123456789") == ""
+        ):
             state.record_call("result", need.owner, f"{place}|", site.node, site)
         return extend(value, "()")
     return v.UNKNOWN_VALUE

@@ -88,17 +88,13 @@ def eval_lambda(state: State, node: ast.Lambda) -> Value:
     return Value(v.CALLABLE)
 
 
-def eval_starred(state: State, node: ast.Starred) -> Value:
-    return state.ev(node.value)
-
-
 def eval_named(state: State, node: ast.NamedExpr) -> Value:
     value = state.ev(node.value)
     assign(state, node.target, value, node.value)
     return value
 
 
-def eval_await(state: State, node: ast.Await) -> Value:
+def eval_inner(state: State, node: ast.Starred | ast.Await) -> Value:
     return state.ev(node.value)
 
 

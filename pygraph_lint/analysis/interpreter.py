@@ -250,9 +250,9 @@ EXPRESSIONS: dict[type[ast.expr], Any] = {
     ast.DictComp: displays.eval_dict_comprehension,
     ast.JoinedStr: displays.eval_joined,
     ast.Lambda: _eval_lambda,
-    ast.Starred: displays.eval_starred,
+    ast.Starred: displays.eval_inner,
     ast.NamedExpr: displays.eval_named,
-    ast.Await: displays.eval_await,
+    ast.Await: displays.eval_inner,
     ast.Yield: displays.eval_yield,
     ast.YieldFrom: displays.eval_yield,
 }

@@ -89,7 +89,7 @@ class Uses:
                 if name and node.lineno <= last.get(name, node.lineno):
                     self._read_attribute(name, node)
             elif isinstance(node, ast.Subscript):
-                self._read_subscript(node, names, made_of, last)
+                self._read_subscript(node, names, last)
             elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name):
                 name = node.args[0].id
                 if name in names and node.lineno <= last.get(name, node.lineno):
@@ -97,9 +97,7 @@ class Uses:
         for name in self._placed & self._indexed:
             self.shows.setdefault(name, f"`{name}` is indexed and has a device")
 
-    def _read_subscript(
-        self, node: ast.Subscript, names: set[str], made_of: dict[str, str], last: dict[str, int]
-    ) -> None:
+    def _read_subscript(self, node: ast.Subscript, names: set[str], last: dict[str, int]) -> None:
         """A parameter that is indexed, or whose comparison is an index: a mask."""
         if isinstance(node.value, ast.Name):
             name = node.value.id

@@ -9,7 +9,14 @@ from typing import Any
 from pygraph_lint.analysis import memoised, ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import returning
-from pygraph_lint.analysis.events import KEYWORDS, PLACES, Need, annotated_numbers, call_site, on_host
+from pygraph_lint.analysis.events import (
+    KEYWORDS,
+    PLACES,
+    Need,
+    annotated_numbers,
+    call_site,
+    on_host,
+)
 from pygraph_lint.analysis.exports import VALIDATES
 from pygraph_lint.analysis.graph_ends import GraphEnds
 from pygraph_lint.analysis.model import Call, FunctionFacts
@@ -219,8 +226,8 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
 def _others_are_tensors(
     proof: Proof, facts: FunctionFacts, calls: Sequence[Call], obligation: ParameterIsTensor
 ) -> bool:
-    """Whether some call passes tensors by a keyword that names no parameter, or, with ``*``, nothing
-    but tensors behind the last parameter.
+    """Whether some call passes a tensor by a keyword that names no parameter, or, with ``*``, only
+    tensors behind the last parameter.
     """
     places = len(facts.parameters) - len(facts.named_only)
     for call in calls:

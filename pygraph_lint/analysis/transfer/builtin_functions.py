@@ -25,8 +25,8 @@ _TO_NUMBER = ("builtins.int", "builtins.float")
 
 def call_builtin(state: State, name: str, site: CallSite) -> Value:
     """A call of a builtin."""
-    handler = _BUILTINS.get(name)
-    return handler(state, name, site) if handler is not None else v.UNKNOWN_VALUE
+    found = _BUILTINS.get(name, v.UNKNOWN_VALUE)
+    return found if isinstance(found, Value) else found(state, name, site)
 
 
 def call_math(state: State, name: str, site: CallSite) -> Value:
@@ -218,10 +218,6 @@ def _instance_known(state: State, value: Value, node: ast.Call) -> bool | None:
     return None if value.kinds & (v.TENSOR | v.UNKNOWN | v.OTHER) else False
 
 
-def _known_number(state: State, name: str, site: CallSite) -> Value:
-    return v.NUMBER_VALUE
-
-
 def _text(state: State, name: str, site: CallSite) -> Value:
     form = {} if name == "format" else {"form": "str"}
     note_formatted(state, site.first, site.node, None, **form)
@@ -237,15 +233,7 @@ def _dict(state: State, name: str, site: CallSite) -> Value:
     return made
 
 
-def _mapping(state: State, name: str, site: CallSite) -> Value:
-    return v.MAPPING_VALUE
-
-
-def _other(state: State, name: str, site: CallSite) -> Value:
-    return v.OTHER_VALUE
-
-
-_BUILTINS: dict[str, Builtin] = {
+_BUILTINS: dict[str, Builtin | Value] = {
     **dict.fromkeys(("int", "float", "complex", "bool"), _number),
     **dict.fromkeys(("max", "min", "sorted"), _compared),
     "sum": _sum,
@@ -262,10 +250,10 @@ _BUILTINS: dict[str, Builtin] = {
     **dict.fromkeys(("map", "filter"), _map),
     "isinstance": _isinstance,
     **dict.fromkeys(
-        ("len", "id", "hash", "ord", "hasattr", "callable", "issubclass"), _known_number
+        ("len", "id", "hash", "ord", "hasattr", "callable", "issubclass"), v.NUMBER_VALUE
     ),
     **dict.fromkeys(("str", "repr", "format", "ascii", "chr", "input"), _text),
     "dict": _dict,
-    **dict.fromkeys(("vars", "globals", "locals"), _mapping),
-    **dict.fromkeys(("type", "object", "property"), _other),
+    **dict.fromkeys(("vars", "globals", "locals"), v.MAPPING_VALUE),
+    **dict.fromkeys(("type", "object", "property"), v.OTHER_VALUE),
 }
