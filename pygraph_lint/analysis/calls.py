@@ -170,7 +170,9 @@ def _call_library(state: State, name: str, head: str, tail: str, site: CallSite)
     if name == "typing.cast" and site.positional:
         return site.positional[-1]
     if name in _CONTAINERS:
-        return _container(state, name, site)
+        of_lists = site.first.cls == "builtins.list"  # defaultdict(list)
+        made = call_builtin(state, _CONTAINERS[name], site)
+        return Value(v.MAPPING, item=v.sequence([])) if of_lists else made
     if name == "functools.reduce" and len(site.positional) > 1:
         part = v.iterate(site.positional[1])
         parts = [site.get(2, "initial", part), part]
@@ -192,14 +194,6 @@ def _call_library(state: State, name: str, head: str, tail: str, site: CallSite)
     if name.partition(".")[0] in _OUTSIDE:
         return v.UNKNOWN_VALUE
     return call_project(state, name, site)
-
-
-def _container(state: State, name: str, site: CallSite) -> Value:
-    """One of ``collections``; of a defaultdict that makes lists it is known what it holds."""
-    if name != "collections.defaultdict":
-        return call_builtin(state, _CONTAINERS[name], site)
-    listed = site.first.cls == "builtins.list"
-    return v.MAPPING_VALUE if not listed else Value(v.MAPPING, item=v.sequence([]))
 
 
 # -- methods
