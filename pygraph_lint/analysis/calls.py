@@ -221,6 +221,9 @@ def _call_method(state: State, function: ast.Attribute, node: ast.Call) -> Value
         return v.NONE_VALUE
     if base.cls and state.module.sinks.has_call(f"{base.cls}.{method}"):
         state.event("call", span_of(node), f"{base.cls}.{method}")
+    first, known = site.first, base.cls or not base.kinds & v.UNKNOWN
+    if method in ops.OF_ARRAYS and first.must_be_tensor and not known:
+        return v.tensor(first.why, device=first.device, home=first.home)
     return _method_on(state, base, method, holder, site)
 
 
@@ -281,9 +284,6 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
         return v.NUMBER_VALUE
     if method in _HELD and not any(state.module.has_method(c, method) for c in v.classes(base)):
         return _HELD[method]
-    first, known = site.first, base.cls or not base.kinds & v.UNKNOWN
-    if method in ops.OF_ARRAYS and first.must_be_tensor and not known:
-        return v.tensor(first.why, device=first.device, home=first.home)
     base = _by_method(state, base, method, holder, site)
     if base.is_tensor:
         if method in ops.TENSOR_METHODS or not base.flags & v.SYMBOL:

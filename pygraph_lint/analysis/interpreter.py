@@ -123,8 +123,6 @@ def run_function(
     if owner:
         state.last_stores = last_stores(node)
     _run(state, node.body)
-    if state.yields is not None:
-        facts.returns = Value(v.SEQUENCE, item=v.shallow(state.yields, 2))
     _read_declared(module, node, facts)
 
 
@@ -146,6 +144,8 @@ def _run(state: State, body: list[ast.stmt]) -> None:
     note_uses(state)
     _forget_empty_constructor(state)
     facts = state.function
+    if state.yields is not None:
+        facts.returns = Value(v.SEQUENCE, item=v.shallow(state.yields, 2))
     facts.events += state.events.values()
     facts.calls += state.calls.values()
     state.module.facts.functions[facts.name] = facts
