@@ -41,7 +41,7 @@ Needs = tuple[Need, ...]
 KEYWORDS = "**"  # as a parameter: keywords that no parameter is named by
 PLACES = "*"  # as a parameter: arguments behind the last parameter
 NEVER = Need("not", "", "", ((),))  # what cannot be
-_MAX_CHOICES = 3
+_MAX_CHOICES = 8
 
 
 def on_host(home: Need) -> Need:

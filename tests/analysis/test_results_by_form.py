@@ -26,6 +26,18 @@ HELPERS = """
         if isinstance(x, torch.Tensor):
             return x.sum()
         return x
+    def by_mode(x, mode):
+        if mode == "sum":
+            return x.sum()
+        if mode == "mean":
+            return x.mean()
+        if mode == "max":
+            return x.max()
+        if mode == "min":
+            return x.min()
+        if mode == "size":
+            return 3
+        return x
     def plain(x, dense=False, flat=False):
         if dense == "yes":
             return x + 1
@@ -89,6 +101,7 @@ def branches(test: str) -> int:
         "if total(x, x) > 0: x = -x",
         "if by_name(x=x) > 0: x = -x",
         "if reduced(x) > 0: x = -x",
+        *(f"if by_mode(x, '{each}') > 0: x = -x" for each in ("sum", "mean", "max", "min")),
         "if plain(x, flat=True) > 0: x = -x",
         "y = plain(x, 'yes') if n else plain(x, flat=True)\nif y > 0: x = -x",
         "if ACTIVATIONS[mode](x) > 0: x = -x",
@@ -148,6 +161,17 @@ def test_a_function_of_a_library_that_gets_several_tensors(annotation: str, expe
         import torch
         def largest(xs: {annotation}):
             return xs[0].item()
+    """
+    linked, facts = project(Asked(every=True), m=source)
+    assert len(confirmed(linked, facts["m"])) == expected
+
+
+@pytest.mark.parametrize(("imported", "expected"), [("numpy as np, torch", 1), ("numpy as np", 0)])
+def test_what_a_file_without_torch_gets_are_arrays(imported: str, expected: int) -> None:
+    source = f"""
+        import {imported}
+        def largest(x):
+            return float(x.max())
     """
     linked, facts = project(Asked(every=True), m=source)
     assert len(confirmed(linked, facts["m"])) == expected
