@@ -21,6 +21,14 @@ PARAMETER = v.tensor("a parameter of a module", "float", v.ON_DEVICE, flags=v.BU
 PARAMETER_GROUPS = Value(
     v.SEQUENCE, item=v.mapping({"params": Value(v.SEQUENCE, item=PARAMETER, flags=v.LIST)})
 )
+# What methods of modules and optimizers find, where nothing else is known.
+_OF_MODELS = {
+    "device": v.DEVICE_VALUE,
+    "dtype": v.DTYPE_VALUE,
+    "training": v.NUMBER_VALUE,
+    "config": v.OTHER_VALUE,
+    "param_groups": PARAMETER_GROUPS,
+}
 RECURRENT = frozenset(
     f"torch.nn.{place}{name}" for place in ("", "modules.rnn.") for name in ("LSTM", "GRU", "RNN")
 )
@@ -55,6 +63,10 @@ def eval_name(state: State, node: ast.Name) -> Value:
         return v.plain(v.CALLABLE, target)
     if node.id in BUILTINS:
         return v.plain(v.CALLABLE, "builtins." + node.id)
+    target = state.module.names.resolve(node)
+    if target is not None:
+        state.mention(target, node)
+        return Value(v.CALLABLE | v.UNKNOWN, cls=target)
     return v.UNKNOWN_VALUE
 
 
@@ -96,16 +108,8 @@ def self_attribute(state: State, name: str, node: ast.Attribute) -> Value:
         return value
     value = state.module.class_attribute(state.owner, name)
     if value is None:
-        if name == "training":
-            return v.NUMBER_VALUE
-        if name == "device":
-            return v.DEVICE_VALUE
-        if name == "dtype":
-            return v.DTYPE_VALUE
-        if name == "config":
-            return v.OTHER_VALUE
-        if name == "param_groups":
-            return PARAMETER_GROUPS
+        if name in _OF_MODELS:
+            return _OF_MODELS[name]
         if state.module.is_kept(state.owner, name):
             _note_kept(state, f"self.{name}", node)
         if state.module.is_property(state.owner, name):
@@ -198,10 +202,8 @@ def _object_attribute(state: State, cls: str, node: ast.Attribute) -> Value:
     known = state.module.class_attribute(cls, name)
     if known is not None:
         return known
-    if name == "config":
-        return v.OTHER_VALUE
-    if name in ("device", "dtype"):
-        return _DESCRIBED[name]
+    if name in ("config", "device", "dtype"):
+        return _OF_MODELS[name]
     if state.module.is_property(cls, name):
         return _read_property(state, cls, name, node)
     if state.module.has_method(cls, name):

@@ -79,6 +79,8 @@ def returning(program: Program, name: str) -> list[str]:
         holder, _, method = name.rpartition(".")
         owner = program.class_named(holder)
         found = program.method(owner, method) if owner is not None else None
+        if found is None and owner is not None and method == "forward":
+            found = program.called_method(owner)
         named = [found] if found is not None else []
     return [each for function in named for each in (function, *_overrides(program, function))]
 
@@ -102,7 +104,9 @@ def _of_results(program: Program, function: str, name: str) -> list[str]:
         if value is not None and place:
             items = value.items or ()
             value = items[int(place)] if int(place) < len(items) else None
-        if value is not None and value.kinds & v.INSTANCE:
+        if not method:
+            found += _of_held(program, value)
+        elif value is not None and value.kinds & v.INSTANCE:
             owners = [program.class_named(cls) for cls in value.cls.split(",")]
             for owner in owners:
                 found += _of_method(program, owner, method) if owner is not None else []
@@ -127,6 +131,9 @@ def _of_method(program: Program, owner: str, name: str) -> list[str]:
 
 def _of_held(program: Program, value: Value | None) -> list[str]:
     """What calling the value of an attribute reaches."""
+    if value is not None and value.flags & v.SYMBOL and value.needs[0].kind == "return":
+        need = value.needs[0]
+        return [] if need.name else _of_results(program, need.owner, "")
     if value is None or not value.cls or value.flags & v.MODULE:
         return []
     if value.kinds & v.CALLABLE:

@@ -11,7 +11,8 @@ from pygraph_lint.analysis.arguments import arguments, note_formatted
 from pygraph_lint.analysis.attributes import PARAMETER, RECURRENT
 from pygraph_lint.analysis.edges import call_project, pass_on, result_of, returned
 from pygraph_lint.analysis.events import Need
-from pygraph_lint.analysis.nodes import dotted, short, source_of, span_of
+from pygraph_lint.analysis.model import ANY_NAME
+from pygraph_lint.analysis.nodes import are_classes, dotted, short, source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.symbols import constant, extend, is_result, symbol
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
@@ -44,6 +45,11 @@ _HELD: dict[str, Value] = {
         ("named_parameters", "named_buffers"),
         Value(v.SEQUENCE, item=v.sequence([v.TEXT_VALUE, PARAMETER])),
     ),
+}
+_CONTAINERS = {
+    "collections.deque": "list",
+    "collections.OrderedDict": "dict",
+    "collections.defaultdict": "dict",
 }
 _OF_SCIPY = {"scipy.optimize.linear_sum_assignment": v.sequence([v.NUMPY_VALUE] * 2)}
 _SPARSE = ("torch.sparse_coo_tensor",)  # reads its indices where no size is given
@@ -163,6 +169,14 @@ def _call_library(state: State, name: str, head: str, tail: str, site: CallSite)
         return shown if shown.is_tensor else shown._replace(cls=name)
     if name == "typing.cast" and site.positional:
         return site.positional[-1]
+    if name in _CONTAINERS:
+        of_lists = site.first.cls == "builtins.list"  # defaultdict(list)
+        made = call_builtin(state, _CONTAINERS[name], site)
+        return Value(v.MAPPING, item=v.sequence([])) if of_lists else made
+    if name == "functools.reduce" and len(site.positional) > 1:
+        part = v.iterate(site.positional[1])
+        parts = [site.get(2, "initial", part), part]
+        return pass_on(state, site.first, CallSite(site.node, parts, {}))
     if name == "functools.partial" and site.positional:
         pass_on(state, site.first, CallSite(site.node, site.positional[1:], site.named, True))
         return site.first
@@ -207,6 +221,9 @@ def _call_method(state: State, function: ast.Attribute, node: ast.Call) -> Value
         return v.NONE_VALUE
     if base.cls and state.module.sinks.has_call(f"{base.cls}.{method}"):
         state.event("call", span_of(node), f"{base.cls}.{method}")
+    first, known = site.first, base.cls or not base.kinds & v.UNKNOWN
+    if method in ops.OF_ARRAYS and first.must_be_tensor and not known:
+        return v.tensor(first.why, device=first.device, home=first.home)
     return _method_on(state, base, method, holder, site)
 
 
@@ -244,9 +261,9 @@ def _call_on_self(state: State, name: str, node: ast.Call) -> Value:
 def _register(state: State, how: str, site: CallSite) -> None:
     """``self.register_buffer(name, tensor)`` makes an attribute."""
     node = site.node
-    if not node.args or not isinstance(node.args[0], ast.Constant):
+    if not node.args:
         return
-    name = str(node.args[0].value)
+    name = str(node.args[0].value) if isinstance(node.args[0], ast.Constant) else ANY_NAME
     names = ("tensor", "param", "default")
     given = next((site.named[each] for each in names if each in site.named), v.NONE_VALUE)
     value = site.get(1, "", given)
@@ -423,6 +440,11 @@ def _call_value(state: State, value: Value, site: CallSite) -> Value:
         need = value.needs[0]
         if need.kind == "attr":
             state.record_call("attribute", need.owner, need.name, site.node, site)
+        elif (
+            need.kind == "return"
+            and (place := need.name.removeprefix("|")).strip("0123456789") == ""
+        ):
+            state.record_call("result", need.owner, f"{place}|", site.node, site)
         return extend(value, "()")
     return v.UNKNOWN_VALUE
 
@@ -435,4 +457,7 @@ def _call_one_of(state: State, value: Value, site: CallSite) -> Value:
         return pass_on(state, value._replace(cls=",".join(own)), site)
     if not all(name.startswith("torch.") for name in names):
         return v.UNKNOWN_VALUE
+    if are_classes(names):
+        head, _, tail = names[0].rpartition(".")
+        return call_torch(state, names[0], head, tail, site)
     return v.tensor(f"{names[0]} returns a tensor", device=merge_device(site.everything))

@@ -88,22 +88,22 @@ def eval_lambda(state: State, node: ast.Lambda) -> Value:
     return Value(v.CALLABLE)
 
 
-def eval_starred(state: State, node: ast.Starred) -> Value:
-    return state.ev(node.value)
-
-
 def eval_named(state: State, node: ast.NamedExpr) -> Value:
     value = state.ev(node.value)
     assign(state, node.target, value, node.value)
     return value
 
 
-def eval_await(state: State, node: ast.Await) -> Value:
+def eval_inner(state: State, node: ast.Starred | ast.Await) -> Value:
     return state.ev(node.value)
 
 
 def eval_yield(state: State, node: ast.Yield | ast.YieldFrom) -> Value:
-    state.ev(node.value)
+    value = state.ev(node.value)
+    if not state.quiet:
+        value = v.iterate(value) if isinstance(node, ast.YieldFrom) else value
+        old = state.yields
+        state.yields = value if old is None else v.join(old, value)
     return v.UNKNOWN_VALUE
 
 

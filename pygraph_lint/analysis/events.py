@@ -39,8 +39,9 @@ class Need(NamedTuple):
 
 Needs = tuple[Need, ...]
 KEYWORDS = "**"  # as a parameter: keywords that no parameter is named by
+PLACES = "*"  # as a parameter: arguments behind the last parameter
 NEVER = Need("not", "", "", ((),))  # what cannot be
-_MAX_CHOICES = 3
+_MAX_CHOICES = 8
 
 
 def on_host(home: Need) -> Need:
@@ -70,7 +71,7 @@ def any_of(a: Needs, b: Needs) -> Needs:
     """What holds where all of ``a`` or all of ``b`` does; of many choices the simplest ones."""
     if not a or not b:
         return ()
-    choices = sorted({*_choices(a), *_choices(b)}, key=lambda needs: (len(needs), needs))
+    choices = sorted({*_choices(a), *_choices(b)}, key=lambda needs: (len(needs), repr(needs)))
     if len(choices) == 1:
         return choices[0]
     return (Need("any", "", "", tuple(choices[:_MAX_CHOICES])),)

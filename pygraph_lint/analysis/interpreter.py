@@ -111,7 +111,7 @@ def run_function(
     self_name = ordered[0].arg if bound and ordered else ""
     env = dict(closure or {})
     if self_name:
-        env[self_name] = Value(v.INSTANCE, cls=owner)
+        env[self_name] = Value(v.CALLABLE if "classmethod" in marks else v.INSTANCE, cls=owner)
     env |= bind_parameters(module, facts, node, self_name)
     state = State(module, facts, env, handlers, "" if "classmethod" in marks else self_name)
     assigned = assigned_names(node)
@@ -144,6 +144,8 @@ def _run(state: State, body: list[ast.stmt]) -> None:
     note_uses(state)
     _forget_empty_constructor(state)
     facts = state.function
+    if state.yields is not None:
+        facts.returns = Value(v.SEQUENCE, item=v.shallow(state.yields, 2))
     facts.events += state.events.values()
     facts.calls += state.calls.values()
     state.module.facts.functions[facts.name] = facts
@@ -248,9 +250,9 @@ EXPRESSIONS: dict[type[ast.expr], Any] = {
     ast.DictComp: displays.eval_dict_comprehension,
     ast.JoinedStr: displays.eval_joined,
     ast.Lambda: _eval_lambda,
-    ast.Starred: displays.eval_starred,
+    ast.Starred: displays.eval_inner,
     ast.NamedExpr: displays.eval_named,
-    ast.Await: displays.eval_await,
+    ast.Await: displays.eval_inner,
     ast.Yield: displays.eval_yield,
     ast.YieldFrom: displays.eval_yield,
 }

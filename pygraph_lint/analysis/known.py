@@ -16,32 +16,19 @@ class Type(Flag):
     """What an expression may evaluate to."""
 
     NOTHING = 0
-    TENSOR = auto()
-    NUMBER = auto()  # a Python number, a bool among them
-    NONE = auto()
-    TEXT = auto()
-    SEQUENCE = auto()
-    MAPPING = auto()
-    OBJECT = auto()  # of some class
-    CALLABLE = auto()
-    ARRAY = auto()  # of numpy
-    DEVICE = auto()
-    DTYPE = auto()
-    OTHER = auto()
-    ANYTHING = (
-        TENSOR
-        | NUMBER
-        | NONE
-        | TEXT
-        | SEQUENCE
-        | MAPPING
-        | OBJECT
-        | CALLABLE
-        | ARRAY
-        | DEVICE
-        | DTYPE
-        | OTHER
-    )
+    TENSOR = v.TENSOR
+    NUMBER = v.NUMBER  # a Python number, a bool among them
+    NONE = v.NONE
+    TEXT = v.TEXT
+    SEQUENCE = v.SEQUENCE
+    MAPPING = v.MAPPING
+    OBJECT = v.INSTANCE  # of some class
+    CALLABLE = v.CALLABLE
+    ARRAY = v.NUMPY  # of numpy
+    DEVICE = v.DEVICE
+    DTYPE = v.DTYPE
+    OTHER = v.OTHER
+    ANYTHING = v.UNKNOWN - 1  # all of these
 
 
 class Device(Enum):
@@ -120,20 +107,6 @@ _DEVICES = {
     v.ON_DEVICE: Device.MODEL,
     v.ON_HOST: Device.HOST,
 }
-_TYPES = {
-    v.TENSOR: Type.TENSOR,
-    v.NUMBER: Type.NUMBER,
-    v.NONE: Type.NONE,
-    v.TEXT: Type.TEXT,
-    v.SEQUENCE: Type.SEQUENCE,
-    v.MAPPING: Type.MAPPING,
-    v.INSTANCE: Type.OBJECT,
-    v.CALLABLE: Type.CALLABLE,
-    v.NUMPY: Type.ARRAY,
-    v.DEVICE: Type.DEVICE,
-    v.DTYPE: Type.DTYPE,
-    v.OTHER: Type.OTHER,
-}
 
 
 def of_value(value: Value, confirmed: frozenset[Need]) -> Known:
@@ -148,12 +121,7 @@ def of_value(value: Value, confirmed: frozenset[Need]) -> Known:
         return UNKNOWN
     if value.needs:
         kinds &= ~v.UNKNOWN
-    types = Type.NOTHING
-    for bit, kind in _TYPES.items():
-        if kinds & bit:
-            types |= kind
-    if kinds & v.UNKNOWN or not kinds:
-        types = Type.ANYTHING
+    types = Type.ANYTHING if kinds & v.UNKNOWN or not kinds else Type(kinds)
     elements = None
     if value.items is not None:
         elements = tuple(of_value(item, confirmed) for item in value.items)

@@ -11,6 +11,8 @@ from pygraph_lint.analysis.values import Value
 
 # Among the arguments of a call: there may be more of them by place, or by name, than are written.
 STARRED, KEYWORDED = "*", "**"
+# An attribute whose name is computed: ``setattr(self, f"layer{i}", ...)``.
+ANY_NAME = "..."
 
 
 class Call(NamedTuple):

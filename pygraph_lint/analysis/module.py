@@ -12,7 +12,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import alias_values, annotated
 from pygraph_lint.analysis.model import ClassFacts, ModuleFacts, Sinks
 from pygraph_lint.analysis.names import FunctionNode, Names, imports_of, module_statements
-from pygraph_lint.analysis.nodes import are_classes, statements, walk
+from pygraph_lint.analysis.nodes import statements, walk
 from pygraph_lint.analysis.values import Value
 from pygraph_lint.analysis.watch import Watch, watched
 
@@ -144,8 +144,8 @@ class Module:
             found = self._functions_in(value)
             if found:
                 self.facts.groups[f"{self.name}.{name}"] = found
-                classes = ",".join(sorted({*found})[:_FEW_CLASSES]) if are_classes(found) else ""
-                held = Value(v.CALLABLE | v.UNKNOWN, cls=classes)
+                known = ",".join(sorted({*found})[:_FEW_CLASSES])
+                held = Value(v.CALLABLE | v.UNKNOWN, cls=known)
                 self.module_values[name] = Value(v.MAPPING, item=held)
             else:
                 self.module_values[name] = v.MAPPING_VALUE
@@ -185,13 +185,13 @@ class Module:
         return self._is_host_tensor(node.func.value)
 
     def _functions_in(self, table: ast.Dict) -> tuple[str, ...]:
-        """The project's functions that a dictionary literal holds."""
+        """The functions that a dictionary literal holds."""
         held = [
             self.names.resolve(value)
             for value in table.values
             if isinstance(value, (ast.Name, ast.Attribute))
         ]
-        return tuple(name for name in held if name and not name.startswith("torch."))
+        return tuple(name for name in held if name)
 
     def _read_class_body(self, name: str, node: ast.ClassDef) -> None:
         """Attributes declared in the class body."""

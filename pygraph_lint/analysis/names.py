@@ -77,6 +77,7 @@ class Names:
         self.is_package = is_package
         self.bindings = bindings
         self.aliases: dict[str, ast.expr] = {}  # types that are written out: Optional[Tensor]
+        self.star = ""  # the module that other names come from: by `from module import *`
 
     @classmethod
     def of_module(cls, tree: ast.Module, module: str, is_package: bool = False) -> Names:
@@ -106,6 +107,8 @@ class Names:
             elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 bind.setdefault(node.target.id, f"{module}.{node.target.id}")
             names._note_alias(node)
+        stars = [target for name, target in bind.items() if name[0] == "*" and target]
+        names.star = module if len(stars) > 1 else "".join(stars)
         return names
 
     def _note_alias(self, node: ast.stmt) -> None:
@@ -154,6 +157,8 @@ class Names:
         if not isinstance(node, ast.Name):
             return None
         root = self.bindings.get(node.id)
+        if root is None and self.star and node.id not in self.bindings:
+            root = f"{self.star}.{node.id}"
         if root is None:
             return None
         if not attributes:

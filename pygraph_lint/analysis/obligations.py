@@ -80,10 +80,13 @@ class NoneOf(Obligation):
 
 @dataclass(frozen=True, slots=True)
 class CallMayPass(Obligation):
-    """At some call of ``function`` in a region all tests of parameters may come out as said."""
+    """At some call of ``function`` in a region, or at the one that ``site`` names, all tests of
+    parameters may come out as said.
+    """
 
     function: str
     tests: tuple[Tested, ...]
+    site: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,7 +211,7 @@ def membership(
     traced, up to the branch on it.
     """
     if right.is_tensor and not right.kinds & (v.SEQUENCE | v.MAPPING):
-        if not right.needs:
+        if not right.needs and left.kinds != v.TEXT:  # no tensor has a text in it
             state.event("branch.membership", span_to(left_node, right_node), "in", right)
     elif left.is_tensor and not left.needs and right.kinds & v.SEQUENCE:
         if right.items is not None and all(_never_equal(item) for item in right.items):

@@ -90,50 +90,18 @@ DTYPES: dict[str, str] = {
     **dict.fromkeys(["complex64", "complex128", "cfloat", "cdouble"], "complex"),
 }
 # Namespaces whose functions all return tensors (or tuples of them).
-TENSOR_NAMESPACES = (
-    "torch.nn.functional.",
-    "torch.linalg.",
-    "torch.fft.",
-    "torch.special.",
-    "torch.masked.",
+TENSOR_NAMESPACES = tuple(
+    f"torch.{name}." for name in "nn.functional linalg fft special masked".split()
 )
 # ... and namespaces whose calls never do.
-OTHER_NAMESPACES = (
-    "torch.cuda.",
-    "torch.backends.",
-    "torch.compiler.",
-    "torch._dynamo.",
-    "torch.jit.",
-    "torch.onnx.",
-    "torch.utils.",
-    "torch.distributed.",
-    "torch.autograd.",
-    "torch.overrides.",
-    "torch.nn.init.",
-    "torch.nn.utils.parametriz",
-    "torch.version.",
-    "torch.xpu.",
-    "torch.mps.",
-    "torch.hub.",
-    "torch.profiler.",
-    "torch.library.",
-    "torch.amp.",
-    "torch.export.",
-    "torch.fx.",
-    "torch._C.",
-    "torch.accelerator.",
-    "torch.nested.",
-    "torch.sparse.",
-    "torch.optim.",
-    "torch.testing.",
-    "torch.multiprocessing.",
-    "torch.storage.",
-    "torch.package.",
-    "torch.quantization.",
-    "torch.ao.",
-    "torch._logging.",
-    "torch._inductor.",
-    "torch._subclasses.",
+OTHER_NAMESPACES = tuple(
+    f"torch.{name}."
+    for name in """
+        cuda backends compiler _dynamo jit onnx utils distributed autograd overrides nn.init
+        nn.utils.parametrize nn.utils.parametrizations version xpu mps hub profiler library amp
+        export fx _C accelerator nested sparse optim testing multiprocessing storage package
+        quantization ao _logging _inductor _subclasses
+    """.split()
 )
 # Attributes and calls of torch's own that a compiled region may fold.
 FOLDED_TRUE = frozenset(
@@ -186,20 +154,7 @@ REDUCTIONS = frozenset(
     """.split()
 )
 # Arguments after the first are sizes.
-SIZED = frozenset(
-    (
-        "view",
-        "reshape",
-        "expand",
-        "repeat",
-        "unflatten",
-        "interpolate",
-        "pad",
-        "tile",
-        "narrow",
-        "unfold",
-    )
-)
+SIZED = frozenset("view reshape expand repeat unflatten interpolate pad tile narrow unfold".split())
 # Accept Python numbers alone, and then make a host tensor of them.
 OF_NUMBERS = frozenset(
     ("div", "true_divide", "floor_divide", "mul", "add", "sub", "remainder", "fmod")
@@ -307,6 +262,9 @@ WITHOUT_ARGUMENTS = frozenset(
         reciprocal isnan isinf isfinite t sign floor ceil trunc erf lgamma digamma
     """.split()
 )
+# With a tensor as first argument no methods of tensors, but functions of what stands for several
+# array libraries: ``backend.any(x > 0)``.
+OF_ARRAYS = (REDUCTIONS | FINITE_OPS | WITHOUT_ARGUMENTS) - {"numel", "dim", "inverse"}
 # Methods of Python's own objects, of modules, optimizers and loggers: their names say nothing.
 COMMON_METHODS = frozenset(
     name for kind in (str, dict, list, set, bytes, int, float, object) for name in dir(kind)
@@ -346,24 +304,12 @@ CAST_METHODS: dict[str, str] = {
 }
 
 NOT_LAYERS = frozenset(
-    (
-        "torch.nn.Parameter",
-        "torch.nn.Buffer",
-        "torch.nn.Module",
-        "torch.nn.UninitializedParameter",
-        "torch.nn.parameter.Parameter",
-        "torch.nn.functional",
-        "torch.nn.init",
-    )
+    f"torch.nn.{name}"
+    for name in """
+        Parameter Buffer Module UninitializedParameter parameter.Parameter functional init
+    """.split()
 )
-PARAMETERS = frozenset(
-    (
-        "torch.nn.Parameter",
-        "torch.nn.parameter.Parameter",
-        "torch.nn.Buffer",
-        "torch.nn.UninitializedParameter",
-    )
-)
+PARAMETERS = NOT_LAYERS - {"torch.nn.Module", "torch.nn.functional", "torch.nn.init"}
 
 # Bases outside the project that are torch modules.
 MODULE_BASES = frozenset(
@@ -422,12 +368,8 @@ LOCKS = frozenset(
 )
 # Methods that only modules have, and that torch.compile cannot trace.
 HOOK_METHODS = frozenset(
-    (
-        "register_forward_hook",
-        "register_forward_pre_hook",
-        "register_full_backward_hook",
-        "register_full_backward_pre_hook",
-    )
+    f"register_{name}_hook"
+    for name in "forward forward_pre full_backward full_backward_pre".split()
 )
 COMPILERS = frozenset(("torch.compile", "torch._dynamo.optimize", "pygraph_rt.compile"))
 GRAPHERS = frozenset(

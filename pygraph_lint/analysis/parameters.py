@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import annotated
-from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.events import KEYWORDS, PLACES, Need
 from pygraph_lint.analysis.model import FunctionFacts
 from pygraph_lint.analysis.module import Module, kind_of_constant
 from pygraph_lint.analysis.names import FunctionNode
@@ -89,7 +89,7 @@ class Uses:
                 if name and node.lineno <= last.get(name, node.lineno):
                     self._read_attribute(name, node)
             elif isinstance(node, ast.Subscript):
-                self._read_subscript(node, names, made_of, last)
+                self._read_subscript(node, names, last)
             elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name):
                 name = node.args[0].id
                 if name in names and node.lineno <= last.get(name, node.lineno):
@@ -97,9 +97,7 @@ class Uses:
         for name in self._placed & self._indexed:
             self.shows.setdefault(name, f"`{name}` is indexed and has a device")
 
-    def _read_subscript(
-        self, node: ast.Subscript, names: set[str], made_of: dict[str, str], last: dict[str, int]
-    ) -> None:
+    def _read_subscript(self, node: ast.Subscript, names: set[str], last: dict[str, int]) -> None:
         """A parameter that is indexed, or whose comparison is an index: a mask."""
         if isinstance(node.value, ast.Name):
             name = node.value.id
@@ -278,16 +276,26 @@ def bind_parameters(
         for name in unknown:
             env[name] = _guessed(facts.name, name, uses, defaults.get(name), env[name])
     facts.arrays += tuple(either)
+    if arguments.vararg is not None:
+        item = annotated(module.names, arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
+        if item.kinds == v.UNKNOWN:
+            why = f"callers pass tensors as `*{arguments.vararg.arg}`"
+            item = symbol(Need("param", facts.name, PLACES), why)
+        env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)
     _note_bound(module, facts, env, defaults)
     for name, value in env.items():
         if value.home is None and value.kinds & (v.TENSOR | v.SEQUENCE | v.MAPPING):
             env[name] = _housed(value, Need("param", facts.name, name))
-    if arguments.vararg is not None:
-        item = annotated(module.names, arguments.vararg.annotation, f"`*{arguments.vararg.arg}`")
-        env[arguments.vararg.arg] = Value(v.SEQUENCE, item=item)
     if arguments.kwarg is not None:
-        env[arguments.kwarg.arg] = v.MAPPING_VALUE
+        need = Need("param", facts.name, KEYWORDS)
+        env[arguments.kwarg.arg] = v.MAPPING_VALUE._replace(needs=(need,), flags=v.SYMBOL)
     return env
+
+
+def _is_of_tensors(value: Value) -> bool:
+    """Whether a value may be a tensor, or several, without conditions."""
+    held = v.parts(value) if value.kinds & v.SEQUENCE else ()
+    return (value.is_tensor and not value.needs) or any(map(_is_of_tensors, held))
 
 
 def _housed(value: Value, need: Need) -> Value:
@@ -328,7 +336,7 @@ def _note_bound(
         value.kinds == v.INSTANCE and value.cls.startswith(_WITHOUT_TENSORS)
         for value in env.values()
     )
-    facts.takes_tensors = bool(facts.arrays or facts.tensors)
+    facts.takes_tensors = bool(facts.arrays) or any(map(_is_of_tensors, env.values()))
     facts.defaults = (*literal_defaults(defaults), *_host_tensors(module, defaults))
     facts.switched_on = tuple(
         name

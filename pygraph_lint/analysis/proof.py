@@ -6,13 +6,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pygraph_lint.analysis import memoised
+from pygraph_lint.analysis import memoised, ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import returning
-from pygraph_lint.analysis.events import KEYWORDS, Need, annotated_numbers, call_site, on_host
+from pygraph_lint.analysis.events import (
+    KEYWORDS,
+    PLACES,
+    Need,
+    annotated_numbers,
+    call_site,
+    on_host,
+)
 from pygraph_lint.analysis.exports import VALIDATES
 from pygraph_lint.analysis.graph_ends import GraphEnds
-from pygraph_lint.analysis.model import Call
+from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.obligations import (
     RESULT,
     AnyOf,
@@ -133,7 +140,7 @@ def of_need(need: Need) -> Obligation:
     if need.kind == "not":
         return NoneOf(tuple(tuple(map(of_need, needs)) for needs in need.choices))
     if need.kind == "may":
-        return CallMayPass(need.owner, need.tests)
+        return CallMayPass(need.owner, need.tests, need.site)
     if need.kind == "asked":
         return CalledAtImport(need.owner, need.name)
     if need.kind == "generator":
@@ -193,7 +200,7 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
             _is_tensor(proof, value, obligation.path, obligation.at_home) for _, value in others
         )
     if obligation.parameter not in facts.parameters:
-        return False
+        return _others_are_tensors(proof, facts, calls, obligation)
     unsaid = not calls
     given = passed_or_default if obligation.at_home else passed
     for call in calls:
@@ -211,8 +218,28 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     if not unsaid or obligation.only or obligation.at_home or proof.of_loops:
         return False
     if obligation.path == (RESULT,):  # a function that is integrated, minimised, ...
-        return facts.takes_tensors and obligation.parameter in facts.unexplained
+        takes = bool(facts.tensors or facts.arrays)
+        return takes and obligation.parameter in facts.unexplained
     return not obligation.path and proof.passed_on.is_tensor(facts, obligation.parameter)
+
+
+def _others_are_tensors(
+    proof: Proof, facts: FunctionFacts, calls: Sequence[Call], obligation: ParameterIsTensor
+) -> bool:
+    """Whether some call passes a tensor by a keyword that names no parameter, or, with ``*``, only
+    tensors behind the last parameter.
+    """
+    places = len(facts.parameters) - len(facts.named_only)
+    for call in calls:
+        given: Sequence[Value | None] = [dict(call.named).get(obligation.parameter)]
+        if obligation.parameter == PLACES:
+            given = call.positional[places:]
+        if given and all(
+            value is not None and _is_tensor(proof, value, obligation.path, obligation.at_home)
+            for value in given
+        ):
+            return True
+    return False
 
 
 def _is_only_tensor(value: Value) -> bool:
@@ -225,8 +252,9 @@ def _is_only_tensor(value: Value) -> bool:
 
 def _call_may_pass(proof: Proof, obligation: CallMayPass) -> bool:
     facts = proof.program.functions.get(obligation.function)
-    calls = proof.callers(obligation.function)
-    if facts is None or not calls or obligation.function in proof.entered:
+    call = proof.call_at(obligation.site)
+    calls = proof.callers(obligation.function) if call is None else (call,)
+    if facts is None or not calls or (call is None and obligation.function in proof.entered):
         return True
 
     def is_tensor(value: Value) -> bool:
@@ -238,6 +266,10 @@ def _call_may_pass(proof: Proof, obligation: CallMayPass) -> bool:
 def _returns_tensor(proof: Proof, obligation: ReturnsTensor) -> bool:
     names = returning(proof.program, obligation.function)
     path, site, at_home = obligation.path, obligation.site, obligation.at_home
+    if not names and not path and obligation.function.rpartition(".")[2] in ops.OF_ARRAYS:
+        call = proof.call_at(site)
+        first = call.positional[0] if call is not None and call.positional else None
+        return first is not None and _is_tensor(proof, first, (), at_home)
     return any(_one_returns_tensor(proof, name, path, site, at_home) for name in names)
 
 
@@ -338,7 +370,7 @@ def _need_at_call(need: Need, function: str, site: str) -> Need:
     choices = tuple(
         tuple(_need_at_call(each, function, site) for each in needs) for needs in need.choices
     )
-    here = need.kind == "param" and need.owner == function
+    here = need.kind in ("param", "may") and need.owner == function
     return need._replace(choices=choices, site=site if here else need.site)
 
 

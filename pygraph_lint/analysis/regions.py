@@ -300,7 +300,7 @@ def compiled_regions(
                 reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
     guesses = _Guesses(program)
     for module in modules if asked.every else ():
-        for name in () if _is_beside_models(module) else module.functions:
+        for name in () if _is_beside_models(module) or _is_of_arrays(module) else module.functions:
             outer = name.rpartition(".<locals>.")[0]
             inside = outer and (reached.region(outer) or _hands_out(program, outer, name))
             if guesses.may_be_compiled(name, bool(inside)):
@@ -362,6 +362,12 @@ def _is_beside_models(module: ModuleFacts) -> bool:
     """
     *folders, file = module.module.split(".")
     return module.is_test or file == "__main__" or not _OF_DATA.isdisjoint(folders)
+
+
+def _is_of_arrays(module: ModuleFacts) -> bool:
+    """Whether a file computes with NumPy, and not with torch."""
+    imported = {target.partition(".")[0] for target in module.bindings.values()}
+    return "torch" not in imported and not imported.isdisjoint(("numpy", "scipy"))
 
 
 def _hands_out(program: Program, outer: str, inner: str) -> bool:

@@ -100,6 +100,7 @@ class State:
         self.calls: dict[tuple[str, str, str, int, int], Call] = {}
         self.guards: tuple[Need, ...] = ()
         self.quiet = 0
+        self.yields: Value | None = None  # of a generator: what it gives
         self.stops: list[Environment] | None = None
         self.origins: dict[str, Key] = {}  # names that hold a tensor just made on the host
         self.loads: dict[Key, set[tuple[int, int]]] = {}  # where those names are read
@@ -216,7 +217,9 @@ class State:
             if root is None:
                 if node.id in BUILTINS and not attributes:
                     return "builtins." + node.id
-                return None
+                root = self.module.names.resolve(node)
+                if root is None:
+                    return None
         if not attributes:
             return root
         attributes.append(root)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import ast
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import annotated
 from pygraph_lint.analysis.binding import assign
-from pygraph_lint.analysis.conditions import narrow, truth
+from pygraph_lint.analysis.conditions import asked, narrow, only_if, truth
 from pygraph_lint.analysis.devices import note_mixed_devices
 from pygraph_lint.analysis.nodes import source_of
 from pygraph_lint.analysis.operators import arithmetic
@@ -58,7 +58,7 @@ def exec_return(state: State, node: ast.Return) -> bool:
     value = state.ev(node.value)
     if not state.quiet:
         old = state.function.returns
-        kept = v.shallow(value, 2)
+        kept = only_if(v.shallow(value, 2), v.NONE_VALUE, asked((), state.guards))
         state.function.returns = kept if old is None else v.join(old, kept)
     return True
 

@@ -10,6 +10,7 @@ from pygraph_lint.analysis.arguments import note_formatted
 from pygraph_lint.analysis.attributes import eval_attribute
 from pygraph_lint.analysis.devices import note_read
 from pygraph_lint.analysis.edges import pass_on
+from pygraph_lint.analysis.model import ANY_NAME
 from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.symbols import constant, is_result
@@ -24,8 +25,8 @@ _TO_NUMBER = ("builtins.int", "builtins.float")
 
 def call_builtin(state: State, name: str, site: CallSite) -> Value:
     """A call of a builtin."""
-    handler = _BUILTINS.get(name)
-    return handler(state, name, site) if handler is not None else v.UNKNOWN_VALUE
+    found = _BUILTINS.get(name, v.UNKNOWN_VALUE)
+    return found if isinstance(found, Value) else found(state, name, site)
 
 
 def call_math(state: State, name: str, site: CallSite) -> Value:
@@ -169,18 +170,28 @@ def _setattr(state: State, name: str, site: CallSite) -> Value:
     given = site.node.args
     if len(given) == 3 and state.is_self(given[0]) and not isinstance(given[1], ast.Constant):
         state.function.sets_by_name = True
+        state.module.set_attribute(state.owner, ANY_NAME, site.positional[2])
     return v.NONE_VALUE
 
 
 def _getattr(state: State, name: str, site: CallSite) -> Value:
     node = site.node
-    if len(node.args) < 2 or not isinstance(node.args[1], ast.Constant):
+    if len(node.args) < 2:
         return v.UNKNOWN_VALUE
-    if not isinstance(node.args[1].value, str):
-        return v.UNKNOWN_VALUE
-    attribute = ast.Attribute(node.args[0], node.args[1].value, ast.Load())
+    holder, named = node.args[:2]
+    word = str(named.value) if isinstance(named, ast.Constant) else ANY_NAME
+    if word == ANY_NAME and not state.is_self(holder):
+        return _any_function(state.qualified(holder))
+    attribute = ast.Attribute(holder, word, ast.Load())
     value = eval_attribute(state, ast.copy_location(attribute, node))
     return v.join(value, site.positional[2]) if len(site.positional) > 2 else value
+
+
+def _any_function(namespace: str | None) -> Value:
+    """``getattr(torch, name)``: a function of tensors, if it is called."""
+    if namespace in ("torch", "torch.nn.functional"):
+        return Value(v.CALLABLE | v.UNKNOWN, cls=f"{namespace}.{ANY_NAME}")
+    return v.UNKNOWN_VALUE
 
 
 def _map(state: State, name: str, site: CallSite) -> Value:
@@ -207,10 +218,6 @@ def _instance_known(state: State, value: Value, node: ast.Call) -> bool | None:
     return None if value.kinds & (v.TENSOR | v.UNKNOWN | v.OTHER) else False
 
 
-def _known_number(state: State, name: str, site: CallSite) -> Value:
-    return v.NUMBER_VALUE
-
-
 def _text(state: State, name: str, site: CallSite) -> Value:
     form = {} if name == "format" else {"form": "str"}
     note_formatted(state, site.first, site.node, None, **form)
@@ -226,15 +233,7 @@ def _dict(state: State, name: str, site: CallSite) -> Value:
     return made
 
 
-def _mapping(state: State, name: str, site: CallSite) -> Value:
-    return v.MAPPING_VALUE
-
-
-def _other(state: State, name: str, site: CallSite) -> Value:
-    return v.OTHER_VALUE
-
-
-_BUILTINS: dict[str, Builtin] = {
+_BUILTINS: dict[str, Builtin | Value] = {
     **dict.fromkeys(("int", "float", "complex", "bool"), _number),
     **dict.fromkeys(("max", "min", "sorted"), _compared),
     "sum": _sum,
@@ -251,10 +250,10 @@ _BUILTINS: dict[str, Builtin] = {
     **dict.fromkeys(("map", "filter"), _map),
     "isinstance": _isinstance,
     **dict.fromkeys(
-        ("len", "id", "hash", "ord", "hasattr", "callable", "issubclass"), _known_number
+        ("len", "id", "hash", "ord", "hasattr", "callable", "issubclass"), v.NUMBER_VALUE
     ),
     **dict.fromkeys(("str", "repr", "format", "ascii", "chr", "input"), _text),
     "dict": _dict,
-    **dict.fromkeys(("vars", "globals", "locals"), _mapping),
-    **dict.fromkeys(("type", "object", "property"), _other),
+    **dict.fromkeys(("vars", "globals", "locals"), v.MAPPING_VALUE),
+    **dict.fromkeys(("type", "object", "property"), v.OTHER_VALUE),
 }

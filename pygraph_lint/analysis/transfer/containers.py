@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import KEYWORDS
 from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
-from pygraph_lint.analysis.symbols import constant
+from pygraph_lint.analysis.symbols import constant, symbol
 from pygraph_lint.analysis.values import Value
 
 
@@ -35,12 +36,17 @@ def _grow(state: State, base: Value, method: str, holder: ast.expr, site: CallSi
     added = site.positional[-1]
     if method == "extend":
         added = v.iterate(added)
-    place = state.place(holder)
-    if place is None:
-        return
     known = base.item is not None or bool(base.items)
     item = v.join(v.element(base), added) if known else added
-    state.env[place] = Value(v.SEQUENCE, item=v.shallow(item, 2), flags=base.flags & v.LIST)
+    grown = Value(v.SEQUENCE, item=v.shallow(item, 2), flags=base.flags & v.LIST)
+    place = state.place(holder)
+    if place is None:
+        if isinstance(holder, ast.Subscript):  # a list in a dictionary
+            around = state.ev_quiet(holder.value)
+            if around.kinds == v.MAPPING:
+                _keep(state, holder.value, with_entry(around, state.ev_quiet(holder.slice), grown))
+        return
+    state.env[place] = grown
     if not place.startswith("self."):
         return
     state.module.set_attribute(state.owner, place[5:], state.env[place])
@@ -85,6 +91,9 @@ def _keep(state: State, holder: ast.expr, value: Value) -> None:
 def entry(base: Value, index: Value) -> Value:
     """``base[index]`` of a container."""
     key = index.const
+    need = base.needs[0] if base.needs and base.flags & v.SYMBOL else None
+    if need is not None and need.name == KEYWORDS and isinstance(key, str):
+        return symbol(need._replace(name=key), f"a caller passes a tensor as `{key}`")
     if base.keys is not None and base.kinds & v.MAPPING:
         if isinstance(key, (str, int)) and not isinstance(key, bool):
             return v.entries(base).get(key, v.UNKNOWN_VALUE)

@@ -20,21 +20,12 @@ _PARAMETER_LAYERS = frozenset(
         LazyConv2d AdaptiveLogSoftmaxWithLoss
     """.split()
 )
-# Layers that do not return one tensor.
-_TUPLE_LAYERS: dict[str, int] = {
-    "torch.nn.MultiheadAttention": 2,
-    "torch.nn.LSTM": 2,
-    "torch.nn.GRU": 2,
-    "torch.nn.RNN": 2,
-    "torch.nn.LSTMCell": 2,
-}
-_CONTAINER_LAYERS = frozenset(
-    (
-        "torch.nn.ModuleList",
-        "torch.nn.ModuleDict",
-        "torch.nn.ParameterList",
-        "torch.nn.ParameterDict",
-    )
+# Layers that return two tensors, not one.
+_PAIR_LAYERS = tuple(
+    f"torch.nn.{name}" for name in "MultiheadAttention LSTM GRU RNN LSTMCell".split()
+)
+_CONTAINER_LAYERS = tuple(
+    f"torch.nn.{name}" for name in "ModuleList ModuleDict ParameterList ParameterDict".split()
 )
 
 
@@ -62,5 +53,4 @@ def apply_layer(state: State, layer: Value, site: CallSite) -> Value:
     if name in RECURRENT:
         state.event("effect.rnn", span_of(site.node), name)
     result = v.tensor(why, "float", v.ON_DEVICE)
-    count = _TUPLE_LAYERS.get(name)
-    return result if count is None else v.sequence([result] * count)
+    return v.sequence([result] * 2) if name in _PAIR_LAYERS else result
