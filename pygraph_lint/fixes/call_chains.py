@@ -39,7 +39,7 @@ def chains_to(
     if method.args.vararg is not None or method.name != "forward" or not depth:
         return []
     found: list[Chain] = []
-    for caller, call in _calls(site, owner):
+    for caller, call in layer_calls(site, owner):
         given = _argument(call, method, parameter)
         through = _lets_through(site, caller, call)
         none = _defaults_to_none(method, parameter)
@@ -82,7 +82,7 @@ def _takes_all(site: Site, call: ast.AST | None) -> bool:
     return bool(found) and all(each.args.kwarg is not None for each in found)
 
 
-def _calls(site: Site, owner: ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
+def layer_calls(site: Site, owner: ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
     """The calls, in methods of the file's classes, of what ``owner`` makes."""
     loops = [walk(loop.target) for loop in site.ask.of_kind(ast.For)]
     targets = {node.id for nodes in loops for node in nodes if isinstance(node, ast.Name)}
@@ -133,7 +133,8 @@ def _makes(value: ast.expr, name: str) -> bool:
     if not isinstance(value, ast.Call):
         return False
     listed = (dotted(value.func) or "").rpartition(".")[2] == "ModuleList" and len(value.args) == 1
-    return _makes(value.args[0], name) if listed else dotted(value.func) == name
+    made = dotted(value.func) or ""
+    return _makes(value.args[0], name) if listed else f"{made}.".startswith(f"{name}.")
 
 
 def _argument(call: ast.Call, method: ast.FunctionDef, parameter: str) -> ast.Name | None:

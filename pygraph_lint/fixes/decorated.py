@@ -94,7 +94,11 @@ def is_called(site: Site, function: ast.FunctionDef) -> bool:
     """Whether other code of a region leads here: a call path, or a call in the file."""
     region = site.finding.region
     steps = region.call_path[1:] if region is not None else ()
-    named = re.compile(rf"calls (\S+\.)?{re.escape(function.name)}(, |$)")
+    owner = site.ask.parent(function)
+    before = r"(\S+\.)?"
+    if isinstance(owner, ast.ClassDef) and function.name == "forward":
+        before = rf"{owner.name}\."
+    named = re.compile(rf"calls {before}{re.escape(function.name)}(, |$)")
     if steps and (function is site.function or any(map(named.search, steps))):
         return True
     return any(
