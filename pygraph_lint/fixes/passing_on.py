@@ -68,7 +68,9 @@ def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
     """Whether a function always makes a call, and computes little where the graph goes on."""
     path = [*reversed([*site.ask.path(call)]), call]
     path = path[path.index(scope) :]
-    once = not in_avoided_arm(path, []) and not any(isinstance(each, _SCOPES) for each in path)
+    once = not in_avoided_arm(path, [], by_callers=True) and not any(
+        isinstance(each, _SCOPES) for each in path
+    )
     nodes = own_nodes(scope)
     lazy = any(isinstance(each, _LAZY) for each in nodes)
     if not once or lazy or top_of(site, call) is None or not only_called(site, scope):
