@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.fixes.call_chains import layer_calls
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.proposal import Declined
@@ -95,12 +96,13 @@ def is_called(site: Site, function: ast.FunctionDef) -> bool:
     region = site.finding.region
     steps = region.call_path[1:] if region is not None else ()
     owner = site.ask.parent(function)
-    before = r"(\S+\.)?"
-    if isinstance(owner, ast.ClassDef) and function.name == "forward":
-        before = rf"{owner.name}\."
+    layer = isinstance(owner, ast.ClassDef) and function.name == "forward"
+    before = rf"{getattr(owner, 'name', '')}\." if layer else r"(\S+\.)?"
     named = re.compile(rf"calls {before}{re.escape(function.name)}(, |$)")
     if steps and (function is site.function or any(map(named.search, steps))):
         return True
+    if isinstance(owner, ast.ClassDef) and layer:
+        return any(True for _ in layer_calls(site, owner))
     return any(
         site.ask.scope(node) is not function and not isinstance(site.ask.scope(node), ast.Module)
         for node in site.ask.definitions.calls.get(function.name, ())
