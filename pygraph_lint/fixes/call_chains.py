@@ -39,7 +39,7 @@ def chains_to(
     if method.args.vararg is not None or method.name != "forward" or not depth:
         return []
     found: list[Chain] = []
-    for caller, call in layer_calls(site, owner):
+    for caller, call in _calls(site, owner):
         given = _argument(call, method, parameter)
         through = _lets_through(site, caller, call)
         none = _defaults_to_none(method, parameter)
@@ -82,7 +82,7 @@ def _takes_all(site: Site, call: ast.AST | None) -> bool:
     return bool(found) and all(each.args.kwarg is not None for each in found)
 
 
-def layer_calls(site: Site, owner: ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
+def _calls(site: Site, owner: ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
     """The calls, in methods of the file's classes, of what ``owner`` makes."""
     loops = [walk(loop.target) for loop in site.ask.of_kind(ast.For)]
     targets = {node.id for nodes in loops for node in nodes if isinstance(node, ast.Name)}
@@ -96,6 +96,16 @@ def layer_calls(site: Site, owner: ast.ClassDef) -> Iterator[tuple[ast.FunctionD
             continue
         if _only_holds(site, outer, place, owner.name):
             yield caller, call
+
+
+def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
+    """The calls of a function, of a method on ``self`` or of a layer, in its file."""
+    owner = site.ask.parent(function)
+    if isinstance(owner, ast.ClassDef) and function.name == "forward":
+        return [call for _, call in _calls(site, owner)]
+    name = f"self.{function.name}" if isinstance(owner, ast.ClassDef) else function.name
+    named = site.ask.definitions.calls.get(function.name, ())
+    return [each for each in named if dotted(each.func) == name]
 
 
 def _place(site: Site, holder: ast.expr) -> str | None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.fixes.call_chains import layer_calls
+from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.proposal import Declined
@@ -101,12 +101,9 @@ def is_called(site: Site, function: ast.FunctionDef) -> bool:
     named = re.compile(rf"calls {before}{re.escape(function.name)}(, |$)")
     if steps and (function is site.function or any(map(named.search, steps))):
         return True
-    if isinstance(owner, ast.ClassDef) and layer:
-        return any(True for _ in layer_calls(site, owner))
-    return any(
-        site.ask.scope(node) is not function and not isinstance(site.ask.scope(node), ast.Module)
-        for node in site.ask.definitions.calls.get(function.name, ())
-    )
+    calls = site.ask.definitions.calls.get(function.name, ())
+    scopes = map(site.ask.scope, calls_of(site, function) if layer else calls)
+    return any(each is not function and not isinstance(each, ast.Module) for each in scopes)
 
 
 _INSPECTING = frozenset(

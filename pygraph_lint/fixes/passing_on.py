@@ -10,7 +10,7 @@ from itertools import pairwise
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import Path, in_avoided_arm
-from pygraph_lint.fixes.call_chains import layer_calls
+from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.decorated import is_called
 from pygraph_lint.fixes.gathered import top_of
 from pygraph_lint.fixes.names import own_nodes, stored
@@ -28,14 +28,6 @@ _ROOTS = ("forward", "__call__")
 _SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.BoolOp)
 
 
-def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
-    """The calls of a function, or of a method on ``self``, in its file."""
-    method = isinstance(site.ask.parent(function), ast.ClassDef)
-    name = f"self.{function.name}" if method else function.name
-    named = site.ask.definitions.calls.get(function.name, ())
-    return [each for each in named if dotted(each.func) == name]
-
-
 def passing_on(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:
     """The helpers that always call a function, and those that call these: where it is left out of
     compiled code, the graph ends in each of them, and again where they are called. They compute
@@ -46,7 +38,7 @@ def passing_on(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:
     waiting = [function]
     while waiting:
         inner = waiting.pop()
-        for call in (*calls_of(site, inner), *_calls_of_layer(site, inner)):
+        for call in calls_of(site, inner):
             scope = site.ask.scope(call)
             if not isinstance(scope, ast.FunctionDef) or scope in (function, *found):
                 continue
@@ -56,24 +48,16 @@ def passing_on(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:
     return list(found)
 
 
-def _calls_of_layer(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
-    """Where methods of the file call a layer whose ``forward`` a function is."""
-    owner = site.ask.parent(function)
-    if function.name != "forward" or not isinstance(owner, ast.ClassDef):
-        return []
-    return [call for _, call in layer_calls(site, owner)]
-
-
 def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
     """Whether a function always makes a call, and computes little where the graph goes on."""
     path = [*reversed([*site.ask.path(call)]), call]
     path = path[path.index(scope) :]
-    once = not in_avoided_arm(path, [], by_callers=True) and not any(
-        isinstance(each, _SCOPES) for each in path
-    )
     nodes = own_nodes(scope)
-    lazy = any(isinstance(each, _LAZY) for each in nodes)
-    if not once or lazy or top_of(site, call) is None or not only_called(site, scope):
+    avoided = in_avoided_arm(path, [], by_callers=True)
+    lazy = any(isinstance(each, _SCOPES) for each in path) or any(
+        isinstance(each, _LAZY) for each in nodes
+    )
+    if avoided or lazy or top_of(site, call) is None or not only_called(site, scope):
         return False
     helper = is_called(site, scope)
     if in_body(path):

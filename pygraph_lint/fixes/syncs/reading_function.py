@@ -18,12 +18,13 @@ from pygraph_lint.analysis.effects import NONE
 from pygraph_lint.analysis.known import Known, Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import breaking_places, in_avoided_arm
+from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.decorated import disable, is_called, leave_out, plain_function
 from pygraph_lint.fixes.gathered import can_gather, gather, turns_around
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.indices import makes_positions
 from pygraph_lint.fixes.names import own_nodes
-from pygraph_lint.fixes.passing_on import calls_of, passing_on
+from pygraph_lint.fixes.passing_on import passing_on
 from pygraph_lint.fixes.site import Rewrite, Site
 
 _READ = frozenset(("item", "tolist"))
