@@ -89,7 +89,7 @@ def _calls(site: Site, owner: ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, a
     for call in site.ask.of_kind(ast.Call):
         if isinstance(call.func, ast.Name) and call.func.id not in targets:
             continue
-        place = _place(site, call.func)
+        place = place_of_layer(site, call.func)
         caller = site.ask.scope(call) if place is not None else None
         outer = site.ask.owner(caller) if isinstance(caller, ast.FunctionDef) else None
         if place is None or not isinstance(caller, ast.FunctionDef) or outer is None:
@@ -108,7 +108,7 @@ def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
     return [each for each in named if dotted(each.func) == name]
 
 
-def _place(site: Site, holder: ast.expr) -> str | None:
+def place_of_layer(site: Site, holder: ast.expr) -> str | None:
     """``self.attn``, or ``self.layers`` for the target of a loop over it."""
     if isinstance(holder, ast.Name):
         definition = site.ask.only_definition(holder)

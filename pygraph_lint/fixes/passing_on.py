@@ -10,7 +10,7 @@ from itertools import pairwise
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import Path, in_avoided_arm
-from pygraph_lint.fixes.call_chains import calls_of
+from pygraph_lint.fixes.call_chains import calls_of, place_of_layer
 from pygraph_lint.fixes.decorated import is_called
 from pygraph_lint.fixes.gathered import top_of
 from pygraph_lint.fixes.names import own_nodes, stored
@@ -22,6 +22,7 @@ _COMPILERS = re.compile(r"(torch|triton|numba|jax|cupy)\b|.*(jit|compile|script|
 _KEPT = ("torch.no_grad", "torch.enable_grad", "torch.inference_mode")
 #: So many operations between two breaks cost less one by one than as a graph of their own.
 FEW = 8
+_MANY = 99
 # What is compiled by itself, where nothing of the region calls it.
 _ROOTS = ("forward", "__call__")
 # What may not evaluate its parts, or not once.
@@ -62,16 +63,9 @@ def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
     helper = is_called(site, scope)
     if in_body(path):
         return helper
-    done = work(site, scope) + _layers(site, nodes)
+    done = work(site, scope)
     loops = any(isinstance(each, (ast.For, ast.While)) for each in nodes)
     return not loops and ((not done and scope.name not in _ROOTS) or (done <= FEW and helper))
-
-
-def _layers(site: Site, nodes: Iterable[ast.AST]) -> int:
-    """How many nodes call what a class sets attributes of ``self`` to."""
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    owners = [(site.ask.owner(node), dotted(node.func) or "") for node in calls]
-    return sum(owner is not None and bool(stored(owner, name)) for owner, name in owners)
 
 
 def only_called(site: Site, function: ast.FunctionDef) -> bool:
@@ -90,10 +84,21 @@ def in_body(path: Path) -> bool:
 
 
 def work(site: Site, function: ast.FunctionDef) -> int:
-    """How many operations on what may be tensors a function makes itself, in its body."""
+    """How many operations on what may be tensors a function makes itself, in its body, with the
+    layers that it calls: in a loop over them, many.
+    """
     start = function.body[0].lineno
     parts = [node for node in own_nodes(function) if isinstance(node, ast.expr)]
-    return operations(site, (node for node in parts if node.lineno >= start))
+    body = [node for node in parts if node.lineno >= start]
+    return operations(site, body) + sum(_layers(site, node) for node in body)
+
+
+def _layers(site: Site, node: ast.expr) -> int:
+    place = place_of_layer(site, node.func) if isinstance(node, ast.Call) else None
+    owner = site.ask.owner(node)
+    if not isinstance(node, ast.Call) or owner is None or not stored(owner, place or ""):
+        return 0
+    return _MANY if isinstance(node.func, ast.Name) else 1
 
 
 def operations(site: Site, nodes: Iterable[ast.AST]) -> int:

@@ -135,3 +135,23 @@ def test_where_the_function_computes_much_only_its_callers_go() -> None:
     new.load_state_dict(old.state_dict())
     assert_same(run(old, INPUT), run(new, INPUT))
     assert breaks(old, INPUT) > breaks(new, INPUT) == 2
+
+
+def test_a_layer_that_runs_layers_in_a_loop_stays_compiled() -> None:
+    layers = "super().__init__()\n        self.rows = nn.ModuleList(nn.ReLU() for _ in range(3))"
+    text = (
+        "import torch\nfrom torch import nn\n\n\nclass Inner(nn.Module):\n    def __init__(self):\n"
+        f"        {layers}\n\n    def forward(self, x: torch.Tensor):\n"
+        "        x = x[«x > 0.5»]\n        for row in self.rows:\n            x = row(x)\n"
+        "        return x\n\n\nclass Outer(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.inner = Inner()\n\n"
+        "    def given(self, x):\n        return self.inner(x), x\n\n"
+        "    def forward(self, x):\n        return self.given(x.sin())[0].cos()\n"
+    )
+    fix, after = offer(text, "PG402")
+    assert fix is not None and (fix.rewrite, fix.remains) == ("breaking_function", True)
+    assert after.count("@torch.compiler.disable(recursive=False)\n    def given") == 1
+    assert after.count("@torch.compiler.disable") == 1
+    old, new = (module_of(each).Outer() for each in (marked(text)[0], after))
+    assert_same(run(old, INPUT), run(new, INPUT))
+    assert breaks(old, INPUT) > breaks(new, INPUT)
