@@ -54,7 +54,9 @@ def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
     path = [*reversed([*site.ask.path(call)]), call]
     path = path[path.index(scope) :]
     nodes = own_nodes(scope)
-    avoided = in_avoided_arm(path, [], by_callers=True)
+    # What gives nothing back keeps what it read, which the object decides.
+    gives = any(isinstance(each, ast.Return) and each.value is not None for each in nodes)
+    avoided = in_avoided_arm(path, [], by_callers=not gives)
     lazy = any(isinstance(each, _SCOPES) for each in path) or any(
         isinstance(each, _LAZY) for each in nodes
     )

@@ -111,6 +111,8 @@ def test_layers_and_helpers_around_it_go_with_it(old: str, new: str, left: int) 
         ("self.inner = Inner()", "self.inner = (Inner or Middle)()", 2),
         ("return x + self.inner(x)", "yield x + self.inner(x)", 2),
         ("    def given", "    @torch.jit.ignore\n    def given", 2),
+        ("return x + self.inner(x)", "if self.training:\n            x = self.inner(x)\n"
+         "        return x", 2),
         ("return self.last(", "for _ in range(9):\n            x = x * 2\n        return self.last("
          "", 3),
         # Of what nobody calls, as far as known, the graph begins there.
