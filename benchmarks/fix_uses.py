@@ -53,7 +53,7 @@ class Uses:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count, and write the result."""
+    """Count, smallest packages first, and write the result after each of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--packages", type=Path, required=True)
     parser.add_argument("--out", type=Path)
@@ -67,12 +67,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--out is needed")
     uses: dict[str, Uses] = {rewrite.name: Uses() for rewrite in engine.REWRITES}
     packages: dict[str, dict[str, int]] = {}
-    for folder in sorted(path for path in given.packages.iterdir() if path.is_dir()):
+    folders = [path for path in given.packages.iterdir() if path.is_dir()]
+    for folder in sorted(folders, key=lambda path: (len([*path.rglob("*.py")]), path.name)):
         packages[folder.name] = count_package(folder, uses, given.regions)
         print(folder.name, packages[folder.name], file=sys.stderr, flush=True)
-    result = {
+        result = _result(given.regions, packages, uses)
+        given.out.write_text(json.dumps(result, indent=1) + "\n")
+    return 0
+
+
+def _result(
+    regions: str, packages: dict[str, dict[str, int]], uses: dict[str, Uses]
+) -> dict[str, Any]:
+    """What was counted so far."""
+    return {
         "what": "fixes by rewrite; unsafe ones made as well; default rules",
-        "regions": given.regions,
+        "regions": regions,
         "packages": packages,
         "rewrites": {
             name: one.asdict(unrelated(one.files))
@@ -80,8 +90,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         },
         "near_misses": near_misses(uses),
     }
-    given.out.write_text(json.dumps(result, indent=1) + "\n")
-    return 0
 
 
 def unpack(wheels: Path, packages: Path) -> None:

@@ -89,7 +89,7 @@ def _calls(site: Site, owner: ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, a
     for call in site.ask.of_kind(ast.Call):
         if isinstance(call.func, ast.Name) and call.func.id not in targets:
             continue
-        place = _place(site, call.func)
+        place = place_of_layer(site, call.func)
         caller = site.ask.scope(call) if place is not None else None
         outer = site.ask.owner(caller) if isinstance(caller, ast.FunctionDef) else None
         if place is None or not isinstance(caller, ast.FunctionDef) or outer is None:
@@ -98,7 +98,17 @@ def _calls(site: Site, owner: ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, a
             yield caller, call
 
 
-def _place(site: Site, holder: ast.expr) -> str | None:
+def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
+    """The calls of a function, of a method on ``self`` or of a layer, in its file."""
+    owner = site.ask.parent(function)
+    if isinstance(owner, ast.ClassDef) and function.name == "forward":
+        return [call for _, call in _calls(site, owner)]
+    name = f"self.{function.name}" if isinstance(owner, ast.ClassDef) else function.name
+    named = site.ask.definitions.calls.get(function.name, ())
+    return [each for each in named if dotted(each.func) == name]
+
+
+def place_of_layer(site: Site, holder: ast.expr) -> str | None:
     """``self.attn``, or ``self.layers`` for the target of a loop over it."""
     if isinstance(holder, ast.Name):
         definition = site.ask.only_definition(holder)
@@ -133,7 +143,8 @@ def _makes(value: ast.expr, name: str) -> bool:
     if not isinstance(value, ast.Call):
         return False
     listed = (dotted(value.func) or "").rpartition(".")[2] == "ModuleList" and len(value.args) == 1
-    return _makes(value.args[0], name) if listed else dotted(value.func) == name
+    made = dotted(value.func) or ""
+    return _makes(value.args[0], name) if listed else f"{made}.".startswith(f"{name}.")
 
 
 def _argument(call: ast.Call, method: ast.FunctionDef, parameter: str) -> ast.Name | None:

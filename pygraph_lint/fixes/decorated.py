@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.proposal import Declined
@@ -94,13 +95,15 @@ def is_called(site: Site, function: ast.FunctionDef) -> bool:
     """Whether other code of a region leads here: a call path, or a call in the file."""
     region = site.finding.region
     steps = region.call_path[1:] if region is not None else ()
-    named = re.compile(rf"calls (\S+\.)?{re.escape(function.name)}(, |$)")
+    owner = site.ask.parent(function)
+    layer = isinstance(owner, ast.ClassDef) and function.name == "forward"
+    before = rf"{getattr(owner, 'name', '')}\." if layer else r"(\S+\.)?"
+    named = re.compile(rf"calls {before}{re.escape(function.name)}(, |$)")
     if steps and (function is site.function or any(map(named.search, steps))):
         return True
-    return any(
-        site.ask.scope(node) is not function and not isinstance(site.ask.scope(node), ast.Module)
-        for node in site.ask.definitions.calls.get(function.name, ())
-    )
+    calls = site.ask.definitions.calls.get(function.name, ())
+    scopes = map(site.ask.scope, calls_of(site, function) if layer else calls)
+    return any(each is not function and not isinstance(each, ast.Module) for each in scopes)
 
 
 _INSPECTING = frozenset(

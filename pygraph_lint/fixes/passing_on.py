@@ -3,61 +3,104 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
+from itertools import pairwise
 
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.fixes.breaking_places import in_avoided_arm
+from pygraph_lint.fixes.breaking_places import Path, in_avoided_arm
+from pygraph_lint.fixes.call_chains import calls_of, place_of_layer
 from pygraph_lint.fixes.decorated import is_called
-from pygraph_lint.fixes.names import own_nodes
+from pygraph_lint.fixes.gathered import top_of
+from pygraph_lint.fixes.names import own_nodes, stored
 from pygraph_lint.fixes.site import Site
 
-# What else is in the turns of a loop, or runs later.
-_LATER = (ast.Yield, ast.YieldFrom, ast.Await, ast.For, ast.While)
+_LAZY = (ast.Yield, ast.YieldFrom, ast.Await)
+# Decorators of compilers look into the function; others call it, and of torch's these.
+_COMPILERS = re.compile(r"(torch|triton|numba|jax|cupy)\b|.*(jit|compile|script|kernel|_op)$")
+_KEPT = ("torch.no_grad", "torch.enable_grad", "torch.inference_mode")
 #: So many operations between two breaks cost less one by one than as a graph of their own.
 FEW = 8
+_MANY = 99
 # What is compiled by itself, where nothing of the region calls it.
 _ROOTS = ("forward", "__call__")
 # What may not evaluate its parts, or not once.
 _SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.BoolOp)
 
 
-def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
-    """The calls of a function, or of a method on ``self``, in its file."""
-    method = isinstance(site.parent(function), ast.ClassDef)
-    name = f"self.{function.name}" if method else function.name
-    named = site.ask.definitions.calls.get(function.name, ())
-    return [each for each in named if dotted(each.func) == name]
-
-
 def passing_on(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:
-    """The helpers that always call a function and compute little themselves: where it is left out
-    of compiled code, the graph ends in each of them, and again where they are called. What is only
-    called from other files, as far as known, computes nothing.
+    """The helpers that always call a function, and those that call these: where it is left out of
+    compiled code, the graph ends in each of them, and again where they are called. They compute
+    little themselves, or call it in a loop, in which the graph cannot end. What is only called from
+    other files, as far as known, computes nothing.
     """
     found: dict[ast.FunctionDef, None] = {}
-    for call in calls_of(site, function):
-        scope = site.ask.scope(call)
-        if not isinstance(scope, ast.FunctionDef) or scope is function or scope.decorator_list:
-            continue
-        path = [*reversed([*site.ask.path(call)]), call]
-        path = path[path.index(scope) :]
-        once = not in_avoided_arm(path, []) and not any(isinstance(each, _SCOPES) for each in path)
-        plain = site.ask.parent(scope) is site.parent(function)
-        done = work(site, scope)
-        idle = not done and scope.name not in _ROOTS
-        helper = done <= FEW and is_called(site, scope)
-        later = any(isinstance(each, _LATER) for each in own_nodes(scope))
-        if once and plain and not later and (idle or helper):
-            found[scope] = None
+    waiting = [function]
+    while waiting:
+        inner = waiting.pop()
+        for call in calls_of(site, inner):
+            scope = site.ask.scope(call)
+            if not isinstance(scope, ast.FunctionDef) or scope in (function, *found):
+                continue
+            if _passes_on(site, scope, call):
+                found[scope] = None
+                waiting.append(scope)
     return list(found)
 
 
+def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
+    """Whether a function always makes a call, and computes little where the graph goes on."""
+    path = [*reversed([*site.ask.path(call)]), call]
+    path = path[path.index(scope) :]
+    nodes = own_nodes(scope)
+    # What gives nothing back keeps what it read, which the object decides.
+    gives = any(isinstance(each, ast.Return) and each.value is not None for each in nodes)
+    avoided = in_avoided_arm(path, [], by_callers=not gives)
+    lazy = any(isinstance(each, _SCOPES) for each in path) or any(
+        isinstance(each, _LAZY) for each in nodes
+    )
+    if avoided or lazy or top_of(site, call) is None or not only_called(site, scope):
+        return False
+    helper = is_called(site, scope)
+    if in_body(path):
+        return helper
+    done = work(site, scope)
+    loops = any(isinstance(each, (ast.For, ast.While)) for each in nodes)
+    return not loops and ((not done and scope.name not in _ROOTS) or (done <= FEW and helper))
+
+
+def only_called(site: Site, function: ast.FunctionDef) -> bool:
+    """Whether the decorators of a function call it, and do not look into it."""
+    called = (each.func if isinstance(each, ast.Call) else each for each in function.decorator_list)
+    names = [site.ask.qualified(each) or ast.unparse(each) for each in called]
+    return all(name in _KEPT or _COMPILERS.match(name) is None for name in names)
+
+
+def in_body(path: Path) -> bool:
+    """Whether a place is in the body of a loop."""
+    return any(
+        isinstance(node, (ast.For, ast.While)) and inner in node.body
+        for node, inner in pairwise(path)
+    )
+
+
 def work(site: Site, function: ast.FunctionDef) -> int:
-    """How many operations on what may be tensors a function makes itself, in its body."""
+    """How many operations on what may be tensors a function makes itself, in its body, with the
+    layers that it calls: in a loop over them, many.
+    """
     start = function.body[0].lineno
     parts = [node for node in own_nodes(function) if isinstance(node, ast.expr)]
-    return operations(site, (node for node in parts if node.lineno >= start))
+    body = [node for node in parts if node.lineno >= start]
+    return operations(site, body) + sum(_layers(site, node) for node in body)
+
+
+def _layers(site: Site, node: ast.expr) -> int:
+    place = place_of_layer(site, node.func) if isinstance(node, ast.Call) else None
+    owner = site.ask.owner(node)
+    if not isinstance(node, ast.Call) or owner is None or not stored(owner, place or ""):
+        return 0
+    return _MANY if isinstance(node.func, ast.Name) else 1
 
 
 def operations(site: Site, nodes: Iterable[ast.AST]) -> int:

@@ -26,56 +26,6 @@ def _logged(call: str, head: str = _LOGGER) -> str:
 
 
 CASES = [
-    # host_rows
-    Case(
-        "host_rows",
-        "only-rows",
-        "PG407",
-        lines(
-            "for n, m in rows:",
-            "    x = x + «torch.arange(n)»[m:].sum() * rows.sum()",
-            "    rows.fill_(1)",
-            "return x",
-            head="x, rows: torch.Tensor",
-        ),
-        lambda: (torch.zeros(3), torch.tensor([[4, 1], [5, 2]])),
-    ),
-    Case(
-        "host_rows",
-        "sizes",
-        "PG407",
-        lines(
-            "for n, m in rows:",
-            "    x = x + torch.stack([«torch.arange(n)».sum(), m])",
-            "return x",
-            head="x, rows: torch.Tensor",
-        ),
-        lambda: (torch.zeros(2), torch.tensor([[4, 1]])),
-    ),
-    Case(
-        "host_rows",
-        "never",
-        "PG407",
-        lines(
-            "for n, m in rows:",
-            "    x = x + «torch.arange(n * m)».sum()",
-            "return x",
-            head="x, rows: torch.Tensor",
-        ),
-        lambda: (torch.zeros(2), torch.tensor([[16, 17]], dtype=torch.uint8)),
-    ),
-    Case(
-        "host_rows",
-        "tensor",
-        "PG407",
-        lines(
-            "for n, m in rows:",
-            "    x = x + «torch.arange(n)»[m:].sum()",
-            "return x",
-            head="x, rows",
-        ),
-        lambda: (torch.zeros(3), [(4, 1)]),
-    ),
     # host_number
     Case(
         "host_number",

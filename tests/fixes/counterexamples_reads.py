@@ -112,6 +112,12 @@ CASES = [
     # carried_read
     Case("carried_read", "once", "PG203", _layers()),
     Case("carried_read", "loop", "PG203", _layers(loop="        return self.layers[0](x, ends)")),
+    Case(
+        "carried_read",
+        "raises",
+        "PG201",
+        _layers().replace("«ends.tolist()»", "[«ends.max().item()»] if len(ends) else []"),
+    ),
     Case("carried_read", "pure", "PG203", _layers(after="sizes.append(1)")),
     Case("carried_read", "same", "PG203", _layers(turn="            ends.add_(1)\n")),
     # drawing_function

@@ -131,6 +131,25 @@ def test_names_that_an_error_may_leave_without_a_value_stay() -> None:
     assert fix is None or fix.rewrite != "gathered_statements" or fix.applicability == "declined"
 
 
+@pytest.mark.parametrize(
+    ("manager", "moves"),
+    [
+        ("torch.no_grad()", True),
+        ("contextlib.suppress(ValueError)", False),
+        ("torch.no_grad(), self.held", False),
+    ],
+)
+def test_a_context_manager_that_may_hold_an_error_back_keeps_them(
+    manager: str, moves: bool
+) -> None:
+    body = RANGE.replace("        ", "            ").replace(
+        "\n", f"\n        with {manager}:\n", 1
+    )
+    fix, _ = _offer("import contextlib\n" + _model(body))
+    moved = fix is not None and fix.rewrite == "gathered_statements"
+    assert (moved and fix.applicability != "declined") is moves
+
+
 def test_what_another_file_leaves_out_counts(tmp_path: Path) -> None:
     texts = {
         "sizes.py": (

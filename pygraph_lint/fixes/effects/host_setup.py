@@ -1,7 +1,7 @@
 """A method that builds layers when it is first needed is left out of the compiled code as a whole.
 
-def set_kind(self, kind): @torch.compiler.disable ... self.layer = Layer(kind) ... def
-set_kind(self, kind):
+    def set_kind(self, kind):           @torch.compiler.disable
+        self.layer = Layer(kind)   ->   def set_kind(self, kind): ...
 
 Safe: making parameters is not traced, so the method ran in pieces between graph breaks before;
 now there is one break, where it is called. It takes no tensors and returns nothing, so nothing of
@@ -11,8 +11,6 @@ the graph passes through it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import NamedTuple
 
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.statement_graph import parameters
@@ -20,13 +18,6 @@ from pygraph_lint.fixes.decorated import disable
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
-
-
-class _Method(NamedTuple):
-    """A method and the class it belongs to."""
-
-    owner: ast.ClassDef
-    function: ast.FunctionDef
 
 
 class HostSetup(Rewrite):
@@ -37,49 +28,32 @@ class HostSetup(Rewrite):
     order = 62
 
     def rewrite(self, site: Site) -> None:
-        methods = list(_methods(site.source.tree))
+        classes = (each for each in site.source.tree.body if isinstance(each, ast.ClassDef))
+        parts = (part for each in classes for part in each.body)
+        methods = [part for part in parts if isinstance(part, ast.FunctionDef)]
         building = _building(site, methods)
         if not building:
             raise Declined()
-        called = [
-            method for method in building if _called_from_elsewhere(method, methods, building)
-        ]
+        called = [each for each in building if _called_from_elsewhere(site, each, building)]
         site.require("one", len(called) == 1, "the layers are built from several places")
-        found = called[0].function
-        site.require("bare", not found.decorator_list, "the method has decorators already")
-        disable(site, found)
+        bare = not called[0].decorator_list
+        site.require("bare", bare, "the method has decorators already")
+        disable(site, called[0])
 
 
-def _methods(tree: ast.Module) -> Iterator[_Method]:
-    for owner in tree.body:
-        if isinstance(owner, ast.ClassDef):
-            for item in owner.body:
-                if isinstance(item, ast.FunctionDef):
-                    yield _Method(owner, item)
-
-
-def _building(site: Site, methods: list[_Method]) -> list[_Method]:
+def _building(site: Site, methods: list[ast.FunctionDef]) -> list[ast.FunctionDef]:
     """Methods that make the finding's layer or only lead there, none with tensors."""
-    maker = next((node for node in site.path if isinstance(node, ast.ClassDef)), None)
-    function = site.function
+    maker, function = site.around(ast.ClassDef), site.function
     if maker is None or not isinstance(function, ast.FunctionDef):
         return []
-    candidates = [
-        method
-        for method in methods
-        if method.function.name != "__init__" and _only_sets_up(site, method.function)
-    ]
+    candidates = [each for each in methods if each.name != "__init__" and _only_sets_up(site, each)]
     if function.name == "__init__":
-        found = [method for method in candidates if maker.name in _callees(method.function)]
+        found = [each for each in candidates if maker.name in _callees(each)]
     else:
-        found = [method for method in candidates if method.function is function]
+        found = [each for each in candidates if each is function]
     while True:
-        names = {method.function.name for method in found}
-        more = [
-            method
-            for method in candidates
-            if method not in found and names & _callees(method.function)
-        ]
+        names = {each.name for each in found}
+        more = [each for each in candidates if each not in found and names & _callees(each)]
         if not more:
             return found
         found += more
@@ -95,17 +69,15 @@ def _callees(function: ast.FunctionDef) -> set[str]:
 
 
 def _called_from_elsewhere(
-    method: _Method, methods: list[_Method], building: list[_Method]
+    site: Site, method: ast.FunctionDef, building: list[ast.FunctionDef]
 ) -> bool:
     """Whether a method of its class that does more than set up calls it on ``self``."""
-    wanted = f"self.{method.function.name}"
+    owner = site.ask.parent(method)
     return any(
-        isinstance(node, ast.Call) and dotted(node.func) == wanted
-        for other in methods
-        if other.owner is method.owner
-        and other not in building
-        and other.function.name != "__init__"
-        for node in own_nodes(other.function)
+        isinstance(node, ast.Call) and dotted(node.func) == f"self.{method.name}"
+        for other in getattr(owner, "body", ())
+        if isinstance(other, ast.FunctionDef) and other not in building and other.name != "__init__"
+        for node in own_nodes(other)
     )
 
 

@@ -11,13 +11,17 @@ the loop and the read gets a parameter more. Always unsafe: it is read where no 
 from __future__ import annotations
 
 import ast
+import re
 
+from pygraph_lint.fixes.breaking_places import in_avoided_arm
 from pygraph_lint.fixes.call_chains import Chain, add_argument, add_parameter, chains_to
 from pygraph_lint.fixes.names import all_nodes, changed_in_place, stores
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
 _PARAMETER = "\0"
+# What raises for an empty tensor, or for one of several elements.
+_RAISING = re.compile(r"\.(item|(arg|a)?(max|min)|median|mode|kthvalue)\(")
 
 
 class CarriedRead(Rewrite):
@@ -49,6 +53,9 @@ class CarriedRead(Rewrite):
         names = {name for chain in chains for name in chain.sources} | {parameter}
         same = not any(changed_in_place(each, name) for each in functions for name in names)
         site.require("same", same, "what is read may be changed between two layers")
+        avoided = in_avoided_arm(site.path[site.path.index(function) :], [], by_callers=True)
+        may_raise = avoided and _RAISING.search(text) is not None
+        site.require("raises", not may_raise, "the read may raise where no layer needs it")
         reason = "it is read in any case, and other layers in their place must take the argument"
         site.safe_only_if("once", False, reason)
         site.remains = True

@@ -53,7 +53,7 @@ class GatheredStatements(Rewrite):
             for name in made
             for found in [loads(function, name)]
         )
-        tried = any(isinstance(each, ast.Try) for each in _around(site, statement, function))
+        tried = any(_catches(site, each) for each in _around(site, statement, function))
         looks = any(getattr(each, "id", "") in LOOKING for each in all_nodes(function))
         site.require("own", own and not tried and not looks, "others may read the names in between")
         leave_out(site, site.ask.nodes)
@@ -109,6 +109,17 @@ def _has_more(node: ast.AST) -> bool:
     """Whether a node is a function of its own, or work."""
     product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
     return product or isinstance(node, ast.Lambda)
+
+
+def _catches(site: Site, node: ast.AST) -> bool:
+    """Whether the code behind a block may run after an error in it: a context manager that is not
+    torch's may do what `contextlib.suppress` does.
+    """
+    managers = [each.context_expr for each in node.items] if isinstance(node, ast.With) else []
+    calls = (each.func if isinstance(each, ast.Call) else each for each in managers)
+    names = (site.ask.qualified(each) or "" for each in calls)
+    tries = type(node).__name__ in ("Try", "TryStar")
+    return tries or not all(each.startswith("torch.") for each in names)
 
 
 def _around(site: Site, statement: ast.stmt, function: ast.FunctionDef) -> list[ast.AST]:

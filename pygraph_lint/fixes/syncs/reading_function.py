@@ -18,12 +18,13 @@ from pygraph_lint.analysis.effects import NONE
 from pygraph_lint.analysis.known import Known, Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import breaking_places, in_avoided_arm
+from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.decorated import disable, is_called, leave_out, plain_function
 from pygraph_lint.fixes.gathered import can_gather, gather, turns_around
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.indices import makes_positions
 from pygraph_lint.fixes.names import own_nodes
-from pygraph_lint.fixes.passing_on import calls_of, passing_on
+from pygraph_lint.fixes.passing_on import passing_on
 from pygraph_lint.fixes.site import Rewrite, Site
 
 _READ = frozenset(("item", "tolist"))
@@ -66,14 +67,11 @@ class ReadingFunction(Rewrite):
         site.require("pure", clean or positions, "the function does more than read")
         leave_out(site, site.ask.nodes)
         disable(site, function)
-        keepers = _keepers(site, function)
-        for caller in keepers:
-            disable(site, caller)
-        for caller in passing_on(site, function):
-            if caller not in keepers:
-                disable(site, caller, only_itself=True)
+        callers = passing_on(site, function)
+        for caller in callers:
+            disable(site, caller, only_itself=True)
         for call in calls_of(site, function):
-            turns = turns_around(site, call) if site.ask.scope(call) not in keepers else None
+            turns = turns_around(site, call) if site.ask.scope(call) not in callers else None
             if turns is not None and can_gather(site, turns, call):
                 gather(site, turns, use_torch(site))
 
@@ -90,36 +88,6 @@ def _kept(node: ast.AST) -> str:
     target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
     name = (dotted(target) or "") if isinstance(target, ast.Attribute) else ""
     return name if name.startswith("self.") and name.count(".") == 1 else ""
-
-
-def _keepers(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:
-    """The methods that only keep what the function read, ``self.index = self.index_of(step)``: each
-    would end the graph once more, where it is called.
-    """
-    scopes = {site.ask.scope(node) for node in calls_of(site, function)}
-    owner = site.parent(function)
-    methods = [each for each in getattr(owner, "body", ()) if each in scopes]
-    return [each for each in methods if isinstance(each, ast.FunctionDef) and _keeps(site, each)]
-
-
-def _keeps(site: Site, method: ast.FunctionDef) -> bool:
-    """Whether a method only sets attributes of ``self``, to numbers that are read or held."""
-    plain = all(
-        isinstance(each, (ast.If, ast.Assign, ast.Pass))
-        or (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
-        for each in own_nodes(method)
-        if isinstance(each, ast.stmt)
-    )
-    values = [
-        each.value
-        for each in own_nodes(method)
-        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Attribute)
-    ]
-    held = all(
-        (dotted(each.func if isinstance(each, ast.Call) else each) or "").startswith("self.")
-        for each in values
-    )
-    return plain and held and bool(values) and not method.decorator_list
 
 
 def _is_read(site: Site, node: ast.expr) -> bool:

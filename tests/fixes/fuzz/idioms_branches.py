@@ -140,12 +140,56 @@ _TRUTHS = (
 )
 
 
+# These hold for some inputs.
+_SOMETIMES = (
+    *("x.sum() > 4", "(x < 0).any()", "not (x >= 0).all()", "k > 1 and (x > 3).any()"),
+    *("x.sum().item() > 4", "float(y) < 0", "x.float().max() > 3", "y < 0"),
+)
+
+
 @idiom("tensor_raise")
 def raised(made: Program) -> None:
     """``if tensor: raise``."""
     text = made.pick('"large"', '"large"', 'f"large {k}"', '"a" "b"')
     error = made.pick("ValueError", "RuntimeError", "ValueError")
-    made.add(f"if {made.pick(*_TRUTHS)}:", f"    raise {error}({text})")
+    made.add(f"if {made.pick(*_TRUTHS, *_SOMETIMES)}:", f"    raise {error}({text})")
+
+
+@idiom("tensor_raise")
+def raised_behind_more(made: Program) -> None:
+    """A branch that raises in another way, or does more."""
+    test = made.pick(*_TRUTHS, *_SOMETIMES)
+    last = made.pick(*("raise ValueError(text)", "raise ValueError", "raise KeyError(k, text)"))
+    before = made.pick(*('text = f"large {k}"', 'text = "large"', "text = str(seen.append(k))"))
+    more = [] if made.scripted else [made.pick("", "", "seen.append(k)", "print(k)")]
+    form = made.pick("if", "if", "elif")
+    head = ["if k > 2:", "    x = x + 1"] if form == "elif" else []
+    made.add('text = "none"', *head, f"{form} {test}:")
+    made.add(*(f"    {line}" for line in (before, *more, last) if line))
+    if made.chance(0.3):
+        made.add("else:", "    x = x * 2")
+
+
+@idiom("tensor_raise")
+def raised_and_caught(made: Program) -> None:
+    """A helper that raises, called where errors of some kinds are caught."""
+    made.scripted = False
+    error = made.pick("ValueError", "ValueError", "RuntimeError", "Refused")
+    test = made.pick(*_SOMETIMES)
+    own = "class Refused(ValueError):\n    pass\n\n\n"
+    text = made.pick('"large"', 'f"large {k}"', "k")
+    above = f"def tested(x: torch.Tensor, y: torch.Tensor, k: int):\n    if {test}:\n"
+    above += f"        raise {error}({text})\n    return x * 2"
+    made.above.append((own if error == "Refused" else "") + above)
+    caught = made.pick(
+        "ValueError", "RuntimeError", "KeyError", "Exception", "(KeyError, ValueError)"
+    )
+    call = made.pick("x = tested(x, y, k)", "x = tested(x, y, k)", "k = int(str(k))")
+    behind = made.pick("x = x + 1", "seen.append(k)", "pass")
+    if made.chance(0.7):
+        made.add("try:", f"    {call}", f"except {caught}:", f"    {behind}")
+    if "tested" not in call or made.chance(0.3):
+        made.add("x = tested(x, y, k)")
 
 
 @idiom("tensor_assert", "guard_assert")
@@ -179,6 +223,34 @@ def check_called(made: Program) -> None:
             *(f"seen.append({name}(x, y.max().item() + 1e6))", f"{name}(x)"),
         )
     )
+
+
+@idiom("guard_check")
+def check_among_others(made: Program) -> None:
+    """Checks behind conditions, beside others, on objects, and some that do more."""
+    made.scripted = False
+    name = made.pick("check_all", "assertSmall", "CHECK", "verify", "_validate_x", "checked")
+    extra = made.pick("", "", "    x.add_(1)\n", "    print('checked')\n")
+    body = (
+        f"{extra}    if x.numel() and float(x.float().max()) > top:\n        raise ValueError(top)"
+    )
+    made.above.append(f"def {name}(x, top=3.0, note=None):\n{body}")
+    note = made.pick("", "", ", note=seen.append(k)", ", note=k", ", note=(z := k)")
+    lines = [f"{name}(x, y.max().item() + {made.pick('3', '1e6')}{note})"]
+    if made.chance(0.4):
+        lines.append(made.pick(f"{name}(x * 2, y.sum().item())", f"{name}(x)", "seen.append(2)"))
+    if made.chance(0.4):
+        test = made.pick("k > 1", "seen", "not seen", "k > 1 or p < 2", "seen.append(1) is None")
+        made.add(f"if {test}:", *(f"    {line}" for line in lines))
+        if made.chance(0.3):
+            made.add(made.pick("else:\n    x = x + 1", "elif k < 0:\n    seen.append(k)"))
+    elif made.chance(0.2):
+        made.add("; ".join(lines))
+    elif made.chance(0.3):
+        behind = made.pick("except ValueError:\n    x = x + 1", "finally:\n    seen.append(k)")
+        made.add("try:", *(f"    {line}" for line in lines), behind)
+    else:
+        made.add(*lines)
 
 
 @idiom("mask_unless_full")

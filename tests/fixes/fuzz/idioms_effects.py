@@ -108,32 +108,6 @@ def numbers(made: Program) -> None:
     )
 
 
-@idiom("host_rows")
-def rows(made: Program) -> None:
-    """A loop over rows of sizes."""
-    made.scripted = False
-    target = made.pick("h, w", "h, w", "(h, w)", "[h, w]")
-    made.add(f"for {target} in {made.pick('rows', 'rows', 'rows', 'rows.clone()')}:")
-    if made.chance(0.4):
-        made.add("    area = h * w")
-        area = "area"
-    else:
-        area = made.pick("h", "w", "h * w", "h + 1")
-    for _ in range(made.rng.choice((1, 2))):
-        made.add(
-            "    "
-            + made.pick(
-                *(f"seen.append(torch.arange({area}))", f"seen.append(x[:{area}])"),
-                *(
-                    f"seen.append(torch.zeros({area}, w))",
-                    f"seen.append(torch.ones(2).repeat({area}))",
-                ),
-                *("seen.append(torch.arange(h).expand(2, -1))", f"seen.append({area})"),
-                *("seen.append(torch.ones(h, 1).expand(h, w))", "seen.append(x.sum() * h)"),
-            )
-        )
-
-
 @idiom("host_function")
 def helper(made: Program) -> None:
     """A helper that draws from numpy."""

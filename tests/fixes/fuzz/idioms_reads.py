@@ -223,6 +223,43 @@ def small(made: Program) -> None:
     made.keep(use)
 
 
+@idiom("breaking_function", "reading_function")
+def layered(made: Program) -> None:
+    """Layers and helpers around what breaks, which call each other."""
+    made.scripted = False
+    body = made.pick(
+        *("return z[z > 0]", "return z * z.max().item() if z.numel() else z"),
+        *("if z.sum() > 0:\n            return z * 2\n        return z", "return z.nonzero()"),
+        "self.last = z.sum().item()\n        return self.last",
+        "return z.sum().item()",
+        "z = (z @ z.t()).sin().cos().tanh().exp().abs().sqrt().log()\n        return z[z > 0]",
+    )
+    given = made.pick("self.inner(z)", "self.inner(z.clone())", "self.passed(z)", "self.inner(z=z)")
+    outer = made.pick(
+        f"return {given}",
+        f"found = {given}\n        return found, z * 2",
+        f"return {given} if self.on else z",
+        f"if self.on:\n            z = z + 1\n            return {given}\n        return z",
+        f"for _ in range(2):\n            found = {given}\n        return found",
+        f"for _ in range(2):\n            z = z.sin()\n        return {given}",
+        f"return [{given} for _ in range(2)]",
+        f"try:\n            return {given}\n        except RuntimeError:\n            return z * 3",
+    )
+    deco = made.pick("", "", "    @torch.no_grad()\n", "    @logged\n")
+    made.above.append(
+        "def logged(function):\n    @functools.wraps(function)\n    def call(*args, **named):\n"
+        "        return function(*args, **named)\n\n    return call\n\n\n"
+        f"class Inner(nn.Module):\n    def forward(self, z):\n        {body}\n\n\n"
+        "class Outer(nn.Module):\n    def __init__(self, on=True):\n        super().__init__()\n"
+        "        self.inner = Inner()\n        self.on = on\n\n"
+        "    def passed(self, z):\n        return self.inner(z)\n\n"
+        f"{deco}    def forward(self, z: torch.Tensor):\n        {outer}"
+    )
+    made.init.append(f"self.outer = {made.pick('Outer()', 'Outer(False)')}")
+    made.above.insert(0, "import functools")
+    made.add(f"seen.append(self.outer({made.pick('x', 'x * 2', 'y', 'x.clone()')}))")
+
+
 @idiom("guarded_lookup")
 def looked_up(made: Program) -> None:
     """An element of a table, if the index is not too small."""
