@@ -59,7 +59,6 @@ _TENSOR_KINDS = {
     "register_parameter": "parameter",
     "add_state": "state",
 }
-_MODULE_STAYS = ("to", "eval", "train", "cuda", "half", "float")
 _TEXT_TO_NUMBER = ("startswith", "endswith", "find", "count")
 _OWN_METHODS = ("get_", "compute_", "_", "prepare_", "forward")
 # Classes of containers.
@@ -96,6 +95,9 @@ def eval_call(state: State, node: ast.Call) -> Value:
         state.ev(function)
         return arguments(state, node).first
     name = state.qualified(function)
+    held = state.module.facts.instances.get(name or "")
+    if held is not None:
+        return _call_value(state, Value(v.INSTANCE, cls=held), arguments(state, node))
     if name is not None and not _is_method_of_variable(state, node, name):
         return _call_named(state, name, node)
     if isinstance(function, ast.Attribute):
@@ -301,10 +303,14 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
             return _call_value(state, base, site)
         if base.cls in RECURRENT:
             state.event("effect.rnn", span_of(site.node), base.cls)
-        return base if method in _MODULE_STAYS else v.UNKNOWN_VALUE
+        return base if method in ops.GIVE_THE_MODULE else v.UNKNOWN_VALUE
     if base.kinds & v.INSTANCE and base.cls:
         if base.flags & v.MADE:
             _note_bound(state, base.cls, method, site)
+        if method in ops.GIVE_THE_MODULE and _gives_itself(state, base, method):
+            for cls in v.classes(base):
+                state.record_call("method", cls, method, site.node, site)
+            return base
         return v.join_all([_method_of(state, cls, method, site) for cls in v.classes(base)])
     if base.kinds & v.SEQUENCE:
         return sequence_method(state, base, method, holder, site)
@@ -357,6 +363,17 @@ def _learned(state: State, base: Value, method: str, holder: ast.expr) -> Value:
     if place is not None:
         state.env[place] = known
     return known
+
+
+def _gives_itself(state: State, base: Value, method: str) -> bool:
+    """Whether an object's method is that of nn.Module, which gives the object, as far as this file
+    says: ``train`` of other files' classes may be anything.
+    """
+    own = state.module.class_nodes
+    return all(
+        not state.module.has_method(cls, method) if cls in own else method != "train"
+        for cls in v.classes(base)
+    )
 
 
 def _method_of(state: State, cls: str, method: str, site: CallSite) -> Value:

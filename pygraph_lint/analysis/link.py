@@ -72,7 +72,12 @@ class Project:
             if kept is not None
             else compiled_regions(program, lambda call: _is_possible(conditions, call.needs), asked)
         )
-        self._proof = Proof(program, self._compiled.calls_of, self._compiled.entered)
+        self._proof = Proof(
+            program,
+            self._compiled.calls_of,
+            self._compiled.entered,
+            outside=self._compiled.calls_from_outside,
+        )
         self._loops: LoopRegions = (
             kept._loops
             if kept is not None and kept._loops.still_hold(program.replaced or (), bodies_of)

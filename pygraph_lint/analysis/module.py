@@ -117,6 +117,7 @@ class Module:
 
     def _read_assignment(self, name: str, value: ast.expr) -> None:
         """What one module-level assignment binds."""
+        value = self.names.compiled(value)
         if self._is_number(value):
             self.module_values[name] = v.NUMBER_VALUE
         elif isinstance(value, ast.Call):

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from pygraph_lint.analysis.nodes import children
+from pygraph_lint.analysis.ops import COMPILERS
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -101,8 +102,9 @@ class Names:
                 target_node = node.targets[0]
                 if isinstance(target_node, ast.Name) and target_node.id not in imported:
                     alias = None
-                    if isinstance(node.value, (ast.Name, ast.Attribute)):
-                        alias = names.resolve(node.value)
+                    value = names.compiled(node.value)
+                    if isinstance(value, (ast.Name, ast.Attribute)):
+                        alias = names.resolve(value)
                     bind[target_node.id] = alias or f"{module}.{target_node.id}"
             elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 bind.setdefault(node.target.id, f"{module}.{node.target.id}")
@@ -110,6 +112,11 @@ class Names:
         stars = [target for name, target in bind.items() if name[0] == "*" and target]
         names.star = module if len(stars) > 1 else "".join(stars)
         return names
+
+    def compiled(self, node: ast.expr) -> ast.expr:
+        """What is given to torch.compile; any other expression as it is."""
+        compiled = isinstance(node, ast.Call) and node.args and self.resolve(node.func) in COMPILERS
+        return node.args[0] if isinstance(node, ast.Call) and compiled else node
 
     def _note_alias(self, node: ast.stmt) -> None:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:

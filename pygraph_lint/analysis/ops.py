@@ -375,6 +375,10 @@ COMPILERS = frozenset(("torch.compile", "torch._dynamo.optimize", "pygraph_rt.co
 GRAPHERS = frozenset(
     ("torch.cuda.make_graphed_callables", "torch.cuda.graphs.make_graphed_callables")
 )
+# Methods of nn.Module that give the module itself.
+GIVE_THE_MODULE = frozenset(
+    "to cuda cpu eval train half float double bfloat16 requires_grad_ to_empty".split()
+)
 CAPTURES = frozenset(("torch.cuda.graph", "torch.cuda.graphs.graph"))
 # Every public method of torch.Tensor.
 TENSOR_METHODS = frozenset(

@@ -50,8 +50,8 @@ class Proof:
     """Discharges obligations; an answer is worked out once.
 
     ``callers`` are the calls, by function, that count for what a parameter may be; ``entered`` has
-    the functions that a region begins with: their arguments come from outside. ``returned``
-    says more of what functions give than their facts.
+    the functions that a region begins with: their arguments come from outside, by the calls that
+    ``outside`` knows and others. ``returned`` says more of what functions give than their facts.
     """
 
     def __init__(
@@ -60,10 +60,12 @@ class Proof:
         callers: Callable[[str], Sequence[Call]],
         entered: Mapping[str, object] | None = None,
         returned: Callable[[str], Value | None] | None = None,
+        outside: Callable[[str], Sequence[Call]] = lambda _: (),
     ) -> None:
         self.program = program
         self.callers = callers
         self.entered = entered if entered is not None else {}
+        self.outside = outside
         self.graph_ends = GraphEnds(program)
         self.passed_on = PassedOn(program)
         self._returned = returned
@@ -192,6 +194,11 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
         return False
     call = proof.call_at(obligation.site)
     calls = proof.callers(obligation.function) if call is None else (call,)
+    # Where a program's tensors are before it calls compiled code says nothing of a GPU.
+    asked = call is None and not obligation.at_home
+    outside = proof.outside(obligation.function) if asked else ()
+    on_host = bool(outside) and not calls and obligation.function not in proof.entered
+    calls = (*calls, *outside)
     if not calls and facts.name.endswith(".__init__"):
         calls = proof.program.constructions.get(facts.name, ())
     if obligation.parameter == KEYWORDS:
@@ -215,7 +222,7 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
         return value is not None and _is_tensor(proof, value, obligation.path, at_home=True)
     # Of compiled code's arguments only tensors, and arrays that are traced as such, have an array's
     # methods.
-    if not unsaid or obligation.only or obligation.at_home or proof.of_loops:
+    if not unsaid or obligation.only or obligation.at_home or proof.of_loops or on_host:
         return False
     if obligation.path == (RESULT,):  # a function that is integrated, minimised, ...
         takes = bool(facts.tensors or facts.arrays)

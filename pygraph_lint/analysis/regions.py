@@ -18,6 +18,7 @@ from pygraph_lint.analysis.program import Program
 
 _SHOWN_STEPS = 8
 _CONDITIONS = ("true", "false")  # needs: what a predicate has to give
+_CALLING = ("function", "method", "instance", "result")  # calls of what is known
 # How functions begin that run once, or around training: nobody compiles them.
 _SET_UP = tuple(
     "init_ initi reset_param load save from_pretrained convert export plot show main test_".split()
@@ -51,6 +52,7 @@ class Reached:
         self._wrapped: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self._wrappers = 0
         self._calls: dict[str, list[Call]] = {}  # what was asked for so far
+        self._outside: dict[str, list[Call]] | None = None
 
     def region(self, function: str) -> Region | None:
         """Why ``function`` runs in a region; None if it is not known to."""
@@ -126,6 +128,20 @@ class Reached:
                     calls.append(call._replace(positional=given))
         return calls
 
+    def calls_from_outside(self, function: str) -> Sequence[Call]:
+        """What code outside of regions passes to code outside of them, and to functions that they
+        begin with.
+        """
+        if function in self._steps and function not in self.entered:
+            return ()
+        if self._outside is None:
+            self._outside = defaultdict(list)
+            others = (f for name, f in self._program.functions.items() if name not in self._steps)
+            for call, found in (edge for each in others for edge in edges(self._program, each)):
+                for target in found if call.how in _CALLING else ():
+                    self._outside[target].append(self._of_function(call, found))
+        return self._outside.get(function, ())
+
     def _of_function(self, call: Call, found: Sequence[str]) -> Call:
         """A call as the functions that it reaches see it: an autograd Function's context comes
         first, unless a method of its own fills it.
@@ -181,6 +197,7 @@ class Reached:
         given with the old ones, where these define the same names.
         """
         self._calls.clear()
+        self._outside = None
         for old, new in replaced:
             others = ((name, old.functions[name], facts) for name, facts in new.functions.items())
             if [each._replace(line=0) for each in old.roots] != [
