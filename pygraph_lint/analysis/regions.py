@@ -12,9 +12,11 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import edges
 from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts, Root
 from pygraph_lint.analysis.nodes import short
+from pygraph_lint.analysis.parameters import holds_of_arrays
 from pygraph_lint.analysis.passed_on import PassedOn
 from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.analysis.program import Program
+from pygraph_lint.analysis.values import Value
 
 _SHOWN_STEPS = 8
 _CONDITIONS = ("true", "false")  # needs: what a predicate has to give
@@ -139,7 +141,7 @@ class Reached:
             others = (f for name, f in self._program.functions.items() if name not in self._steps)
             for call, found in (edge for each in others for edge in edges(self._program, each)):
                 for target in found if call.how in _CALLING else ():
-                    self._outside[target].append(self._of_function(call, found))
+                    self._outside[target].append(_from_host(self._of_function(call, found)))
         return self._outside.get(function, ())
 
     def _of_function(self, call: Call, found: Sequence[str]) -> Call:
@@ -240,6 +242,19 @@ class Reached:
                 if name in self.entered:
                     self.entered[inner] = self.entered[name]
                 yield inner, f"is wrapped by {short(inner)}"
+
+
+def _from_host(call: Call) -> Call:
+    """A call outside of regions, without what may be an array of NumPy's as well as a tensor."""
+    positional = tuple(
+        [None if given and _of_arrays(given) else given for given in call.positional]
+    )
+    named = tuple([each for each in call.named if not _of_arrays(each[1])])
+    return call._replace(positional=positional, named=named)
+
+
+def _of_arrays(value: Value) -> bool:
+    return value.is_tensor and holds_of_arrays(value.why)
 
 
 def _in_words(module: ModuleFacts, root: Root) -> str:
