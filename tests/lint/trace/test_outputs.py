@@ -185,7 +185,7 @@ def test_a_program_is_run_joined_and_its_exit_code_kept(
 ) -> None:
     body = (
         "import sys, shutil\n"
-        "assert sys.argv[1:3] == ['--output', 'out.json']\n"
+        "assert sys.argv[1:3] == ['--trace-file', 'out.json']\n"
         "assert sys.argv[3:] == ['--coverage', '-m', 'train', '--fix', '--lr', '1']\n"
         "shutil.copy('t.json', 'out.json')\n"
         "sys.exit(7)\n"
