@@ -51,6 +51,8 @@ def passed_or_default(facts: FunctionFacts, parameter: str, call: Call) -> Value
     unbound = unbound and not call.target.endswith(".apply")
     if call.how == "mention" or unbound or facts.decorators or KEYWORDED in call.unknown:
         return None
+    if parameter not in facts.parameters:  # one of `**others`, or all of `*others`
+        return dict(call.named).get(parameter)
     if STARRED in call.unknown and parameter not in facts.named_only:
         return None
     value = passed(facts, parameter, call)

@@ -37,12 +37,12 @@ def trace(given: Trace) -> int:
         raise SettingsError("name a program to run, or traces with --join; see `trace --help`")
     options = [*(["--coverage"] if given.coverage else []), *(["-m"] if given.module else [])]
     code, recorded = record(given.python or sys.executable, [*options, *given.program], given.file)
-    if not recorded:
+    if recorded is None:
         if code != 2:  # then the recorder has said what is wrong
             print(f"error: the program left no trace in {given.file}", file=sys.stderr)
         return code or 2
     try:
-        _join([given.file], given)
+        _join([recorded], given)
     except NothingRecorded as error:
         print(error, file=sys.stderr)
         return code

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +13,9 @@ from pygraph_lint.trace.document import TraceError
 _INSTALLED = "import importlib.util as u, sys; sys.exit(u.find_spec('pygraph_rt') is None)"
 
 
-def record(python: str, program: Sequence[str], output: Path) -> tuple[int, bool]:
-    """Run and trace a program: its exit code, and whether it left a trace.
+def record(python: str, program: Sequence[str], output: Path) -> tuple[int, Path | None]:
+    """Run and trace a program: its exit code, and the trace that it left, if any: under torchrun
+    its name has the rank.
 
     ``program`` may begin with options of the recorder.
 
@@ -28,9 +31,12 @@ def record(python: str, program: Sequence[str], output: Path) -> tuple[int, bool
             "(`pip install ./packaging/rt` in a clone of pygraph) or name another "
             "interpreter with --python"
         )
-    before = _state(output)
+    trace = _of_this_rank(output)
+    before = _state(trace)
     command = [python, "-m", "pygraph_rt.trace", "--trace-file", str(output), *program]
     process = subprocess.Popen(command)
+    # A program that is told to end writes its trace before.
+    before_us = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     while True:
         try:
             code = process.wait()
@@ -38,7 +44,17 @@ def record(python: str, program: Sequence[str], output: Path) -> tuple[int, bool
         except KeyboardInterrupt:
             # The program got it, too, and writes its trace before it ends.
             continue
-    return (128 - code if code < 0 else code), _state(output) not in (None, before)
+    signal.signal(signal.SIGTERM, before_us)
+    left = _state(trace) not in (None, before)
+    return (128 - code if code < 0 else code), trace if left else None
+
+
+def _of_this_rank(path: Path) -> Path:
+    """The file that the recorder of this process writes."""
+    rank = os.environ.get("RANK", "")
+    if rank.isdigit() and "{rank}" not in path.name:
+        return path.with_name(f"{path.stem}.rank{rank}{path.suffix}")
+    return path.with_name(path.name.replace("{rank}", rank or "0"))
 
 
 def _state(path: Path) -> tuple[int, int] | None:

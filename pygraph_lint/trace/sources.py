@@ -35,10 +35,10 @@ class Code:
             return
         for node in ast.walk(tree):  # outer statements come first, inner ones overwrite them
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-                first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+                first = _first_line(node)
                 self._functions.append((first, node.end_lineno or first))
             if isinstance(node, (ast.stmt, ast.ExceptHandler)):
-                span = (node.lineno, _header_end(node))
+                span = (_first_line(node), _header_end(node))
                 self._spans.update(dict.fromkeys(range(span[0], span[1] + 1), span))
             if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
                 self._assigned[node.lineno] = set(_targets(node))
@@ -69,8 +69,14 @@ def _targets(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> Iterator[str]:
 
 def _header_end(node: ast.stmt | ast.ExceptHandler) -> int:
     body = getattr(node, "body", None)
-    last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno
+    last = _first_line(body[0]) - 1 if isinstance(body, list) and body else node.end_lineno
     return max(node.lineno, last or node.lineno)
+
+
+def _first_line(node: ast.AST) -> int:
+    """The line of a statement, or of its first decorator."""
+    lines = [part.lineno for part in (node, *getattr(node, "decorator_list", ()))]
+    return int(min(lines))
 
 
 @dataclass
@@ -107,9 +113,9 @@ def _own(trace: Trace) -> Iterator[str]:
     """The files that are neither installed nor Python's, below the program's project."""
     project = str(Roots().of(Path(trace.directory) / "x.py").base)
     python = sysconfig.get_paths()["stdlib"] + os.sep
-    below = tuple(
-        f"{str(folder).rstrip(os.sep)}{os.sep}" for folder in (trace.directory, project, Path.cwd())
-    )
+    program = Path(os.path.abspath(Path(trace.directory, *trace.run["command"][:1])))
+    folders = (trace.directory, project, Path.cwd(), program.parent)
+    below = tuple(f"{str(folder).rstrip(os.sep)}{os.sep}" for folder in folders)
     for file in trace.files:
         installed = not _INSTALLED.isdisjoint(Path(file).parts) or file.startswith(python)
         if file.startswith(below) and not installed:

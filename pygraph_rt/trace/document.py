@@ -40,10 +40,16 @@ def _ends(file: str) -> dict[int, int]:
     for node in ast.walk(tree):  # outer statements come first, so inner ones overwrite them
         if isinstance(node, _SPANS):
             body = getattr(node, "body", None)
-            last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno
+            last = _first_line(body[0]) - 1 if isinstance(body, list) and body else node.end_lineno
             last = max(node.lineno, last or node.lineno)
-            ends.update(dict.fromkeys(range(node.lineno, last + 1), last))
+            ends.update(dict.fromkeys(range(_first_line(node), last + 1), last))
     return ends
+
+
+def _first_line(node: ast.AST) -> int:
+    """The line of a statement, or of its first decorator."""
+    lines = [part.lineno for part in (node, *getattr(node, "decorator_list", ()))]
+    return int(min(lines))
 
 
 def end_line(file: str, line: int) -> int:
@@ -114,5 +120,9 @@ def write(trace: dict[str, Any], path: Path) -> None:
     """Write a trace whole or not at all: a reader never sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}.{os.getpid()}")
-    half.write_text(json.dumps(trace, indent=1) + "\n", "utf-8")
-    half.replace(path)
+    try:
+        half.write_text(json.dumps(trace, indent=1) + "\n", "utf-8")
+        half.replace(path)
+    except BaseException:
+        half.unlink(missing_ok=True)
+        raise

@@ -97,7 +97,7 @@ def _breaks(trace: Trace, expected: int | None) -> list[_Group]:
     given_up = [
         event
         for event in _of(trace, "skipped_frame", "compile_error")
-        if not explained & {event.frame, _line_of(event)}
+        if not event.is_empty and not explained & {event.frame, _line_of(event)}
     ]
     places = {(e.place.file, e.place.line, e.gb_type): e for e in (*broken, *given_up)}
     if expected is None or len(places) == expected:
@@ -140,7 +140,7 @@ def _compiled(trace: Trace, allow_nothing: bool, breaks_matter: bool) -> list[_G
     if before and breaks_matter:
         title = "compiled before the block, so its graph breaks are not known; use fresh=True:"
         return [(title, before)]
-    if allow_nothing or before or _of(trace, "compiled", "graph_break"):
+    if allow_nothing or before or _of(trace, "compiled", "graph_break", "compile_error"):
         return []
     return [
         ("nothing was compiled; is torch.compile applied, and called? (allow_nothing=True)", [])

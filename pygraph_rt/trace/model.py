@@ -9,6 +9,7 @@ from typing import Any
 VERSION = 1
 # Of one event that happens often, only the first times are kept; `count` counts them all.
 KEPT_TIMES = 100
+_EMPTY = "No ops traced"
 
 KINDS = (
     "graph_break",
@@ -63,6 +64,11 @@ class Event:
     duration_s: float | None = None
     times: list[tuple[float, float | None]] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a frame was given up because it does nothing with tensors."""
+        return self.kind == "skipped_frame" and _EMPTY in self.reason
 
     def happened(self, time_s: float, duration_s: float | None = None) -> None:
         """Count one more time."""

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import types
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -57,11 +58,11 @@ def output_of(path: Path) -> Path:
 
 def run_script(path: str) -> None:
     """Run a file as `__main__`, so that pickling and new processes find it under that name."""
-    if Path(path).is_dir():
+    if Path(path).is_dir() or zipfile.is_zipfile(path):
         runpy.run_path(path, run_name="__main__")
         return
     file = os.path.abspath(path)
-    code = compile(Path(file).read_bytes(), file, "exec")
+    code = compile(Path(file).read_bytes(), file, "exec", dont_inherit=True)
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=file, __builtins__=builtins, __spec__=None, __cached__=None)
     sys.modules["__main__"] = module
@@ -95,9 +96,11 @@ class Ending:
         os._exit = self._exit_at_once
         sys.excepthook = self._show
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-                if signal.getsignal(number) is signal.SIG_DFL:
-                    signal.signal(number, self._on_signal)
+            numbers = {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
+            ours = {n for n in numbers if signal.getsignal(n) is signal.SIG_DFL}
+            for number in ours:
+                signal.signal(number, self._on_signal)
+            _leave_to_children(ours)
 
     def end(self, how: dict[str, Any]) -> None:
         """Write the trace."""
@@ -134,6 +137,27 @@ class Ending:
         self._hook(kind, error.with_traceback(traceback), traceback)
 
 
+def _leave_to_children(numbers: set[int]) -> None:
+    """Have signals end forked children at once, as without a trace. They wait while a fork is made,
+    so that none is lost in between.
+    """
+    masks: list[set[int]] = []
+
+    def in_parent() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop())
+
+    def in_child() -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+        in_parent()
+
+    os.register_at_fork(
+        before=lambda: masks.append(set(signal.pthread_sigmask(signal.SIG_BLOCK, numbers))),
+        after_in_parent=in_parent,
+        after_in_child=in_child,
+    )
+
+
 def _runs_programs(traceback: TracebackType) -> bool:
     file = traceback.tb_frame.f_code.co_filename
     return file.startswith(_OWN) or file in _RUNPY
@@ -159,7 +183,8 @@ def _end_after_threads(ending: Ending, how: dict[str, Any]) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run a program; its exit status, 2 when there is no such program."""
-    given = parser().parse_args(arguments)
+    given = parser().parse_args(arguments[: (end := _own_part(arguments))])
+    given.arguments = arguments[end:]
     if not given.module and not Path(given.program).exists():
         print(f"error: {given.program} does not exist", file=sys.stderr)
         return 2
@@ -178,10 +203,19 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _own_part(arguments: list[str]) -> int:
+    """How many of the arguments are the recorder's, with the program."""
+    place = 0
+    while place < len(arguments) and arguments[place].startswith("-"):
+        place += 2 if arguments[place] == "--trace-file" else 1
+    return place + 1
+
+
 def _is_module(name: str) -> bool:
+    """Whether its package is there: what is in it is only known when it is imported."""
     sys.path[0] = str(Path.cwd())
     try:
-        return importlib.util.find_spec(name) is not None
+        return importlib.util.find_spec(name.partition(".")[0]) is not None
     except (ImportError, ValueError):
         return False
 

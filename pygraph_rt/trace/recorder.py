@@ -43,6 +43,11 @@ def is_users(file: str) -> bool:
     return file.startswith(_SITE) or not file.startswith(_STANDARD)
 
 
+def is_installed(file: str) -> bool:
+    """Whether a file belongs to an installed package."""
+    return file.startswith(_SITE)
+
+
 def _frame(place: Frame) -> Frame:
     file = place.file if place.file.startswith("<") else os.path.abspath(place.file)
     return Frame(file, place.line, place.function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import sys
@@ -44,7 +45,8 @@ def first_paragraph(error: BaseException) -> str:
 
 def say(text: str) -> None:
     """One line for the user, beside what the program prints."""
-    print(f"pygraph: {text}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be closed, or None
+        print(f"pygraph: {text}", file=sys.stderr, flush=True)
 
 
 class Trace:
@@ -78,6 +80,8 @@ class Trace:
 
     def start(self) -> None:
         """Begin to record."""
+        if self.duration_s:
+            raise TraceError("A trace records one block; begin another one with a new trace().")
         running = _RUNNING()
         if any(found() is not None for found in running):
             raise TraceError(
@@ -162,10 +166,10 @@ class Trace:
         return list(found.values())
 
     def counts(self) -> Counter[str]:
-        """How often each kind of event happened."""
+        """How often each kind of event happened, without frames that have nothing to compile."""
         found: Counter[str] = Counter()
         for event in self.events:
-            found[event.kind] += event.count
+            found[event.kind] += 0 if event.is_empty else event.count
         return found
 
     def summary(self) -> str:
@@ -271,5 +275,8 @@ def _forget_in_child() -> None:
         trace = reference()
         if trace is not None:
             trace.recorder.abandon()
+            trace._syncs.abandon()
+            if trace._executed is not None:
+                trace._executed.stop()
             trace._leave()
     _RUNNING().clear()

@@ -25,7 +25,7 @@ import torch
 from pygraph_rt.trace.kernel import WatchedKernel
 from pygraph_rt.trace.lines import MonitoredLines
 from pygraph_rt.trace.model import Event, Frame
-from pygraph_rt.trace.recorder import GRAPHS, Recorder, is_users
+from pygraph_rt.trace.recorder import GRAPHS, Recorder, is_installed, is_users
 from pygraph_rt.trace.threads import ThreadsBeside
 from pygraph_rt.trace.torch_hooks import (
     is_fake,
@@ -49,7 +49,7 @@ _COMPILER = tuple(
         _TORCH.parent / "triton",
     )
 )
-_DEPTH = 30  # frames between an entry point and the user's code
+_DEPTH = 60  # frames between an entry point and the user's code
 _WARNING = "called a synchronizing CUDA operation"
 
 # The result's values or its shape come from a tensor's values. C++ methods of torch.Tensor; READS
@@ -64,6 +64,7 @@ SHAPES = (
     *("bincount", "repeat_interleave"),
 )
 COPIES = ("cpu", "numpy", "to", "__array__")
+_READ_THERE = (*VALUES, "numpy", "__array__")
 SPARSE = ("coalesce", "to_sparse", "to_sparse_csr")
 # Functions of torch stay as they are: compiled code has guards on them.
 # What waits for the device without a tensor; distributed work is not seen by the debug mode.
@@ -95,6 +96,7 @@ class Syncs:
         self._beside = ThreadsBeside()
         self._wrappers = list(self._make())
         self._installed = False
+        self._wanted = False
         self._compiling = 0
         self.others_missed = False  # another thread ran while one compiled
         self._lock = threading.RLock()
@@ -105,6 +107,7 @@ class Syncs:
 
     def install(self) -> None:
         """Put the wrappers in place, and turn torch's sync debug mode on where there is a GPU."""
+        self._wanted = True
         self._put(True)
         if not self._gpu:
             self._kernel = WatchedKernel("nonzero", "CPU", self._on_kernel)
@@ -120,6 +123,7 @@ class Syncs:
 
     def remove(self) -> None:
         """Put torch back as it was."""
+        self._wanted = False
         self._put(False)
         if self._kernel is not None:
             self._kernel.remove()
@@ -128,21 +132,23 @@ class Syncs:
             self._filters.__exit__(None, None, None)
             self._showwarning = None
 
+    def abandon(self) -> None:
+        """A lock that another thread held is gone after a fork."""
+        self._lock = threading.RLock()
+
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
         """While this lasts torch is as it was without a trace. May be nested."""
         with self._lock:
             self._compiling += 1
-            installed = self._installed
-            if self._compiling == 1 and installed:
-                self._put(False)
+            self._put(False)
             self.others_missed = self.others_missed or self._beside()
         try:
             yield
         finally:
             with self._lock:
                 self._compiling -= 1
-                if self._compiling == 0 and installed:
+                if self._compiling == 0 and self._wanted:
                     self._put(True)
             if self.lines is not None:
                 self.lines.ended()
@@ -233,8 +239,8 @@ class Syncs:
 
     def _is_no_wait(self, name: str, args: tuple[Any, ...], caller: Any) -> bool:
         """Whether a copy that is on the host already is read, or a number of Python's."""
-        if name == "numpy":
-            return self._on_host.get(id(args[0])) is args[0]
+        if self._on_host.get(id(args[0])) is args[0]:
+            return name in _READ_THERE
         return name == "item" and _is_number(args[0], caller)
 
     def _on_kernel(self) -> None:
@@ -343,23 +349,27 @@ def _found(path: str) -> Any:
 
 
 def _stack(frame: Any) -> tuple[Frame, ...]:
-    """From the user's frame, which comes first, to the entry point.
+    """From the user's frame, which comes first, to the entry point; from the innermost frame of an
+    installed package where the user's is too far.
 
-    Empty where the user's frame is too far, and for waits of Inductor that tunes kernels.
+    Empty where that is too far, too, and for waits of Inductor that tunes kernels.
     """
     found: list[Frame] = []
+    installed = 0
     for _ in range(_DEPTH):
         if frame is None:
-            return ()
+            break
         code = frame.f_code
         if code.co_filename.startswith(_COMPILER):
             return ()
         if not code.co_filename.startswith(_OWN):
             found.append(Frame(code.co_filename, frame.f_lineno, original_name(code.co_name)))
             if is_users(code.co_filename) and not _is_generated(frame):
-                return tuple(reversed(found))
+                if not is_installed(code.co_filename):
+                    return tuple(reversed(found))
+                installed = installed or len(found)
         frame = frame.f_back
-    return ()
+    return tuple(reversed(found[:installed]))
 
 
 def _is_generated(frame: Any) -> bool:

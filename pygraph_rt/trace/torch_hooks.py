@@ -208,6 +208,15 @@ def _found(module: str, path: str) -> Any:
     return functools.reduce(getattr, filter(None, path.split(".")), importlib.import_module(module))
 
 
+def _called_by_torch(frame: FrameType | None) -> bool:
+    """Whether what Dynamo is asked about was called as a compiled function: what other code calls
+    meanwhile, torch looks at, too.
+    """
+    while frame is not None and frame.f_code.co_filename.endswith("convert_frame.py"):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.endswith("eval_frame.py")
+
+
 class DynamoHooks:
     """Reports what Dynamo compiles to a sink, from `install` to `remove`."""
 
@@ -309,7 +318,7 @@ class DynamoHooks:
             try:
                 return original(converter, frame, *args, **named)
             except Exception as error:
-                if not self._local.entered:
+                if not self._local.entered and _called_by_torch(sys._getframe(1)):
                     now = time.perf_counter()
                     one = bool(getattr(converter, "_one_graph", False))
                     done = Compile(_frame_of(frame.f_code), "", now, one)

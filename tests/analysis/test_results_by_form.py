@@ -175,3 +175,23 @@ def test_what_a_file_without_torch_gets_are_arrays(imported: str, expected: int)
     """
     linked, facts = project(Asked(every=True), m=source)
     assert len(confirmed(linked, facts["m"])) == expected
+
+
+def test_what_is_taken_from_keywords_may_be_tested() -> None:
+    source = """
+        import torch
+        def given(**others):
+            a = others["a"]
+            if isinstance(a, torch.Tensor):
+                return a.sum()
+            return 0
+        @torch.compile
+        def step(x: torch.Tensor):
+            if given(a=x) > 0:
+                return x
+            if given(a=2) > 0:
+                return x
+            return -x
+    """
+    linked, facts = project(m=source)
+    assert [event.span.line for event in confirmed(linked, facts["m"])] == [10]
