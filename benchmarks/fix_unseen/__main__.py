@@ -152,9 +152,12 @@ def _report(arguments: argparse.Namespace) -> None:
     """Totals by half, and by group; every difference and every program of the develop half."""
     first = _read(arguments.folder / BEFORE / "records.jsonl")
     usable = {name: row for name, row in first.items() if row.get("count")}
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
     result: Record = {
         "environment": _environment(arguments.set),
         "regions": arguments.regions,
+        "commit": subprocess.check_output(command, text=True).strip(),
+        "what": arguments.what,
         "runs": {},
     }
     for variant in arguments.variants:
@@ -162,9 +165,12 @@ def _report(arguments: argparse.Namespace) -> None:
         result["runs"][variant] = {
             half: _totals({n: r for n, r in usable.items() if r["half"] == half}, rows)
             for half in ("develop", "held-out")
+            if arguments.half in (half, "both")
         }
-        result["runs"][variant]["held-out"].pop("left", None)
+        result["runs"][variant].get("held-out", {}).pop("left", None)
     known = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    if arguments.earlier:
+        known[arguments.earlier] = known.pop(arguments.set)
     known[arguments.set] = result
     arguments.out.write_text(json.dumps(known, indent=1) + "\n")
     for variant, halves in result["runs"].items():
@@ -234,6 +240,8 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], help="these packages (import names)")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=180.0, help="limit for one subject")
+    parser.add_argument("--what", default="", help="what was run, written into the report")
+    parser.add_argument("--earlier", help="keep the set's earlier report under this name")
     out = ROOT / "benchmarks" / "results" / "fix_unseen.json"
     parser.add_argument("--out", type=Path, default=out)
     arguments = parser.parse_args()
