@@ -64,7 +64,6 @@ SHAPES = (
     *("bincount", "repeat_interleave"),
 )
 COPIES = ("cpu", "numpy", "to", "__array__")
-_READ_THERE = (*VALUES, "numpy", "__array__")
 SPARSE = ("coalesce", "to_sparse", "to_sparse_csr")
 # Functions of torch stay as they are: compiled code has guards on them.
 # What waits for the device without a tensor; distributed work is not seen by the debug mode.
@@ -239,8 +238,8 @@ class Syncs:
 
     def _is_no_wait(self, name: str, args: tuple[Any, ...], caller: Any) -> bool:
         """Whether a copy that is on the host already is read, or a number of Python's."""
-        if self._on_host.get(id(args[0])) is args[0]:
-            return name in _READ_THERE
+        if name == "numpy":
+            return self._on_host.get(id(args[0])) is args[0]
         return name == "item" and _is_number(args[0], caller)
 
     def _on_kernel(self) -> None:

@@ -128,15 +128,6 @@ def test_what_has_nothing_to_compile_is_no_graph_break() -> None:
     assert "given up" not in trace.summary()
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU waits for the copy")
-def test_what_was_copied_to_the_host_is_read_without_a_wait() -> None:
-    x = torch.ones(3)
-    with pygraph_rt.trace() as trace:
-        x.sum().cpu().item()
-        x.cpu().tolist()
-    assert trace.counts()["sync"] == 2
-
-
 def test_the_linter_passes_a_signal_on(tmp_path: Path) -> None:
     write(tmp_path, "import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
     command = [sys.executable, "-m", "pygraph_lint", "trace", "program.py"]

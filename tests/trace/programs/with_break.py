@@ -5,7 +5,7 @@ import contextlib
 import torch
 
 
-@contextlib.contextmanager  # skipped_frame
+@contextlib.contextmanager
 def named():
     yield
 
