@@ -25,13 +25,15 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Check a test that has the mark."""
-    mark = item.get_closest_marker(MARK)
-    if mark is None:
+    marks = list(item.iter_markers(MARK))
+    if not marks:
         return (yield)
+    # What a test says wins over what its class or module says.
+    named = {name: value for mark in reversed(marks) for name, value in mark.kwargs.items()}
     from pygraph_rt.trace.expect import ExpectationFailed, expect
 
     try:
-        checked = expect(*mark.args, **mark.kwargs)
+        checked = expect(*marks[0].args, **named)
     except TypeError as error:
         pytest.fail(f"@pytest.mark.{MARK}: {error}", pytrace=False)
     wrong = ""

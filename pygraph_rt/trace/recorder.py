@@ -138,7 +138,8 @@ class Recorder:
         elif done.recompile_reasons:
             self._add_simple(done, "recompile", _guard(done), guard=_guard(done))
         if done.skip_reason:
-            self._add_simple(done, "skipped_frame", _parts(done.skip_reason)[0])
+            reason, details = _parts(done.skip_reason)
+            self._add_simple(done, "skipped_frame", reason).details.update(details)
         if done.error:
             self._add_simple(done, "compile_error", done.error)
         if not (done.skip_reason or done.error or done.limit) and not _skipped(done):
@@ -168,7 +169,7 @@ class Recorder:
             event.details["cause"] = {"gb_type": kind, "gb_id": gb_ids().get(kind), **more}
         self.add(event, found.gb_type, found.frame_skipped, at=done.began)
 
-    def _add_simple(self, done: Compile, kind: str, reason: str, guard: str = "") -> None:
+    def _add_simple(self, done: Compile, kind: str, reason: str, guard: str = "") -> Event:
         frame = _frame(done.frame)
         stack = tuple(_frame(place) for place in done.error_place) or (frame,)
         event = Event(
@@ -177,6 +178,8 @@ class Recorder:
             users_place(stack),
             stack,
             reason,
+            gb_type=reason if reason in gb_ids() else "",
+            gb_id=gb_ids().get(reason, ""),
             guard=guard,
             frame=frame,
             frame_skipped=None if kind in ("compiled", "recompile") else True,
@@ -187,6 +190,7 @@ class Recorder:
         found = self.add(event, _NUMBER.sub("N", guard or reason), at=done.began, took=took)
         if guard:
             _note_guard(found, done, guard)
+        return found
 
     def follow(self, graph: Graph, compile_s: float | None) -> None:
         """Count and time the calls of a compiled callable, through the global it is called by."""

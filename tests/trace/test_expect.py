@@ -177,6 +177,11 @@ def test_nothing(): pass
 def test_misspelt(): pass
 
 def test_unmarked(): pass
+
+@pytest.mark.pygraph(graph_breaks=None, syncs=0)
+class TestIt:
+    @pytest.mark.pygraph(max_recompiles=5)
+    def test_both(self): torch.compile(lambda x: x.sum().item(), backend="eager")(torch.ones(2))
 """
 
 
@@ -189,7 +194,8 @@ def test_unmarked(): pass
 )
 def test_the_mark(tmp_path: Path, options: tuple[str, ...]) -> None:
     said = run_pytest(tmp_path, MARKED, "--strict-markers", *PLUGIN, *options)
-    assert "4 failed, 2 passed" in said, said
+    assert "5 failed, 2 passed" in said, said
+    assert "1 host-device sync, 0 expected" in said
     assert said.count("test_it.py:6: in breaks") == 2
     assert "nothing was compiled" in said
     assert "unexpected keyword argument 'breaks'" in said
@@ -216,6 +222,9 @@ def test_a_frame_that_is_given_up_counts_as_a_break() -> None:
             compiled(clean)(torch.ones(2))
             list(compiled(given_up)(torch.ones(2)))
     assert "1 frame given up" in trace.summary()
+    (event,) = (event for event in trace.events if event.kind == "skipped_frame")
+    assert event.gb_id == "GB0003"
+    assert "non-generator" in event.details["hints"][0]
 
 
 def test_code_that_fails_to_compile_counts_as_a_break() -> None:
