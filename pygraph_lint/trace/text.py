@@ -119,8 +119,8 @@ def _details(place: Place, joined: Joined, rules: Mapping[str, Rule]) -> Iterato
         yield f"why: {_short(why)}"
     if event.raised:
         yield "ended with an error: nothing behind it was compiled"
-    elif any(one.frame_skipped for _, one in place.events):
-        yield "the whole function runs without torch.compile because of it"
+    else:
+        yield from _uncompiled(place)
     if place.hides:
         lines = said(len(place.hides), "statement")
         yield f"hides {lines} behind it ({_ranges(place.hides)}); fix it first"
@@ -129,6 +129,13 @@ def _details(place: Place, joined: Joined, rules: Mapping[str, Rule]) -> Iterato
     text = advice(place, rules)
     if text:
         yield f"do: {_short(text, 200)}"
+
+
+def _uncompiled(place: Place) -> Iterator[str]:
+    """The functions that torch gives up because of what is at a place; a caller's, maybe."""
+    skipped = [one for _, one in place.events if one.frame_skipped]
+    for name in dict.fromkeys(one.frame.function for one in skipped if one.frame is not None):
+        yield f"the whole of `{name}` runs without torch.compile because of it"
 
 
 def _short(text: str, most: int = 160) -> str:
