@@ -141,21 +141,20 @@ def _leave_to_children(numbers: set[int]) -> None:
     """Have signals end forked children at once, as without a trace. They wait while a fork is made,
     so that none is lost in between.
     """
-    masks: list[set[int]] = []
+    masks: dict[int, set[int]] = {}  # by thread
+
+    def before() -> None:
+        masks[threading.get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 
     def in_parent() -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop())
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop(threading.get_ident()))
 
     def in_child() -> None:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
         in_parent()
 
-    os.register_at_fork(
-        before=lambda: masks.append(set(signal.pthread_sigmask(signal.SIG_BLOCK, numbers))),
-        after_in_parent=in_parent,
-        after_in_child=in_child,
-    )
+    os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_child)
 
 
 def _runs_programs(traceback: TracebackType) -> bool:
