@@ -2,8 +2,8 @@
 
 A capture executes nothing, so the tensors given to it need addresses, not memory. Each one gets
 an address range of its own in reserved address space, and all pages of it map the same small piece
-of physical memory: valid addresses for gigabytes of inputs cost a few MiB. Gaps between ranges
-catch pointers just before or past a tensor.
+of physical memory: valid addresses for gigabytes of inputs cost 2 to 32 MiB while a capture lasts.
+Gaps between ranges catch pointers just before or past a tensor.
 
 While a captured graph is tried out, the piece is filled with 0xFF: a pointer that was not patched
 reads NaN, or leaves a trace when it writes.
