@@ -305,13 +305,7 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
             state.event("effect.rnn", span_of(site.node), base.cls)
         return base if method in ops.GIVE_THE_MODULE else v.UNKNOWN_VALUE
     if base.kinds & v.INSTANCE and base.cls:
-        if base.flags & v.MADE:
-            _note_bound(state, base.cls, method, site)
-        if method in ops.GIVE_THE_MODULE and _gives_itself(state, base, method):
-            for cls in v.classes(base):
-                state.record_call("method", cls, method, site.node, site)
-            return base
-        return v.join_all([_method_of(state, cls, method, site) for cls in v.classes(base)])
+        return _method_of_object(state, base, method, site)
     if base.kinds & v.SEQUENCE:
         return sequence_method(state, base, method, holder, site)
     if base.kinds & v.MAPPING:
@@ -363,6 +357,15 @@ def _learned(state: State, base: Value, method: str, holder: ast.expr) -> Value:
     if place is not None:
         state.env[place] = known
     return known
+
+
+def _method_of_object(state: State, base: Value, method: str, site: CallSite) -> Value:
+    """A method of an object of the project's classes."""
+    if base.flags & v.MADE:
+        _note_bound(state, base.cls, method, site)
+    given = [_method_of(state, cls, method, site) for cls in v.classes(base)]
+    itself = method in ops.GIVE_THE_MODULE and _gives_itself(state, base, method)
+    return base if itself else v.join_all(given)
 
 
 def _gives_itself(state: State, base: Value, method: str) -> bool:

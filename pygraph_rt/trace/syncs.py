@@ -201,7 +201,7 @@ class Syncs:
         beside, set_mode = self._beside, self._set_debug_mode
         waits, again = _waits_for(name, self._gpu), self._recorder.again
         clock, timed = time.perf_counter, self._gpu
-        direct = name in READS
+        direct, shown = name in READS, original
         if name in ("cpu", "to"):
             original = self._remembers(original)
         read = _quick_read(original, self._recorder, set_mode if timed else None)
@@ -232,8 +232,8 @@ class Syncs:
 
         keep_out(call, callees=True)
         call.__name__ = name
-        call.__qualname__ = getattr(original, "__qualname__", name)
-        call.__doc__ = getattr(original, "__doc__", None)
+        call.__qualname__ = getattr(shown, "__qualname__", name)
+        call.__doc__ = getattr(shown, "__doc__", None)
         return call
 
     def _is_no_wait(self, name: str, args: tuple[Any, ...], caller: Any) -> bool:

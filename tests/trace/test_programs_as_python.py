@@ -112,6 +112,15 @@ def test_torch_is_as_it_was_when_a_trace_ends_beside_a_compilation() -> None:
     assert torch.Tensor.item is before
 
 
+def test_methods_are_called_as_before() -> None:
+    methods = ("cpu", "to", "item")
+    before = [getattr(torch.Tensor, name) for name in methods]
+    with pygraph_rt.trace():
+        shown = [getattr(torch.Tensor, name) for name in methods]
+        assert [each.__qualname__ for each in shown] == [each.__qualname__ for each in before]
+        assert [each.__doc__ for each in shown] == [each.__doc__ for each in before]
+
+
 def test_what_has_nothing_to_compile_is_no_graph_break() -> None:
     def check(x: torch.Tensor) -> None:
         assert all(size > 0 for size in x.shape)
