@@ -13,12 +13,14 @@ from torch import nn
 from benchmarks.decode import bandwidth
 from benchmarks.decode.measure import llama
 from benchmarks.decode.ways import GROUPS, settings
+from benchmarks.workloads.zoo.vision import prepare_torchvision
 
 transformers = pytest.importorskip("transformers")
 
 
 @pytest.fixture(autouse=True)
 def llama_can_be_imported() -> None:
+    prepare_torchvision()  # one of another build of torch lacks its operators
     try:
         getattr(transformers, "LlamaForCausalLM")  # noqa: B009  (imports it)
     except ImportError as error:
