@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -36,17 +37,20 @@ def record(python: str, program: Sequence[str], output: Path) -> tuple[int, Path
     command = [python, "-m", "pygraph_rt.trace", "--trace-file", str(output), *program]
     process = subprocess.Popen(command)
     # A program that is told to end writes its trace before.
-    before_us = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-    while True:
-        try:
-            code = process.wait()
-            break
-        except KeyboardInterrupt:
-            # The program got it, too, and writes its trace before it ends.
-            continue
-    signal.signal(signal.SIGTERM, before_us)
+    previous = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    try:
+        code = _wait(process)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
     left = _state(trace) not in (None, before)
     return (128 - code if code < 0 else code), trace if left else None
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a program's end. It gets Ctrl-C, too, and writes its trace before it ends."""
+    while True:
+        with contextlib.suppress(KeyboardInterrupt):
+            return process.wait()
 
 
 def _of_this_rank(path: Path) -> Path:

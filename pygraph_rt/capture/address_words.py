@@ -85,7 +85,7 @@ class _Words:
         return self._known[pair]
 
 
-def words_of(data: bytes) -> list[int]:
+def _words_of(data: bytes) -> list[int]:
     """The words of WORD bytes that begin at each multiple of STEP."""
     halves = struct.unpack_from(f"<{len(data) // STEP}I", data)
     return [low | high << 32 for low, high in pairwise(halves)]
@@ -94,7 +94,7 @@ def words_of(data: bytes) -> list[int]:
 def _field_patches(
     index: int, field: int, node: Node, fields: tuple[bytes, bytes], words: _Words
 ) -> list[Patch]:
-    pairs = list(zip(*map(words_of, fields), strict=True))
+    pairs = list(zip(*map(_words_of, fields), strict=True))
     patches: list[Patch] = []
     place = 0
     while place < len(pairs):
