@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pygraph_rt.inductor.runner_inlining import Inlined
@@ -19,31 +19,40 @@ _VIEW = "reinterpret_tensor"
 def overwritten(function: Callable[..., Any], donated: frozenset[int]) -> frozenset[int]:
     """The arguments among `donated` that the code may write to: all where that cannot be read."""
     generated = function.generated if isinstance(function, Inlined) else function
-    body = _definition(generated) if donated else None
+    body = _statements_of(generated) if donated else None
     names = None if body is None else _arguments(body)
     if body is None or names is None or any(i >= len(names) for i in donated):
         return donated
-    renamed = {name for node in ast.walk(body) if (name := _renamed(node)) is not None}
+    renamed = {name for node in body if (name := _renamed(node)) is not None}
     return frozenset(i for i in donated if names[i] in renamed)
 
 
-def _definition(function: Any) -> ast.FunctionDef | None:
-    """The function's definition in its module's file."""
+def _statements_of(function: Any) -> list[ast.stmt] | None:
+    """All statements of the function, read in its module's file."""
     try:
         code = function.__code__
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
     except (AttributeError, SyntaxError, ValueError):
         return None
-    for node in ast.walk(tree):
-        place = (getattr(node, "name", ""), getattr(node, "lineno", 0))
+    for node in _nested(tree):
+        place = (getattr(node, "name", ""), node.lineno)
         if isinstance(node, ast.FunctionDef) and place == (code.co_name, code.co_firstlineno):
-            return node
+            return list(_nested(node))
     return None
 
 
-def _arguments(function: ast.AST) -> list[str] | None:
+def _nested(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements in a node's blocks, outer ones first; expressions are not entered."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
+            if isinstance(child, ast.stmt):
+                yield child
+            yield from _nested(child)
+
+
+def _arguments(body: Sequence[ast.stmt]) -> list[str] | None:
     """The names that `a, b = args` gives to a function's arguments."""
-    for node in ast.walk(function):
+    for node in body:
         if (
             isinstance(node, ast.Assign)
             and isinstance(node.value, ast.Name)
@@ -55,7 +64,7 @@ def _arguments(function: ast.AST) -> list[str] | None:
     return None
 
 
-def _renamed(node: ast.AST) -> str | None:
+def _renamed(node: ast.stmt) -> str | None:
     """The variable that gets another name, itself or a view of it."""
     value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
     if isinstance(value, ast.Call) and value.args and _tail(value.func) == _VIEW:
