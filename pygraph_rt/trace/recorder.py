@@ -24,6 +24,8 @@ _TORCH = str(Path(torch.__file__).parent) + "/"
 _OWN = str(Path(__file__).parents[1]) + "/"
 _STANDARD = tuple(sysconfig.get_paths()[name] + "/" for name in ("stdlib", "platstdlib"))
 _SITE = tuple(sysconfig.get_paths()[name] + "/" for name in ("purelib", "platlib"))
+_TYPED = "<ipython-input"  # what was typed into IPython
+_TYPED = "<ipython-input"  # what was typed into IPython
 _COMPILE_ID_IN_REASON = re.compile(r"^\S*\d+/\d+(?:_\d+)?: ")
 _GUARD_STACK = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _COMMENT = re.compile(r"\s{2,}# .*")
@@ -38,7 +40,7 @@ GRAPHS = "Dynamo's graphs"
 @functools.cache
 def is_users(file: str) -> bool:
     """Whether a file is neither torch's, the recorder's, nor Python's own."""
-    if file.startswith((_TORCH, _OWN, "<")):
+    if file.startswith((_TORCH, _OWN)) or (file.startswith("<") and not file.startswith(_TYPED)):
         return False
     return file.startswith(_SITE) or not file.startswith(_STANDARD)
 

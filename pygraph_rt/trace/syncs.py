@@ -18,10 +18,12 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import torch
 
+from pygraph_rt.trace.copies import reads_its_copy
 from pygraph_rt.trace.kernel import WatchedKernel
 from pygraph_rt.trace.lines import MonitoredLines
 from pygraph_rt.trace.model import Event, Frame
@@ -90,6 +92,8 @@ class Syncs:
         self._local = _Local()
         self._on_host = weakref.WeakValueDictionary[int, torch.Tensor]()
         self._known: dict[tuple[int, int, str], tuple[Event, Any]] = {}
+        # Whether an instruction reads a copy, and its code, which keeps the id its own.
+        self._copies: dict[tuple[int, int], tuple[bool, CodeType]] = {}
         self._kernel: WatchedKernel | None = None
         self._set_debug_mode = quick_sync_debug_mode()
         self._beside = ThreadsBeside()
@@ -238,9 +242,17 @@ class Syncs:
 
     def _is_no_wait(self, name: str, args: tuple[Any, ...], caller: Any) -> bool:
         """Whether a copy that is on the host already is read, or a number of Python's."""
-        if name == "numpy":
-            return self._on_host.get(id(args[0])) is args[0]
+        if name == "numpy" and self._on_host.get(id(args[0])) is args[0]:
+            return True
+        if not self._gpu and self._reads_its_copy(caller.f_code, caller.f_lasti, name):
+            return True
         return name == "item" and _is_number(args[0], caller)
+
+    def _reads_its_copy(self, code: CodeType, offset: int, name: str) -> bool:
+        key = (id(code), offset)
+        if key not in self._copies:
+            self._copies[key] = (reads_its_copy(code, offset, name), code)
+        return self._copies[key][0]
 
     def _on_kernel(self) -> None:
         if not self._local.inside and not self._compiling:
@@ -297,12 +309,12 @@ def _quick_read(
     """A function that reads a value and counts an event that is known, at the least cost; for the
     only thread of a process.
     """
-    clock, start = time.perf_counter, recorder.began
+    clock = time.perf_counter
 
     def read(event: Event, args: tuple[Any, ...], lines: MonitoredLines | None) -> Any:
         began = clock()
         if set_debug_mode is None:
-            event.happened(began - start)
+            event.happened(began - recorder.began)
             return original(*args)
         set_debug_mode(0)
         try:
@@ -310,7 +322,7 @@ def _quick_read(
         finally:
             set_debug_mode(1)
             ended = clock()
-            event.happened(began - start, ended - began)
+            event.happened(began - recorder.began, ended - began)
             if lines is not None:
                 lines.ended(ended)
 

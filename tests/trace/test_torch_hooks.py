@@ -289,3 +289,8 @@ def test_the_time_of_what_only_the_debug_mode_sees(monkeypatch: pytest.MonkeyPat
     (event,) = (e for e in trace.events if e.kind == "sync")
     assert event.detector == DEBUG_MODE
     assert [took for _, took in event.times] == pytest.approx([0.02] * 3)
+
+
+def test_what_was_typed_into_ipython_is_the_users() -> None:
+    assert recorder.is_users("<ipython-input-3-0123abcd>")
+    assert not recorder.is_users("<string>") and not recorder.is_users("<eval_with_key>.3")
