@@ -43,7 +43,7 @@ def capture_graph(
     graph = torch.cuda.CUDAGraph(keep_graph=True)
     generator = torch.cuda.default_generators[device]
     state = generator.graphsafe_get_state()  # checkpointed code exchanges it while it runs
-    with torch.cuda.device(device), torch.cuda.stream(stream), without_collection():
+    with torch.cuda.device(device), torch.cuda.stream(stream), _no_collection():
         try:
             graph.capture_begin(pool=pool.id, capture_error_mode="thread_local")
             run()
@@ -81,10 +81,8 @@ def _clear_for_stream() -> Callable[[int], None]:
 
 
 @contextlib.contextmanager
-def without_collection() -> Iterator[None]:
-    """Keep the garbage collector from freeing GPU objects in the middle of a capture, and from
-    looking through all of the program while thousands of nodes are read.
-    """
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from freeing GPU objects in the middle of a capture."""
     enabled = gc.isenabled()
     gc.disable()
     try:

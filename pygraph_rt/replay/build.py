@@ -10,7 +10,6 @@ from pygraph_rt.capture.capture import capture
 from pygraph_rt.capture.observe import Observed
 from pygraph_rt.capture.operators import Operators
 from pygraph_rt.capture.record import Recording
-from pygraph_rt.capture.stream_capture import without_collection
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.plan.graph import Capture
@@ -41,14 +40,13 @@ def capture_and_build(
     """Capture `function` for these arguments and build its replay; see `capture`."""
     stream = platform.stream(signature.device)
     operators = Operators(platform.native.fill_stack)
-    with without_collection():
-        plan, recording = capture(driver, function, args, signature, observed, stream, operators)
-        try:
-            code = Code(function, generated.allocator_of(function))
-            return Built(build(driver, platform, plan, recording.capture, code), recording)
-        except BaseException:
-            recording.close()
-            raise
+    plan, recording = capture(driver, function, args, signature, observed, stream, operators)
+    try:
+        code = Code(function, generated.allocator_of(function))
+        return Built(build(driver, platform, plan, recording.capture, code), recording)
+    except BaseException:
+        recording.close()
+        raise
 
 
 def build(
