@@ -128,8 +128,9 @@ class Uses:
         other = call is not None and call.args and attribute in ops.WITHOUT_ARGUMENTS
         if itself and attribute == "device":
             self._placed.add(name)
-        if itself and (attribute not in _KNOWN or other or (attribute == "size" and not call)):
-            self.against.add(name)  # images and arrays have a size that is not called
+        plain = attribute in ops.TENSOR_METHODS and not call  # no method: `net.dim == 2`
+        if itself and (attribute not in _KNOWN or other or plain):
+            self.against.add(name)
         elif itself and attribute in _ONLY_TENSORS_HAVE:
             self.shows.setdefault(name, f"`{name}` is used as a tensor: {name}.{attribute}")
         elif attribute == "to" and self.function.name == "__init__":

@@ -40,6 +40,7 @@ NOT_SEEN = [
     "if 'a' in mask:\n    return x",
     "if isinstance(mask, str):\n    return mask",
     "if mask == 'sum':\n    return x.sum()",
+    "assert mask.dim == 4\nif mask > 1:\n    return x",
 ]
 
 
