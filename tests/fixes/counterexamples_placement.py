@@ -6,14 +6,6 @@ from tests.fixes.counterexamples import Case, lines
 
 CASES = [
     # factories that meet a tensor
-    Case(
-        "factory_meeting",
-        "met-tensor",
-        "PG102",
-        lines("return p * «torch.ones(3)»", head="p"),
-        lambda: (3,),
-        notes={"meets": "p.device", "uses": "device"},
-    ),
     # factories that are moved
     Case(
         "factory_device",
