@@ -25,9 +25,7 @@ def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
     around = site.parent(function) if function is not None else None
     if not isinstance(function, ast.FunctionDef) or around is None:
         raise Declined("not inside a plain function")
-    region = site.finding.region
-    compiled = region is None or not region.captured
-    site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+    site.expect_compiler()
     outer = around if isinstance(around, ast.Module) else site.ask.parent(around)
     named = isinstance(around, (ast.Module, ast.ClassDef)) and isinstance(outer, ast.Module)
     site.require("named", named, "the function is made anew in each call")

@@ -75,7 +75,7 @@ def _first() -> tuple[torch.Tensor, torch.Tensor]:
 
 CASES = [
     # reading_function
-    Case("decorated", "compiled", "PG201", _reading(_ITEM), captured=True),
+    Case("site", "compiled", "PG201", _reading(_ITEM), captured=True),
     Case("decorated", "seen", "PG201", _reading(_ITEM)),
     Case(
         "decorated",
@@ -129,7 +129,7 @@ CASES = [
         ),
     ),
     Case(
-        "gathered_reads",
+        "site",
         "compiled",
         "PG401",
         lines("return [«y.nonzero()» for y in x]"),
@@ -244,7 +244,7 @@ CASES = [
     ),
     # guard_assert
     Case(
-        "guard_assert",
+        "site",
         "compiled",
         "PG301",
         lines("assert «(x > 0).all()», f'{x}'", "return x"),

@@ -16,7 +16,7 @@ CASES = [
     ),
     # guards
     Case("guards", "in-function", "PG501", "import torch\n«print(1)»\n"),
-    Case("guards", "compiled", "PG501", lines("«print(x)»", "return x"), captured=True),
+    Case("site", "compiled", "PG501", lines("«print(x)»", "return x"), captured=True),
     Case("guards", "alone", "PG501", lines("x = 1; «print(x)»", "return x")),
     Case("guards", "guard", "PG501", lines("«print(x)»", "return x")),
     Case(

@@ -2,9 +2,10 @@
 
     if x.sum() > 0: x = x * 2  ->  x = torch.where(x.sum() > 0, x * 2, x)
 
-Updates without else, arms that assign the same names, arms that return, and ``a if t else b``. ``and / or / not``
-become their logical functions; conditions that need no tensor's value stay Python. Always unsafe:
-both arms are computed. Arms that may raise when they are not taken are left alone.
+Updates without else, arms that assign the same names, arms that return, and ``a if t else b``.
+``and / or / not`` become their logical functions; conditions that need no tensor's value stay
+Python. Always unsafe: both arms are computed. Arms that may raise when they are not taken are left
+alone.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ def _returns(
     site: Site, node: ast.If, condition: cst.BaseExpression, statics: list[ast.expr]
 ) -> None:
     """Select what is returned."""
-    last = node.orelse or _behind(site, node)
+    last = node.orelse or site.behind(node)[:1]
     single = len(node.body) == 1 and len(last) == 1 and not statics
     site.require("single-return", single, "the branch does more than return one value")
     then, otherwise = (
@@ -262,12 +263,6 @@ def _either(
     expect_shape(site, otherwise, shape_of(site, then))
     nodes = [site.expression_node(value) for value in (then, otherwise)]
     return call(f"{use_torch(site)}.where", condition, *nodes)
-
-
-def _behind(site: Site, node: ast.If) -> list[ast.stmt]:
-    """The statement right behind the branch, in the same block."""
-    block: list[ast.stmt] = getattr(site.ask.parent(node), "body", [])
-    return block[block.index(node) + 1 :][:1] if node in block else []
 
 
 _COMMENTS = "comments inside the branch would be lost"
