@@ -37,7 +37,8 @@ CASES = [
         "torch-first",
         "PG504",
         "import numpy as np\n\n\ndef draw():\n    for _ in range(2):\n"
-        "        y = «np.random.normal()»\n    return np.ones(1)\n\n\nimport torch\n",
+        "        y = «np.random.normal()»\n    return np.ones(1)\n\n\n"
+        "def use(x):\n    return x * draw()\n\n\nimport torch\n",
     ),
     Case(
         "decorated",
@@ -46,7 +47,7 @@ CASES = [
         "import warnings\n\nimport numpy as np\nimport torch\n\n\ndef draw():\n"
         "    for _ in range(2):\n"
         "        y = «np.random.normal()»\n    warnings.warn('drawn', stacklevel=2)\n"
-        "    return np.ones(1)\n",
+        "    return np.ones(1)\n\n\ndef use(x):\n    return x * draw()\n",
     ),
     Case(
         "decorated",
@@ -54,7 +55,7 @@ CASES = [
         "PG504",
         "import numpy as np\nimport torch\n\n\ndef draw():\n    for _ in range(2):\n"
         "        y = «np.random.normal()»\n    return np.ones(1)\n\n\n"
-        "def forward():\n    return draw.__code__.co_name\n",
+        "def forward():\n    return draw.__code__.co_name, draw()\n",
         lambda: (),
     ),
     Case(
@@ -63,7 +64,7 @@ CASES = [
         "PG504",
         "import numpy as np\nimport torch\n\n\ndef draw(n):\n    for _ in range(2):\n"
         "        y = «np.random.normal()»\n    if n:\n        draw(n - 1)\n"
-        "    return np.ones(1)\n",
+        "    return np.ones(1)\n\n\ndef use(x):\n    return x * draw(2)\n",
     ),
     # names that are imported
     Case(

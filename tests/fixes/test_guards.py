@@ -501,7 +501,7 @@ def test_a_static_method_on_the_host_is_left_out_whole() -> None:
 
         forward = Plan().run
         """
-    line = "            @torch.compiler.disable\n"
+    line = "            @torch.compiler.disable(recursive=False)\n"
     after = before.replace("            def pos", f"{line}            def pos")
     expect(before, after.replace("«", "").replace("»", ""), "PG504", closed=True)
     old, new = module_of(marked(before)[0]).forward, module_of(marked(after)[0]).forward
