@@ -90,7 +90,11 @@ def stay_unseen(site: Site) -> None:
 
 
 def is_called(site: Site, function: ast.FunctionDef) -> bool:
-    """Whether other code of a region leads here: a call path, or a call in the file."""
+    """Whether other code of a region leads here: a call path, a call in the file, or one of another
+    file, as for a name that is not for users.
+    """
+    if function.name.startswith("_") and not function.name.startswith("__"):
+        return True
     region = site.finding.region
     steps = region.call_path[1:] if region is not None else ()
     owner = site.ask.parent(function)
