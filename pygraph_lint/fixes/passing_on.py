@@ -127,7 +127,10 @@ def _is_operation(site: Site, node: ast.expr) -> bool:
         return isinstance(node, ast.Subscript) and site.ask.is_tensor(node)
     name = site.ask.callee(node)
     if name is not None or not isinstance(node.func, ast.Attribute):
-        return (name or "").startswith("torch.")
+        name = name or ""
+        return name.startswith("torch.") and not name.startswith("torch.is_")
     holder = node.func.value
+    if isinstance(holder, (ast.Constant, ast.JoinedStr)):
+        return False
     own = (dotted(holder) or "").startswith(("self", "cls")) and not site.ask.is_tensor(holder)
     return not own and site.ask.known(holder).may_be(Type.TENSOR)
