@@ -108,6 +108,38 @@ def numbers(made: Program) -> None:
     )
 
 
+@idiom("host_function")
+def helper(made: Program) -> None:
+    """A helper that draws from numpy."""
+    made.scripted = False
+    draw = made.pick(
+        "np.random.rand()", "np.random.randint(0, 5)", "np.random.normal()", "random.random()"
+    )
+    loop = made.pick("for index in range(count):", "while index < count:")
+    again = "        index += 1\n" if "while" in loop else ""
+    start = "    index = 0\n" if "while" in loop else ""
+    extra = made.pick(
+        "", "", "", "    warnings.warn('drawn', stacklevel=2)\n", "    where.append(count)\n"
+    )
+    dtype = made.pick("", ", dtype=np.int64", ", dtype='float32'")
+    result = made.pick("found", "found", "np.array(found)", "found + 1", "found.tolist()")
+    deco = made.pick("", "", "", "", "@functools.cache\n")
+    head = "import functools\n\n\n" if deco else ""
+    made.above.append(
+        f"{head}where = []\n\n\n{deco}def draws(count, scale=1.0):\n"
+        f"    found = np.zeros(count{dtype})\n{start}    {loop}\n"
+        f"        found[index] = {draw} * scale\n{again}{extra}    return {result}"
+    )
+    given = made.pick("3", "x.shape[-1]", "k, scale=2.0", "k")
+    made.keep(f"torch.as_tensor(draws({given}))")
+    if made.chance(0.3):
+        made.add(
+            made.pick(
+                "seen.append(draws.__name__)", "seen.append(len(where))", "seen.append(draws(2))"
+            )
+        )
+
+
 @idiom("host_setup")
 def setup(made: Program) -> None:
     """Layers that are made when they are first needed."""
