@@ -9,6 +9,7 @@ from itertools import pairwise
 from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function, default_of
 from pygraph_lint.findings import Finding
+from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.site import Site
 
 _BREAKING = ("break", "skipped")
@@ -80,7 +81,7 @@ def behind_return(path: Path, places: list[Path]) -> bool:
     return any(
         isinstance(each, ast.If)
         and each not in decided
-        and any(isinstance(node, ast.Return) for node in ast.walk(each))
+        and any(isinstance(node, ast.Return) for node in own_nodes(each))
         for each in before
     )
 

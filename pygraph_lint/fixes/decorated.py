@@ -25,9 +25,7 @@ def plain_function(site: Site) -> tuple[ast.FunctionDef, ast.AST]:
     around = site.parent(function) if function is not None else None
     if not isinstance(function, ast.FunctionDef) or around is None:
         raise Declined("not inside a plain function")
-    region = site.finding.region
-    compiled = region is None or not region.captured
-    site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+    site.expect_compiler()
     outer = around if isinstance(around, ast.Module) else site.ask.parent(around)
     named = isinstance(around, (ast.Module, ast.ClassDef)) and isinstance(outer, ast.Module)
     site.require("named", named, "the function is made anew in each call")
@@ -92,7 +90,11 @@ def stay_unseen(site: Site) -> None:
 
 
 def is_called(site: Site, function: ast.FunctionDef) -> bool:
-    """Whether other code of a region leads here: a call path, or a call in the file."""
+    """Whether other code of a region leads here: a call path, a call in the file, or one of another
+    file, as for a name that is not for users.
+    """
+    if function.name.startswith("_") and not function.name.startswith("__"):
+        return True
     region = site.finding.region
     steps = region.call_path[1:] if region is not None else ()
     owner = site.ask.parent(function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -177,21 +178,29 @@ def _asked(entry: Entry, site: Site) -> Fix:
 def apply(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
     """The text with those fixes that do not overlap an earlier one, and which these are.
 
-    An edit that two fixes share word for word (an import both need) is made once.
+    An edit that two fixes share word for word (an import both need) is made once. Of two fixes that
+    add functions of one name the second is left out: asked again, it takes another name.
     """
     starts = line_starts(text)
     taken: dict[tuple[int, int, str], None] = {}
+    defined: set[str] = set()
     applied: list[Fix] = []
     for fix in fixes:
         edits = [_absolute(starts, edit) for edit in fix.edits]
         new = [edit for edit in edits if edit not in taken]
-        if not new or any(_overlap(edit, other) for edit in new for other in taken):
+        names = {name for *_, content in new for name in _DEFINED.findall(content)}
+        overlap = any(_overlap(edit, other) for edit in new for other in taken)
+        if not new or overlap or not names.isdisjoint(defined):
             continue
         taken.update(dict.fromkeys(new))
+        defined |= names
         applied.append(fix)
     for start, end, content in sorted(taken, reverse=True):
         text = text[:start] + content + text[end:]
     return text, applied
+
+
+_DEFINED = re.compile(r"^def (\w+)\(", re.MULTILINE)
 
 
 def _overlap(one: tuple[int, int, str], other: tuple[int, int, str]) -> bool:

@@ -27,9 +27,7 @@ def guard(site: Site, statement: ast.stmt, like: Callable[[ast.stmt], bool], rea
     """
     inside = any(isinstance(node, FUNCTIONS) for node in site.path)
     site.require("in-function", inside, "the code runs when the module is imported")
-    region = site.finding.region
-    compiled = region is None or not region.captured
-    site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+    site.expect_compiler()
     site.require("alone", site.source.alone(statement), "the line holds more than this statement")
     site.require(
         "nothing-else", _only_gives(statement), "what it is given is computed by what has an effect"
@@ -41,7 +39,7 @@ def guard(site: Site, statement: ast.stmt, like: Callable[[ast.stmt], bool], rea
         guard_condition(site, parent)
         return
     together = [statement]
-    for other in _behind(parent, statement):
+    for other in site.behind(statement):
         if not (like(other) and site.source.alone(other) and _only_gives(other)):
             break
         together.append(other)
@@ -102,15 +100,6 @@ def _may_change_something(test: ast.expr) -> bool:
         isinstance(inner, ast.Call) and ast.unparse(inner.func).startswith(("self.", "cls."))
         for inner in ast.walk(test)
     )
-
-
-def _behind(parent: ast.AST | None, statement: ast.stmt) -> list[ast.stmt]:
-    """The statements behind one, in its block."""
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and statement in block:
-            return block[block.index(statement) + 1 :]
-    return []
 
 
 def not_compiling(site: Site) -> cst.BaseExpression:

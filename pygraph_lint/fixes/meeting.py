@@ -7,13 +7,20 @@ import ast
 from pygraph_lint.analysis.known import Device
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.site import Site
-from pygraph_lint.fixes.tensors import TOGETHER
 
 # What is asked of a tensor without its values.
 _ASKED = frozenset(("shape", "device", "dtype", "ndim", "size", "dim", "numel", "layout"))
 # Methods that give the same values in another form.
 _SAME = frozenset(("to", "float", "half", "double", "long", "int", "expand", "view", "unsqueeze"))
-_JOINING = frozenset(name.removeprefix("torch.") for name in TOGETHER)
+# Functions that take tensors elementwise or joined, and return one on the device of the others.
+_JOINING = frozenset(
+    (
+        *("add", "sub", "mul", "div", "true_divide", "pow", "fmod", "remainder", "atan2"),
+        *("maximum", "minimum", "max", "min", "where", "clamp", "logaddexp", "lerp"),
+        *("eq", "ne", "lt", "le", "gt", "ge", "isin", "cat", "concat", "stack"),
+        *("logical_and", "logical_or", "matmul", "bmm", "einsum", "outer", "dot"),
+    )
+)
 _DEPTH = 4
 
 
@@ -59,7 +66,9 @@ def _joined(site: Site, call: ast.Call, child: ast.expr) -> bool:
     """Whether a call of torch computes element by element with an input among its arguments."""
     name = site.ask.callee(call)
     method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    if not (name in TOGETHER if name is not None else method in _JOINING):
+    if name is not None:
+        method = name.removeprefix("torch.") if name.startswith("torch.") else ""
+    if method not in _JOINING:
         return False
     given = [each for each in call.args if each is not child]
     if name is None and isinstance(call.func, ast.Attribute):

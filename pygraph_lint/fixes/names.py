@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import lru_cache
 
-from pygraph_lint.analysis.nodes import children, dotted, parents_below, walk
+from pygraph_lint.analysis.nodes import children, dotted, walk
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, parameters
 
 
@@ -30,7 +30,7 @@ def all_nodes(root: ast.AST) -> tuple[ast.AST, ...]:
 
 def forget() -> None:
     """Let go of a file's syntax tree, once all its findings have been looked at."""
-    for kept in (own_nodes, all_nodes, parents, _stored):
+    for kept in (own_nodes, all_nodes, _stored):
         kept.cache_clear()
 
 
@@ -80,12 +80,6 @@ def shared(function: ast.AST, name: str) -> bool:
         isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names
         for node in all_nodes(function)
     )
-
-
-@lru_cache(maxsize=4)
-def parents(root: ast.AST) -> dict[ast.AST, ast.AST]:
-    """Each node's parent, below ``root``."""
-    return parents_below(root)
 
 
 def pure(node: ast.expr) -> bool:

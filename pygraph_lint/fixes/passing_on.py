@@ -13,7 +13,7 @@ from pygraph_lint.fixes.breaking_places import Path, in_avoided_arm
 from pygraph_lint.fixes.call_chains import calls_of, place_of_layer
 from pygraph_lint.fixes.decorated import is_called
 from pygraph_lint.fixes.gathered import top_of
-from pygraph_lint.fixes.names import own_nodes, stored
+from pygraph_lint.fixes.names import all_nodes, own_nodes, stored
 from pygraph_lint.fixes.site import Site
 
 _LAZY = (ast.Yield, ast.YieldFrom, ast.Await)
@@ -87,12 +87,24 @@ def in_body(path: Path) -> bool:
 
 def work(site: Site, function: ast.FunctionDef) -> int:
     """How many operations on what may be tensors a function makes itself, in its body, with the
-    layers that it calls: in a loop over them, many.
+    layers that it calls: in a loop over them, many. Not those of an error, and of what compiled
+    code skips.
     """
-    start = function.body[0].lineno
-    parts = [node for node in own_nodes(function) if isinstance(node, ast.expr)]
+    start, nodes = function.body[0].lineno, own_nodes(function)
+    skipped = {part for node in nodes if _is_skipped(node) for part in all_nodes(node)}
+    parts = [node for node in nodes if isinstance(node, ast.expr) and node not in skipped]
     body = [node for node in parts if node.lineno >= start]
     return operations(site, body) + sum(_layers(site, node) for node in body)
+
+
+def _is_skipped(node: ast.AST) -> bool:
+    """Whether a node is only evaluated outside compiled code, or where an error is raised."""
+    joined = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And)
+    first = node.values[0] if isinstance(node, ast.BoolOp) and joined else None
+    test = node.test if isinstance(node, ast.If) and not node.orelse else first
+    asked = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else None
+    compiling = isinstance(asked, ast.Call) and ast.unparse(asked.func).endswith("is_compiling")
+    return compiling or isinstance(node, ast.Raise)
 
 
 def _layers(site: Site, node: ast.expr) -> int:
@@ -115,7 +127,10 @@ def _is_operation(site: Site, node: ast.expr) -> bool:
         return isinstance(node, ast.Subscript) and site.ask.is_tensor(node)
     name = site.ask.callee(node)
     if name is not None or not isinstance(node.func, ast.Attribute):
-        return (name or "").startswith("torch.")
+        name = name or ""
+        return name.startswith("torch.") and not name.startswith("torch.is_")
     holder = node.func.value
+    if isinstance(holder, (ast.Constant, ast.JoinedStr)):
+        return False
     own = (dotted(holder) or "").startswith(("self", "cls")) and not site.ask.is_tensor(holder)
     return not own and site.ask.known(holder).may_be(Type.TENSOR)

@@ -60,6 +60,23 @@ class Site(Proposal):
             self.source.at(finding.location), self.source.at(finding.end_location)
         )
 
+    def expect_compiler(self) -> None:
+        """Decline where a capture is made by hand, and not by the compiler."""
+        region = self.finding.region
+        compiled = region is None or not region.captured
+        self.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements among which one stands; none for the body of a handler of errors."""
+        parent = self.ask.parent(statement)
+        blocks = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
+        return next((each for each in blocks if isinstance(each, list) and statement in each), [])
+
+    def behind(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements behind one, in its block."""
+        block = self.block(statement)
+        return block[block.index(statement) + 1 :] if block else []
+
     # -- nodes
 
     @property

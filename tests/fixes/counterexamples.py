@@ -84,19 +84,6 @@ CASES = [
         ),
         lambda: (torch.ones(3, device="meta"),),
     ),
-    Case(  # the other tensor is on the host
-        "factory_meeting",
-        "partners",
-        "PG102",
-        lines(
-            "n = «torch.arange(3)»",
-            "return (x + n), (torch.zeros(3) + n)",
-            head="x: torch.Tensor",
-        ),
-        None,
-        "host.factory",
-        {"meets": "x.device", "uses": "device"},
-    ),
     Case(
         "factories",
         "no-device",
@@ -159,15 +146,6 @@ CASES = [
             head="x, form",
         ),
         lambda: (torch.ones(1), torch.channels_last),
-    ),
-    Case(
-        "factory_meeting",
-        "uses",
-        "PG102",
-        lines("n = «torch.arange(3)»", "return x + n, n.tolist()", head="x: torch.Tensor"),
-        lambda: (torch.ones(3, device="meta"),),
-        "host.factory",
-        {"meets": "x.device"},
     ),
     # finite_guard
     Case(

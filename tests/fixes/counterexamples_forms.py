@@ -75,7 +75,7 @@ def _first() -> tuple[torch.Tensor, torch.Tensor]:
 
 CASES = [
     # reading_function
-    Case("decorated", "compiled", "PG201", _reading(_ITEM), captured=True),
+    Case("site", "compiled", "PG201", _reading(_ITEM), captured=True),
     Case("decorated", "seen", "PG201", _reading(_ITEM)),
     Case(
         "decorated",
@@ -129,7 +129,7 @@ CASES = [
         ),
     ),
     Case(
-        "gathered_reads",
+        "site",
         "compiled",
         "PG401",
         lines("return [«y.nonzero()» for y in x]"),
@@ -244,7 +244,7 @@ CASES = [
     ),
     # guard_assert
     Case(
-        "guard_assert",
+        "site",
         "compiled",
         "PG301",
         lines("assert «(x > 0).all()», f'{x}'", "return x"),
@@ -302,49 +302,6 @@ CASES = [
         "everywhere",
         "PG406",
         lines("at = x > 0", "«y[at] = x[at] * 2»", "return y", head="x: torch.Tensor, y"),
-    ),
-    # tensor_choice
-    Case(
-        "tensor_choice",
-        "tensors",
-        "PG301",
-        lines("return (x * 2 if «x.sum() > 0» else y)", head="x: torch.Tensor, y"),
-    ),
-    Case(
-        "tensor_choice",
-        "both",
-        "PG301",
-        lines("return x * 2 if «x.sum() > 0» else x"),
-    ),
-    # loop_sum
-    Case(
-        "loop_sum",
-        "number",
-        "PG701",
-        lines(
-            "for row in x:", "    total += «row.sum().item()»", "return total", head="x, total=0.0"
-        ),
-    ),
-    Case(
-        "loop_sum",
-        "only-added",
-        "PG701",
-        lines(
-            "seen = []",
-            "total = 0.0",
-            "for row in x:",
-            "    total += «row.sum().item()»",
-            "    seen.append(total)",
-            "return total, seen",
-        ),
-        lambda: (torch.ones(3, 2),),
-    ),
-    Case(
-        "loop_sum",
-        "precision",
-        "PG701",
-        lines("total = 0.0", "for row in x:", "    total += «row.sum().item()»", "return total"),
-        lambda: (torch.tensor([[1e8], [1.0], [-1e8]]),),
     ),
     # say_sometimes
     Case(

@@ -29,7 +29,7 @@ CASES = [
     # gathered_statements
     *(
         Case(
-            "gathered_statements",
+            "site" if name == "compiled" else "gathered_statements",
             name,
             "PG201",
             lines(*before, "a = «x.sum().item()»", *rest, head="x: torch.Tensor, n"),

@@ -6,14 +6,6 @@ from tests.fixes.counterexamples import Case, lines
 
 CASES = [
     # factories that meet a tensor
-    Case(
-        "factory_meeting",
-        "met-tensor",
-        "PG102",
-        lines("return p * «torch.ones(3)»", head="p"),
-        lambda: (3,),
-        notes={"meets": "p.device", "uses": "device"},
-    ),
     # factories that are moved
     Case(
         "factory_device",
@@ -24,7 +16,7 @@ CASES = [
     ),
     # guards
     Case("guards", "in-function", "PG501", "import torch\n«print(1)»\n"),
-    Case("guards", "compiled", "PG501", lines("«print(x)»", "return x"), captured=True),
+    Case("site", "compiled", "PG501", lines("«print(x)»", "return x"), captured=True),
     Case("guards", "alone", "PG501", lines("x = 1; «print(x)»", "return x")),
     Case("guards", "guard", "PG501", lines("«print(x)»", "return x")),
     Case(
@@ -45,7 +37,8 @@ CASES = [
         "torch-first",
         "PG504",
         "import numpy as np\n\n\ndef draw():\n    for _ in range(2):\n"
-        "        y = «np.random.normal()»\n    return np.ones(1)\n\n\nimport torch\n",
+        "        y = «np.random.normal()»\n    return np.ones(1)\n\n\n"
+        "def use(x):\n    return x * draw()\n\n\nimport torch\n",
     ),
     Case(
         "decorated",
@@ -54,7 +47,7 @@ CASES = [
         "import warnings\n\nimport numpy as np\nimport torch\n\n\ndef draw():\n"
         "    for _ in range(2):\n"
         "        y = «np.random.normal()»\n    warnings.warn('drawn', stacklevel=2)\n"
-        "    return np.ones(1)\n",
+        "    return np.ones(1)\n\n\ndef use(x):\n    return x * draw()\n",
     ),
     Case(
         "decorated",
@@ -62,7 +55,7 @@ CASES = [
         "PG504",
         "import numpy as np\nimport torch\n\n\ndef draw():\n    for _ in range(2):\n"
         "        y = «np.random.normal()»\n    return np.ones(1)\n\n\n"
-        "def forward():\n    return draw.__code__.co_name\n",
+        "def forward():\n    return draw.__code__.co_name, draw()\n",
         lambda: (),
     ),
     Case(
@@ -71,7 +64,7 @@ CASES = [
         "PG504",
         "import numpy as np\nimport torch\n\n\ndef draw(n):\n    for _ in range(2):\n"
         "        y = «np.random.normal()»\n    if n:\n        draw(n - 1)\n"
-        "    return np.ones(1)\n",
+        "    return np.ones(1)\n\n\ndef use(x):\n    return x * draw(2)\n",
     ),
     # names that are imported
     Case(

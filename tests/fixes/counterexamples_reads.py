@@ -121,7 +121,7 @@ CASES = [
     Case("carried_read", "pure", "PG203", _layers(after="sizes.append(1)")),
     Case("carried_read", "same", "PG203", _layers(turn="            ends.add_(1)\n")),
     # drawing_function
-    Case("decorated", "compiled", "PG513", _drawing(), captured=True),
+    Case("site", "compiled", "PG513", _drawing(), captured=True),
     Case("drawing_function", "helper", "PG513", _drawing(behind="1")),
     Case(
         "decorated",

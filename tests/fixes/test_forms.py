@@ -293,31 +293,6 @@ def test_choices_by_a_tensor_are_selections(name: str) -> None:
     _same_and_whole(_module(CHOICES[name]), "PG301", (x, y))
 
 
-SUMS = {
-    "loss": "total = 0.0\nfor row in x:\n    total += «row.sum().item()» * 2\nreturn total",
-    "detached": (
-        "total = 0.0\nfor row in x:\n    total += «float(row.sum().detach().cpu())»\nreturn total"
-    ),
-    "count": "right = 0\nfor row in x:\n    right += «(row > 0).sum().item()»\nreturn right",
-    "epochs": (
-        "total = 0.0\nfor epoch in range(2):\n    for row in x:\n"
-        "        total += «row.sum().item()»\nreturn total"
-    ),
-    "no step": "total = 0.0\nfor row in x[:0]:\n    total += «row.sum().item()»\nreturn total",
-}
-
-
-@pytest.mark.parametrize("name", SUMS)
-def test_sums_of_a_training_loop_are_read_once(name: str) -> None:
-    source = _module(SUMS[name])
-    fix, after = offer(source, "PG701")
-    assert fix is not None and fix.applicability == "unsafe", fix
-    assert ".item()" not in after and "float(row" not in after
-    x = torch.tensor([[1.0, -2.0], [0.5, 4.0]])
-    old, new = (module_of(text).forward(x, x) for text in (marked(source)[0], after))
-    assert old == new and type(old) is type(new)
-
-
 def test_what_a_step_says_is_said_every_fifty(capsys: pytest.CaptureFixture[str]) -> None:
     source = _module("for step, row in enumerate(x):\n    print(«row.sum().item()»)\nreturn x")
     fix, after = offer(source, "PG701")

@@ -170,3 +170,23 @@ def test_what_another_file_leaves_out_counts(tmp_path: Path) -> None:
     assert [fix.rewrite for _, fix in fixed.applied] == ["gathered_statements"]
     (after,) = fixed.after.values()
     assert b"        sizes, total = _read_sizes(x)\n" in after
+
+
+def test_functions_made_at_once_have_names_of_their_own(tmp_path: Path) -> None:
+    ends = "low = x.min().item()\n        high = x.max().item()"
+    text = "import torch\nfrom torch import nn\n"
+    for name, more in (("One", ""), ("Two", " * 2")):
+        text += (
+            f"\n\nclass {name}(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
+            f"        {ends}{more}\n        return x * (high - low)\n"
+        )
+    (tmp_path / "model.py").write_text(text)
+    (tmp_path / "settings.toml").write_text("")
+    runner = Runner(rules=load(), overrides={}, config=tmp_path / "settings.toml")
+    fixed = fix_files(runner, runner.collect([str(tmp_path)]), True)
+    (after,) = fixed.after.values()
+    names = ("_read_low", "_read_low_2")
+    assert all(after.count(f"def {name}(x):".encode()) == 1 for name in names)
+    module, x = module_of(after.decode()), torch.tensor([1.0, 3.0])
+    assert module.One()(x).tolist() == [2.0, 6.0]
+    assert module.Two()(x).tolist() == [5.0, 15.0]

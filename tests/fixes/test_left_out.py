@@ -286,6 +286,51 @@ def test_what_another_file_calls_is_left_out_by_the_call_path() -> None:
             assert after.count("@torch.compiler.disable") == count, steps
 
 
+_ASKS = """
+import torch
+
+
+def NAME(x: torch.Tensor, limit):
+BODY    if «x[0] > x[1]»:
+        x = x[1:]
+    return x
+"""
+_CHECK = (
+    "    if (x * 2 + 1 - 3 + x - 4 + x).sum() * 2 - 1 > limit * 3 - 1:\n"
+    "        raise ValueError('large')\n"
+)
+ASKS = {
+    "a name for users": ("order", "", False),
+    "a name that is not for users": ("_order", "", True),
+    "work for an error": (
+        "_order",
+        "    if limit:\n        raise ValueError((x * 2 + 1 - 3 + x - 4 + x - 5 + x - 6).sum())\n",
+        True,
+    ),
+    "work for a check that compiled code skips": (
+        "_order",
+        _CHECK.replace("if ", "if not torch.compiler.is_compiling() and "),
+        True,
+    ),
+    "work": ("_order", "    x = (x * 2 + 1 - 3 + x - 4 + x - 5 + x - 6 + x) * 2\n", False),
+    "a return before": ("_order", "    if limit:\n        return x\n", False),
+    "a return of an inner function": (
+        "_order",
+        "    if limit:\n        def scaled(y):\n            return y * 2\n        x = scaled(x)\n",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_what_other_files_may_call_is_known_by_its_name(name: str) -> None:
+    called, body, left_out = ASKS[name]
+    text = _ASKS.replace("NAME", called).replace("BODY", body)
+    fix, after = offer(text, "PG301")
+    assert fix is not None
+    assert ("@torch.compiler.disable(recursive=False)" in after) is left_out, fix
+
+
 KEPT = {
     "a number": "self.step = «found.sum().item()»",
     "in both arms": (

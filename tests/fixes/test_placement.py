@@ -155,23 +155,19 @@ def test_a_line_that_grows_too_long_is_broken_as_the_file_does() -> None:
         import torch
 
         def forward(self, hidden_states: torch.Tensor, embedding):
-            self.position = embedding[«torch.arange(hidden_states.shape[1])», hidden_states]
-            return self.position
+            self.place = embedding[«torch.arange(9).to(hidden_states.device)», hidden_states, 1]
+            return self.place
         """,
         """
         import torch
 
         def forward(self, hidden_states: torch.Tensor, embedding):
-            self.position = embedding[
-                torch.arange(hidden_states.shape[1], device=hidden_states.device), hidden_states
+            self.place = embedding[
+                torch.arange(9, device=hidden_states.device), hidden_states, 1
             ]
-            return self.position
+            return self.place
         """,
-        "PG102",
-        "unsafe",
-        kind="host.factory",
-        meets="hidden_states.device",
-        uses="device",
+        "PG101",
     )
 
 

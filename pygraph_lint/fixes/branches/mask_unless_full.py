@@ -40,8 +40,7 @@ class MaskUnlessFull(Rewrite):
             old = site.expression_node(node.test)
             site.put(node.test, rest if old.lpar else bare(rest), bare=True)
             return
-        block = getattr(site.ask.parent(node), "body", [])
-        left = node in block and len(block) > 1
+        left = len(site.block(node)) > 1
         site.require("block", left, "the block would be left empty")
         site.put_statements([node], [])
 

@@ -17,7 +17,7 @@ from pygraph_lint.fixes.build import conjunction, expression, operand
 from pygraph_lint.fixes.conditions import operands
 from pygraph_lint.fixes.factories import FLOATING_DTYPES
 from pygraph_lint.fixes.keywords import keyword
-from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, parents, pure, shared
+from pygraph_lint.fixes.names import assigned_values, loads, own_nodes, pure, shared
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -162,8 +162,8 @@ def _is_draw(site: Site, node: ast.expr) -> bool:
     if not all(_draws_one(site, value) for value in values):
         return False
     # Whoever else has a tensor may write to it.
-    above = parents(function)
-    compared = all(isinstance(above.get(load), ast.Compare) for load in loads(function, node.id))
+    used = map(site.ask.parent, loads(function, node.id))
+    compared = all(isinstance(each, ast.Compare) for each in used)
     return compared or all(_draws_number(site, value) for value in values)
 
 
@@ -206,18 +206,17 @@ def _only_truth(site: Site, statement: ast.stmt) -> bool:
     function = site.function
     if not isinstance(target, ast.Name) or function is None or shared(function, target.id):
         return False
-    above = parents(function)
-    return all(_tested(above, load) for load in loads(function, target.id))
+    return all(_tested(site, load) for load in loads(function, target.id))
 
 
-def _tested(above: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
+def _tested(site: Site, node: ast.AST) -> bool:
     """Whether an expression is an operand of a condition, and of nothing else."""
-    parent = above.get(node)
+    parent = site.ask.parent(node)
     if isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)):
         return parent.test is node
     if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
         return True
-    return isinstance(parent, ast.BoolOp) and _tested(above, parent)
+    return isinstance(parent, ast.BoolOp) and _tested(site, parent)
 
 
 def asked(site: Site, test: ast.expr, text: str) -> bool:

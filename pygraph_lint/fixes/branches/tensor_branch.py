@@ -2,9 +2,10 @@
 
     if x.sum() > 0: x = x * 2  ->  x = torch.where(x.sum() > 0, x * 2, x)
 
-Updates without else, arms that assign the same names, and arms that return. ``and / or / not``
-become their logical functions; conditions that need no tensor's value stay Python. Always unsafe:
-both arms are computed. Arms that may raise when they are not taken are left alone.
+Updates without else, arms that assign the same names, arms that return, and ``a if t else b``.
+``and / or / not`` become their logical functions; conditions that need no tensor's value stay
+Python. Always unsafe: both arms are computed. Arms that may raise when they are not taken are left
+alone.
 """
 
 from __future__ import annotations
@@ -36,18 +37,21 @@ BOTH_ARMS = (
 
 
 class TensorBranch(Rewrite):
-    """PG301, PG307, PG309: an ``if`` whose arms only select values."""
+    """PG301, PG307, PG309: an ``if``, as a statement or not, whose arms only select values."""
 
     codes = ("PG301", "PG307", "PG309")
     message = "Select with torch.where instead of branching on the tensor's values"
-    kinds = (ast.If,)
+    kinds = (ast.If, ast.IfExp)
     order = 45
 
     def rewrite(self, site: Site) -> None:
         node = site.tree
-        assert isinstance(node, ast.If)
+        assert isinstance(node, self.kinds)
         if not is_within(site, node.test):
-            raise Declined("not the condition of an if statement")
+            raise Declined("not the condition of a branch")
+        if isinstance(node, ast.IfExp):
+            _selects(site, node)
+            return
         site.require("not-elif", not is_elif(site, node), "the branch is an elif")
         tensors = tested_operands(site, node.test)
         statics = [part for part in operands(node.test) if part not in tensors]
@@ -229,7 +233,7 @@ def _returns(
     site: Site, node: ast.If, condition: cst.BaseExpression, statics: list[ast.expr]
 ) -> None:
     """Select what is returned."""
-    last = node.orelse or _behind(site, node)
+    last = node.orelse or site.behind(node)[:1]
     single = len(node.body) == 1 and len(last) == 1 and not statics
     site.require("single-return", single, "the branch does more than return one value")
     then, otherwise = (
@@ -237,21 +241,28 @@ def _returns(
     )
     if then is None or otherwise is None:
         raise Declined("a branch returns nothing")
-    tensors = _are_tensors(site, site.ask.known(then), site.ask.known(otherwise))
-    site.require("returned", tensors, "not both returned values are known to be tensors")
-    expect_shape(site, then, shape_of(site, otherwise))
-    expect_shape(site, otherwise, shape_of(site, then))
-    nodes = [site.expression_node(value) for value in (then, otherwise)]
-    value = call(f"{use_torch(site)}.where", condition, *nodes)
+    value = _either(site, condition, then, otherwise)
     line = cst.SimpleStatementLine([cst.Return(value)])
     site.require("no-comments", not _comments(site, node, last[0]), _COMMENTS)
     site.put_statements([node] if node.orelse else [node, last[0]], [line])
 
 
-def _behind(site: Site, node: ast.If) -> list[ast.stmt]:
-    """The statement right behind the branch, in the same block."""
-    block: list[ast.stmt] = getattr(site.ask.parent(node), "body", [])
-    return block[block.index(node) + 1 :][:1] if node in block else []
+def _selects(site: Site, node: ast.IfExp) -> None:
+    """Select the value of a conditional expression."""
+    site.safe_only_if("both-arms", False, BOTH_ARMS)
+    site.put(node, _either(site, truth(site, node.test), node.body, node.orelse))
+
+
+def _either(
+    site: Site, condition: cst.BaseExpression, then: ast.expr, otherwise: ast.expr
+) -> cst.BaseExpression:
+    """``torch.where`` of two values."""
+    tensors = _are_tensors(site, site.ask.known(then), site.ask.known(otherwise))
+    site.require("returned", tensors, "not both values are known to be tensors")
+    expect_shape(site, then, shape_of(site, otherwise))
+    expect_shape(site, otherwise, shape_of(site, then))
+    nodes = [site.expression_node(value) for value in (then, otherwise)]
+    return call(f"{use_torch(site)}.where", condition, *nodes)
 
 
 _COMMENTS = "comments inside the branch would be lost"

@@ -36,9 +36,7 @@ class GuardAssert(Rewrite):
         assert isinstance(node, ast.Assert)
         if site.function is None:
             raise Declined("the code runs when the module is imported")
-        region = site.finding.region
-        compiled = region is None or not region.captured
-        site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+        site.expect_compiler()
         quiet = not changes_something(node.test)
         site.require("only-asks", quiet, "the condition has an effect")
         site.safe_only_if("checked", False, "compiled code no longer makes this check")

@@ -191,14 +191,11 @@ def _straight(site: Site, first: ast.stmt, last: ast.stmt) -> bool:
     """Whether whoever runs one statement of a block runs the other one, so that the device of
     something that may be None is not asked for where it was not.
     """
-    parent = site.ask.parent(first)
-    blocks = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
-    for block in blocks:
-        if isinstance(block, list) and first in block and last in block:
-            between = block[block.index(first) + 1 : block.index(last)]
-            inner = [node for each in between for node in ast.walk(each)]
-            return not any(isinstance(n, (*_LEAVING, ast.Yield, ast.YieldFrom)) for n in inner)
-    return False
+    block = site.behind(first)
+    between = block[: block.index(last)] if last in block else [last]
+    inner = [node for each in between for node in ast.walk(each)]
+    leaves = any(isinstance(n, (*_LEAVING, ast.Yield, ast.YieldFrom)) for n in inner)
+    return last in block and not leaves
 
 
 def _numbers(values: Sequence[ast.expr]) -> bool:

@@ -32,9 +32,7 @@ class GatheredReads(Rewrite):
         turns = turns_around(site, reads) if isinstance(reads, ast.expr) else None
         if turns is None or site.finding.consequences.get("compile") != "break":
             raise Declined
-        region = site.finding.region
-        compiled = region is None or not region.captured
-        site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+        site.expect_compiler()
         site.require("light", can_gather(site, turns, reads), "the comprehension also does work")
         torch = use_torch(site)
         leave_out(site, site.ask.nodes, not site.ask.effects(turns).unknown)

@@ -38,9 +38,7 @@ class GatheredStatements(Rewrite):
         statement, function = site.statement, site.function
         if not isinstance(function, ast.FunctionDef) or top_of(site, statement) is None:
             raise Declined
-        region = site.finding.region
-        compiled = region is None or not region.captured
-        site.require("compiled", compiled, "nothing is compiling in a capture made by hand")
+        site.expect_compiler()
         moved, often = _moved(site, statement, function)
         site.require("several", often > 1, "")
         nodes = [node for each in moved for node in all_nodes(each)]
@@ -73,11 +71,8 @@ def _moved(
     places = breaking_places(site, function, GatheredReads.codes)
     ends = {site.ask.statement(path[-1]): path[-1] for path in places}
     breaking = {path[-1] for path in places}
-    parent = site.ask.parent(statement)
-    blocks = (getattr(parent, name, ()) for name in ("body", "orelse", "finalbody"))
-    block = next((each for each in blocks if isinstance(each, list) and statement in each), [])
     found: list[ast.stmt] = []
-    for each in block:
+    for each in site.block(statement):
         if _can_move(site, each, breaking):
             found.append(each)
         elif statement in found:

@@ -10,7 +10,7 @@ import ast
 from pygraph_lint.fixes.branches.random_skip import asked
 from pygraph_lint.fixes.build import expression
 from pygraph_lint.fixes.imports import use_torch
-from pygraph_lint.fixes.names import assigned_values, loads, parents
+from pygraph_lint.fixes.names import assigned_values, loads
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -75,8 +75,7 @@ def _constant(node: ast.expr) -> object:
 def _only_compared(site: Site, call: ast.Call) -> bool:
     function = site.function
     assert function is not None
-    above = parents(function)
-    parent = above.get(call)
+    parent = site.ask.parent(call)
     if isinstance(parent, ast.Compare):
         return True
     if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
@@ -84,4 +83,5 @@ def _only_compared(site: Site, call: ast.Call) -> bool:
     name = parent.targets[0].id
     values = assigned_values(function, name)
     only = len(parent.targets) == 1 and values is not None and len(values) == 1
-    return only and all(isinstance(above.get(load), ast.Compare) for load in loads(function, name))
+    used = map(site.ask.parent, loads(function, name))
+    return only and all(isinstance(each, ast.Compare) for each in used)

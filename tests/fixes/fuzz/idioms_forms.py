@@ -58,18 +58,6 @@ def _training(made: Program, *step: str, before: str = "", behind: str = "return
     made.kept.append("trained")
 
 
-@idiom("loop_sum")
-def summed(made: Program) -> None:
-    """A running sum of the loss."""
-    read = made.pick(
-        *("loss.item()", "float(loss)", "loss.detach().cpu().item()", "loss.item() * 0.5"),
-        *("loss.item() / 2", "(loss > 1).item()", "len(x) * loss.item()"),
-    )
-    start = made.pick("total = 0.0", "total = 0", "total = 0.0", "total = loss = 0.0")
-    more = made.pick("", "", "", "print(total)", "count = total")
-    _training(made, f"total += {read}", *([more] if more else []), before=start)
-
-
 @idiom("say_sometimes")
 def said_each_step(made: Program) -> None:
     """A message on each step."""
@@ -122,7 +110,7 @@ def copied_each_step(made: Program) -> None:
     )
 
 
-@idiom("tensor_choice")
+@idiom("tensor_branch")
 def chosen(made: Program) -> None:
     """A conditional expression on a tensor."""
     one, other = (

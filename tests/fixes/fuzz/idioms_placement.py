@@ -51,49 +51,6 @@ def moved(made: Program) -> None:
         made.add(made.pick(f"{name} = {name} * 2", f"{name}.add_(1)", f"x = x + {name}.sum()"))
 
 
-@idiom("factory_meeting")
-def met(made: Program) -> None:
-    """A factory's tensor beside one of the device."""
-    name = made.name()
-    if made.chance(0.7) and not made.scripted:
-        made.init.append("self.scale = nn.Parameter(torch.ones(3))")
-        partner = made.pick("self.scale", "self.scale", "x")
-    else:
-        partner = "x"
-    n = made.pick("3", "1", "x.shape[-1]", "x.size(1)")
-    factory = made.pick(f"ones({n})", f"arange({n})", f"zeros({n})", "tensor([1.0, 2.0, 3.0])")
-    if made.chance(0.4):
-        made.add(
-            made.pick(
-                f"{partner_line(partner, f'torch.{factory}')}",
-                f"x = torch.where({partner} > 0, x, torch.{factory})",
-                f"x = torch.maximum({partner} * 1.0, torch.{factory})",
-            )
-        )
-        return
-    made.add(f"{name} = torch.{factory}")
-    made.add(
-        made.pick(
-            partner_line(partner, name),
-            partner_line(partner, f"({name} * 2)"),
-            f"x = x[..., {name}.long() * 0] * {partner}",
-        )
-    )
-    if made.chance(0.3):
-        extra = (f"x = x + {name}.to(x.dtype)", f"x = x + float({name}.sum())")
-        rich = (
-            f"seen.append(torch.zeros(3) + {name})",
-            f"seen.append({name}.tolist())",
-            f"seen.append({name})",
-        )
-        made.add(made.pick(*extra, *(() if made.scripted else rich)))
-
-
-def partner_line(partner: str, other: str) -> str:
-    """Arithmetic of two tensors."""
-    return f"x = {partner} * {other}" if partner == "x" else f"x = x * ({partner} + {other})"
-
-
 @idiom("scalar_fill")
 def filled(made: Program) -> None:
     """A number with a device."""
