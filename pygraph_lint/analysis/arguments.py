@@ -7,6 +7,7 @@ import ast
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.nodes import source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
+from pygraph_lint.analysis.symbols import is_given
 from pygraph_lint.analysis.values import Value
 
 
@@ -38,6 +39,7 @@ def note_formatted(
     how, where Dynamo cannot trace it.
     """
     for part in (value, *(value.items or ())):
-        if part.is_tensor and not part.needs and not part.kinds & v.UNKNOWN:
+        known = part.is_tensor and not part.needs and not part.kinds & v.UNKNOWN
+        if known or is_given(part):
             state.event("sync.format", span_of(node), source_of(shown or node), part, **form)
             return

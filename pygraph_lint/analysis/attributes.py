@@ -32,6 +32,8 @@ _OF_MODELS = {
 RECURRENT = frozenset(
     f"torch.nn.{place}{name}" for place in ("", "modules.rnn.") for name in ("LSTM", "GRU", "RNN")
 )
+# How objects are called that hold settings, and no tensors.
+_OF_SETTINGS = ("args", "cfg", "conf", "config", "opt", "opts", "options", "params", "settings")
 _OF_OTHER_DEVICES = frozenset(f"is_{name}" for name in OTHER_DEVICES)
 _RESULT_FIELDS = {"values": 0, "indices": 1, "P": 0, "L": 1, "U": 2}
 
@@ -107,6 +109,9 @@ def self_attribute(state: State, name: str, node: ast.Attribute) -> Value:
     if value is not None:
         return value
     value = state.module.class_attribute(state.owner, name)
+    kept = state.made_with(value) if value is not None else ""
+    if kept and kept not in state.function.made_with:
+        state.function.made_with += (kept,)
     if value is None:
         if name in _OF_MODELS:
             return _OF_MODELS[name]
@@ -125,6 +130,8 @@ def self_attribute(state: State, name: str, node: ast.Attribute) -> Value:
         return held._replace(kinds=v.TENSOR | (value.kinds & ~v.TENSOR))
     if value.flags & v.PLAIN and value.is_tensor:
         state.event("host.attribute", span_of(node), f"self.{name}", value)
+    elif value.is_tensor and not value.needs and value.device != v.ON_HOST:
+        state.function.takes_tensors = True
     return value
 
 
@@ -172,7 +179,19 @@ def attribute_of(state: State, base: Value, node: ast.Attribute) -> Value:
         return v.entries(base).get(name, v.UNKNOWN_VALUE)
     if base.kinds & v.CALLABLE and base.cls:
         return Value(v.CALLABLE | v.UNKNOWN, cls=f"{v.classes(base)[0]}.{name}")
-    return v.UNKNOWN_VALUE
+    return _by_name(state, node) if base.kinds == v.UNKNOWN else v.UNKNOWN_VALUE
+
+
+def _by_name(state: State, node: ast.Attribute) -> Value:
+    """An attribute of an object of which nothing is known: that of the class of this file whose
+    objects have one of this name.
+    """
+    holder = (dotted(node.value) or "").rpartition(".")[2].lower()
+    cls = "" if holder.endswith(_OF_SETTINGS) else state.module.holder_of(node.attr)
+    if not cls:
+        return v.UNKNOWN_VALUE
+    why = f"`.{node.attr}` of {short(cls)} holds a tensor"
+    return symbol(Need("attr", cls, node.attr), why)
 
 
 def _tensor_attribute(base: Value, name: str) -> Value:

@@ -19,10 +19,14 @@ from pygraph_lint.analysis.symbols import extend, is_symbol
 from pygraph_lint.analysis.transfer.containers import with_entry
 from pygraph_lint.analysis.values import Value
 
+_PERHAPS = v.TENSOR | v.UNKNOWN  # what other files decide about
+
 
 def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None) -> None:
     """Bind a target to a value."""
     if isinstance(target, ast.Name):
+        if value.kinds == v.UNKNOWN or (value.flags & v.SYMBOL and value.kinds == _PERHAPS):
+            value = _by_uses(state, target, value)
         state.env[target.id] = (
             value if value.items is None and value.item is None else v.shallow(value)
         )
@@ -40,6 +44,18 @@ def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None
         store_subscript(state, target, value)
     elif isinstance(target, ast.Starred):
         assign(state, target.value, Value(v.SEQUENCE, item=value), None)
+
+
+def _by_uses(state: State, target: ast.Name, value: Value) -> Value:
+    """What is not known, as the uses of the variable show it: a tensor."""
+    if value.cls or (value.needs and value.needs[0].kind not in ("param", "return", "attr")):
+        return value
+    why = state.used_later(target.id, target.lineno)
+    if not why:
+        return value
+    state.function.takes_tensors = True
+    flags = value.flags & v.FLOW
+    return v.tensor(why, value.dtype, value.device, value.ndim, flags, home=value.home)
 
 
 def unpack(state: State, target: ast.Tuple | ast.List, value: Value) -> None:

@@ -11,10 +11,11 @@ from pygraph_lint.analysis.arguments import arguments, note_formatted
 from pygraph_lint.analysis.attributes import PARAMETER, RECURRENT
 from pygraph_lint.analysis.edges import call_project, pass_on, result_of, returned
 from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.later_uses import is_of_tensors
 from pygraph_lint.analysis.model import ANY_NAME
 from pygraph_lint.analysis.nodes import are_classes, dotted, short, source_of, span_of
 from pygraph_lint.analysis.state import CallSite, State
-from pygraph_lint.analysis.symbols import constant, extend, is_result, symbol
+from pygraph_lint.analysis.symbols import constant, extend, is_given, is_result, symbol
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
 from pygraph_lint.analysis.transfer.builtin_functions import call_builtin, call_math
 from pygraph_lint.analysis.transfer.containers import mapping_method, sequence_method
@@ -319,23 +320,18 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
 
 def _by_method(state: State, base: Value, method: str, holder: ast.expr, site: CallSite) -> Value:
     """The value, after what calling this method on it says."""
-    certain = ops.ARRAY_METHODS if is_result(base) else ops.CERTAIN_METHODS
     fits = not (site.node.args and method in ops.WITHOUT_ARGUMENTS)
-    if method in ("item", "tolist") and not site.everything and _is_given(base):
+    if method in ("item", "tolist") and not site.everything and is_given(base):
+        state.function.takes_tensors |= bool(base.kinds & v.UNKNOWN)
         base = base._replace(needs=(), why=f"only a tensor has .{method}()")
     if fits and method in ops.ARRAY_METHODS and _is_computed(base, holder):
         base = base._replace(needs=(), why=f"only an array has .{method}()")
-    started = method == "backward" and not site.positional  # of a loss, as no other object has it
-    if (started or (fits and method in certain)) and base.kinds & v.UNKNOWN:
+    if (base.needs or base.kinds & v.UNKNOWN) and (
+        is_of_tensors(method, site.node)
+        or (fits and method in ops.ARRAY_METHODS and is_result(base))
+    ):
         base = _learned(state, base, method, holder)
     return base
-
-
-def _is_given(value: Value) -> bool:
-    """Whether a value is a parameter that nothing else explains, or an element of one."""
-    if not (value.flags & v.SYMBOL and value.needs) or value.needs[0].kind != "param":
-        return False
-    return all(step.isdigit() for step in value.needs[0].name.split("|")[1:])
 
 
 def _is_computed(value: Value, node: ast.expr) -> bool:
@@ -350,6 +346,8 @@ def _learned(state: State, base: Value, method: str, holder: ast.expr) -> Value:
     """The value whose method only a tensor has; so it is a tensor from here on."""
     if base.kinds & ~(v.UNKNOWN | v.TENSOR | v.NONE) or not (base.needs or base.kinds == v.UNKNOWN):
         return base
+    state.function.takes_tensors = True
+    state.note_shown(base)
     why = base.why if base.is_tensor and not base.needs else f"only a tensor has .{method}()"
     flags = base.flags & v.FLOW
     known = v.tensor(why, base.dtype, base.device, base.ndim, flags, home=base.home)

@@ -137,6 +137,7 @@ def _read_declared(module: Module, node: FunctionNode, facts: FunctionFacts) -> 
 
 def _run(state: State, body: list[ast.stmt]) -> None:
     """Run a body; code nested beyond reason is left without facts rather than stopping the run."""
+    state.body = body
     try:
         state.run(body)
     except RecursionError:

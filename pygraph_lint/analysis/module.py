@@ -297,6 +297,16 @@ class Module:
         facts.attributes[name] = value if old is None else v.shallow(v.join(old, value), 2)
 
     @watched
+    def holder_of(self, name: str) -> str:
+        """The one class of this file whose objects have an attribute or a property; else empty."""
+        found = [
+            each.name
+            for each in self.facts.classes.values()
+            if name in each.attributes or name in each.properties
+        ]
+        return found[0] if len(found) == 1 else ""
+
+    @watched
     def has_method(self, owner: str, name: str) -> bool:
         """Whether a class of this file, or a base in this file, defines the method."""
         return any(name in facts.methods for facts in self.lineage(owner))

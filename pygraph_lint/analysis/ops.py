@@ -255,6 +255,29 @@ CERTAIN_METHODS = frozenset(
         addcmul addcdiv lerp cummax cummin cumsum
     """.split()
 ) | {f"{name}_" for name in ("add sub mul div copy clamp masked_fill index_add zero fill".split())}
+# The same, where a number or nothing comes first: what stands for several array libraries is given
+# the array there.
+CERTAIN_OF_NUMBERS = frozenset(
+    """
+        softmax scatter scatter_ scatter_add_ scatter_reduce scatter_reduce_ index_put_ index_fill
+        index_fill_ index_copy index_copy_ index_add masked_scatter masked_scatter_ fill_diagonal_
+        unbind topk kthvalue repeat_interleave unflatten clamp clamp_ tril triu narrow diag_embed
+        multinomial uniform_ normal_ bernoulli_ exponential_ is_floating_point sigmoid erf
+        lgamma log1p expm1
+    """.split()
+)
+# torch functions whose first two arguments are tensors.
+OF_TWO_TENSORS = frozenset(
+    f"torch.{name}"
+    for name in """
+        matmul bmm mm mv dot vdot inner outer cdist minimum maximum atan2 logaddexp cross kron
+        allclose equal isclose nn.functional.mse_loss nn.functional.l1_loss
+        nn.functional.smooth_l1_loss nn.functional.cross_entropy nn.functional.nll_loss
+        nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits
+        nn.functional.kl_div nn.functional.cosine_similarity nn.functional.pairwise_distance
+        nn.functional.linear nn.functional.huber_loss linalg.solve
+    """.split()
+)
 # Of tensors these take no argument: whose method does is something else, as a flow or a transform.
 WITHOUT_ARGUMENTS = frozenset(
     """

@@ -37,6 +37,8 @@ _ONLY_OF_TENSORS = (
 # Libraries whose objects hold no tensors: images, tables, crystals, molecules.
 _WITHOUT_TENSORS = ("PIL.", "pandas.", "pymatgen.", "ase.", "rdkit.")
 _NAMESPACES_OF_TENSORS = ("torch.nn.functional.", "torch.linalg.", "torch.fft.")
+# How parameters are called that are no tensors, but say where or of what kind one is.
+_DESCRIPTIONS = {"dtype": v.DTYPE, "device": v.DEVICE}
 BY_AXES = "is indexed by several axes"
 # Expressions in which no name is bound, or none that is looked for.
 _BINDING_NOTHING = frozenset(ast.expr.__subclasses__()) - {
@@ -90,10 +92,12 @@ class Uses:
                     self._read_attribute(name, node)
             elif isinstance(node, ast.Subscript):
                 self._read_subscript(node, names, last)
-            elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name):
-                name = node.args[0].id
-                if name in names and node.lineno <= last.get(name, node.lineno):
-                    self._read_argument(name, node)
+            elif isinstance(node, ast.Call):
+                for place, argument in enumerate(node.args[:2]):
+                    if argument.__class__ is ast.Name and argument.id in names:
+                        name = argument.id
+                        if node.lineno <= last.get(name, node.lineno):
+                            self._read_argument(name, node, place)
         for name in self._placed & self._indexed:
             self.shows.setdefault(name, f"`{name}` is indexed and has a device")
 
@@ -113,7 +117,7 @@ class Uses:
             return
         for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
             mask = self._masks.get(part.id) if isinstance(part, ast.Name) else None
-            name = _compared(part, names) or _compared(mask, names)
+            name = _compared(part, names) or _compared(mask, names) or _called_mask(part, names)
             if name and node.lineno <= last.get(name, node.lineno):
                 text = source_of(node, 40)
                 self.suggests.setdefault(name, f"`{name}` is used as a tensor: {text}")
@@ -139,8 +143,13 @@ class Uses:
             text = source_of(node.value, 40)
             self.suggests.setdefault(name, f"`{name}` is used as a tensor: {text}.{attribute}()")
 
-    def _read_argument(self, name: str, node: ast.Call) -> None:
+    def _read_argument(self, name: str, node: ast.Call, place: int) -> None:
         callee = node.func
+        if place == 1:
+            taker = self.module.names.resolve(callee) or ""
+            if taker in ops.OF_TWO_TENSORS:
+                self.shows.setdefault(name, f"`{name}` is passed to {taker}")
+            return
         if isinstance(callee, ast.Name):
             if callee.id == "isinstance":
                 self.tested.add(name)
@@ -224,6 +233,12 @@ def _compared(node: ast.expr | None, names: set[str]) -> str:
         return ""
     used = [part.id for part in operands if isinstance(part, ast.Name) and part.id in names]
     return used[0] if len(used) == 1 else ""
+
+
+def _called_mask(node: ast.expr, names: set[str]) -> str:
+    """The one of ``names`` that is an index, and is called a mask."""
+    name = node.id if isinstance(node, ast.Name) else ""
+    return name if name in names and "mask" in name.lower().split("_") else ""
 
 
 def assigned_names(function: ast.AST) -> set[str]:
@@ -439,6 +454,9 @@ def _guessed(
 ) -> Value:
     """The value of a parameter that no annotation explains."""
     optional = declared.kinds & v.NONE
+    described = _DESCRIPTIONS.get(parameter.rpartition("_")[2])
+    if described is not None and declared.kinds & v.UNKNOWN and _is_none(default):
+        return Value(described | v.NONE)
     if parameter in uses.against:
         return Value(v.INSTANCE | optional, cls=declared.cls) if _typed(declared) else declared
     why = uses.shows.get(parameter)

@@ -24,7 +24,10 @@ class PassedOn:
         """
         if self._program.takes_tensors(function):
             return True
-        return any(self.is_tensor(function, parameter) for parameter in function.unexplained)
+        if any(self.is_tensor(function, parameter) for parameter in function.unexplained):
+            return True
+        maker = self._program.functions.get(f"{function.owner}.__init__")
+        return maker is not None and any(self.is_tensor(maker, each) for each in function.made_with)
 
     def is_tensor(self, function: FunctionFacts, parameter: str) -> bool:
         """Whether a parameter is a tensor, by its function or by one that it is passed on to."""
@@ -35,10 +38,18 @@ class PassedOn:
         key = (function.name, parameter)
         if key not in self._known:
             self._known[key] = False  # as long as it only goes round in a circle
-            self._known[key] = any(
+            self._known[key] = self._is_shown(function, parameter) or any(
                 self.is_tensor(target, name) for target, name in self._takers(function, parameter)
             )
         return self._known[key]
+
+    def _is_shown(self, function: FunctionFacts, parameter: str) -> bool:
+        """Whether a method uses what its object is made with as only a tensor can be used."""
+        facts = self._program.classes.get(function.owner)
+        if facts is None or not function.name.endswith(".__init__"):
+            return False
+        methods = (self._program.functions.get(name) for name in facts.methods.values())
+        return any(each is not None and parameter in each.shown for each in methods)
 
     def _takers(
         self, function: FunctionFacts, parameter: str

@@ -45,6 +45,22 @@ from pygraph_lint.analysis.passed_on import PassedOn
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
+# Words in the names of functions that objects are made with to compute tensors, and of functions
+# that decide something: they return flags.
+_COMPUTING = frozenset(
+    """
+        critic criterion decoder denoiser diffusion discriminator distance drift dynamics encoder
+        energy f field fn forward fun func function integrand kernel log loss map metric model
+        net network objective ode operator policy potential prob score sde similarity
+    """.split()
+)
+_DECIDING = frozenset(
+    """
+        accept callback can check cond condition conv converged filter has hook is predicate should
+        stop stopping test valid validate
+    """.split()
+)
+
 
 class Proof:
     """Discharges obligations; an answer is worked out once.
@@ -225,7 +241,9 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     if not unsaid or obligation.only or obligation.at_home or proof.of_loops or on_host:
         return False
     if obligation.path == (RESULT,):  # a function that is integrated, minimised, ...
-        takes = bool(facts.tensors or facts.arrays)
+        words = obligation.parameter.lower().split("_")
+        made = facts.name.endswith(".__init__") and not _COMPUTING.isdisjoint(words)
+        takes = (made or bool(facts.tensors or facts.arrays)) and _DECIDING.isdisjoint(words)
         return takes and obligation.parameter in facts.unexplained
     return not obligation.path and proof.passed_on.is_tensor(facts, obligation.parameter)
 

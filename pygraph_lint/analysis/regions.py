@@ -362,9 +362,13 @@ class _Guesses:
         return (
             (inside or _may_be_compiled(name))
             and not (made_once or trains or function.registered or _sets_up(function))
-            and self._passed_on.takes_tensors(function)
+            and (self._passed_on.takes_tensors(function) or self._is_of_module(function))
             and not self._works_with_files(name, _MAX_CALLS)
         )
+
+    def _is_of_module(self, function: FunctionFacts) -> bool:
+        """Whether a function is a module's method with a parameter that nothing explains."""
+        return bool(function.unexplained) and self._program.is_module(function.owner)
 
     def _works_with_files(self, name: str, calls: int) -> bool:
         """Whether a function, or one that so many calls lead to, uses files or processes."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event, Need, Span
+from pygraph_lint.analysis.later_uses import LaterUses
 from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.nodes import span_of
@@ -114,6 +115,8 @@ class State:
         self.settled: set[ast.Compare] = set()
         self.unchanged: frozenset[str] = frozenset()  # parameters that are never bound again
         self.passed: Environment = {}  # what the parameters hold at the start
+        self.body: Sequence[ast.stmt] = ()
+        self._later: LaterUses | None = None
 
     def ev(self, node: ast.expr | None) -> Value:
         """The value of an expression."""
@@ -236,6 +239,24 @@ class State:
         if not isinstance(node, ast.Attribute):
             return None
         return f"self.{node.attr}" if self.is_self(node.value) else None
+
+    def made_with(self, value: Value) -> str:
+        """The constructor's parameter that an attribute holds as passed; empty for others."""
+        need = value.needs[0] if value.flags & v.SYMBOL and value.needs else None
+        own = need is not None and (need.kind, need.owner) == ("param", f"{self.owner}.__init__")
+        return need.name if need is not None and own and "|" not in need.name else ""
+
+    def note_shown(self, value: Value) -> None:
+        """Keep that a value is used as a tensor."""
+        name = self.made_with(value) if self.owner else ""
+        if name and name not in self.function.shown and "<locals>" not in self.owner:
+            self.function.shown += (name,)
+
+    def used_later(self, name: str, line: int) -> str:
+        """Why a variable that is bound on ``line`` can only be bound to a tensor, by its uses."""
+        if self._later is None:
+            self._later = LaterUses(self.body, self.qualified)
+        return self._later.tensor(name, line)
 
     def restore(self, saved: list[tuple[str, Value | None]]) -> None:
         """Put back what a condition narrowed or a comprehension bound."""

@@ -45,6 +45,13 @@ def is_result(value: Value) -> bool:
     return need is not None and need.kind == "param" and need.name.partition("|")[2] == "()"
 
 
+def is_given(value: Value) -> bool:
+    """Whether a value is a parameter that nothing else explains, or an element of one."""
+    if not (value.flags & v.SYMBOL and value.needs) or value.needs[0].kind != "param":
+        return False
+    return all(step.isdigit() for step in value.needs[0].name.split("|")[1:])
+
+
 def extend(value: Value, step: str) -> Value:
     """The element, attribute or call result ``step`` of a symbol."""
     if not value.needs or value.needs[0].name.count("|") > 3:

@@ -125,8 +125,10 @@ class Reporter:
 
     def add_loops(self, found: dict[tuple[str, int, int], Finding], facts: ModuleFacts) -> None:
         """Findings for what costs on every step of a training loop. They come instead of those of
-        a region that is not certain, where gradients are computed: that code is not compiled.
+        a region that is not certain, where gradients are computed: that code is not compiled,
+        unless the user says that all of it may be.
         """
+        every = self.options.regions == "all"
         places: dict[tuple[int, int], list[tuple[str, int, int]]] = {}
         for key in found:
             places.setdefault(key[1:], []).append(key)
@@ -134,7 +136,7 @@ class Reporter:
             rule = self.rule_of(event)
             taken = places.get((event.span.line, event.span.column), [])
             called = len(region.call_path) > 1
-            if rule is None or any(called or _stays(found[key]) for key in taken):
+            if rule is None or any(called or every or _stays(found[key]) for key in taken):
                 continue
             for key in taken:
                 del found[key]

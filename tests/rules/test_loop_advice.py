@@ -44,3 +44,34 @@ def test_advice_fits_what_the_loop_reads(code: str, line: str, said: str, tmp_pa
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     (found,) = json.loads(done.stdout)
     assert said in found["by_hand"]
+
+
+ATTACK = """
+import torch
+
+
+class Attack:
+    def __init__(self, model):
+        self.model = model
+
+    def forward(self, images: torch.Tensor, steps):
+        for _ in range(steps):
+            cost = self.model(images).mean()
+            cost.backward()
+            images = images + images.grad
+            if cost.item() > 1:
+                break
+        return images
+"""
+
+
+@pytest.mark.parametrize(("regions", "expected"), [("all", "PG201"), ("forward", "PG701")])
+def test_what_may_be_compiled_is_no_training_loop(
+    regions: str, expected: str, tmp_path: Path
+) -> None:
+    (tmp_path / "m.py").write_text(ATTACK)
+    options = ["check", "--no-cache", "--regions", regions, "--output-format", "json"]
+    command = [sys.executable, "-m", "pygraph_lint", *options, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    codes = [each["code"] for each in json.loads(done.stdout) if each["location"]["row"] == 14]
+    assert codes == [expected]

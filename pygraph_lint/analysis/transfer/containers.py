@@ -25,9 +25,10 @@ def sequence_method(
         return item
     if method == "sort" and item.is_tensor and "key" not in site.named:
         state.event("branch.sort", span, ".sort()", item)
-    if method in ("index", "count"):
-        if item.is_tensor:
-            state.event("branch.membership", span, f".{method}()", item)
+    if method in ("index", "count", "remove"):
+        compared = item if item.is_tensor else site.first
+        if compared.is_tensor and not compared.kinds & v.UNKNOWN:
+            state.event("branch.membership", span, f".{method}()", compared)
         return v.NUMBER_VALUE
     return base if method in ("copy", "reverse") else v.UNKNOWN_VALUE
 

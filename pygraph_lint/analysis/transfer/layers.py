@@ -52,5 +52,6 @@ def apply_layer(state: State, layer: Value, site: CallSite) -> Value:
     why = f"returned by a {short(name)} layer" if name else "returned by a layer"
     if name in RECURRENT:
         state.event("effect.rnn", span_of(site.node), name)
+    state.function.takes_tensors = True
     result = v.tensor(why, "float", v.ON_DEVICE)
     return v.sequence([result] * 2) if name in _PAIR_LAYERS else result
