@@ -320,9 +320,14 @@ class Costs:
     def _joins(self, call: ast.Call) -> bool:
         """``x.to(y.device)``: where another tensor is, which mostly is where ``x`` is, too."""
         target = call.args[0] if call.args else None
-        if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Name):
+        if not isinstance(target, ast.Attribute) or target.attr != "device":
             return False
         beside = target.value
+        if isinstance(beside, ast.Attribute):  # ``x.to(self.sigmas.device)``
+            held = self.values.of(beside)
+            return held.is_tensor and not held.needs
+        if not isinstance(beside, ast.Name):
+            return False
         if self.values.queries.qualified(target) is not None:
             return False  # a module's
         if on_device(self.values.of(beside)) and not self.values.of(beside).needs:

@@ -258,6 +258,27 @@ def test_a_move_to_where_another_tensor_is(call: str, expected: list[str]) -> No
 
 
 @pytest.mark.parametrize(
+    ("place", "expected"), [("self.steps.device", []), ("self.net.device", ["loop.copy"])]
+)
+def test_a_move_to_where_a_tensor_of_an_object_is(place: str, expected: list[str]) -> None:
+    source = f"""
+    class Schedule:
+        def __init__(self, net):
+            self.net = net
+            self.steps = torch.arange(10)
+        def start(self, step: torch.Tensor):
+            step = step.to({place})
+            return step + 1
+    def train(model, loader, schedule: Schedule):
+        for x in loader:
+            loss = model(x).sum()
+            loss.backward()
+            schedule.start(loss)
+    """
+    assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
     ("place", "expected"),
     [("device", ["loop.copy"]), ("beside.device", []), ("'cpu'", ["loop.read"])],
 )
