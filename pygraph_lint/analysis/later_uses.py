@@ -33,10 +33,12 @@ def is_of_tensors(method: str, call: ast.Call) -> bool:
 
 
 class LaterUses:
-    """The uses of a function's variables that only tensors have, in the order of the text."""
+    """The uses of a function's variables that only tensors have, in the order of the text.
+
+    ``resolve`` is not kept: it belongs to the run that holds this, and no collector runs meanwhile.
+    """
 
     def __init__(self, body: Iterable[ast.stmt], resolve: Resolve) -> None:
-        self._resolve = resolve
         self._bound: dict[str, list[int]] = defaultdict(list)
         self._shown: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self._tested: set[str] = set()
@@ -47,7 +49,7 @@ class LaterUses:
                     self._bound[node.id].append(node.lineno)
                 continue
             if node.__class__ is ast.Call:
-                self._read_call(node)
+                self._read_call(node, resolve)
             front += children_but(node, _LEFT_OUT)
         for lines in self._bound.values():
             lines.sort()
@@ -69,7 +71,7 @@ class LaterUses:
                 return why
         return ""
 
-    def _read_call(self, node: ast.Call) -> None:
+    def _read_call(self, node: ast.Call, resolve: Resolve) -> None:
         function = node.func
         first = node.args[0] if node.args else None
         if isinstance(function, ast.Name) and function.id in _TESTS:
@@ -81,10 +83,9 @@ class LaterUses:
             name = function.value.id
             self._shown[name].append((node.lineno, f"only a tensor has .{function.attr}()"))
         elif isinstance(first, ast.Name):
-            self._read_argument(first.id, function, node.lineno)
+            self._read_argument(first.id, function, resolve(function) or "")
 
-    def _read_argument(self, name: str, function: ast.Attribute, line: int) -> None:
-        callee = self._resolve(function) or ""
+    def _read_argument(self, name: str, function: ast.Attribute, callee: str) -> None:
         if callee == "torch.is_tensor":
             self._tested.add(name)
         elif (
@@ -92,4 +93,4 @@ class LaterUses:
             or callee == "torch.autograd.grad"
             or (callee == f"torch.{function.attr}" and function.attr in _OF_TENSORS)
         ):
-            self._shown[name].append((line, f"`{name}` is passed to {callee}"))
+            self._shown[name].append((function.lineno, f"`{name}` is passed to {callee}"))
