@@ -240,12 +240,17 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     # methods.
     if not unsaid or obligation.only or obligation.at_home or proof.of_loops or on_host:
         return False
-    if obligation.path == (RESULT,):  # a function that is integrated, minimised, ...
-        words = obligation.parameter.lower().split("_")
-        made = facts.name.endswith(".__init__") and not _COMPUTING.isdisjoint(words)
-        takes = (made or bool(facts.tensors or facts.arrays)) and _DECIDING.isdisjoint(words)
-        return takes and obligation.parameter in facts.unexplained
+    if obligation.path == (RESULT,):
+        return _computes(facts, obligation.parameter)
     return not obligation.path and proof.passed_on.is_tensor(facts, obligation.parameter)
+
+
+def _computes(facts: FunctionFacts, parameter: str) -> bool:
+    """Whether a parameter is a function that is integrated, minimised, ... and so gives tensors."""
+    words = parameter.lower().split("_")
+    made = facts.name.endswith(".__init__") and not _COMPUTING.isdisjoint(words)
+    takes = (made or bool(facts.tensors or facts.arrays)) and _DECIDING.isdisjoint(words)
+    return takes and parameter in facts.unexplained
 
 
 def _others_are_tensors(

@@ -24,8 +24,13 @@ def reads_its_copy(code: CodeType, offset: int, method: str) -> bool:
     ][:-1]
     if before and before[-1].opname in _LOADS and before[-1].argval == method:
         before.pop()
-    if not before or before.pop().opname not in _CALLS:
+    if not before or before[-1].opname not in _CALLS:
         return False
+    made = before.pop().offset
+    if any(
+        made < one.offset <= offset and one.is_jump_target for one in dis.get_instructions(code)
+    ):
+        return False  # another arm may have given what is read
     name = "cpu"
     if before and before[-1].opname == "LOAD_CONST" and before[-1].argval == "cpu":
         name = "to"

@@ -25,7 +25,6 @@ _OWN = str(Path(__file__).parents[1]) + "/"
 _STANDARD = tuple(sysconfig.get_paths()[name] + "/" for name in ("stdlib", "platstdlib"))
 _SITE = tuple(sysconfig.get_paths()[name] + "/" for name in ("purelib", "platlib"))
 _TYPED = "<ipython-input"  # what was typed into IPython
-_TYPED = "<ipython-input"  # what was typed into IPython
 _COMPILE_ID_IN_REASON = re.compile(r"^\S*\d+/\d+(?:_\d+)?: ")
 _GUARD_STACK = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _COMMENT = re.compile(r"\s{2,}# .*")

@@ -50,6 +50,8 @@ def test_a_copy_and_its_reading_are_one_wait(function: Callable[[torch.Tensor], 
         (lambda x: (x * 2).item(), 1),
         (lambda x: x.to(torch.float64).item(), 1),
         (lambda x: x.to(x.device).item(), 1),
+        (lambda x: (x.cpu() if x is None else x).item(), 1),
+        (lambda x: (x if x is not None else x.cpu()).item(), 1),
         (_kept, 2),  # which of the two is the copy is not known here
     ],
 )
