@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.nodes import children_but
 
-_NAMESPACES = ("torch.nn.functional.", "torch.linalg.", "torch.fft.")
 # torch.<name> that takes a tensor first, and nothing else.
 _OF_TENSORS = ops.TENSOR_METHODS - ops.OF_NUMBERS - ops.FACTORIES - set(ops.NOT_TENSORS)
 _TESTS = frozenset(("isinstance", "hasattr", "type", "callable"))
@@ -89,7 +88,7 @@ class LaterUses:
         if callee == "torch.is_tensor":
             self._tested.add(name)
         elif (
-            callee.startswith(_NAMESPACES)
+            callee.startswith(ops.NAMESPACES_OF_TENSORS)
             or callee == "torch.autograd.grad"
             or (callee == f"torch.{function.attr}" and function.attr in _OF_TENSORS)
         ):

@@ -403,6 +403,8 @@ GIVE_THE_MODULE = frozenset(
     "to cuda cpu eval train half float double bfloat16 requires_grad_ to_empty".split()
 )
 CAPTURES = frozenset(("torch.cuda.graph", "torch.cuda.graphs.graph"))
+# All of their functions take a tensor first.
+NAMESPACES_OF_TENSORS = ("torch.nn.functional.", "torch.linalg.", "torch.fft.")
 # Every public method of torch.Tensor.
 TENSOR_METHODS = frozenset(
     """

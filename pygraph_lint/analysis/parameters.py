@@ -36,7 +36,6 @@ _ONLY_OF_TENSORS = (
 )
 # Libraries whose objects hold no tensors: images, tables, crystals, molecules.
 _WITHOUT_TENSORS = ("PIL.", "pandas.", "pymatgen.", "ase.", "rdkit.")
-_NAMESPACES_OF_TENSORS = ("torch.nn.functional.", "torch.linalg.", "torch.fft.")
 # How parameters are called that are no tensors, but say where or of what kind one is.
 _DESCRIPTIONS = {"dtype": v.DTYPE, "device": v.DEVICE}
 BY_AXES = "is indexed by several axes"
@@ -195,7 +194,7 @@ def _takes_a_tensor(
     if isinstance(callee.value, ast.Name) and callee.value.id == self_name:
         return f"the layer self.{callee.attr}" if callee.attr in layers else ""
     name = module.names.resolve(callee) or ""
-    if name.startswith(_NAMESPACES_OF_TENSORS) or (
+    if name.startswith(ops.NAMESPACES_OF_TENSORS) or (
         name == f"torch.{callee.attr}" and callee.attr in _ONLY_OF_TENSORS
     ):
         return name
