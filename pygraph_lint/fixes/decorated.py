@@ -90,8 +90,8 @@ def stay_unseen(site: Site) -> None:
 
 
 def is_called(site: Site, function: ast.FunctionDef) -> bool:
-    """Whether other code of a region leads here: a call path, a call in the file, or one of another
-    file, as for a name that is not for users.
+    """Whether other code of a region leads here: a call path, or a call in the file. A name that
+    begins with `_` is not for users, so some file calls it.
     """
     if function.name.startswith("_") and not function.name.startswith("__"):
         return True
