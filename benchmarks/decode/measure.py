@@ -222,6 +222,13 @@ def limits(model: Any, batch: int, new: int, device: str, tiny: bool) -> dict[st
     }
 
 
+def tokens_in_common(one: Way, other: Way) -> int:
+    """How many tokens two ways choose alike, in all sequences, before the first difference."""
+    assert one.tokens is not None
+    same = (one.tokens == other.tokens).all(0)
+    return int(same.long().cumprod(0).sum())
+
+
 def one(name: str, device: str, tiny: bool, lock: str, layers: int | None) -> dict[str, Any]:
     """All ways of one row."""
     place, _, group = name.partition("_")
@@ -237,12 +244,13 @@ def one(name: str, device: str, tiny: bool, lock: str, layers: int | None) -> di
     with turn(lock, True):
         known = limits(model, batch, new, device, tiny)
         timed([way for way in ways if not way.error], tiny)
-    tokens = [way.tokens for way in ways if way.tokens is not None]
+    done = [way for way in ways if way.tokens is not None]
+    compiled = [way for way in done if way.name != "eager"]
     for way in ways:
         judge(way.row, known["least_ms"])
-        if way.tokens is not None:
-            same = (way.tokens == tokens[0]).all(0)
-            way.row["same_tokens"] = int(same.long().cumprod(0).sum())
+    for name, among in (("same_tokens", done), ("same_tokens_compiled", compiled)):
+        for way in among:
+            way.row[name] = tokens_in_common(way, among[0])
     states = [(r["state"], r["nodes"]) for r in pygraph_rt.report().to_dict()["regions"]]
     return {**known, "ways": {way.name: way.row for way in ways}, "regions": states[:8]}
 

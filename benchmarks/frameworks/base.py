@@ -62,6 +62,8 @@ class Meter:
         self.planned = planned or warm + steps
         self.values: list[torch.Tensor] = []
         self.ms = float("nan")
+        # Largest values while it warms up and afterwards.
+        self.memory = dict[str, int]()
         self.kernels = self.in_graphs = 0.0
         self._warm, self._steps, self._count = warm, steps, 0
         self._started = 0.0
@@ -76,11 +78,17 @@ class Meter:
         self._count += 1
         if self._count == self._warm:
             synchronize()
+            if torch.cuda.is_available():
+                self.memory["warm_up_reserved_mib"] = torch.cuda.max_memory_reserved() >> 20
+                torch.cuda.reset_peak_memory_stats()
             self._alone.__enter__()
             self._started = time.perf_counter()
         elif self._count == self._warm + self._steps:
             synchronize()
             self.ms = (time.perf_counter() - self._started) / self._steps * 1e3
+            if torch.cuda.is_available():
+                self.memory["reserved_mib"] = torch.cuda.max_memory_reserved() >> 20
+                self.memory["allocated_mib"] = torch.cuda.max_memory_allocated() >> 20
             self._alone.__exit__(None, None, None)
             if self.total > self._count:
                 self._begin_profile()

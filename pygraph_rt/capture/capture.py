@@ -18,7 +18,7 @@ from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.errors import Disagreement, Unprovable
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.memory import layout, library_outputs, pool, split
-from pygraph_rt.memory.slabs import slab_plan
+from pygraph_rt.memory.slabs import kept_segments, slab_plan
 from pygraph_rt.plan.graph import PatchPlan
 from pygraph_rt.plan.memory_blocks import AddressMap, Block, Range, alignment_class
 from pygraph_rt.plan.outputs import OfInput, Slab
@@ -143,12 +143,15 @@ def _plan(
     sizes = _call_bytes(job, segments, retained)
     live = split.live_intervals(patches, recording.capture.edges, sizes)
     placed = layout.place(patches, split.sub_graphs(live), live.scratch, segments)
+    slabs = slab_plan(outputs, job.signature, retained)
+    free = {block: n for block, n in placed.segments.items() if block not in retained}
+    kept = kept_segments(placed.sub_graphs, free, sum(s.nbytes for s in outputs.storages))
     return ReplayPlan(
         placed.plan,
         tuple(placed.sub_graphs),
         _inputs(job),
         outputs,
-        MemoryPlan(placed.segments, slab_plan(outputs, job.signature, retained)),
+        MemoryPlan(placed.segments, slabs._replace(kept=kept)),
         LaunchPlan(job.signature.device, only_stream, job.observed.drawn.increment),
     )
 

@@ -42,10 +42,11 @@ def needs_of(part: SubGraph, storages: Sequence[Storage], plan: SlabPlan) -> Nee
     fewer gaps when it does.
     """
     found = slabs(storages, part.outputs, plan.groups)
-    found += [plan.retained[block] for block in part.segments if block in plan.retained]
+    whole = {**plan.retained, **plan.kept}
+    found += [whole[block] for block in part.segments if block in whole]
     inside = {n for slab in (*found, *plan.retained.values()) for n in slab.storages}
     own = [n for n in part.outputs if n not in inside]
-    segments = [block for block in part.segments if block not in plan.retained]
+    segments = [block for block in part.segments if block not in whole]
     shared = [block for slab in found for block in slab.blocks]
     return Needs(own, segments, found, [*(Block("output", n) for n in own), *segments, *shared])
 

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from pygraph_rt.inductor.partition_info import Signature
+from pygraph_rt.plan.graph import SubGraph
 from pygraph_rt.plan.memory_blocks import Block, aligned, extent
 from pygraph_rt.plan.outputs import Allocate, Fresh, OutputPlan, Slab, SlabGroup, SlabPlan, Storage
 
@@ -32,6 +33,8 @@ _OTHER = _MOST // 2
 # (largest gradient, largest slab of such ones)
 _GRADIENTS = ((4 << 10, 32 << 10), (32 << 10, 128 << 10))
 _ALIGNMENT = 256
+# Bytes of the arena's small segments that a graph keeps: so many, or this part of a call's memory.
+_KEPT, _KEPT_SHARE = 64 << 10, 32
 
 
 def slab_plan(
@@ -41,6 +44,26 @@ def slab_plan(
     found = gradients(plan) if signature.backward else saved(plan, signature.saved)
     inside = {n for slab in retained.values() for n in slab.storages}
     return SlabPlan(tuple(g._replace(storages=g.storages - inside) for g in found), retained)
+
+
+def kept_segments(
+    sub_graphs: Sequence[SubGraph], segments: Mapping[Block, int], others: int
+) -> dict[Block, Slab]:
+    """The smallest segments of the arena (bytes of each) that a graph of one launch has beside
+    `others`, bytes of other memory of a call. They are kept from call to call: what a program
+    allocates between two calls would take their place, and nodes would have to be patched.
+    """
+    if len(sub_graphs) > 1:
+        return {}
+    room = min(_MOST, max(_KEPT, (sum(segments.values()) + others) // _KEPT_SHARE))
+    found: dict[Block, Slab] = {}
+    for block, nbytes in sorted(segments.items(), key=lambda item: item[1]):
+        room -= nbytes
+        if room < 0:
+            break
+        memory = ((nbytes,), (1,), torch.uint8)
+        found[block] = Slab(memory, (), (0,), (), (block,), reuse=True)
+    return found
 
 
 def saved(plan: OutputPlan, positions: Collection[int]) -> list[SlabGroup]:
@@ -146,8 +169,8 @@ class SlabMemory:
         """Addresses of the blocks in this call."""
         through_hooks = self.slab.saved and hooked()
         if self.reuses:
-            kept = self._outputs and stream == self._stream and not through_hooks
-            if kept and self._count() == self._owners:
+            kept = self._storage is not None and stream == self._stream
+            if kept and not through_hooks and self._count() == self._owners:
                 return self._addresses
             self.forget()
             self._stream = stream

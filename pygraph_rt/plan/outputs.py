@@ -147,8 +147,10 @@ class Slab(NamedTuple):
 
 class SlabPlan(NamedTuple):
     """Which outputs share memory: groups that slabs are made of, and the `retained` segments of
-    the arena, in which results of library calls stay.
+    the arena, in which results of library calls stay. `kept` segments of the arena have no results:
+    the next call uses their memory again.
     """
 
     groups: tuple[SlabGroup, ...] = ()
     retained: Mapping[Block, Slab] = MappingProxyType({})
+    kept: Mapping[Block, Slab] = MappingProxyType({})

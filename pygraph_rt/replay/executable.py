@@ -18,8 +18,8 @@ from pygraph_rt.plan.memory_blocks import Block, aligned
 from pygraph_rt.replay.node_params import NodeTemplates
 from pygraph_rt.replay.patch import NativePatcher, Patcher, PythonPatcher
 
-REINSTANTIATE_AT = 2
-"""The launch after which an executable graph is instantiated again."""
+REINSTANTIATE_AT = (2, 512)
+"""The launches after which an executable graph is instantiated again."""
 _WORTH_IT = 4
 
 
@@ -98,8 +98,8 @@ class ExecutableGraph:
 
     An executable instantiated at the addresses of the capture runs each kernel about a third of a
     microsecond slower than one instantiated at the addresses in use (H200, driver 580), so it is
-    instantiated again after its second launch. Once more gains nothing: in a decoding step of 183
-    nodes, all of them updated, steps took as long before as after (H100).
+    instantiated again after its second launch. One whose nodes have been updated on hundreds of
+    calls may become as slow again, and stays so: so it is instantiated once more then.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ class Launcher:
             freed = [self.slots[block] for block in part.freed]
             self.sub_graphs.append(SubGraphLaunch(graph, memory, part.dropped, freed))
         inside = [k for need in needs for slab in need.slabs for k in slab.storages]
-        self._shares = bool(inside)
+        self._shares = any(need.slabs for need in needs)
         self.order = [*(k for need in needs for k in need.own), *inside]
         self._random = self._draws(plan, platform)
         self._last_stream: int | None = None

@@ -83,26 +83,25 @@ class Replay:
         self._follow: Callable[[list[Any], array[int]], bool] = followed.follow
         self._results = Results(plan.outputs, launcher.order, platform.reinterpret)
         self._helper: Helper | None = platform.native.memory
+        self._upkeep_at = 0
         self._ask_for_helper(len(self._inputs) + 4 * launcher.tensors)
-        self._upkeep_at = REINSTANTIATE_AT
 
     def _ask_for_helper(self, work: int = 0) -> None:
         """Follow inputs and allocate in compiled code, once there is a helper; `work` is what it
         would do on each call.
         """
-        self._upkeep_at = _NEVER
         helper = self._helper
-        if helper is None:
-            return
-        native = helper.ask(work)
+        native = helper.ask(work) if helper is not None else None
         if native is not None:
             self._launcher.turn_to(native)
             self._results.make_views = native.Views(tuple(self._results.views))
             self._follow = native.Inputs(tuple(map(tuple, self._inputs)))
-        if native is None and helper.open:
-            self._upkeep_at = self.launches + _LOOK_EVERY
+        again = _NEVER
+        if native is None and helper is not None and helper.open:
+            again = self.launches + _LOOK_EVERY
         else:
             self._helper = None
+        self._upkeep_at = min(n for n in (*REINSTANTIATE_AT, again) if n > self.launches)
 
     # -- a call
 
@@ -138,7 +137,7 @@ class Replay:
             raise
         args.clear()
         if self.launches >= self._upkeep_at:
-            if self.launches == REINSTANTIATE_AT:
+            if self.launches in REINSTANTIATE_AT:
                 self._launcher.reinstantiate()
             self._ask_for_helper()
         return results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from array import array
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from pygraph_rt.inductor import describe
 from pygraph_rt.inductor.graph_info import GraphInfo
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.memory import slabs
+from pygraph_rt.memory.allocate import PythonAllocator, compiled
 from pygraph_rt.options import Options
-from pygraph_rt.plan.memory_blocks import extent
+from pygraph_rt.plan.graph import SubGraph
+from pygraph_rt.plan.memory_blocks import Block, extent
 from pygraph_rt.plan.outputs import Fixed, Fresh, OfInput, OutputPlan, SlabGroup, Storage
 from pygraph_rt.region.region import Partition
 from pygraph_rt.reports.report import Region
@@ -525,3 +528,36 @@ def test_what_a_forward_saves_comes_after_all_that_its_caller_gets() -> None:
     assert forward.saved == frozenset(range(2, len(results)))
     assert len(results) > 3
     assert backward.saved == frozenset()
+
+
+def test_small_segments_are_kept_up_to_a_32nd_of_a_calls_memory() -> None:
+    mib = 1 << 20
+    sizes = {Block("pool", 0): 60 * mib, Block("pool", 1): mib // 4, Block("pool", 2): 3 * mib}
+    one, part = [SubGraph(range(3), tuple(sizes), ())], SubGraph(range(1), (), ())
+    assert set(slabs.kept_segments(one, sizes, 0)) == {Block("pool", 1)}
+    assert slabs.kept_segments([*one, part], sizes, 0) == {}
+    for nbytes, others, kept in ((64 << 10, 0, 1), (65 << 10, 0, 0), (65 << 10, 4 * mib, 1)):
+        assert len(slabs.kept_segments(one, {Block("pool", 0): nbytes}, others)) == kept
+    # Never more than torch takes from the segments for small memory.
+    assert slabs.kept_segments(one, {Block("pool", 0): mib + 512}, 100 * mib) == {}
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_kept_segment_stays_where_it_is(native: bool, memory_module: Any) -> None:
+    empty = torch._C._dynamo.guards._empty_strided_cpu
+    (slab,) = slabs.kept_segments(
+        [SubGraph(range(1), (Block("pool", 0),), ())], {Block("pool", 0): 4096}, 0
+    ).values()
+    addresses = array("Q", [0, 0])
+    python = PythonAllocator([storage(8)], [], [slabs.SlabMemory(slab, empty, view)], addresses, 0)
+    made = compiled(python, memory_module, empty) if native else python
+    seen, held = [], []
+    for stream in (7, 7, 7, 8, 8):
+        held += made.allocate(stream, empty)[0]
+        assert made.outputs() == []
+        held.append(torch.empty(4096, dtype=torch.uint8))  # would take its place
+        seen.append(addresses[1])
+    assert seen[0] == seen[1] == seen[2]
+    assert seen[3] == seen[4]
+    made.forget()
+    assert made.allocate(8, empty)[1] == []
