@@ -197,16 +197,18 @@ def _frameworks() -> str:
 
 
 def _decoding() -> str:
-    head = ["mode", "ms a step", "share of the limit", "ms a token in `generate`", "GPU waits"]
-    (row,) = load("decode.json")["rows"]
+    head = ["batch", "mode", "ms a step", "share of the limit", "ms a token in `generate`"]
     body = []
-    for name, own in row["ways"].items():
-        times = [f"{own[key]['median']:.2f}" for key in ("step_ms", "generate_ms")]
-        shares = [
-            f"{100 * own[key]:.0f} %" for key in ("step_share_of_limit", "idle_share_of_step")
-        ]
-        body.append([name, times[0], shares[0], times[1], shares[1]])
-    return markdown(head, body)
+    for row in load("decode.json")["rows"]:
+        batch = row["name"].partition("_")[0].removeprefix("batch")
+        for name, own in row["ways"].items():
+            times = [f"{own[key]['median']:.2f}" for key in ("step_ms", "generate_ms")]
+            shares = [
+                f"{100 * own[key]:.{digits}f} %"
+                for key, digits in (("step_share_of_limit", 0), ("idle_share_of_step", 1))
+            ]
+            body.append([batch, name, times[0], shares[0], times[1], shares[1]])
+    return markdown([*head, "GPU waits"], body)
 
 
 def _several_gpus_right() -> str:
