@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from pygraph_lint.analysis.definitions import FileDefinitions
 from pygraph_lint.analysis.nodes import dotted, walk
-from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import default_of
 from pygraph_lint.fixes.names import all_nodes, loads, stored
 from pygraph_lint.fixes.site import Site
@@ -86,27 +86,27 @@ def _takes_all(site: Site, call: ast.AST | None) -> bool:
 
 def _calls(site: Site, owner: ast.ClassDef) -> list[tuple[ast.FunctionDef, ast.Call]]:
     """The calls, in methods of the file's classes, of what ``owner`` makes."""
-    return _calls_of_layers(site.ask).get(owner.name, [])
+    return _calls_of_layers(site.ask.definitions).get(owner.name, [])
 
 
-@lru_cache(maxsize=2)
-def _calls_of_layers(ask: FileQueries) -> dict[str, list[tuple[ast.FunctionDef, ast.Call]]]:
+@lru_cache(maxsize=1)
+def _calls_of_layers(file: FileDefinitions) -> dict[str, list[tuple[ast.FunctionDef, ast.Call]]]:
     """The calls, in methods, of what the classes of a file make, by the name of the class."""
-    loops = [walk(loop.target) for loop in ask.of_kind(ast.For)]
+    loops = [walk(loop.target) for loop in file.of_kind(ast.For)]
     targets = {node.id for nodes in loops for node in nodes if isinstance(node, ast.Name)}
-    named = Counter(each.name for each in ask.of_kind(ast.ClassDef))
+    named = Counter(each.name for each in file.of_kind(ast.ClassDef))
     made: dict[tuple[ast.ClassDef, str], str] = {}
     found: dict[str, list[tuple[ast.FunctionDef, ast.Call]]] = {}
-    for call in ask.of_kind(ast.Call):
+    for call in file.of_kind(ast.Call):
         if isinstance(call.func, ast.Name) and call.func.id not in targets:
             continue
-        place = place_of_layer(ask, call.func)
-        caller = ask.scope(call) if place is not None else None
-        outer = ask.owner(caller) if isinstance(caller, ast.FunctionDef) else None
+        place = place_of_layer(file, call.func)
+        caller = file.scope(call) if place is not None else None
+        outer = file.owner(caller) if isinstance(caller, ast.FunctionDef) else None
         if place is None or not isinstance(caller, ast.FunctionDef) or outer is None:
             continue
         if (outer, place) not in made:
-            made[outer, place] = _only_held(ask, outer, place)
+            made[outer, place] = _only_held(file, outer, place)
         name = made[outer, place]
         if named[name] == 1:
             found.setdefault(name, []).append((caller, call))
@@ -128,11 +128,11 @@ def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
     return [each for each in named if dotted(each.func) == name]
 
 
-def place_of_layer(ask: FileQueries, holder: ast.expr) -> str | None:
+def place_of_layer(file: FileDefinitions, holder: ast.expr) -> str | None:
     """``self.attn``, or ``self.layers`` for the target of a loop over it."""
     if isinstance(holder, ast.Name):
-        definition = ask.only_definition(holder)
-        around = ask.path(definition.node) if definition is not None else iter(())
+        definition = file.only(holder)
+        around = file.path(definition.node) if definition is not None else iter(())
         loop = next((each for each in around if isinstance(each, ast.For)), None)
         if loop is None or definition is None or definition.node not in walk(loop.target):
             return None
@@ -144,11 +144,11 @@ def place_of_layer(ask: FileQueries, holder: ast.expr) -> str | None:
     return name if name is not None and name.startswith("self.") else None
 
 
-def _only_held(ask: FileQueries, owner: ast.ClassDef, place: str) -> str:
+def _only_held(file: FileDefinitions, owner: ast.ClassDef, place: str) -> str:
     """The one class whose objects, or a list of such, an attribute holds; else empty."""
     heirs = [
         each
-        for each in ask.of_kind(ast.ClassDef)
+        for each in file.of_kind(ast.ClassDef)
         if each is owner or any(dotted(base) == owner.name for base in each.bases)
     ]
     made = {_made(value) for each in heirs for value in stored(each, place)}
