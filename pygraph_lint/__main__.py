@@ -1,6 +1,6 @@
 """``python -m pygraph_lint``."""
 
-from pygraph_lint.cli import main
+from pygraph_lint.cli import command
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(command())

@@ -7,6 +7,7 @@ exist, a folder that cannot be read, or a file that could not be written. 130 af
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -42,6 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"error: the report cannot be written: {error.strerror or error}", file=sys.stderr)
         return 2
+
+
+def command() -> int:
+    """``main`` of a process that ends with it: the garbage collector does not look at everything
+    one last time.
+    """
+    code = main()
+    gc.freeze()
+    return code
 
 
 def _open_closed_streams() -> None:

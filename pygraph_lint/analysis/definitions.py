@@ -168,6 +168,10 @@ class FileDefinitions:
             node = above[node]
             yield node
 
+    def owner(self, node: ast.AST) -> ast.ClassDef | None:
+        """The innermost class around ``node``."""
+        return next((each for each in self.path(node) if isinstance(each, ast.ClassDef)), None)
+
     def scope(self, node: ast.AST) -> Scope:
         """The function, lambda or module that evaluates ``node``: for a function's decorators and
         defaults the scope around it.
@@ -187,6 +191,11 @@ class FileDefinitions:
         if scope not in self._flows:
             self._flows[scope] = ScopeFlow(scope)
         return self._flows[scope]
+
+    def only(self, name: ast.Name) -> Definition | None:
+        """The one definition that a read of a name sees on every run, if there is one."""
+        found = self.reaching(name)
+        return found[0] if len(found) == 1 and found[0].certain else None
 
     def reaching(self, name: ast.Name) -> tuple[Definition, ...]:
         """The definitions that a read of a name may see."""

@@ -83,7 +83,7 @@ class FileQueries:
 
     def owner(self, node: ast.AST) -> ast.ClassDef | None:
         """The innermost class around ``node``."""
-        return next((each for each in self.path(node) if isinstance(each, ast.ClassDef)), None)
+        return self.definitions.owner(node)
 
     @property
     def nodes(self) -> list[ast.AST]:
@@ -279,8 +279,7 @@ class FileQueries:
         """The one definition that a read of a name sees on every run; None if it may see others,
         or may find the name unbound.
         """
-        found = self.definitions.reaching(name)
-        return found[0] if len(found) == 1 and found[0].certain else None
+        return self.definitions.only(name)
 
     def only_value(self, name: ast.Name) -> ast.expr | None:
         """The expression whose value a name surely holds."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from pygraph_lint.analysis.definitions import FileDefinitions
 from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.statement_graph import default_of
 from pygraph_lint.fixes.names import all_nodes, loads, stored
@@ -82,20 +84,38 @@ def _takes_all(site: Site, call: ast.AST | None) -> bool:
     return bool(found) and all(each.args.kwarg is not None for each in found)
 
 
-def _calls(site: Site, owner: ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
+def _calls(site: Site, owner: ast.ClassDef) -> list[tuple[ast.FunctionDef, ast.Call]]:
     """The calls, in methods of the file's classes, of what ``owner`` makes."""
-    loops = [walk(loop.target) for loop in site.ask.of_kind(ast.For)]
+    return _calls_of_layers(site.ask.definitions).get(owner.name, [])
+
+
+@lru_cache(maxsize=1)
+def _calls_of_layers(file: FileDefinitions) -> dict[str, list[tuple[ast.FunctionDef, ast.Call]]]:
+    """The calls, in methods, of what the classes of a file make, by the name of the class."""
+    loops = [walk(loop.target) for loop in file.of_kind(ast.For)]
     targets = {node.id for nodes in loops for node in nodes if isinstance(node, ast.Name)}
-    for call in site.ask.of_kind(ast.Call):
+    named = Counter(each.name for each in file.of_kind(ast.ClassDef))
+    made: dict[tuple[ast.ClassDef, str], str] = {}
+    found: dict[str, list[tuple[ast.FunctionDef, ast.Call]]] = {}
+    for call in file.of_kind(ast.Call):
         if isinstance(call.func, ast.Name) and call.func.id not in targets:
             continue
-        place = place_of_layer(site, call.func)
-        caller = site.ask.scope(call) if place is not None else None
-        outer = site.ask.owner(caller) if isinstance(caller, ast.FunctionDef) else None
+        place = place_of_layer(file, call.func)
+        caller = file.scope(call) if place is not None else None
+        outer = file.owner(caller) if isinstance(caller, ast.FunctionDef) else None
         if place is None or not isinstance(caller, ast.FunctionDef) or outer is None:
             continue
-        if _only_holds(site, outer, place, owner.name):
-            yield caller, call
+        if (outer, place) not in made:
+            made[outer, place] = _only_held(file, outer, place)
+        name = made[outer, place]
+        if named[name] == 1:
+            found.setdefault(name, []).append((caller, call))
+    return found
+
+
+def forget() -> None:
+    """Let go of a file, once all its findings have been looked at."""
+    _calls_of_layers.cache_clear()
 
 
 def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
@@ -108,11 +128,11 @@ def calls_of(site: Site, function: ast.FunctionDef) -> list[ast.Call]:
     return [each for each in named if dotted(each.func) == name]
 
 
-def place_of_layer(site: Site, holder: ast.expr) -> str | None:
+def place_of_layer(file: FileDefinitions, holder: ast.expr) -> str | None:
     """``self.attn``, or ``self.layers`` for the target of a loop over it."""
     if isinstance(holder, ast.Name):
-        definition = site.ask.only_definition(holder)
-        around = site.ask.path(definition.node) if definition is not None else iter(())
+        definition = file.only(holder)
+        around = file.path(definition.node) if definition is not None else iter(())
         loop = next((each for each in around if isinstance(each, ast.For)), None)
         if loop is None or definition is None or definition.node not in walk(loop.target):
             return None
@@ -124,27 +144,26 @@ def place_of_layer(site: Site, holder: ast.expr) -> str | None:
     return name if name is not None and name.startswith("self.") else None
 
 
-def _only_holds(site: Site, owner: ast.ClassDef, place: str, name: str) -> bool:
-    """Whether an attribute only ever holds objects of one class, or a list of such."""
-    classes = site.ask.of_kind(ast.ClassDef)
+def _only_held(file: FileDefinitions, owner: ast.ClassDef, place: str) -> str:
+    """The one class whose objects, or a list of such, an attribute holds; else empty."""
     heirs = [
         each
-        for each in classes
+        for each in file.of_kind(ast.ClassDef)
         if each is owner or any(dotted(base) == owner.name for base in each.bases)
     ]
-    values = [value for each in heirs for value in stored(each, place)]
-    once = sum(each.name == name for each in classes) == 1
-    return once and bool(values) and all(_makes(value, name) for value in values)
+    made = {_made(value) for each in heirs for value in stored(each, place)}
+    return made.pop() if len(made) == 1 else ""
 
 
-def _makes(value: ast.expr, name: str) -> bool:
+def _made(value: ast.expr) -> str:
+    """The name of the class that an expression makes an object or a list of objects of."""
     if isinstance(value, (ast.ListComp, ast.GeneratorExp)):
-        return _makes(value.elt, name)
+        return _made(value.elt)
     if not isinstance(value, ast.Call):
-        return False
-    listed = (dotted(value.func) or "").rpartition(".")[2] == "ModuleList" and len(value.args) == 1
-    made = dotted(value.func) or ""
-    return _makes(value.args[0], name) if listed else f"{made}.".startswith(f"{name}.")
+        return ""
+    name = dotted(value.func) or ""
+    listed = name.rpartition(".")[2] == "ModuleList" and len(value.args) == 1
+    return _made(value.args[0]) if listed else name.partition(".")[0]
 
 
 def _argument(call: ast.Call, method: ast.FunctionDef, parameter: str) -> ast.Name | None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
+from pygraph_lint.analysis.definitions import FileDefinitions
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.imports import use_torch
@@ -83,10 +85,20 @@ def leave_out(site: Site, nodes: Iterable[ast.AST], known: bool = True) -> None:
 def stay_unseen(site: Site) -> None:
     """State that nobody looks at functions or frames."""
     may_inspect = any(word in site.source.text for word in _INSPECTING)
-    inspected = may_inspect and any(map(_inspects, site.ask.nodes))
+    inspected = may_inspect and _is_inspected(site.ask.definitions)
     closed = site.finding.view.closed and not inspected
     reason = "inspect, stack frames and warnings see the decorator's wrapper"
     site.safe_only_if("inspected", closed, reason)
+
+
+@lru_cache(maxsize=1)
+def _is_inspected(file: FileDefinitions) -> bool:
+    return any(map(_inspects, file.nodes))
+
+
+def forget() -> None:
+    """Let go of a file, once all its findings have been looked at."""
+    _is_inspected.cache_clear()
 
 
 def is_called(site: Site, function: ast.FunctionDef) -> bool:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pygraph_lint.fixes
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.findings import Edit, Finding, Fix
+from pygraph_lint.fixes import call_chains, decorated
 from pygraph_lint.fixes.names import forget
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site, propose
@@ -86,6 +87,8 @@ def fix_text(
         return tuple(_offer(place, finding) for finding in findings)
     finally:
         forget()
+        call_chains.forget()
+        decorated.forget()
 
 
 def answers(text: str, findings: Sequence[Finding]) -> tuple[tuple[Fix, ...], ...]:

@@ -22,7 +22,7 @@ def own_nodes(function: ast.AST) -> tuple[ast.AST, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def all_nodes(root: ast.AST) -> tuple[ast.AST, ...]:
     """``root`` and all nodes below it, kept because many rewrites ask for the same ones."""
     return tuple(walk(root))
@@ -61,7 +61,7 @@ def stored(owner: ast.ClassDef, place: str) -> list[ast.expr]:
     return _stored(owner).get(place, [])
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _stored(owner: ast.ClassDef) -> dict[str, list[ast.expr]]:
     """What a class assigns, by the text of the target."""
     found: dict[str, list[ast.expr]] = {}

@@ -108,7 +108,7 @@ def _is_skipped(node: ast.AST) -> bool:
 
 
 def _layers(site: Site, node: ast.expr) -> int:
-    place = place_of_layer(site, node.func) if isinstance(node, ast.Call) else None
+    place = place_of_layer(site.ask.definitions, node.func) if isinstance(node, ast.Call) else None
     owner = site.ask.owner(node)
     if not isinstance(node, ast.Call) or owner is None or not stored(owner, place or ""):
         return 0

@@ -76,7 +76,7 @@ def test_the_linters_wheel(wheel: Path) -> None:
     pages = [name for name in _names(wheel) if name.startswith("pygraph_lint/rules/PG")]
     assert len(pages) == len(load())
     assert _asked(wheel) == ["libcst", "pathspec", "platformdirs", "shtab", "tomli"]
-    assert "pygraph-lint = pygraph_lint.cli:main" in _read(wheel, "entry_points.txt")
+    assert "pygraph-lint = pygraph_lint.cli:command" in _read(wheel, "entry_points.txt")
 
 
 def test_the_runtimes_wheel(runtime: Path) -> None:
