@@ -152,6 +152,7 @@ class Project:
                 starred=module.module in self.program.starred,
                 traced_whole=self.program.traced_whole,
                 left_out=self._left_out(module),
+                called=self._compiled.called_from_others(module),
             )
             self._views[module.module] = known
         return known

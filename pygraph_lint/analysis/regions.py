@@ -154,6 +154,13 @@ class Reached:
             return call._replace(positional=(None, *call.positional))
         return call
 
+    def called_from_others(self, module: ModuleFacts) -> frozenset[str]:
+        """The functions of a file that functions of other files call in regions."""
+        own = module.functions
+        return frozenset(
+            name for name in own if any(each not in own for each in self._callers.get(name, ()))
+        )
+
     def disabled_calls(self, function: str) -> Iterator[tuple[Call, str]]:
         """The calls of a function in a region to what torch.compiler.disable keeps out of it."""
         for call, found in self.calls_in(function) if function in self._steps else ():

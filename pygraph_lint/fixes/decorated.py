@@ -90,14 +90,19 @@ def stay_unseen(site: Site) -> None:
 
 
 def is_called(site: Site, function: ast.FunctionDef) -> bool:
-    """Whether other code of a region leads here: a call path, or a call in the file. A name that
-    begins with `_` is not for users, so some file calls it.
+    """Whether other code of a region leads here: a call path, or a call in this file or another. A
+    name that begins with `_` is not for users, so some file calls it, and nobody compiles a
+    constructor.
     """
-    if function.name.startswith("_") and not function.name.startswith("__"):
+    if re.match(r"_(?!_)|__init__$", function.name):
+        return True
+    owner = site.ask.parent(function)
+    view = site.finding.view
+    parts = (view.module, getattr(owner, "name", ""), function.name)
+    if ".".join(filter(None, parts)) in view.called:
         return True
     region = site.finding.region
     steps = region.call_path[1:] if region is not None else ()
-    owner = site.ask.parent(function)
     layer = isinstance(owner, ast.ClassDef) and function.name == "forward"
     before = rf"{getattr(owner, 'name', '')}\." if layer else r"(\S+\.)?"
     named = re.compile(rf"calls {before}{re.escape(function.name)}(, |$)")
