@@ -40,9 +40,12 @@ def _inside(site: Site, finding: Finding, function: Function, codes: Collection[
     return path[path.index(function) :] if around and around[-1] is function else []
 
 
-def in_avoided_arm(path: Path, places: list[Path], by_callers: bool = False) -> bool:
+def in_avoided_arm(
+    path: Path, places: list[Path], by_callers: bool = False, mostly: bool = True
+) -> bool:
     """Whether a place is in an arm that a call may not take, by a decision that does not end the
-    graph itself. ``by_callers``: not by one that only asks attributes of ``self``.
+    graph itself. ``by_callers``: not by one that only asks attributes of ``self``. ``mostly``: not
+    in one that most calls take.
     """
     decided = _decided(places)
     if by_callers:
@@ -51,7 +54,7 @@ def in_avoided_arm(path: Path, places: list[Path], by_callers: bool = False) -> 
         isinstance(node, ast.ExceptHandler)
         or (isinstance(node, (ast.If, ast.IfExp)) and inner is not node.test)
         for node, inner in pairwise(path)
-        if node not in decided and not _is_usual(path[0], node, inner)
+        if node not in decided and not (mostly and _is_usual(path[0], node, inner))
     )
 
 

@@ -385,9 +385,11 @@ def made_in_between(made: Program) -> None:
         f"        {first}\n        {more}\n\n    def forward(self, z):\n        return z * self.by"
     )
     body = made.pick(
-        "for turn in range(3):\n        z = scaled(z)\n        if z.sum() > 100:\n            break",
+        "for turn in range(3):\n        z = scaled(z)\n        "
+        "if z.sum() > 100:\n            break",
         "while z.sum() < 3 and len(kept) < 4:\n        z = scaled(z) + 1\n        kept.append(1)",
-        "z = scaled(z)\n    try:\n        kept.append(z.max().item())\n    finally:\n        z = z * 2",
+        "z = scaled(z)\n    try:\n        kept.append(z.max().item())\n    "
+        "finally:\n        z = z * 2",
     )
     form = made.pick("scaled = Scaled({})", "scaled = Scaled(by={})").format(
         made.pick("2", "k + 1")
