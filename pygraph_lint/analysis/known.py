@@ -79,7 +79,8 @@ class ProjectView:
     ``traced_whole`` that some checked file may export, script, or compile as one graph, ``starred``
     that another file imports everything from this one, ``left_out`` where its code in regions calls
     what torch.compiler.disable keeps out of compiled code, ``called`` the qualified names of its
-    functions that code of other files in regions calls.
+    functions that code of other files in regions calls, and with them, as ``function(size)``, the
+    parameters with a default that calls in regions pass.
     """
 
     module: str = "module"

@@ -10,7 +10,14 @@ from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import edges
-from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts, Root
+from pygraph_lint.analysis.model import (
+    KEYWORDED,
+    STARRED,
+    Call,
+    FunctionFacts,
+    ModuleFacts,
+    Root,
+)
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.parameters import holds_of_arrays
 from pygraph_lint.analysis.passed_on import PassedOn
@@ -55,6 +62,8 @@ class Reached:
         self._wrappers = 0
         self._calls: dict[str, list[Call]] = {}  # what was asked for so far
         self._outside: dict[str, list[Call]] | None = None
+        # Functions in between that are left out alone: what they call is in regions.
+        self.passed: dict[str, None] = {}
 
     def region(self, function: str) -> Region | None:
         """Why ``function`` runs in a region; None if it is not known to."""
@@ -154,12 +163,18 @@ class Reached:
             return call._replace(positional=(None, *call.positional))
         return call
 
-    def called_from_others(self, module: ModuleFacts) -> frozenset[str]:
-        """The functions of a file that functions of other files call in regions."""
+    def called(self, module: ModuleFacts) -> Iterator[str]:
+        """The functions of a file that functions of other files call in regions; and as
+        ``function(size)`` the parameters with a default that calls in regions pass.
+        """
         own = module.functions
-        return frozenset(
-            name for name in own if any(each not in own for each in self._callers.get(name, ()))
-        )
+        for name, facts in own.items():
+            callers = self._callers.get(name, ())
+            if any(each not in own for each in callers):
+                yield name
+            defaults = {parameter for parameter, _ in facts.defaults}
+            for call in self.calls_of(name) if callers and defaults else ():
+                yield from (f"{name}({each})" for each in _passed(facts, call) if each in defaults)
 
     def disabled_calls(self, function: str) -> Iterator[tuple[Call, str]]:
         """The calls of a function in a region to what torch.compiler.disable keeps out of it."""
@@ -190,6 +205,7 @@ class Reached:
             further = _Step(name, "", kind)
             if facts.only_itself:
                 passed.add(name)
+                self.passed[name] = None
                 further = _Step(step.parent, f"is called by {short(name)}, which is disabled", kind)
             else:
                 self._steps[name] = step
@@ -249,6 +265,17 @@ class Reached:
                 if name in self.entered:
                     self.entered[inner] = self.entered[name]
                 yield inner, f"is wrapped by {short(inner)}"
+
+
+def _passed(facts: FunctionFacts, call: Call) -> Iterator[str]:
+    """The parameters of a function that a call passes, or may pass."""
+    if STARRED in call.unknown or KEYWORDED in call.unknown:
+        yield from facts.parameters
+        return
+    places = (len(call.positional), *(each + 1 for each in call.unknown if isinstance(each, int)))
+    yield from facts.parameters[: max(places)]
+    yield from (name for name, _ in call.named)
+    yield from (each for each in call.unknown if isinstance(each, str))
 
 
 def _from_host(call: Call) -> Call:

@@ -41,11 +41,14 @@ def _inside(site: Site, finding: Finding, function: Function, codes: Collection[
 
 
 def in_avoided_arm(
-    path: Path, places: list[Path], by_callers: bool = False, mostly: bool = True
+    path: Path,
+    places: list[Path],
+    given: Collection[str] | None = None,
+    by_callers: bool = False,
 ) -> bool:
     """Whether a place is in an arm that a call may not take, by a decision that does not end the
-    graph itself. ``by_callers``: not by one that only asks attributes of ``self``. ``mostly``: not
-    in one that most calls take.
+    graph itself. ``by_callers``: not by one that only asks attributes of ``self``. ``given``, the
+    parameters that calls pass: not in one that most calls take.
     """
     decided = _decided(places)
     if by_callers:
@@ -54,7 +57,7 @@ def in_avoided_arm(
         isinstance(node, ast.ExceptHandler)
         or (isinstance(node, (ast.If, ast.IfExp)) and inner is not node.test)
         for node, inner in pairwise(path)
-        if node not in decided and not (mostly and _is_usual(path[0], node, inner))
+        if node not in decided and not _is_usual(path[0], node, inner, given)
     )
 
 
@@ -65,14 +68,16 @@ def _asks_self(node: ast.AST) -> bool:
     return {each.id for each in ast.walk(node.test) if isinstance(each, ast.Name)} == {"self"}
 
 
-def _is_usual(function: ast.AST, node: ast.AST, inner: ast.AST) -> bool:
+def _is_usual(
+    function: ast.AST, node: ast.AST, inner: ast.AST, given: Collection[str] | None
+) -> bool:
     """Whether an arm is taken on most calls."""
-    if not isinstance(node, (ast.If, ast.IfExp)):
+    if given is None or not isinstance(node, (ast.If, ast.IfExp)):
         return False
-    return usual(function, node.test) is (_part(node, inner) == "body")
+    return usual(function, node.test, given) is (_part(node, inner) == "body")
 
 
-def behind_return(path: Path, places: list[Path]) -> bool:
+def behind_return(path: Path, places: list[Path], given: Collection[str]) -> bool:
     """Whether a call may return before it comes to a place, by such a decision."""
     decided = _decided(places)
     function, place = path[0], path[1]
@@ -81,14 +86,14 @@ def behind_return(path: Path, places: list[Path]) -> bool:
     return any(
         isinstance(each, ast.If)
         and each not in decided
-        and any(_returns(each, arm) for arm in _usual_arms(function, each))
+        and any(_returns(each, arm) for arm in _usual_arms(function, each, given))
         for each in before
     )
 
 
-def _usual_arms(function: ast.AST, node: ast.If) -> list[str]:
+def _usual_arms(function: ast.AST, node: ast.If, given: Collection[str]) -> list[str]:
     """The arms of a branch that most calls may take."""
-    arm = usual(function, node.test)
+    arm = usual(function, node.test, given)
     return ["body", "orelse"] if arm is None else ["body" if arm else "orelse"]
 
 

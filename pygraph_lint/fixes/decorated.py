@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.statement_graph import parameters
 from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import own_nodes
@@ -96,11 +97,9 @@ def is_called(site: Site, function: ast.FunctionDef) -> bool:
     """
     if re.match(r"_(?!_)|__init__$", function.name):
         return True
-    owner = site.ask.parent(function)
-    view = site.finding.view
-    parts = (view.module, getattr(owner, "name", ""), function.name)
-    if ".".join(filter(None, parts)) in view.called:
+    if _qualified(site, function) in site.finding.view.called:
         return True
+    owner = site.ask.parent(function)
     region = site.finding.region
     steps = region.call_path[1:] if region is not None else ()
     layer = isinstance(owner, ast.ClassDef) and function.name == "forward"
@@ -111,6 +110,18 @@ def is_called(site: Site, function: ast.FunctionDef) -> bool:
     calls = site.ask.definitions.calls.get(function.name, ())
     scopes = map(site.ask.scope, calls_of(site, function) if layer else calls)
     return any(each is not function and not isinstance(each, ast.Module) for each in scopes)
+
+
+def passed_to(site: Site, function: ast.FunctionDef) -> frozenset[str]:
+    """The parameters with a default that calls of a function pass."""
+    name, called = _qualified(site, function), site.finding.view.called
+    return frozenset(each.arg for each in parameters(function) if f"{name}({each.arg})" in called)
+
+
+def _qualified(site: Site, function: ast.FunctionDef) -> str:
+    owner = site.ask.parent(function)
+    parts = (site.finding.view.module, getattr(owner, "name", ""), function.name)
+    return ".".join(filter(None, parts))
 
 
 _INSPECTING = frozenset(

@@ -13,7 +13,7 @@ from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import Path, in_avoided_arm
 from pygraph_lint.fixes.call_chains import calls_of, place_of_layer
-from pygraph_lint.fixes.decorated import is_called
+from pygraph_lint.fixes.decorated import is_called, passed_to
 from pygraph_lint.fixes.gathered import top_of
 from pygraph_lint.fixes.names import all_nodes, own_nodes, stored
 from pygraph_lint.fixes.site import Site
@@ -60,7 +60,7 @@ def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
     nodes = own_nodes(scope)
     # What gives nothing back keeps what it read, which the object decides.
     gives = any(isinstance(each, ast.Return) and each.value is not None for each in nodes)
-    avoided = in_avoided_arm(path, [], by_callers=not gives)
+    avoided = in_avoided_arm(path, [], passed_to(site, scope), by_callers=not gives)
     lazy = any(isinstance(each, _SCOPES) for each in path) or any(
         isinstance(each, _LAZY) for each in nodes
     )

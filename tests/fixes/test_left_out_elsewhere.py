@@ -188,3 +188,49 @@ def test_a_constructor_that_is_traced_alone_is_left_out(name: str) -> None:
     given = (torch.ones(2), 2.0)
     assert_same(run(old, given), run(new, given))
     assert breaks(old, given) > breaks(new, given)
+
+
+SIZED = "if {}:\n    known = known + known.max().item()\nreturn known"
+PASSED = {
+    "by default": ("t is None", "inner(t, known)", True),
+    "given by name": ("size is None", "inner(t, known, size=3)", False),
+    "given by place": ("size is None", "inner(t, known, 3)", False),
+    "left to the default": ("size is None", "inner(t, known)", True),
+    "a flag that is set": ("not flat", "inner(t, known, flat=True)", False),
+    "a flag that is not": ("not flat", "inner(t, known)", True),
+    "perhaps among others": ("size is None", "inner(t, *[known, 3])", False),
+    "perhaps by name": ("size is None", "inner(t, known, **{'size': 3})", False),
+}
+
+
+@pytest.mark.parametrize("name", PASSED)
+def test_a_default_says_nothing_where_another_file_passes_a_value(folder: Path, name: str) -> None:
+    test, call, left_out = PASSED[name]
+    _written(folder, SIZED.format(test.replace("t is", "size is")), f"return {call}, {MUCH}")
+    for file, old, new in (
+        ("inner.py", "known: torch.Tensor):", "known: torch.Tensor, size=None, flat=False):"),
+        ("passes.py", "def passes(t, known):", "def passes(t, known):\n    x = known"),
+    ):
+        text = (folder / file).read_text()
+        assert old in text
+        (folder / file).write_text(text.replace(old, new))
+    _fixed(folder)
+    assert ("@torch.compiler.disable" in (folder / "inner.py").read_text()) is left_out
+
+
+def test_a_constructor_that_something_left_out_calls_is_left_out(folder: Path) -> None:
+    made = (
+        "class Scaled(torch.nn.Module):\n    def __init__(self, by):\n        super().__init__()\n"
+        "        self.by = by\n\n    def forward(self, x):\n        return x * self.by\n\n\n"
+    )
+    _written(folder, ENDS["two"] + ", Scaled(2.0)(known)", "return inner(t, known)")
+    path = folder / "inner.py"
+    path.write_text(path.read_text().replace("def inner", f"{made}def inner"))
+    old = _imported().Model()
+    _fixed(folder)
+    assert "    @torch.compiler.disable\n    def __init__" in path.read_text()
+    new = _imported().Model()
+    assert_same(run(old, GIVEN), run(new, GIVEN))
+    before = breaks(old, GIVEN)
+    torch._dynamo.reset()
+    assert before > breaks(new, GIVEN) == 1

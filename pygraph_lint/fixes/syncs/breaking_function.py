@@ -18,7 +18,7 @@ import ast
 from itertools import pairwise
 
 from pygraph_lint.fixes.breaking_places import Path, behind_return, breaking_places, in_avoided_arm
-from pygraph_lint.fixes.decorated import disable, is_called, leave_out, plain_function
+from pygraph_lint.fixes.decorated import disable, is_called, leave_out, passed_to, plain_function
 from pygraph_lint.fixes.names import all_nodes, own_nodes
 from pygraph_lint.fixes.passing_on import FEW, in_body, only_called, passing_on, work
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -46,13 +46,13 @@ class BreakingFunction(Rewrite):
         nodes = own_nodes(function)
         yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
         site.require("returns", not yields, "a generator runs where it is used")
-        places = breaking_places(site, function, self.codes)
+        places, given = breaking_places(site, function, self.codes), passed_to(site, function)
         site.require("lookup", not _by_parameter(site, site.path), "")
         found = [
             path
             for path in places
-            if not in_avoided_arm(path, places)
-            and not behind_return(path, places)
+            if not in_avoided_arm(path, places, given)
+            and not behind_return(path, places, given)
             and not _by_parameter(site, path)
         ]
         often = len(found) + sum(map(_is_condition, found))
