@@ -24,6 +24,7 @@ _COMPILERS = re.compile(r"(torch|triton|numba|jax|cupy)\b|.*(jit|compile|script|
 _KEPT = ("torch.no_grad", "torch.enable_grad", "torch.inference_mode")
 _BLOCKS = ("body", "orelse", "finalbody")
 _LISTED = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.JoinedStr)
+_HARMLESS = ("builtins.", "functools.", "contextlib.", "abc.")
 #: So many operations between two breaks cost less one by one than as a graph of their own.
 FEW = 8
 _MANY = 99
@@ -75,10 +76,20 @@ def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
 
 
 def only_called(site: Site, function: ast.FunctionDef) -> bool:
-    """Whether the decorators of a function call it, and do not look into it."""
-    called = (each.func if isinstance(each, ast.Call) else each for each in function.decorator_list)
+    """Whether the decorators of a function call it, and do not look into it. One of another file
+    may read where its code stands, but on methods of layers.
+    """
+    called = [each.func if isinstance(each, ast.Call) else each for each in function.decorator_list]
     names = [site.ask.qualified(each) or ast.unparse(each) for each in called]
-    return all(name in _KEPT or _COMPILERS.match(name) is None for name in names)
+    owner = site.ask.parent(function)
+    layer = any(getattr(each, "name", "") == "forward" for each in getattr(owner, "body", ()))
+    around = (*site.source.tree.body, *getattr(owner, "body", ()))
+    own = {getattr(each, "name", "") for each in around}
+    trusted = (layer and function.name != "__init__") or all(
+        name in _KEPT or name.startswith(_HARMLESS) or ast.unparse(each).partition(".")[0] in own
+        for name, each in zip(names, called, strict=True)
+    )
+    return trusted and all(name in _KEPT or _COMPILERS.match(name) is None for name in names)
 
 
 def in_body(path: Path) -> bool:
