@@ -80,7 +80,7 @@ class ProjectView:
     that another file imports everything from this one, ``left_out`` where its code in regions calls
     what torch.compiler.disable keeps out of compiled code, ``called`` the qualified names of its
     functions that code of other files in regions calls, and with them, as ``function(size)``, the
-    parameters with a default that calls in regions pass.
+    parameters with a default that most calls in regions pass.
     """
 
     module: str = "module"

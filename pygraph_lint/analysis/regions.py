@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -165,16 +165,18 @@ class Reached:
 
     def called(self, module: ModuleFacts) -> Iterator[str]:
         """The functions of a file that functions of other files call in regions; and as
-        ``function(size)`` the parameters with a default that calls in regions pass.
+        ``function(size)`` the parameters with a default that most calls in regions pass.
         """
         own = module.functions
         for name, facts in own.items():
             callers = self._callers.get(name, ())
             if any(each not in own for each in callers):
                 yield name
-            defaults = {parameter for parameter, _ in facts.defaults}
-            for call in self.calls_of(name) if callers and defaults else ():
-                yield from (f"{name}({each})" for each in _passed(facts, call) if each in defaults)
+            calls = self.calls_of(name) if callers and facts.defaults else ()
+            counts = Counter(each for call in calls for each in set(_passed(facts, call)))
+            for parameter, _ in facts.defaults:
+                if 2 * counts[parameter] > len(calls):
+                    yield f"{name}({parameter})"
 
     def disabled_calls(self, function: str) -> Iterator[tuple[Call, str]]:
         """The calls of a function in a region to what torch.compiler.disable keeps out of it."""

@@ -48,7 +48,7 @@ def in_avoided_arm(
 ) -> bool:
     """Whether a place is in an arm that a call may not take, by a decision that does not end the
     graph itself. ``by_callers``: not by one that only asks attributes of ``self``. ``given``, the
-    parameters that calls pass: not in one that most calls take.
+    parameters that calls mostly pass: not in one that most calls take.
     """
     decided = _decided(places)
     if by_callers:

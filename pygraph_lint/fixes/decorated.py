@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from pygraph_lint.analysis.nodes import dotted
-from pygraph_lint.analysis.statement_graph import parameters
+from pygraph_lint.analysis.statement_graph import default_of, parameters
 from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import own_nodes
@@ -112,10 +112,21 @@ def is_called(site: Site, function: ast.FunctionDef) -> bool:
     return any(each is not function and not isinstance(each, ast.Module) for each in scopes)
 
 
-def passed_to(site: Site, function: ast.FunctionDef) -> frozenset[str]:
-    """The parameters with a default that calls of a function pass."""
+def passed_to(site: Site, function: ast.FunctionDef, optional: bool = False) -> frozenset[str]:
+    """The parameters with a default that most calls of a function pass. ``optional``: and those
+    that are None by default, which any call may pass.
+    """
     name, called = _qualified(site, function), site.finding.view.called
-    return frozenset(each.arg for each in parameters(function) if f"{name}({each.arg})" in called)
+    return frozenset(
+        each.arg
+        for each in parameters(function)
+        if f"{name}({each.arg})" in called or (optional and _is_none(function, each.arg))
+    )
+
+
+def _is_none(function: ast.FunctionDef, parameter: str) -> bool:
+    default = default_of(function, parameter)
+    return isinstance(default, ast.Constant) and default.value is None
 
 
 def _qualified(site: Site, function: ast.FunctionDef) -> str:

@@ -52,7 +52,8 @@ class ReadingFunction(Rewrite):
         numbers = bool(read) and all(_is_read(site, each) for each in read)
         positions = not numbers and makes_positions(site, function)
         site.require("only-reads", numbers or positions, "")
-        places, given = breaking_places(site, function, self.codes), passed_to(site, function)
+        places = breaking_places(site, function, self.codes)
+        given = passed_to(site, function, optional=True)
         site.require(
             "always-reads",
             not all(in_avoided_arm(path, places, given, by_callers=True) for path in places),
