@@ -153,8 +153,12 @@ class Runner:
 
     # --- findings ---
 
-    def check(self, files: Sequence[Path]) -> list[Finding]:
-        """The findings of ``files`` after selection and suppression, in order."""
+    def check(
+        self, files: Sequence[Path], also: Callable[[Finding], bool] = lambda _: False
+    ) -> list[Finding]:
+        """The findings of ``files`` after selection and suppression, in order; ``also`` says which
+        count that no rule in use reports.
+        """
         groups: dict[Root, list[Path]] = {}
         for path in files:
             groups.setdefault(self._roots.of(path), []).append(path)
@@ -162,7 +166,7 @@ class Runner:
         for root, group in groups.items():
             outcomes = self._project(root, group).check(group, self._options)
             for path in group:
-                found += self._judge(path, outcomes[path])
+                found += self._judge(path, outcomes[path], also)
         return sorted(found, key=lambda finding: finding.sort_key)
 
     def linked(
@@ -219,7 +223,12 @@ class Runner:
             closed=settings.assume_closed,
         )
 
-    def _judge(self, path: Path, outcome: Outcome) -> list[Finding]:
+    def _judge(
+        self,
+        path: Path,
+        outcome: Outcome,
+        also: Callable[[Finding], bool] = lambda _: False,
+    ) -> list[Finding]:
         """The findings that selection, per-file-ignores and comments leave."""
         selection = self.selection(path)
         ignored = selection.ignored_in(path)
@@ -243,6 +252,7 @@ class Runner:
             for finding in outcome.findings
             if finding.code in ALWAYS
             or (finding.code not in ignored and selection.enabled(finding.code, finding.preview))
+            or also(finding)
         ]
         if any(finding.code in ALWAYS for finding in kept):
             return kept

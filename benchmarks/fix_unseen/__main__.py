@@ -61,14 +61,13 @@ def _copy(name: str, to: Path) -> None:
 
 
 def _mend(folder: Path, options: list[str], closed: bool, regions: str) -> None:
-    """Fix a copy in place; one that is closed where no other package is beside it."""
+    """Fix a copy in place, where no other package is beside it."""
     settings = folder.parent / "settings.toml"
     settings.write_text(f"assume-closed = {str(closed).lower()}\n")
-    place = folder.parent / "alone" / folder.name if closed else folder
-    if closed:
-        shutil.rmtree(place.parent, ignore_errors=True)
-        place.parent.mkdir()
-        folder.rename(place)
+    place = folder.parent / "alone" / folder.name
+    shutil.rmtree(place.parent, ignore_errors=True)
+    place.parent.mkdir()
+    folder.rename(place)
     command = [sys.executable, "-m", "pygraph_lint", "check", str(place), *options]
     command += ["--no-cache", "--exit-zero", "--quiet", "--no-respect-gitignore"]
     command += ["--exclude", "nothing", "--regions", regions, "--config", str(settings)]

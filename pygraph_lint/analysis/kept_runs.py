@@ -107,6 +107,8 @@ def _body_lines(lines: Sequence[str], node: FunctionNode | ast.ClassDef) -> tupl
     end = node.end_lineno or node.lineno
     first = node.body[0]
     start = first.lineno - 1
+    if isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        start = _head(first)
     if lines[start].encode()[: first.col_offset].strip():
         return end, end
     while _SAYS_NOTHING.match(lines[start - 1]):

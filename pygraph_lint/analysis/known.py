@@ -78,7 +78,9 @@ class ProjectView:
     outside the checked files subclasses, replaces, inspects, scripts or exports what is in them,
     ``traced_whole`` that some checked file may export, script, or compile as one graph, ``starred``
     that another file imports everything from this one, ``left_out`` where its code in regions calls
-    what torch.compiler.disable keeps out of compiled code.
+    what torch.compiler.disable keeps out of compiled code, ``called`` the qualified names of its
+    functions that code of other files in regions calls, and with them, as ``function(size)``, the
+    parameters with a default that most calls in regions pass.
     """
 
     module: str = "module"
@@ -91,12 +93,13 @@ class ProjectView:
     starred: bool = False
     traced_whole: bool = False
     left_out: frozenset[Span] = frozenset()
+    called: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
         """The same text for the same view, in every process."""
         parts = (self.private, self.patched, self.subclassed, self.tensors, self.left_out)
-        names = (sorted(part) for part in parts)
+        names = (sorted(part) for part in (*parts, self.called))
         closed = (self.closed, self.closed and self.traced_whole)
         return repr((self.module, self.is_package, closed, self.starred, *names))
 

@@ -118,7 +118,10 @@ class Project:
         """The calls of base constructors in a module's constructor that is traced alone."""
         if self._made_untraced is None:
             functions = self._compiled.functions
-            self._made_untraced = made_untraced(self.program, functions, self._proof.all_hold)
+            alone = self._compiled.passed
+            self._made_untraced = made_untraced(
+                self.program, functions, alone, self._proof.all_hold
+            )
         if function in self._made_untraced:
             calls = self.program.functions[function].calls
             yield from (each for each in calls if each.how == "super" and each.name == "__init__")
@@ -152,6 +155,7 @@ class Project:
                 starred=module.module in self.program.starred,
                 traced_whole=self.program.traced_whole,
                 left_out=self._left_out(module),
+                called=frozenset(self._compiled.called(module)),
             )
             self._views[module.module] = known
         return known

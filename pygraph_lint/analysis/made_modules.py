@@ -1,7 +1,8 @@
 """Modules that are made in a function which torch.compile does not trace.
 
 A break in a loop or a `try`, and one in a method of an object that is made here, makes
-torch.compile give up on the whole function. Its calls are then traced one by one. A constructor of
+torch.compile give up on the whole function; torch.compiler.disable(recursive=False) says so. Its
+calls are then traced one by one. A constructor of
 a module that is traced so begins with an object that has nothing yet: the graph breaks at
 `super().__init__()`.
 """
@@ -20,14 +21,18 @@ _ENDING = BREAKING_EVENTS - {"effect.log"}  # what is logged in a loop, most cal
 
 
 def made_untraced(
-    program: Program, functions: Iterable[str], all_hold: Callable[[Needs], bool]
+    program: Program,
+    functions: Iterable[str],
+    left_out: Iterable[str],
+    all_hold: Callable[[Needs], bool],
 ) -> frozenset[str]:
     """The constructors of modules that are traced alone.
 
-    Given the functions in regions, and whether what events need holds.
+    Given the functions in regions, those in between that are left out of them alone, and whether
+    what events need holds.
     """
     ends = GraphEnds(program)
-    front: list[str] = []
+    front = [made for name in left_out for made in _constructors(program, program.functions[name])]
     for name in functions:
         facts = program.functions[name]
         made = list(_constructors(program, facts))

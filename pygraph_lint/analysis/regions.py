@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import fnmatch
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import edges
-from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts, Root
+from pygraph_lint.analysis.model import (
+    KEYWORDED,
+    STARRED,
+    Call,
+    FunctionFacts,
+    ModuleFacts,
+    Root,
+)
 from pygraph_lint.analysis.nodes import short
 from pygraph_lint.analysis.parameters import holds_of_arrays
 from pygraph_lint.analysis.passed_on import PassedOn
@@ -55,6 +62,8 @@ class Reached:
         self._wrappers = 0
         self._calls: dict[str, list[Call]] = {}  # what was asked for so far
         self._outside: dict[str, list[Call]] | None = None
+        # Functions in between that are left out alone: what they call is in regions.
+        self.passed: dict[str, None] = {}
 
     def region(self, function: str) -> Region | None:
         """Why ``function`` runs in a region; None if it is not known to."""
@@ -154,6 +163,21 @@ class Reached:
             return call._replace(positional=(None, *call.positional))
         return call
 
+    def called(self, module: ModuleFacts) -> Iterator[str]:
+        """The functions of a file that functions of other files call in regions; and as
+        ``function(size)`` the parameters with a default that most calls in regions pass.
+        """
+        own = module.functions
+        for name, facts in own.items():
+            callers = self._callers.get(name, ())
+            if any(each not in own for each in callers):
+                yield name
+            calls = self.calls_of(name) if callers and facts.defaults else ()
+            counts = Counter(each for call in calls for each in set(_passed(facts, call)))
+            for parameter, _ in facts.defaults:
+                if 2 * counts[parameter] > len(calls):
+                    yield f"{name}({parameter})"
+
     def disabled_calls(self, function: str) -> Iterator[tuple[Call, str]]:
         """The calls of a function in a region to what torch.compiler.disable keeps out of it."""
         for call, found in self.calls_in(function) if function in self._steps else ():
@@ -183,6 +207,7 @@ class Reached:
             further = _Step(name, "", kind)
             if facts.only_itself:
                 passed.add(name)
+                self.passed[name] = None
                 further = _Step(step.parent, f"is called by {short(name)}, which is disabled", kind)
             else:
                 self._steps[name] = step
@@ -242,6 +267,17 @@ class Reached:
                 if name in self.entered:
                     self.entered[inner] = self.entered[name]
                 yield inner, f"is wrapped by {short(inner)}"
+
+
+def _passed(facts: FunctionFacts, call: Call) -> Iterator[str]:
+    """The parameters of a function that a call passes, or may pass."""
+    if STARRED in call.unknown or KEYWORDED in call.unknown:
+        yield from facts.parameters
+        return
+    places = (len(call.positional), *(each + 1 for each in call.unknown if isinstance(each, int)))
+    yield from facts.parameters[: max(places)]
+    yield from (name for name, _ in call.named)
+    yield from (each for each in call.unknown if isinstance(each, str))
 
 
 def _from_host(call: Call) -> Call:

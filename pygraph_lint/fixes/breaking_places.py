@@ -7,10 +7,11 @@ from collections.abc import Collection
 from itertools import pairwise
 
 from pygraph_lint.analysis.nodes import span_of
-from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function, default_of
+from pygraph_lint.analysis.statement_graph import FUNCTIONS, Function
 from pygraph_lint.findings import Finding
 from pygraph_lint.fixes.names import own_nodes
 from pygraph_lint.fixes.site import Site
+from pygraph_lint.fixes.usual_arms import usual
 
 _BREAKING = ("break", "skipped")
 #: The nodes from a function to a place in it.
@@ -21,13 +22,14 @@ def breaking_places(site: Site, function: Function, codes: Collection[str]) -> l
     """The places in a function at which findings with these codes end the graph, and where it calls
     what is left out of compiled code.
     """
-    found = [path for each in site.findings if (path := _inside(site, each, function, codes))]
+    paths = (_inside(site, each, function, codes) for each in site.findings)
+    found = {path[-1]: path for path in paths if path}
     left_out = site.finding.view.left_out
     for call in site.ask.of_kind(ast.Call) if left_out else ():
         if span_of(call) in left_out and site.ask.scope(call) is function:
             path = [call, *site.ask.path(call)]
-            found.append(path[path.index(function) :: -1])
-    return found
+            found[call] = path[path.index(function) :: -1]
+    return list(found.values())
 
 
 def _inside(site: Site, finding: Finding, function: Function, codes: Collection[str]) -> Path:
@@ -38,9 +40,15 @@ def _inside(site: Site, finding: Finding, function: Function, codes: Collection[
     return path[path.index(function) :] if around and around[-1] is function else []
 
 
-def in_avoided_arm(path: Path, places: list[Path], by_callers: bool = False) -> bool:
+def in_avoided_arm(
+    path: Path,
+    places: list[Path],
+    given: Collection[str] | None = None,
+    by_callers: bool = False,
+) -> bool:
     """Whether a place is in an arm that a call may not take, by a decision that does not end the
-    graph itself. ``by_callers``: not by one that only asks attributes of ``self``.
+    graph itself. ``by_callers``: not by one that only asks attributes of ``self``. ``given``, the
+    parameters that calls mostly pass: not in one that most calls take.
     """
     decided = _decided(places)
     if by_callers:
@@ -49,7 +57,7 @@ def in_avoided_arm(path: Path, places: list[Path], by_callers: bool = False) -> 
         isinstance(node, ast.ExceptHandler)
         or (isinstance(node, (ast.If, ast.IfExp)) and inner is not node.test)
         for node, inner in pairwise(path)
-        if node not in decided and not _by_default(path[0], node, inner)
+        if node not in decided and not _is_usual(path[0], node, inner, given)
     )
 
 
@@ -60,19 +68,16 @@ def _asks_self(node: ast.AST) -> bool:
     return {each.id for each in ast.walk(node.test) if isinstance(each, ast.Name)} == {"self"}
 
 
-def _by_default(function: ast.AST, node: ast.AST, inner: ast.AST) -> bool:
-    """Whether an arm is taken unless a flag among the parameters is set otherwise."""
-    if not isinstance(node, (ast.If, ast.IfExp)) or not isinstance(function, ast.FunctionDef):
+def _is_usual(
+    function: ast.AST, node: ast.AST, inner: ast.AST, given: Collection[str] | None
+) -> bool:
+    """Whether an arm is taken on most calls."""
+    if given is None or not isinstance(node, (ast.If, ast.IfExp)):
         return False
-    inverted = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
-    flag = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
-    default = default_of(function, flag.id) if isinstance(flag, ast.Name) else None
-    if not isinstance(default, ast.Constant) or not isinstance(default.value, bool):
-        return False
-    return (default.value is not inverted) is (_part(node, inner) == "body")
+    return usual(function, node.test, given) is (_part(node, inner) == "body")
 
 
-def behind_return(path: Path, places: list[Path]) -> bool:
+def behind_return(path: Path, places: list[Path], given: Collection[str]) -> bool:
     """Whether a call may return before it comes to a place, by such a decision."""
     decided = _decided(places)
     function, place = path[0], path[1]
@@ -81,9 +86,22 @@ def behind_return(path: Path, places: list[Path]) -> bool:
     return any(
         isinstance(each, ast.If)
         and each not in decided
-        and any(isinstance(node, ast.Return) for node in own_nodes(each))
+        and any(_returns(each, arm) for arm in _usual_arms(function, each, given))
         for each in before
     )
+
+
+def _usual_arms(function: ast.AST, node: ast.If, given: Collection[str]) -> list[str]:
+    """The arms of a branch that most calls may take."""
+    arm = usual(function, node.test, given)
+    return ["body", "orelse"] if arm is None else ["body" if arm else "orelse"]
+
+
+def _returns(node: ast.If, arm: str) -> bool:
+    """Whether a call may return in an arm of a branch."""
+    own = [each for each in getattr(node, arm) if not isinstance(each, (*FUNCTIONS, ast.ClassDef))]
+    inside = (part for each in own for part in (each, *own_nodes(each)))
+    return any(isinstance(each, ast.Return) for each in inside)
 
 
 def _decided(places: list[Path]) -> set[ast.AST]:

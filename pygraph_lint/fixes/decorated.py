@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from pygraph_lint.analysis.definitions import FileDefinitions
 from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.statement_graph import default_of, parameters
 from pygraph_lint.fixes.call_chains import calls_of
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import own_nodes
@@ -102,14 +103,17 @@ def forget() -> None:
 
 
 def is_called(site: Site, function: ast.FunctionDef) -> bool:
-    """Whether other code of a region leads here: a call path, or a call in the file. A name that
-    begins with `_` is not for users, so some file calls it.
+    """Whether other code of a region leads here: a call path, or a call in this file or another. A
+    name that begins with `_` is not for users, so some file calls it, and nobody compiles a
+    constructor.
     """
-    if function.name.startswith("_") and not function.name.startswith("__"):
+    if re.match(r"_(?!_)|__init__$", function.name):
         return True
+    if _qualified(site, function) in site.finding.view.called:
+        return True
+    owner = site.ask.parent(function)
     region = site.finding.region
     steps = region.call_path[1:] if region is not None else ()
-    owner = site.ask.parent(function)
     layer = isinstance(owner, ast.ClassDef) and function.name == "forward"
     before = rf"{getattr(owner, 'name', '')}\." if layer else r"(\S+\.)?"
     named = re.compile(rf"calls {before}{re.escape(function.name)}(, |$)")
@@ -118,6 +122,29 @@ def is_called(site: Site, function: ast.FunctionDef) -> bool:
     calls = site.ask.definitions.calls.get(function.name, ())
     scopes = map(site.ask.scope, calls_of(site, function) if layer else calls)
     return any(each is not function and not isinstance(each, ast.Module) for each in scopes)
+
+
+def passed_to(site: Site, function: ast.FunctionDef, optional: bool = False) -> frozenset[str]:
+    """The parameters with a default that most calls of a function pass. ``optional``: and those
+    that are None by default, which any call may pass.
+    """
+    name, called = _qualified(site, function), site.finding.view.called
+    return frozenset(
+        each.arg
+        for each in parameters(function)
+        if f"{name}({each.arg})" in called or (optional and _is_none(function, each.arg))
+    )
+
+
+def _is_none(function: ast.FunctionDef, parameter: str) -> bool:
+    default = default_of(function, parameter)
+    return isinstance(default, ast.Constant) and default.value is None
+
+
+def _qualified(site: Site, function: ast.FunctionDef) -> str:
+    owner = site.ask.parent(function)
+    parts = (site.finding.view.module, getattr(owner, "name", ""), function.name)
+    return ".".join(filter(None, parts))
 
 
 _INSPECTING = frozenset(

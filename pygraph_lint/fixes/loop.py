@@ -19,6 +19,9 @@ from pygraph_lint.runner import ALWAYS, Runner, by_file
 
 # Rounds of fixing; three are usual, more come from halving where rewrites do not help.
 ROUNDS = 64
+# The rule of calls of what is left out of compiled code. A fix that leaves a function out ends the
+# graph where other files call it, which its own file does not show.
+DISABLED_CALL = "PG523"
 # A fix that did not help, by what it was about: file, rule, rewrite and the line's text.
 Refused = set[tuple[Path, str, str, str]]
 
@@ -42,7 +45,8 @@ def fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fix
     the rewrites of a file do not all help, half as many are tried the next time, down to single
     ones: a single one that does not help is not tried again. Only files that changed are looked at
     again in each round, and all of them when nothing is left to do: what one file says may matter
-    in another.
+    in another. The calls of what a fix left out of compiled code are looked at, too, and of these
+    only what the settings ask for is among the findings left.
     """
     # The collector would look at the facts of all files in every round, and find nothing to free.
     with parallel.without_collecting():
@@ -50,7 +54,8 @@ def fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fix
 
 
 def _fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fixed:
-    fixed = Fixed(runner.check(files))
+    looked = _Looked(runner)
+    fixed = Fixed(looked.first(files))
     complete = True
     attempts = _Attempts()
     for _ in range(ROUNDS):
@@ -59,9 +64,9 @@ def _fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fi
             break
         complete = not plan
         if plan:
-            _round(runner, fixed, plan, attempts)
+            _round(looked, fixed, plan, attempts)
         else:
-            fixed.findings = runner.check(files)
+            fixed.findings = looked.at(files)
     if not complete:
         fixed.findings = runner.check(files)
     laid_out = {path: new for path in fixed.after if (new := _laid_out(runner, fixed, path))}
@@ -69,7 +74,49 @@ def _fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fi
         fixed.after |= laid_out
         runner.replace_content(laid_out)
         fixed.findings = runner.check(files)
+    fixed.findings = looked.reported(fixed.findings)
     return fixed
+
+
+@dataclass
+class _Looked:
+    """What is found in files, with the calls of what was not left out at the beginning."""
+
+    runner: Runner
+    given: frozenset[str] = frozenset()
+
+    def first(self, files: Sequence[Path]) -> list[Finding]:
+        """The findings that the settings ask for; what is left out already is kept in mind."""
+        found = self.runner.check(files, lambda each: each.code == DISABLED_CALL)
+        self.given = frozenset(map(_subject_of, found))
+        return self.reported(found)
+
+    def reported(self, found: Iterable[Finding]) -> list[Finding]:
+        """Those of the findings that the settings ask for."""
+        return [each for each in found if each.code != DISABLED_CALL or self._enabled(each)]
+
+    def _enabled(self, finding: Finding) -> bool:
+        selection = self.runner.selection(Path(finding.filename))
+        return selection.enabled(finding.code, finding.preview)
+
+    def at(self, files: Sequence[Path]) -> list[Finding]:
+        """The findings that the settings ask for, and calls of what a fix left out."""
+        return self.runner.check(files, self._is_new)
+
+    def _is_new(self, finding: Finding) -> bool:
+        return finding.code == DISABLED_CALL and _subject_of(finding) not in self.given
+
+    def again(self, known: Iterable[Finding], changed: Sequence[Path]) -> list[Finding]:
+        """The findings, with those of the changed files made again."""
+        names = {str(path) for path in changed}
+        kept = [finding for finding in known if finding.filename not in names]
+        return sorted([*kept, *self.at(changed)], key=lambda finding: finding.sort_key)
+
+
+def _subject_of(finding: Finding) -> str:
+    """What a call of something left out calls; empty for other findings."""
+    event = finding.event if finding.code == DISABLED_CALL else None
+    return event.subject if event is not None else ""
 
 
 @dataclass
@@ -94,12 +141,13 @@ class _Attempts:
             self.refused.add(_subject(path, split_lines(decode(old).text), *tried[0]))
 
 
-def _round(runner: Runner, fixed: Fixed, plan: dict[Path, Made], attempts: _Attempts) -> None:
+def _round(looked: _Looked, fixed: Fixed, plan: dict[Path, Made], attempts: _Attempts) -> None:
     """Make the planned fixes, look at the files again, and take back what did not help."""
+    runner = looked.runner
     tried = {path: _rewritten(runner.source(path), wanted) for path, wanted in plan.items()}
     old = {path: runner.content(path) for path in plan}
     runner.replace_content({path: data for path, (data, made) in tried.items() if made})
-    found = _looked_at(runner, fixed.findings, list(plan))
+    found = looked.again(fixed.findings, list(plan))
     undone: list[Path] = []
     for path, (data, made) in tried.items():
         if made and _helped(path, fixed.findings, found, made):
@@ -112,15 +160,8 @@ def _round(runner: Runner, fixed: Fixed, plan: dict[Path, Made], attempts: _Atte
             undone.append(path)
     if undone:
         runner.replace_content({path: old[path] for path in undone})
-        found = _looked_at(runner, found, undone)
+        found = looked.again(found, undone)
     fixed.findings = found
-
-
-def _looked_at(runner: Runner, known: Iterable[Finding], changed: Sequence[Path]) -> list[Finding]:
-    """The findings, with those of the changed files made again."""
-    names = {str(path) for path in changed}
-    kept = [finding for finding in known if finding.filename not in names]
-    return sorted([*kept, *runner.check(changed)], key=lambda finding: finding.sort_key)
 
 
 def _laid_out(runner: Runner, fixed: Fixed, path: Path) -> bytes | None:
@@ -204,6 +245,7 @@ def _helped(path: Path, before: Iterable[Finding], after: Iterable[Finding], mad
         wanted[finding.code] += not fix.remains
         for code in wanted.keys() & set(fix.adds):
             wanted[code] -= fix.adds.count(code)
+    wanted.pop(DISABLED_CALL, None)  # what calls the function now calls what is left out
     return all(now[code] <= then[code] - count for code, count in wanted.items())
 
 

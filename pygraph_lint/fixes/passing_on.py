@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import Path, in_avoided_arm
 from pygraph_lint.fixes.call_chains import calls_of, place_of_layer
-from pygraph_lint.fixes.decorated import is_called
+from pygraph_lint.fixes.decorated import is_called, passed_to
 from pygraph_lint.fixes.gathered import top_of
 from pygraph_lint.fixes.names import all_nodes, own_nodes, stored
 from pygraph_lint.fixes.site import Site
@@ -20,6 +22,9 @@ _LAZY = (ast.Yield, ast.YieldFrom, ast.Await)
 # Decorators of compilers look into the function; others call it, and of torch's these.
 _COMPILERS = re.compile(r"(torch|triton|numba|jax|cupy)\b|.*(jit|compile|script|kernel|_op)$")
 _KEPT = ("torch.no_grad", "torch.enable_grad", "torch.inference_mode")
+_BLOCKS = ("body", "orelse", "finalbody")
+_LISTED = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.JoinedStr)
+_HARMLESS = ("builtins.", "functools.", "contextlib.", "abc.")
 #: So many operations between two breaks cost less one by one than as a graph of their own.
 FEW = 8
 _MANY = 99
@@ -56,7 +61,7 @@ def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
     nodes = own_nodes(scope)
     # What gives nothing back keeps what it read, which the object decides.
     gives = any(isinstance(each, ast.Return) and each.value is not None for each in nodes)
-    avoided = in_avoided_arm(path, [], by_callers=not gives)
+    avoided = in_avoided_arm(path, [], passed_to(site, scope), by_callers=not gives)
     lazy = any(isinstance(each, _SCOPES) for each in path) or any(
         isinstance(each, _LAZY) for each in nodes
     )
@@ -71,10 +76,20 @@ def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
 
 
 def only_called(site: Site, function: ast.FunctionDef) -> bool:
-    """Whether the decorators of a function call it, and do not look into it."""
-    called = (each.func if isinstance(each, ast.Call) else each for each in function.decorator_list)
+    """Whether the decorators of a function call it, and do not look into it. One of another file
+    may read where its code stands, but on methods of layers.
+    """
+    called = [each.func if isinstance(each, ast.Call) else each for each in function.decorator_list]
     names = [site.ask.qualified(each) or ast.unparse(each) for each in called]
-    return all(name in _KEPT or _COMPILERS.match(name) is None for name in names)
+    owner = site.ask.parent(function)
+    layer = any(getattr(each, "name", "") == "forward" for each in getattr(owner, "body", ()))
+    around = (*site.source.tree.body, *getattr(owner, "body", ()))
+    own = {getattr(each, "name", "") for each in around}
+    trusted = (layer and function.name != "__init__") or all(
+        name in _KEPT or name.startswith(_HARMLESS) or ast.unparse(each).partition(".")[0] in own
+        for name, each in zip(names, called, strict=True)
+    )
+    return trusted and all(name in _KEPT or _COMPILERS.match(name) is None for name in names)
 
 
 def in_body(path: Path) -> bool:
@@ -85,16 +100,39 @@ def in_body(path: Path) -> bool:
     )
 
 
-def work(site: Site, function: ast.FunctionDef) -> int:
-    """How many operations on what may be tensors a function makes itself, in its body, with the
-    layers that it calls: in a loop over them, many. Not those of an error, and of what compiled
-    code skips.
+def work(site: Site, function: ast.FunctionDef, places: Iterable[Path] = ()) -> int:
+    """How many operations on what may be tensors a call of a function makes itself, at most, with
+    the layers that it calls: in a loop over them, many. Not those of an error, of what compiled
+    code skips, and those that end the graph, at ``places``.
     """
     start, nodes = function.body[0].lineno, own_nodes(function)
     skipped = {part for node in nodes if _is_skipped(node) for part in all_nodes(node)}
-    parts = [node for node in nodes if isinstance(node, ast.expr) and node not in skipped]
-    body = [node for node in parts if node.lineno >= start]
-    return operations(site, body) + sum(_layers(site, node) for node in body)
+    skipped |= {path[-1] for path in places}
+    found: Counter[ast.stmt] = Counter()
+    for node in nodes:
+        if isinstance(node, ast.expr) and node not in skipped and node.lineno >= start:
+            found[site.ask.statement(node)] += operations(site, [node]) + _layers(site, node)
+    return _most(function.body, found)
+
+
+def _most(block: Sequence[ast.stmt], found: Counter[ast.stmt]) -> int:
+    """The sum for the statements of a block along the way on which it is largest."""
+    total = 0
+    for number, each in enumerate(block):
+        total += found[each]
+        if isinstance(each, ast.If):
+            after = _most(block[number + 1 :], found)
+            arms = (each.body, each.orelse)
+            return total + max(_most(arm, found) + after * (not _leaves(arm)) for arm in arms)
+        parts = (each, *getattr(each, "handlers", ()), *getattr(each, "cases", ()))
+        blocks = (getattr(one, name, ()) for one in parts for name in _BLOCKS)
+        total += sum(_most(inner, found) for inner in blocks)
+    return total
+
+
+def _leaves(block: Sequence[ast.stmt]) -> bool:
+    """Whether nothing behind a block runs after it."""
+    return bool(block) and isinstance(block[-1], (ast.Return, ast.Raise, ast.Continue, ast.Break))
 
 
 def _is_skipped(node: ast.AST) -> bool:
@@ -121,16 +159,42 @@ def operations(site: Site, nodes: Iterable[ast.AST]) -> int:
 
 
 def _is_operation(site: Site, node: ast.expr) -> bool:
+    """Whether a node computes something with what may be tensors: views of them do not."""
     if isinstance(node, (ast.BinOp, ast.Compare)):
-        return site.ask.known(node).may_be(Type.TENSOR)
+        listed = any(isinstance(each, _LISTED) for each in ast.iter_child_nodes(node))
+        return not listed and site.ask.known(node).may_be(Type.TENSOR)
+    if isinstance(node, ast.Subscript):
+        return site.ask.is_tensor(node) and not _is_view(site, node.slice)
     if not isinstance(node, ast.Call):
-        return isinstance(node, ast.Subscript) and site.ask.is_tensor(node)
+        return False
     name = site.ask.callee(node)
     if name is not None or not isinstance(node.func, ast.Attribute):
-        name = name or ""
-        return name.startswith("torch.") and not name.startswith("torch.is_")
+        last = (name or "").rpartition(".")[2]
+        known = last in _VIEWS or last.startswith("is_")
+        return (name or "").startswith("torch.") and not known
     holder = node.func.value
-    if isinstance(holder, (ast.Constant, ast.JoinedStr)):
+    if isinstance(holder, (ast.Constant, ast.JoinedStr)) or node.func.attr in _NO_WORK:
         return False
     own = (dotted(holder) or "").startswith(("self", "cls")) and not site.ask.is_tensor(holder)
     return not own and site.ask.known(holder).may_be(Type.TENSOR)
+
+
+def _is_view(site: Site, index: ast.expr) -> bool:
+    """Whether an index only takes a part of a tensor's memory."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    plain = Type.NUMBER | Type.NONE
+    return all(
+        isinstance(each, (ast.Slice, ast.Constant)) or site.ask.known(each).must_be(plain)
+        for each in parts
+    )
+
+
+_VIEWS = frozenset(
+    (
+        *("view", "view_as", "reshape", "reshape_as", "permute", "transpose", "t", "movedim"),
+        *("swapaxes", "squeeze", "unsqueeze", "expand", "expand_as", "broadcast_to", "flatten"),
+        *("unflatten", "narrow", "select", "diagonal", "chunk", "split", "unbind", "tensor_split"),
+        *("detach", "requires_grad_", "device", "Size", "finfo", "iinfo", "numel"),
+    )
+)
+_NO_WORK = _VIEWS | ops.NUMBER_METHODS | ops.COMMON_METHODS

@@ -91,6 +91,11 @@ EDITS = {
     "another import": ("import torch\n", "import torch\nimport math\n", None),
     "a parameter more": ("def helper(self, x):", "def helper(self, x, y=None):", None),
     "a head over two lines": ("(self, x, other):", "(self, x,\n            other):", None),
+    "a decorator of a class's first method": (
+        "class Base(nn.Module):\n    def",
+        "class Base(nn.Module):\n    @torch.compiler.disable\n    def",
+        None,
+    ),
     "another constant": ("LIMIT = 3", "LIMIT = torch.ones(3)", None),
 }
 ALL = {

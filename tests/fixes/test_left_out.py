@@ -141,11 +141,11 @@ def test_foreign_iterations_are_one_break(name: str) -> None:
 NOT_LEFT_OUT = {
     "one branch beside much work": (
         "if «t > 1»:\n    seen.append(t)\n"
-        "state = state.sin() * 2 + state.cos() * 3 + state.exp() * 4\nreturn self.step(state)"
+        "state = state.sin() * 2 + state.cos() * 3 + state.exp() * 4 + t\nreturn self.step(state)"
     ),
     "much work between two": (
         "if «t > 1»:\n    seen.append(t)\n"
-        + "state = state.sin() * 2 + state.cos() * 3 + state.exp() * 4\n" * 2
+        + "state = state.sin() * 2 + state.cos() * 3 + state.exp() * 4 + t\n" * 2
         + "if «t > 2»:\n    seen.append(t)\nreturn state"
     ),
     "a loop that may not be there": (
@@ -158,7 +158,7 @@ NOT_LEFT_OUT = {
     ),
     "what is looped over": (
         "for each in «state.tolist()»:\n    seen.append(each)\n"
-        "state = state.sin() * 2 + state.cos() * 3 + state.exp() * 4\nreturn self.step(state)"
+        "state = state.sin() * 2 + state.cos() * 3 + state.exp() * 4 + t\nreturn self.step(state)"
     ),
     "a function inside": (
         "def inner(y):\n    while «y > 1»:\n        y = y - 1\n    return y\nreturn inner(t)"

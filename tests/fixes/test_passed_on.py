@@ -157,3 +157,48 @@ def test_a_layer_that_runs_layers_in_a_loop_stays_compiled() -> None:
     old, new = (module_of(each).Outer() for each in (marked(text)[0], after))
     assert_same(run(old, INPUT), run(new, INPUT))
     assert breaks(old, INPUT) > breaks(new, INPUT)
+
+
+DOCUMENTED = """
+import functools
+
+import torch
+from torch import nn
+
+from somewhere import documented
+
+
+def plain(function):
+    return function
+
+
+class Prepared:
+DECORATED    def prepare(self, x: torch.Tensor):
+        return x[«x > 0.5»].sum()
+
+    def called(self, x):
+        return self.prepare(x) + 1
+METHODS
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "methods", "left_out"),
+    [
+        ("", "", True),
+        ("@plain", "", True),
+        ("@torch.no_grad()", "", True),
+        ("@functools.lru_cache", "", True),
+        ("@documented", "", False),
+        ("@documented(intro='Prepare.')", "", False),
+        ("@plain\n    @documented", "", False),
+        ("@documented", "    def forward(self, x):\n        return self.prepare(x)", True),
+        ("@torch.jit.ignore", "    def forward(self, x):\n        return self.prepare(x)", False),
+    ],
+)
+def test_a_decorator_of_another_file_may_look_into_a_function(
+    decorator: str, methods: str, left_out: bool
+) -> None:
+    text = DOCUMENTED.replace("DECORATED", f"    {decorator}\n" if decorator else "")
+    _, after = offer(text.replace("METHODS", methods), "PG402")
+    assert ("@torch.compiler.disable(recursive=False)\n    def prepare" in after) is left_out

@@ -8,7 +8,8 @@ What the function calls is still compiled. Where the graph ends in the body of a
 out the whole function as well, after it tried: nothing is lost. Where it ends several times, with
 little computed in between, there is one break instead, where the function is called. Where a
 function computes much, only what calls it is left out, if that computes little: the graph would end
-there, too. Unsafe: an export does not see into it.
+there, too. A constructor is left out with all that it calls. Unsafe: an export does not see into
+it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import ast
 from itertools import pairwise
 
 from pygraph_lint.fixes.breaking_places import Path, behind_return, breaking_places, in_avoided_arm
-from pygraph_lint.fixes.decorated import disable, is_called, leave_out, plain_function
+from pygraph_lint.fixes.decorated import disable, is_called, leave_out, passed_to, plain_function
 from pygraph_lint.fixes.names import all_nodes, own_nodes
 from pygraph_lint.fixes.passing_on import FEW, in_body, only_called, passing_on, work
 from pygraph_lint.fixes.site import Rewrite, Site
+
+_CONSTRUCTOR = "__init__"
 
 
 class BreakingFunction(Rewrite):
@@ -29,7 +32,7 @@ class BreakingFunction(Rewrite):
     codes = (
         *("PG108", "PG201", "PG202", "PG203", "PG205", "PG206", "PG207", "PG301", "PG302", "PG305"),
         *("PG306", "PG307", "PG309", "PG401", "PG402", "PG403", "PG404", "PG407"),
-        *("PG504", "PG505", "PG506", "PG507", "PG510", "PG513", "PG514", "PG520"),
+        *("PG504", "PG505", "PG506", "PG507", "PG510", "PG511", "PG513", "PG514", "PG520", "PG523"),
     )
     message = "Decorate the function with `@torch.compiler.disable(recursive=False)`"
     order = 97
@@ -43,17 +46,18 @@ class BreakingFunction(Rewrite):
         nodes = own_nodes(function)
         yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
         site.require("returns", not yields, "a generator runs where it is used")
-        places = breaking_places(site, function, self.codes)
+        places, given = breaking_places(site, function, self.codes), passed_to(site, function)
         site.require("lookup", not _by_parameter(site, site.path), "")
         found = [
             path
             for path in places
-            if not in_avoided_arm(path, places)
-            and not behind_return(path, places)
+            if not in_avoided_arm(path, places, given)
+            and not behind_return(path, places, given)
             and not _by_parameter(site, path)
         ]
         often = len(found) + sum(map(_is_condition, found))
-        little = often > 0 and work(site, function) <= FEW * often
+        makes = function.name == _CONSTRUCTOR
+        little = often > 0 and (makes or work(site, function, found) <= FEW * often)
         pays = little or any(map(in_body, found))
         callers = passing_on(site, function) if found else []
         site.require("pays", pays or bool(callers), "")
@@ -61,7 +65,7 @@ class BreakingFunction(Rewrite):
         left_out = (function, *callers) if pays else callers
         leave_out(site, (node for each in left_out for node in all_nodes(each)))
         for each in left_out:
-            disable(site, each, only_itself=True)
+            disable(site, each, only_itself=each.name != _CONSTRUCTOR)
 
 
 def _by_parameter(site: Site, path: Path) -> bool:

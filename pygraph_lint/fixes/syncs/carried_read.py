@@ -53,7 +53,8 @@ class CarriedRead(Rewrite):
         names = {name for chain in chains for name in chain.sources} | {parameter}
         same = not any(changed_in_place(each, name) for each in functions for name in names)
         site.require("same", same, "what is read may be changed between two layers")
-        avoided = in_avoided_arm(site.path[site.path.index(function) :], [], by_callers=True)
+        path = site.path[site.path.index(function) :]
+        avoided = in_avoided_arm(path, [], by_callers=True)
         may_raise = avoided and _RAISING.search(text) is not None
         site.require("raises", not may_raise, "the read may raise where no layer needs it")
         reason = "it is read in any case, and other layers in their place must take the argument"

@@ -21,7 +21,7 @@ class GatheredReads(Rewrite):
 
     codes = (
         *("PG201", "PG202", "PG203", "PG205", "PG206", "PG207", "PG301"),
-        *("PG401", "PG402", "PG403", "PG404", "PG407", "PG507", "PG510"),
+        *("PG401", "PG402", "PG403", "PG404", "PG407", "PG507", "PG510", "PG523"),
     )
     message = "Move the comprehension to a function with `@torch.compiler.disable`"
     order = 98

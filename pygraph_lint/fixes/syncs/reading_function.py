@@ -19,7 +19,7 @@ from pygraph_lint.analysis.known import Known, Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import breaking_places, in_avoided_arm
 from pygraph_lint.fixes.call_chains import calls_of
-from pygraph_lint.fixes.decorated import disable, is_called, leave_out, plain_function
+from pygraph_lint.fixes.decorated import disable, is_called, leave_out, passed_to, plain_function
 from pygraph_lint.fixes.gathered import can_gather, gather, turns_around
 from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.indices import makes_positions
@@ -53,9 +53,10 @@ class ReadingFunction(Rewrite):
         positions = not numbers and makes_positions(site, function)
         site.require("only-reads", numbers or positions, "")
         places = breaking_places(site, function, self.codes)
+        given = passed_to(site, function, optional=True)
         site.require(
             "always-reads",
-            not all(in_avoided_arm(path, places, by_callers=True) for path in places),
+            not all(in_avoided_arm(path, places, given, by_callers=True) for path in places),
             "",
         )
         local = {node.id for node in nodes if isinstance(node, ast.Name)}

@@ -366,3 +366,73 @@ def several_reads(made: Program) -> None:
     if made.chance(0.05):
         lines.insert(0, "later = lambda: k")
     made.add(*([around, *(f"    {line}" for line in lines)] if around else lines))
+
+
+@idiom("breaking_function")
+def made_in_between(made: Program) -> None:
+    """A module that is made in a function which torch.compile gives up on."""
+    made.scripted = False
+    first = made.pick("super().__init__()", "super(Scaled, self).__init__()", "super().__init__(2)")
+    base = "Base" if "2" in first else made.pick("nn.Module", "nn.Module", "Base")
+    more = made.pick(
+        *("self.by = by", "self.by = by\n        self.last = nn.ReLU()", "self.by = by * self.two"),
+        "self.by = nn.Parameter(torch.ones(()) * by)",
+    )
+    more = more.replace("self.two", "2" if base == "nn.Module" else "self.two")
+    made.above.append(
+        "class Base(nn.Module):\n    def __init__(self, two=2):\n        super().__init__()\n"
+        f"        self.two = two\n\n\nclass Scaled({base}):\n    def __init__(self, by):\n"
+        f"        {first}\n        {more}\n\n    def forward(self, z):\n        return z * self.by"
+    )
+    body = made.pick(
+        "for turn in range(3):\n        z = scaled(z)\n        "
+        "if z.sum() > 100:\n            break",
+        "while z.sum() < 3 and len(kept) < 4:\n        z = scaled(z) + 1\n        kept.append(1)",
+        "z = scaled(z)\n    try:\n        kept.append(z.max().item())\n    "
+        "finally:\n        z = z * 2",
+    )
+    form = made.pick("scaled = Scaled({})", "scaled = Scaled(by={})").format(
+        made.pick("2", "k + 1")
+    )
+    if made.chance(0.3):
+        form += f"\n    scaled = nn.Sequential(scaled, {made.pick('Scaled(0.5)', 'Base()')})"
+        form = form.replace("Base()", "nn.Identity()")
+    made.above.append(
+        f"def made_in(z, k):\n    kept = []\n    {form}\n    {body}\n    return z, kept"
+    )
+    made.keep(made.pick("made_in(x * 2, k)", "made_in(x.clone(), k)", "made_in(y * 1, k=k)"))
+
+
+@idiom("breaking_function", "reading_function")
+def unless_given(made: Program) -> None:
+    """A helper that reads what it is not given."""
+    made.scripted = False
+    read = made.pick(
+        *("int(z.max()) + 1", "z.sum().item()", "z[z > 0].sum()", "len(z.nonzero())"),
+        *("int(z.max()) + 1 if z.numel() > 0 else 0", "float(z.mean()) if len(z) else 0.0"),
+    )
+    test = made.pick(
+        *("size is None", "not size", "size is None and whole", "size is None or whole"),
+        *("isinstance(z, torch.Tensor)", "not torch.jit.is_scripting()", "size is not None"),
+    )
+    last = made.pick(
+        "return size",
+        "return z * (size or 1)",
+        "return z.reshape(-1)[0], z[None], size",
+        "if whole:\n        return z.sin() * 2, size\n    return z.cos() * 3 + z.sin(), size",
+        "if not whole:\n        return z\n    return z.flatten().unsqueeze(0) * (size or 2)",
+    )
+    first = made.pick(
+        *("", "", "if size is not None:\n        return size\n    "),
+        "if not whole and size:\n        return z\n    ",
+    )
+    made.above.append(
+        f"def sized(z: torch.Tensor, size=None, whole=True):\n    {first}if {test}:\n"
+        f"        size = {read}\n    {last}"
+    )
+    made.keep(
+        made.pick(
+            *("sized(x)", "sized(x * 2)", "sized(y)", "sized(x, 3)", "sized(x, whole=k > 2)"),
+            *("sized(x, size=k)", "sized(x[:0])", "[sized(r) for r in x]"),
+        )
+    )
