@@ -233,20 +233,6 @@ class Runner:
         selection = self.selection(path)
         ignored = selection.ignored_in(path)
         settings = self.settings(path)
-
-        def enabled(code: str) -> bool:
-            codes = [
-                full
-                for full, rule in self.rules.items()
-                if full.startswith(code) or rule.name == code
-            ]
-            return any(
-                full not in ignored
-                and selection.enabled(full)
-                and (settings.target is None or self.rules[full].follows(settings.target))
-                for full in codes
-            ) or (not codes and selection.enabled("PG003"))
-
         kept = [
             finding
             for finding in outcome.findings
@@ -265,8 +251,22 @@ class Runner:
             lambda: self.source(path).text,
             str(path),
             # A narrowed run does not see all that a comment may be there for.
-            (lambda code: code != "PG003" and enabled(code)) if narrowed else enabled,
+            lambda code: not (narrowed and code == "PG003") and self._wants(path, code),
         )
+
+    def _wants(self, path: Path, code: str) -> bool:
+        """Whether what a comment names, a code or a rule's name, stands for a rule that is on."""
+        selection, target = self.selection(path), self.settings(path).target
+        ignored = selection.ignored_in(path)
+        codes = [
+            full for full, rule in self.rules.items() if full.startswith(code) or rule.name == code
+        ]
+        return any(
+            full not in ignored
+            and selection.enabled(full)
+            and (target is None or self.rules[full].follows(target))
+            for full in codes
+        ) or (not codes and selection.enabled("PG003"))
 
     def offer_fixes(self, findings: Sequence[Finding]) -> list[Finding]:
         """The findings, each with the fix that is offered for it, in the same order."""
