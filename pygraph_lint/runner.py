@@ -157,7 +157,7 @@ class Runner:
         self, files: Sequence[Path], also: Callable[[Finding], bool] = lambda _: False
     ) -> list[Finding]:
         """The findings of ``files`` after selection and suppression, in order; ``also`` says which
-        count that no rule in use reports.
+        count that no rule in use reports, but none that a file's own settings ignore.
         """
         groups: dict[Root, list[Path]] = {}
         for path in files:
@@ -237,8 +237,10 @@ class Runner:
             finding
             for finding in outcome.findings
             if finding.code in ALWAYS
-            or (finding.code not in ignored and selection.enabled(finding.code, finding.preview))
-            or also(finding)
+            or (
+                finding.code not in ignored
+                and (selection.enabled(finding.code, finding.preview) or also(finding))
+            )
         ]
         if any(finding.code in ALWAYS for finding in kept):
             return kept

@@ -134,6 +134,16 @@ def test_what_calls_what_was_left_out_before_stays(folder: Path) -> None:
     assert [finding.code for finding, _ in fixed.applied] == [loop.DISABLED_CALL]
 
 
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_file_in_which_the_rule_is_ignored_stays(folder: Path, ignored: bool) -> None:
+    _written(folder, ENDS["a choice"], PASSES["a name"])
+    glob = "**/passes.py" if ignored else "**/other.py"
+    fixed = _fixed(folder, per_file_ignores={glob: (loop.DISABLED_CALL,)})
+    assert (folder / "inner.py") in fixed.after
+    assert ((folder / "passes.py") in fixed.after) is not ignored
+    assert all(finding.code != loop.DISABLED_CALL for finding in fixed.findings)
+
+
 MADE = {
     "of Module": ("nn.Module", "super().__init__()\nself.scale = scale"),
     "with its name": ("nn.Module", "super(Scaled, self).__init__()\nself.scale = scale"),
