@@ -27,6 +27,9 @@ from pygraph_rt.verify.compare import FirstCall
 
 Function = Callable[[list[Any]], Any]
 
+# What a comparison may leave in torch's cache: so many bytes, or one in so many of what torch had.
+_LEAST_GROWN, _SHARE_GROWN = 16 << 20, 32
+
 
 @dataclass(eq=False)
 class GraphMaker:
@@ -58,8 +61,9 @@ class GraphMaker:
         donated = signature.donated
         # What else was saved for a backward stays as it is while it is held.
         scratch = overwritten(function, donated)
+        before = torch.cuda.memory_reserved(signature.device)
         with SameNumbers(generator, observed.drawn.increment) as same:
-            return compare.first_call(
+            first = compare.first_call(
                 same.again(observe_call.without_undefined(function, observed.plan)),
                 same.again(captured.replay),
                 args,
@@ -67,13 +71,16 @@ class GraphMaker:
                 captured.recording.poisonable(signature.device),
                 scratch,
                 repeatable=bool(donated),
+                constants=generated.constants_of(function),
             )
+        grown = torch.cuda.memory_reserved(signature.device) - before
+        return first._replace(grown=grown > max(_LEAST_GROWN, before // _SHARE_GROWN))
 
     def finish(self, first: FirstCall, args: list[Any]) -> None:
         """Give back what the comparison has held, before the program's next allocation."""
-        if first.short:
-            # What is left in torch's cache has the comparison's sizes. The program, which has just
-            # enough memory, may find no room for its own in it.
+        if first.short or first.grown:
+            # What is left in torch's cache has the comparison's sizes. The program may find no room
+            # for its own in it.
             torch.cuda.empty_cache()
         if first.made:
             return

@@ -2,8 +2,9 @@
 
 The compiled code runs on the caller's own tensors and its results are what the caller gets, so
 nothing is at stake. The graph runs on copies of whatever the partition may write to, with every
-address that the captures used poisoned. Where the compiled code runs out of memory beside that, its
-call can be undone and made again.
+address that the captures used poisoned. Meanwhile the results wait in the CPU's memory: a program
+needs hardly more memory for this call than for any other. Where the compiled code still runs out of
+memory, its call can be undone and made again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 
 from pygraph_rt.capture.checks import reason_of
 from pygraph_rt.errors import Unprovable
-from pygraph_rt.verify.snapshot import Kept
+from pygraph_rt.verify.snapshot import Aside, Kept
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -33,6 +34,9 @@ _TOO_LITTLE = (
     "inputs"
 )
 _INFINITE = float("inf")
+# Numbers that are compared at a time where results differ: in double precision they take several
+# times the memory.
+_PIECE = 1 << 20
 
 Run = Callable[[list[Any]], Any]
 
@@ -43,7 +47,7 @@ class FirstCall(NamedTuple):
     results: the call's, where it has been made; `made` says whether it has. accepted: the graph
     serves from here on. refused: why it does not, a clause. kept: what to put back before the call
     is made: compiled code ran out of memory beside the comparison. short: there was too little
-    memory.
+    memory. grown: torch's cache is larger than before.
     """
 
     results: Any = None
@@ -52,6 +56,7 @@ class FirstCall(NamedTuple):
     refused: str = ""
     kept: Kept | None = None
     short: bool = False
+    grown: bool = False
     note: str = ""
 
 
@@ -91,22 +96,21 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view(_INTEGERS[tensor.element_size()])
 
 
-def _spread(a: Sequence[Any], b: Sequence[Any]) -> float:
-    """Largest difference between two runs, relative to the largest value of its tensor; infinite
-    where one of them is not a number and the other is.
+def _apart(x: Any, y: Any) -> float:
+    """How far two results that differ are apart, relative to the first one's largest value;
+    infinite where one is not a number and the other is, and for what has no numbers to compare.
     """
-    worst = 0.0
-    for x, y in zip(a, b, strict=True):
-        if same_bits(x, y):
-            continue
-        if not (isinstance(x, torch.Tensor) and x.numel() and x.is_floating_point()):
-            return _INFINITE
-        p, q = x.double(), y.double()
+    comparable = isinstance(x, torch.Tensor) and x.numel() and x.is_floating_point()
+    if not comparable or x.shape != y.shape:
+        return _INFINITE
+    furthest = scale = 0.0
+    for a, b in zip(x.reshape(-1).split(_PIECE), y.reshape(-1).split(_PIECE), strict=True):
+        p, q = a.double(), b.double()
         difference = (p - q).abs().nan_to_num(nan=_INFINITE, posinf=_INFINITE)
         difference[(p == q) | (p.isnan() & q.isnan())] = 0.0
-        scale = float(p.nan_to_num(0.0, 0.0, 0.0).abs().max()) or 1.0
-        worst = max(worst, float(difference.max()) / scale)
-    return worst
+        furthest = max(furthest, float(difference.max()))
+        scale = max(scale, float(p.nan_to_num(0.0, 0.0, 0.0).abs().max()))
+    return furthest / (scale or 1.0)
 
 
 def first_call(
@@ -117,12 +121,14 @@ def first_call(
     poisoned: Sequence[torch.Tensor],
     scratch: frozenset[int] = frozenset(),
     repeatable: bool = False,
+    constants: Sequence[torch.Tensor] = (),
 ) -> FirstCall:
     """Run both paths and compare; `args` is emptied where the call was made or has to be undone.
     `scratch` are those of `written` whose contents nobody reads afterwards. When there are some, or
     the call is `repeatable`, the copies of what may be written to are kept to the end, so that code
     which gives other results each time can be told from a wrong graph. The other arguments are held
     until then. Nothing is held longer than it is needed: this is when a program needs most memory.
+    Results may be views of arguments, and of `constants`.
 
     `served` returns None when it would not serve the call. Raises the compiled code's own error.
     """
@@ -137,18 +143,24 @@ def first_call(
     if ran is None:
         return FirstCall(refused=_TOO_LITTLE, kept=kept, short=True)
     (expected,) = ran
+    aside = Aside()
     try:
         again = repeatable or scratch or not written
         repeat = partial(_repeat, compiled, kept, read) if again else None
         copies = kept.again() if repeat or kept.on_host else kept.tensors
-        if repeat is None:
+        if kept.on_host:
+            aside.take(expected, [*left, *kept.held(), *constants])
+        elif repeat is None:
             kept.release()
         note = _compare(
-            served, repeat, copies, [*expected, *left], [copies[i] for i in read], poisoned
+            served, repeat, copies, [*expected, *left], [copies[i] for i in read], poisoned, aside
         )
+        first = FirstCall(expected, made=True, accepted=True, note=note)
     except Exception as error:
-        return _refused(error)._replace(results=expected, made=True)
-    return FirstCall(expected, made=True, accepted=True, note=note)
+        first = _refused(error)._replace(results=expected, made=True)
+    if aside.put_back():
+        return first
+    return FirstCall(refused=_TOO_LITTLE, kept=kept, short=True)
 
 
 def _refused(error: Exception) -> FirstCall:
@@ -177,9 +189,10 @@ def _compare(
     left: list[Any],
     written: list[Any],
     poisoned: Sequence[torch.Tensor],
+    aside: Aside,
 ) -> str:
-    """Run the graph on `args`, and compare its outputs and what it has `written` with `left`; how
-    close they are.
+    """Run the graph on `args`, and compare its outputs and what it has `written` with `left`, some
+    of which are `aside`; how close they are.
     """
     actual = served(args)
     if actual is None:
@@ -190,29 +203,60 @@ def _compare(
             "please report this"
         )
     right = [*actual, *written]
-    if all(same_bits(a, b) for a, b in zip(left, right, strict=True)):
+    del actual, written
+    gaps = _Gaps(left, right, aside)
+    if gaps.none():
         return _EXACT
     if repeat is not None:
         spread = 0.0
         for _ in range(_REPEATS):
-            spread = max(spread, _spread(left, repeat()))
-            if 0 < spread < _INFINITE and _spread(left, right) <= _SPREADS * spread:
+            spread = max(spread, _Gaps(left, repeat(), aside).furthest)
+            if 0 < spread < _INFINITE and gaps.furthest <= _SPREADS * spread:
                 return _CLOSE
     raise Unprovable(
-        f"its results under a graph differ from the compiled code's ({_difference(left, right)}); "
+        f"its results under a graph differ from the compiled code's ({gaps}); "
         "the compiled code stays in use, please report this"
     )
 
 
-def _difference(left: Sequence[Any], right: Sequence[Any]) -> str:
-    """Which of the results differ, and how much of the first of them."""
-    found = [i for i, (a, b) in enumerate(zip(left, right, strict=True)) if not same_bits(a, b)]
-    a, b = left[found[0]], right[found[0]]
-    said = f"{len(found)} of {len(left)}, first number {found[0]}"
-    if not isinstance(a, torch.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
-        return said
-    apart = _bits(a) != _bits(b)
-    return f"{said}: {int(apart.sum())} of {apart.numel()}, {str(a.dtype)[6:]}"
+class _Gaps:
+    """Which results of two runs differ. furthest: how far, see `_apart`."""
+
+    def __init__(self, left: Sequence[Any], right: list[Any], aside: Aside) -> None:
+        """Empties `right`: what has been compared is no longer held."""
+        self.furthest = 0.0
+        self._found: list[int] = []
+        self._first = ""
+        self._results = len(left)
+        if len(right) != len(left):
+            raise Unprovable("the graph has another number of results; please report this")
+        right.reverse()
+        for i, expected in enumerate(left):
+            self._compare(i, aside.read(expected), right.pop())
+
+    def _compare(self, i: int, x: Any, y: Any) -> None:
+        if same_bits(x, y):
+            return
+        if not self._found:
+            self._first = _difference(x, y)
+        self._found.append(i)
+        self.furthest = max(self.furthest, _apart(x, y))
+
+    def none(self) -> bool:
+        """Whether all are equal bit for bit."""
+        return not self._found
+
+    def __str__(self) -> str:
+        found = self._found
+        return f"{len(found)} of {self._results}, first number {found[0]}{self._first}"
+
+
+def _difference(x: Any, y: Any) -> str:
+    """How many of a result's numbers differ, where it has the same ones."""
+    if not isinstance(x, torch.Tensor) or x.shape != y.shape or x.dtype != y.dtype:
+        return ""
+    apart = _bits(x) != _bits(y)
+    return f": {int(apart.sum())} of {apart.numel()}, {str(x.dtype)[6:]}"
 
 
 def _repeat(compiled: Run, kept: Kept, read: list[int]) -> list[Any]:

@@ -13,6 +13,8 @@ from pygraph_rt.plan.memory_blocks import ALIGNMENT
 _HOST = torch.device("cpu")
 # The part of the CPU's memory that copies may take, for a moment: one in so many.
 _HOST_SHARE = 16
+# Memory of this size and more is worth a way to the CPU and back.
+_LARGE = 1 << 20
 
 
 def _whole(storage: torch.UntypedStorage) -> torch.Tensor:
@@ -69,13 +71,13 @@ def with_copies(
     return result
 
 
-def _few_bytes(args: Sequence[Any], written: Iterable[int]) -> bool:
-    """Whether copies of what may be written to are small beside the CPU's memory."""
+def _few_bytes(tensors: Iterable[Any]) -> bool:
+    """Whether copies of these tensors' memory are small beside the CPU's memory."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every system says
         return False
-    found = [args[i].untyped_storage() for i in written if isinstance(args[i], torch.Tensor)]
+    found = [t.untyped_storage() for t in tensors if isinstance(t, torch.Tensor)]
     nbytes: int = sum({s.data_ptr(): s.nbytes() for s in found}.values())
     return nbytes * _HOST_SHARE <= memory
 
@@ -105,12 +107,16 @@ class Kept:
         self._copied = _within(args, touched)
         self._originals = {i: args[i] for i in _within(args, touched & seen)}
         self._device = args[self._copied[0]].device if self._copied else None
-        self.on_host = _few_bytes(args, written)
+        self.on_host = _few_bytes(args[i] for i in written)
         self.tensors = with_copies(args, written, _HOST if self.on_host else None)
 
     def again(self) -> list[Any]:
         """One more set of them, where the call's own were."""
         return with_copies(self.tensors, self._copied, self._device)
+
+    def held(self) -> list[Any]:
+        """The call's own arguments that are held."""
+        return [*self.tensors, *self._originals.values()]
 
     def release(self) -> None:
         """Let go of everything."""
@@ -130,3 +136,47 @@ class Kept:
         lost = [i for i in self._copied if i not in self._originals]
         self.release()
         args[:] = with_copies(found, lost, self._device) if self.on_host else found
+
+
+class Aside:
+    """Results whose memory is given back for a while; their bytes wait in the CPU's memory."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, tuple[torch.UntypedStorage, torch.Tensor]] = {}
+
+    def take(self, results: Sequence[Any], stay: Iterable[Any]) -> None:
+        """Set aside what is large of the results, and what nobody holds but they: nothing of the
+        memory of the tensors that `stay`. Where the CPU has too little memory, nothing is done.
+        """
+        if not _few_bytes(results):
+            return
+        held = {t.untyped_storage()._cdata for t in stay if isinstance(t, torch.Tensor)}
+        for result in results:
+            if not isinstance(result, torch.Tensor):
+                continue
+            storage = result.untyped_storage()
+            if storage._cdata in held or storage.nbytes() < _LARGE or not storage.resizable():
+                continue
+            held.add(storage._cdata)
+            copy = torch.empty(storage.nbytes(), dtype=torch.uint8, device=_HOST)
+            self._waiting[storage._cdata] = (storage, copy.copy_(_whole(storage)))
+            storage.resize_(0)
+
+    def read(self, result: Any) -> Any:
+        """A result, or a copy of one that is set aside."""
+        if not isinstance(result, torch.Tensor):
+            return result
+        _, copy = self._waiting.get(result.untyped_storage()._cdata, (None, None))
+        return result if copy is None else _rebuild(result, copy.to(result.device))
+
+    def put_back(self) -> bool:
+        """Give all results their memory again; whether there was enough."""
+        try:
+            for storage, copy in self._waiting.values():
+                storage.resize_(copy.numel())
+                _whole(storage).copy_(copy)
+        except torch.OutOfMemoryError:
+            return False
+        finally:
+            self._waiting = {}
+        return True

@@ -104,8 +104,8 @@ def test_differences_are_counted_in_any_dtype(
     values: list[Any], dtype: torch.dtype, count: int
 ) -> None:
     left, right = torch.tensor(values, dtype=dtype), torch.tensor(values[::-1], dtype=dtype)
-    found = compare._difference([None, left], [None, right])
-    assert found == f"1 of 2, first number 1: 2 of {count}, {str(dtype)[6:]}"
+    gaps = compare._Gaps([None, left], [None, right], snapshot.Aside())
+    assert str(gaps) == f"1 of 2, first number 1: 2 of {count}, {str(dtype)[6:]}"
 
 
 def test_a_write_to_poisoned_memory_is_seen() -> None:
@@ -462,3 +462,97 @@ def test_copies_share_memory_as_their_originals_do(
     expected = base.clone()
     expected[start : start + 8] = 9
     assert same_bits(copied[1], expected[other : other + 8].view(2, 4).t())
+
+
+class Watched:
+    """Compiled code that makes large results, and a graph that sees how much of them is there."""
+
+    def __init__(self, change: float = 0.0) -> None:
+        self.constant, self.change = torch.ones(1 << 18), change
+        self.made: list[Any] = []
+        self.sizes: list[list[int]] = []
+
+    def results(self, args: list[Any]) -> list[Any]:
+        a, state = args
+        args.clear()
+        large, state_after = a.repeat(1 << 18), state.add_(1)
+        pair = a.repeat(1 << 19)
+        views = [pair[: 1 << 20], pair[1 << 20 :].view(2, -1).t()]
+        return [large, *views, state_after, self.constant, a * 2, 7]
+
+    def compiled(self, args: list[Any]) -> list[Any]:
+        self.made = self.results(args)
+        return self.made
+
+    def graph(self, args: list[Any]) -> list[Any]:
+        tensors = [t for t in self.made if isinstance(t, torch.Tensor)]
+        self.sizes.append([t.untyped_storage().nbytes() >> 20 for t in tensors])
+        results = self.results(args)
+        results[1] = results[1] + self.change
+        return results
+
+    def first(self) -> FirstCall:
+        args = [torch.randn(4), torch.zeros(1 << 18)]
+        return first_call(
+            self.compiled, self.graph, args, frozenset({1}), [], constants=[self.constant]
+        )
+
+
+@pytest.mark.parametrize("change", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("share", "sizes"), [(1, [0, 0, 0, 1, 1, 0]), (1 << 60, [4, 8, 8, 1, 1, 0])]
+)
+def test_large_results_wait_on_the_cpu_while_the_graph_runs(
+    monkeypatch: pytest.MonkeyPatch, change: float, share: int, sizes: list[int]
+) -> None:
+    """Those that nobody else has; the caller gets them as they were made."""
+    monkeypatch.setattr(snapshot, "_HOST_SHARE", share)
+    program = Watched(change)
+    first = program.first()
+    assert program.sizes == [sizes]
+    assert first.made
+    assert first.results is program.made
+    assert ("1 of 8, first number 1: 1048576 of" in first.refused) == bool(change)
+    large, left, right, state, constant, small, number = first.results
+    assert torch.equal(large, (small / 2).repeat(1 << 18))
+    assert torch.equal(torch.cat([left, right.t().reshape(-1)]), (small / 2).repeat(1 << 19))
+    assert torch.equal(state, torch.ones(1 << 18))
+    assert constant is program.constant
+    assert number == 7
+
+
+def test_without_memory_for_its_own_results_a_call_is_undone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(snapshot, "_HOST_SHARE", 1)
+    monkeypatch.setattr(torch.UntypedStorage, "resize_", Shrinks(torch.UntypedStorage.resize_))
+    state, program = torch.zeros(1 << 18), Watched()
+    args = [torch.randn(4), state]
+    first = first_call(
+        program.compiled, program.graph, args, frozenset({1}), [], constants=[program.constant]
+    )
+    assert (first.made, first.short, first.results) == (False, True, None)
+    assert first.kept is not None
+    first.kept.put_back(args)
+    assert args[1] is state
+    assert torch.equal(state, torch.zeros(1 << 18))
+
+
+class Shrinks:
+    """A storage's `resize_` that has no memory to make it larger."""
+
+    def __init__(self, original: Any) -> None:
+        self._original = original
+
+    def __get__(self, storage: Any, owner: Any) -> Any:
+        return lambda nbytes: no_memory() if nbytes else self._original(storage, nbytes)
+
+
+def test_results_that_are_far_apart_are_seen_in_any_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "_PIECE", 8)
+    x = torch.arange(50.0).view(5, 10).t()
+    y = x.clone()
+    y[9, 4] += 98.0
+    assert compare._apart(x, y) == 2.0  # of 49
+    y[0, 0] = float("nan")
+    assert compare._apart(x, y) == float("inf")
