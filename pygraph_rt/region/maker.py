@@ -24,6 +24,7 @@ from pygraph_rt.reports.report import Region
 from pygraph_rt.rng.generator import SameNumbers, check_untouched, offsets
 from pygraph_rt.verify import compare
 from pygraph_rt.verify.compare import FirstCall
+from pygraph_rt.verify.snapshot import Aside, free_below_peak
 
 Function = Callable[[list[Any]], Any]
 
@@ -62,6 +63,11 @@ class GraphMaker:
         # What else was saved for a backward stays as it is while it is held.
         scratch = overwritten(function, donated)
         before = torch.cuda.memory_reserved(signature.device)
+        arena = captured.replay.plan.most_allocated()
+        results = sum(storage.nbytes for storage in observed.plan.storages)
+        # While these are held, compiled code does not free them, as it would otherwise.
+        needed = arena + results - free_below_peak(signature.device)
+        scratch |= largest(args, donated - scratch, needed)
         with SameNumbers(generator, observed.drawn.increment) as same:
             first = compare.first_call(
                 same.again(observe_call.without_undefined(function, observed.plan)),
@@ -71,7 +77,7 @@ class GraphMaker:
                 captured.recording.poisonable(signature.device),
                 scratch,
                 repeatable=bool(donated),
-                constants=generated.constants_of(function),
+                aside=Aside(generated.constants_of(function), arena),
             )
         grown = torch.cuda.memory_reserved(signature.device) - before
         return first._replace(grown=grown > max(_LEAST_GROWN, before // _SHARE_GROWN))
@@ -88,6 +94,22 @@ class GraphMaker:
         self.disposal.drain()
         if first.kept is not None:
             first.kept.put_back(args)
+
+
+def largest(args: list[Any], positions: frozenset[int], nbytes: int) -> frozenset[int]:
+    """The largest tensors at some positions of the arguments, as many as have `nbytes`."""
+    sizes = {
+        i: args[i].untyped_storage().nbytes()
+        for i in positions
+        if isinstance(args[i], torch.Tensor)
+    }
+    found = set[int]()
+    for i in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        if nbytes <= 0:
+            break
+        found.add(i)
+        nbytes -= sizes[i]
+    return frozenset(found)
 
 
 def observe(

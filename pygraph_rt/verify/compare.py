@@ -121,14 +121,14 @@ def first_call(
     poisoned: Sequence[torch.Tensor],
     scratch: frozenset[int] = frozenset(),
     repeatable: bool = False,
-    constants: Sequence[torch.Tensor] = (),
+    aside: Aside | None = None,
 ) -> FirstCall:
     """Run both paths and compare; `args` is emptied where the call was made or has to be undone.
     `scratch` are those of `written` whose contents nobody reads afterwards. When there are some, or
     the call is `repeatable`, the copies of what may be written to are kept to the end, so that code
     which gives other results each time can be told from a wrong graph. The other arguments are held
     until then. Nothing is held longer than it is needed: this is when a program needs most memory.
-    Results may be views of arguments, and of `constants`.
+    The results wait `aside` meanwhile.
 
     `served` returns None when it would not serve the call. Raises the compiled code's own error.
     """
@@ -143,13 +143,13 @@ def first_call(
     if ran is None:
         return FirstCall(refused=_TOO_LITTLE, kept=kept, short=True)
     (expected,) = ran
-    aside = Aside()
+    aside = aside or Aside()
     try:
         again = repeatable or scratch or not written
         repeat = partial(_repeat, compiled, kept, read) if again else None
         copies = kept.again() if repeat or kept.on_host else kept.tensors
         if kept.on_host:
-            aside.take(expected, [*left, *kept.held(), *constants])
+            aside.take(expected, [*left, *kept.held()])
         elif repeat is None:
             kept.release()
         note = _compare(
@@ -210,6 +210,7 @@ def _compare(
     if repeat is not None:
         spread = 0.0
         for _ in range(_REPEATS):
+            aside.take_again()
             spread = max(spread, _Gaps(left, repeat(), aside).furthest)
             if 0 < spread < _INFINITE and gaps.furthest <= _SPREADS * spread:
                 return _CLOSE
@@ -232,7 +233,7 @@ class _Gaps:
             raise Unprovable("the graph has another number of results; please report this")
         right.reverse()
         for i, expected in enumerate(left):
-            self._compare(i, aside.read(expected), right.pop())
+            self._compare(i, aside.bring(expected), right.pop())
 
     def _compare(self, i: int, x: Any, y: Any) -> None:
         if same_bits(x, y):

@@ -138,45 +138,78 @@ class Kept:
         args[:] = with_copies(found, lost, self._device) if self.on_host else found
 
 
+def free_below_peak(device: int) -> int:
+    """Bytes that may be allocated until torch has had as many as ever on a GPU."""
+    return torch.cuda.max_memory_allocated(device) - torch.cuda.memory_allocated(device)
+
+
 class Aside:
     """Results whose memory is given back for a while; their bytes wait in the CPU's memory."""
 
-    def __init__(self) -> None:
-        self._waiting: dict[int, tuple[torch.UntypedStorage, torch.Tensor]] = {}
-
-    def take(self, results: Sequence[Any], stay: Iterable[Any]) -> None:
-        """Set aside what is large of the results, and what nobody holds but they: nothing of the
-        memory of the tensors that `stay`. Where the CPU has too little memory, nothing is done.
+    def __init__(self, constants: Iterable[torch.Tensor] = (), beside: int = 0) -> None:
+        """`constants`: whose memory results may have, and keep. `beside`: the bytes that the same
+        results need once more are not all; so many are needed for a moment.
         """
-        if not _few_bytes(results):
-            return
-        held = {t.untyped_storage()._cdata for t in stay if isinstance(t, torch.Tensor)}
-        for result in results:
-            if not isinstance(result, torch.Tensor):
-                continue
-            storage = result.untyped_storage()
-            if storage._cdata in held or storage.nbytes() < _LARGE or not storage.resizable():
-                continue
-            held.add(storage._cdata)
-            copy = torch.empty(storage.nbytes(), dtype=torch.uint8, device=_HOST)
-            self._waiting[storage._cdata] = (storage, copy.copy_(_whole(storage)))
-            storage.resize_(0)
+        self._constants = list(constants)
+        self._beside = beside
+        self._copies: dict[int, tuple[torch.UntypedStorage, torch.Tensor]] = {}
+        self._away = set[int]()
 
-    def read(self, result: Any) -> Any:
-        """A result, or a copy of one that is set aside."""
-        if not isinstance(result, torch.Tensor):
-            return result
-        _, copy = self._waiting.get(result.untyped_storage()._cdata, (None, None))
-        return result if copy is None else _rebuild(result, copy.to(result.device))
+    def take(self, results: Sequence[Any], held: Iterable[Any]) -> None:
+        """Set aside what is large of the results, and not in the memory of what is `held`. Nothing
+        is done where the same results have room beside them, below the program's own peak, and
+        where the CPU has too little memory.
+        """
+        stay = {t.untyped_storage()._cdata for t in (*held, *self._constants) if _is_tensor(t)}
+        storages = [t.untyped_storage() for t in results if _is_tensor(t)]
+        large = {
+            s._cdata: s
+            for s in storages
+            if s._cdata not in stay and s.nbytes() >= _LARGE and s.resizable()
+        }
+        needed = self._beside + sum(s.nbytes() for s in large.values())
+        if not large or _has_room(storages[0].device, needed) or not _few_bytes(results):
+            return
+        for key, storage in large.items():
+            copy = torch.empty(storage.nbytes(), dtype=torch.uint8, device=_HOST)
+            self._copies[key] = (storage, copy.copy_(_whole(storage)))
+            self._leave(key)
+
+    def take_again(self) -> None:
+        """Set aside again what has been brought back."""
+        for key in self._copies.keys() - self._away:
+            self._leave(key)
+
+    def bring(self, result: Any) -> Any:
+        """A result, whose memory it has again. May raise OutOfMemoryError."""
+        if _is_tensor(result):
+            self._restore(result.untyped_storage()._cdata)
+        return result
 
     def put_back(self) -> bool:
         """Give all results their memory again; whether there was enough."""
         try:
-            for storage, copy in self._waiting.values():
-                storage.resize_(copy.numel())
-                _whole(storage).copy_(copy)
+            for key in list(self._away):
+                self._restore(key)
         except torch.OutOfMemoryError:
             return False
-        finally:
-            self._waiting = {}
         return True
+
+    def _leave(self, key: int) -> None:
+        self._away.add(key)
+        self._copies[key][0].resize_(0)
+
+    def _restore(self, key: int) -> None:
+        if key in self._away:
+            storage, copy = self._copies[key]
+            storage.resize_(copy.numel())
+            _whole(storage).copy_(copy)
+            self._away.remove(key)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _has_room(device: torch.device, nbytes: int) -> bool:
+    return device.type == "cuda" and free_below_peak(device.index) >= nbytes

@@ -17,7 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from pygraph_rt.errors import DriverError
 from pygraph_rt.verify import compare, snapshot
 from pygraph_rt.verify.compare import FirstCall, first_call, same_bits
-from pygraph_rt.verify.snapshot import Kept, with_copies
+from pygraph_rt.verify.snapshot import Aside, Kept, with_copies
 
 HOST, SAME = torch.device("cpu"), torch.device("cpu")
 
@@ -104,7 +104,7 @@ def test_differences_are_counted_in_any_dtype(
     values: list[Any], dtype: torch.dtype, count: int
 ) -> None:
     left, right = torch.tensor(values, dtype=dtype), torch.tensor(values[::-1], dtype=dtype)
-    gaps = compare._Gaps([None, left], [None, right], snapshot.Aside())
+    gaps = compare._Gaps([None, left], [None, right], Aside())
     assert str(gaps) == f"1 of 2, first number 1: 2 of {count}, {str(dtype)[6:]}"
 
 
@@ -156,11 +156,11 @@ def test_code_that_does_not_repeat_itself_is_compared_by_its_own_spread() -> Non
         return (a.index_fill(0, torch.tensor([7]), float("nan")),)
 
     torch.manual_seed(0)
-    note = first_call(noisy, noisy, [torch.randn(100_000)], frozenset(), []).note
+    note = first_call(noisy, noisy, [torch.randn(300_000)], frozenset(), []).note
     assert "differ from call to call" in note
     assert "bit for bit" not in note
     for wrong in (far, poisoned):
-        assert first_call(noisy, wrong, [torch.randn(100_000)], frozenset(), []).refused
+        assert first_call(noisy, wrong, [torch.randn(300_000)], frozenset(), []).refused
 
 
 def test_one_repeat_is_enough_where_it_tells_enough() -> None:
@@ -494,7 +494,7 @@ class Watched:
     def first(self) -> FirstCall:
         args = [torch.randn(4), torch.zeros(1 << 18)]
         return first_call(
-            self.compiled, self.graph, args, frozenset({1}), [], constants=[self.constant]
+            self.compiled, self.graph, args, frozenset({1}), [], aside=Aside([self.constant])
         )
 
 
@@ -529,7 +529,7 @@ def test_without_memory_for_its_own_results_a_call_is_undone(
     state, program = torch.zeros(1 << 18), Watched()
     args = [torch.randn(4), state]
     first = first_call(
-        program.compiled, program.graph, args, frozenset({1}), [], constants=[program.constant]
+        program.compiled, program.graph, args, frozenset({1}), [], aside=Aside([program.constant])
     )
     assert (first.made, first.short, first.results) == (False, True, None)
     assert first.kept is not None
