@@ -14,6 +14,7 @@ from pygraph_rt.capture.observe import Observed
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.inductor.reused_inputs import overwritten
+from pygraph_rt.plan.memory_blocks import extent
 from pygraph_rt.region.limits import GraphMemory
 from pygraph_rt.region.states import Claim
 from pygraph_rt.replay.build import Built
@@ -28,8 +29,8 @@ from pygraph_rt.verify.snapshot import Aside, free_below_peak
 
 Function = Callable[[list[Any]], Any]
 
-# What a comparison may leave in torch's cache: so many bytes, or one in so many of what torch had.
-_LEAST_GROWN, _SHARE_GROWN = 16 << 20, 32
+# Memory that matters: so many bytes, or one in so many of what torch has.
+_LEAST, _SHARE = 16 << 20, 32
 
 
 @dataclass(eq=False)
@@ -46,6 +47,18 @@ class GraphMaker:
     disposal: Disposal
     memory: GraphMemory = field(default_factory=GraphMemory)
     capturing: Claim = field(default_factory=Claim)
+
+    def begin(self, device: int, observed: Observed) -> None:
+        """Give back what is unused in torch's cache, where the call to be captured is a large one:
+        what libraries allocate in a capture has memory of its own.
+        """
+        self.disposal.drain()
+        reserved = torch.cuda.memory_reserved(device)
+        matters = max(_LEAST, reserved // _SHARE)
+        unused = reserved - torch.cuda.memory_allocated(device)
+        requested = sum(extent(size, stride, t.itemsize) for size, stride, t in observed.requests)
+        if min(unused, requested) > matters:
+            torch.cuda.empty_cache()
 
     def compare_first(
         self,
@@ -76,11 +89,10 @@ class GraphMaker:
                 signature.written - donated | scratch,
                 captured.recording.poisonable(signature.device),
                 scratch,
-                repeatable=bool(donated),
-                aside=Aside(generated.constants_of(function), arena),
+                Aside(generated.constants_of(function), arena),
             )
         grown = torch.cuda.memory_reserved(signature.device) - before
-        return first._replace(grown=grown > max(_LEAST_GROWN, before // _SHARE_GROWN))
+        return first._replace(grown=grown > max(_LEAST, before // _SHARE))
 
     def finish(self, first: FirstCall, args: list[Any]) -> None:
         """Give back what the comparison has held, before the program's next allocation."""

@@ -10,7 +10,7 @@ memory, its call can be undone and made again.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -34,9 +34,7 @@ _TOO_LITTLE = (
     "inputs"
 )
 _INFINITE = float("inf")
-# Numbers that are compared at a time where results differ: in double precision they take several
-# times the memory.
-_PIECE = 1 << 20
+_PIECE = 1 << 20  # numbers that are compared at a time
 
 Run = Callable[[list[Any]], Any]
 
@@ -84,7 +82,7 @@ def same_bits(a: Any, b: Any) -> bool:
     if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device or a.stride() != b.stride():
         return False
     # A comparison needs the answer on the host.
-    return bool(torch.equal(_bits(a), _bits(b)))  # pygraph: ignore[PG701]
+    return all(torch.equal(x, y) for x, y in _pieces(_bits(a), _bits(b)))  # pygraph: ignore[PG701]
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
@@ -96,6 +94,17 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view(_INTEGERS[tensor.element_size()])
 
 
+def _pieces(a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """The numbers of two tensors of one shape side by side, some at a time: what is computed of all
+    at once may take several times their memory.
+    """
+    extent = 1 + sum((n - 1) * step for n, step in zip(a.shape, a.stride(), strict=True))
+    if a.stride() == b.stride() and extent == a.numel():
+        a, b = (t.as_strided((extent,), (1,)) for t in (a, b))
+    pieces = torch.split(a.reshape(-1), _PIECE), torch.split(b.reshape(-1), _PIECE)
+    return zip(*pieces, strict=True)
+
+
 def _apart(x: Any, y: Any) -> float:
     """How far two results that differ are apart, relative to the first one's largest value;
     infinite where one is not a number and the other is, and for what has no numbers to compare.
@@ -104,7 +113,7 @@ def _apart(x: Any, y: Any) -> float:
     if not comparable or x.shape != y.shape:
         return _INFINITE
     furthest = scale = 0.0
-    for a, b in zip(x.reshape(-1).split(_PIECE), y.reshape(-1).split(_PIECE), strict=True):
+    for a, b in _pieces(x, y):
         p, q = a.double(), b.double()
         difference = (p - q).abs().nan_to_num(nan=_INFINITE, posinf=_INFINITE)
         difference[(p == q) | (p.isnan() & q.isnan())] = 0.0
@@ -120,15 +129,13 @@ def first_call(
     written: frozenset[int],
     poisoned: Sequence[torch.Tensor],
     scratch: frozenset[int] = frozenset(),
-    repeatable: bool = False,
     aside: Aside | None = None,
 ) -> FirstCall:
     """Run both paths and compare; `args` is emptied where the call was made or has to be undone.
-    `scratch` are those of `written` whose contents nobody reads afterwards. When there are some, or
-    the call is `repeatable`, the copies of what may be written to are kept to the end, so that code
-    which gives other results each time can be told from a wrong graph. The other arguments are held
-    until then. Nothing is held longer than it is needed: this is when a program needs most memory.
-    The results wait `aside` meanwhile.
+    `scratch` are those of `written` whose contents nobody reads afterwards. The copies of what may
+    be written to are kept to the end, so that code which gives other results each time can be told
+    from a wrong graph; not where they are on the GPU, and the program's own memory: this is when it
+    needs most. The results wait `aside` meanwhile.
 
     `served` returns None when it would not serve the call. Raises the compiled code's own error.
     """
@@ -142,22 +149,42 @@ def first_call(
     ran = _run(compiled, args)
     if ran is None:
         return FirstCall(refused=_TOO_LITTLE, kept=kept, short=True)
-    (expected,) = ran
-    aside = aside or Aside()
+    again = kept.on_host or scratch or not written
+    repeat = partial(_repeat, compiled, kept, read) if again else None
+    return _beside(served, repeat, kept, _Made(ran[0], left, read), poisoned, aside or Aside())
+
+
+class _Made(NamedTuple):
+    """A call that compiled code has made: its results, and what it has `left` in the arguments that
+    it wrote to, at the positions `read`.
+    """
+
+    results: Any
+    left: list[Any]
+    read: list[int]
+
+
+def _beside(
+    served: Run,
+    repeat: Callable[[], list[Any]] | None,
+    kept: Kept,
+    made: _Made,
+    poisoned: Sequence[torch.Tensor],
+    aside: Aside,
+) -> FirstCall:
+    """Make a call with the graph, too, on copies."""
     try:
-        again = repeatable or scratch or not written
-        repeat = partial(_repeat, compiled, kept, read) if again else None
-        copies = kept.again() if repeat or kept.on_host else kept.tensors
+        copies = kept.again() if repeat else kept.tensors
         if kept.on_host:
-            aside.take(expected, [*left, *kept.held()])
+            aside.take(made.results, [*made.left, *kept.held()])
         elif repeat is None:
             kept.release()
-        note = _compare(
-            served, repeat, copies, [*expected, *left], [copies[i] for i in read], poisoned, aside
-        )
-        first = FirstCall(expected, made=True, accepted=True, note=note)
+        written = [copies[i] for i in made.read]
+        left = [*made.results, *made.left]
+        note = _compare(served, repeat, copies, left, written, poisoned, aside)
+        first = FirstCall(made.results, made=True, accepted=True, note=note)
     except Exception as error:
-        first = _refused(error)._replace(results=expected, made=True)
+        first = _refused(error)._replace(results=made.results, made=True)
     if aside.put_back():
         return first
     return FirstCall(refused=_TOO_LITTLE, kept=kept, short=True)
@@ -256,8 +283,9 @@ def _difference(x: Any, y: Any) -> str:
     """How many of a result's numbers differ, where it has the same ones."""
     if not isinstance(x, torch.Tensor) or x.shape != y.shape or x.dtype != y.dtype:
         return ""
-    apart = _bits(x) != _bits(y)
-    return f": {int(apart.sum())} of {apart.numel()}, {str(x.dtype)[6:]}"
+    left, right = _bits(x), _bits(y)
+    apart = sum(int((a != b).sum()) for a, b in _pieces(left, right))
+    return f": {apart} of {left.numel()}, {str(x.dtype)[6:]}"
 
 
 def _repeat(compiled: Run, kept: Kept, read: list[int]) -> list[Any]:
