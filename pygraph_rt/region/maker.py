@@ -49,15 +49,11 @@ class GraphMaker:
     capturing: Claim = field(default_factory=Claim)
 
     def begin(self, device: int, observed: Observed) -> None:
-        """Give back what is unused in torch's cache, where the call to be captured is a large one:
-        what libraries allocate in a capture has memory of its own.
-        """
+        """Make room for what libraries allocate: in a capture, that has memory of its own."""
         self.disposal.drain()
         reserved = torch.cuda.memory_reserved(device)
-        matters = max(_LEAST, reserved // _SHARE)
         unused = reserved - torch.cuda.memory_allocated(device)
-        requested = sum(extent(size, stride, t.itemsize) for size, stride, t in observed.requests)
-        if min(unused, requested) > matters:
+        if min(unused, observed.by_libraries) > max(_LEAST, reserved // _SHARE):
             torch.cuda.empty_cache()
 
     def compare_first(
@@ -138,7 +134,9 @@ def observe(
     except Exception as error:
         return function(args), None, checks.reason_of(error)
     before, given = generator.get_offset(), offsets(args)
+    allocated = allocated_so_far(signature.device)
     results = code(args)
+    allocated = allocated_so_far(signature.device) - allocated
     try:
         check_untouched(given)
         drawn = observe_call.Draws(generator.get_offset() - before, before)
@@ -147,7 +145,14 @@ def observe(
     except Exception as error:  # the call has been made: its results are what counts
         return results, None, checks.reason_of(error)
     addresses = {i: value.address for i, value in inputs.items()}
-    return results, Observed(plan, trace.requests, drawn, addresses), ""
+    requested = sum(extent(size, stride, t.itemsize) for size, stride, t in trace.requests)
+    return results, Observed(plan, trace.requests, drawn, addresses, allocated - requested), ""
+
+
+def allocated_so_far(device: int) -> int:
+    """Bytes of all that torch has ever allocated on a GPU."""
+    counted: dict[str, int] = torch.cuda.memory_stats(device)
+    return counted.get("allocated_bytes.all.allocated", 0)
 
 
 def describe(replay: Replay, region: Region) -> None:

@@ -174,7 +174,6 @@ class Aside:
             copy = torch.empty(storage.nbytes(), dtype=torch.uint8, device=_HOST)
             self._copies[key] = (storage, copy.copy_(_whole(storage)))
             self._leave(key)
-        torch.cuda.empty_cache()  # the graph needs memory in other sizes
 
     def take_again(self) -> None:
         """Set aside again what has been brought back."""
