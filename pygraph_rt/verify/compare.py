@@ -79,7 +79,7 @@ def same_bits(a: Any, b: Any) -> bool:
     """Whether two results are equal bit for bit, with NaN equal to itself."""
     if not isinstance(a, torch.Tensor):
         return bool(a == b)
-    if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device or a.stride() != b.stride():
+    if a.shape != b.shape or a.dtype != b.dtype or a.stride() != b.stride():
         return False
     # A comparison needs the answer on the host.
     return all(torch.equal(x, y) for x, y in _pieces(_bits(a), _bits(b)))  # pygraph: ignore[PG701]
@@ -95,14 +95,15 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _pieces(a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The numbers of two tensors of one shape side by side, some at a time: what is computed of all
-    at once may take several times their memory.
+    """The numbers of two tensors of one shape, some at a time, where the second one is: what is
+    computed of all at once may take several times their memory.
     """
     extent = 1 + sum((n - 1) * step for n, step in zip(a.shape, a.stride(), strict=True))
     if a.stride() == b.stride() and extent == a.numel():
         a, b = (t.as_strided((extent,), (1,)) for t in (a, b))
     pieces = torch.split(a.reshape(-1), _PIECE), torch.split(b.reshape(-1), _PIECE)
-    return zip(*pieces, strict=True)
+    for left, right in zip(*pieces, strict=True):
+        yield left.to(right.device), right
 
 
 def _apart(x: Any, y: Any) -> float:
@@ -151,7 +152,7 @@ def first_call(
         return FirstCall(refused=_TOO_LITTLE, kept=kept, short=True)
     again = kept.on_host or scratch or not written
     repeat = partial(_repeat, compiled, kept, read) if again else None
-    return _beside(served, repeat, kept, _Made(ran[0], left, read), poisoned, aside or Aside())
+    return _beside(served, repeat, kept, _Made([*ran[0]], left, read), poisoned, aside or Aside())
 
 
 class _Made(NamedTuple):
@@ -159,7 +160,7 @@ class _Made(NamedTuple):
     it wrote to, at the positions `read`.
     """
 
-    results: Any
+    results: list[Any]
     left: list[Any]
     read: list[int]
 
@@ -179,9 +180,7 @@ def _beside(
             aside.take(made.results, [*made.left, *kept.held()])
         elif repeat is None:
             kept.release()
-        written = [copies[i] for i in made.read]
-        left = [*made.results, *made.left]
-        note = _compare(served, repeat, copies, left, written, poisoned, aside)
+        note = _compare(served, repeat, copies, made, poisoned, aside)
         first = FirstCall(made.results, made=True, accepted=True, note=note)
     except Exception as error:
         first = _refused(error)._replace(results=made.results, made=True)
@@ -213,14 +212,14 @@ def _compare(
     served: Run,
     repeat: Callable[[], list[Any]] | None,
     args: list[Any],
-    left: list[Any],
-    written: list[Any],
+    made: _Made,
     poisoned: Sequence[torch.Tensor],
     aside: Aside,
 ) -> str:
-    """Run the graph on `args`, and compare its outputs and what it has `written` with `left`, some
-    of which are `aside`; how close they are.
+    """Run the graph on `args`, and compare its outputs, and what it has written, with the call that
+    is `made`; how close they are. Where all is equal, its outputs take the place of those aside.
     """
+    written = [args[i] for i in made.read]
     actual = served(args)
     if actual is None:
         raise Unprovable("the graph did not accept the call that it was captured on")
@@ -229,15 +228,17 @@ def _compare(
             "the graph wrote to an address of its capture that is not known to be a pointer; "
             "please report this"
         )
-    right = [*actual, *written]
+    left, right = [*made.results, *made.left], [*actual, *written]
     del actual, written
     gaps = _Gaps(left, right, aside)
     if gaps.none():
+        for i, same in gaps.same.items():
+            made.results[i] = same
+        aside.give_up()
         return _EXACT
     if repeat is not None:
         spread = 0.0
         for _ in range(_REPEATS):
-            aside.take_again()
             spread = max(spread, _Gaps(left, repeat(), aside).furthest)
             if 0 < spread < _INFINITE and gaps.furthest <= _SPREADS * spread:
                 return _CLOSE
@@ -248,11 +249,14 @@ def _compare(
 
 
 class _Gaps:
-    """Which results of two runs differ. furthest: how far, see `_apart`."""
+    """Which results of two runs differ. furthest: how far, see `_apart`. same: where all are equal,
+    those of the second run whose counterparts are set aside.
+    """
 
     def __init__(self, left: Sequence[Any], right: list[Any], aside: Aside) -> None:
         """Empties `right`: what has been compared is no longer held."""
         self.furthest = 0.0
+        self.same: dict[int, Any] = {}
         self._found: list[int] = []
         self._first = ""
         self._results = len(left)
@@ -260,15 +264,20 @@ class _Gaps:
             raise Unprovable("the graph has another number of results; please report this")
         right.reverse()
         for i, expected in enumerate(left):
-            self._compare(i, aside.bring(expected), right.pop())
+            equal = self._compare(i, aside.read(expected), right[-1])
+            if equal and aside.has(expected) and self.none():
+                self.same[i] = right[-1]
+            right.pop()
 
-    def _compare(self, i: int, x: Any, y: Any) -> None:
+    def _compare(self, i: int, x: Any, y: Any) -> bool:
         if same_bits(x, y):
-            return
+            return True
         if not self._found:
             self._first = _difference(x, y)
+            self.same.clear()
         self._found.append(i)
         self.furthest = max(self.furthest, _apart(x, y))
+        return False
 
     def none(self) -> bool:
         """Whether all are equal bit for bit."""

@@ -152,8 +152,7 @@ class Aside:
         """
         self._constants = list(constants)
         self._beside = beside
-        self._copies: dict[int, tuple[torch.UntypedStorage, torch.Tensor]] = {}
-        self._away = set[int]()
+        self._waiting: dict[int, tuple[torch.UntypedStorage, torch.Tensor]] = {}
 
     def take(self, results: Sequence[Any], held: Iterable[Any]) -> None:
         """Set aside what is large of the results, and not in the memory of what is `held`. Nothing
@@ -172,39 +171,34 @@ class Aside:
             return
         for key, storage in large.items():
             copy = torch.empty(storage.nbytes(), dtype=torch.uint8, device=_HOST)
-            self._copies[key] = (storage, copy.copy_(_whole(storage)))
-            self._leave(key)
+            self._waiting[key] = (storage, copy.copy_(_whole(storage)))
+            storage.resize_(0)
 
-    def take_again(self) -> None:
-        """Set aside again what has been brought back."""
-        for key in self._copies.keys() - self._away:
-            self._leave(key)
+    def has(self, result: Any) -> bool:
+        """Whether a result is set aside."""
+        return _is_tensor(result) and result.untyped_storage()._cdata in self._waiting
 
-    def bring(self, result: Any) -> Any:
-        """A result, whose memory it has again. May raise OutOfMemoryError."""
-        if _is_tensor(result):
-            self._restore(result.untyped_storage()._cdata)
-        return result
+    def read(self, result: Any) -> Any:
+        """A result, or one like it in the CPU's memory where it is set aside."""
+        if not self.has(result):
+            return result
+        return _rebuild(result, self._waiting[result.untyped_storage()._cdata][1])
+
+    def give_up(self) -> None:
+        """What is set aside gets its memory never again: others have taken its place."""
+        self._waiting = {}
 
     def put_back(self) -> bool:
         """Give all results their memory again; whether there was enough."""
         try:
-            for key in list(self._away):
-                self._restore(key)
+            for storage, copy in self._waiting.values():
+                storage.resize_(copy.numel())
+                _whole(storage).copy_(copy)
         except torch.OutOfMemoryError:
             return False
+        finally:
+            self._waiting = {}
         return True
-
-    def _leave(self, key: int) -> None:
-        self._away.add(key)
-        self._copies[key][0].resize_(0)
-
-    def _restore(self, key: int) -> None:
-        if key in self._away:
-            storage, copy = self._copies[key]
-            storage.resize_(copy.numel())
-            _whole(storage).copy_(copy)
-            self._away.remove(key)
 
 
 def _is_tensor(value: Any) -> bool:
