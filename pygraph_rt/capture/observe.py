@@ -42,15 +42,14 @@ class Draws(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """What an ordinary call showed: how outputs are made, every allocation, what was drawn, where
-    its tensor arguments were, and bytes that libraries have allocated.
+    """What an ordinary call showed: how outputs are made, every allocation, what was drawn, and
+    where its tensor arguments were.
     """
 
     plan: OutputPlan
     requests: Sequence[Layout]
     drawn: Draws
     addresses: Mapping[int, int]
-    by_libraries: int = 0
 
 
 class WeakInput:

@@ -9,7 +9,7 @@ order keeps what the graph's edges say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ _CANDIDATES = 64
 _NEVER = 1 << 62
 # torch puts what is smaller into segments of 20 MiB, where nothing larger finds room later.
 _LARGE = 10 << 20
+Loads = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -175,23 +176,32 @@ def _counted(nbytes: int) -> int:
     return 2 * nbytes if nbytes < _LARGE else nbytes
 
 
-def _live(uses: LiveIntervals) -> list[int]:
+def _live(uses: LiveIntervals, counted: Callable[[int], int]) -> list[int]:
     """Live scratch bytes that count, per node."""
     change = [0] * (uses.nodes + 1)
     for use in uses.scratch.values():
-        change[use.first] += _counted(use.nbytes)
-        change[use.last + 1] -= _counted(use.nbytes)
+        change[use.first] += counted(use.nbytes)
+        change[use.last + 1] -= counted(use.nbytes)
     return list(accumulate(change[:-1]))
 
 
 def _best(uses: LiveIntervals, total: int, price: int) -> list[int]:
-    """The cuts with the lowest peak, when each costs `price` bytes, and `total` is needed without
-    any.
+    """The cuts with the lowest peak of what counts, when each costs `price` bytes, and `total` is
+    needed without any; and further ones where the peak of all bytes gets lower by as much.
     """
     if total <= price:
         return []
     points = [0, *_candidates(uses), uses.nodes]
-    load = _loads(points, uses)
+    cuts = _cheapest(points, _loads(points, uses, _counted), price)
+    loads = _loads(points, uses, int)
+    edges = np.array(points)
+    for cut in cuts:
+        loads[np.ix_(edges < cut, edges > cut)] = _NEVER
+    return _cheapest(points, loads, price)
+
+
+def _cheapest(points: Sequence[int], load: Loads, price: int) -> list[int]:
+    """The points to cut at so that the highest load of a sub-graph and `price` a cut are least."""
     # The lowest peak of what comes before each point, launched as a number of sub-graphs, and where
     # the last of these begins.
     peak, starts = load[0], []
@@ -211,17 +221,17 @@ def _best(uses: LiveIntervals, total: int, price: int) -> list[int]:
     return cuts
 
 
-def _loads(points: Sequence[int], uses: LiveIntervals) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _loads(points: Sequence[int], uses: LiveIntervals, counted: Callable[[int], int]) -> Loads:
     """The bytes that count of what a sub-graph from one of the points to another one has; more than
     anything where that is no sub-graph.
     """
     edges = np.array(points)
-    held = [(_counted(use.nbytes), use.first, use.last) for use in uses.held()]
+    held = [(counted(use.nbytes), use.first, use.last) for use in uses.held()]
     load = np.zeros((len(points), len(points)), dtype=np.int64)
     if held:
-        counted, first, last = np.array(held, dtype=np.int64).T
-        load = ((last >= edges[:, None]) * counted) @ (first[:, None] < edges)
-    live = np.array(_live(uses), dtype=np.int64)
+        sizes, first, last = np.array(held, dtype=np.int64).T
+        load = ((last >= edges[:, None]) * sizes) @ (first[:, None] < edges)
+    live = np.array(_live(uses, counted), dtype=np.int64)
     for row, start in zip(load, points[:-1], strict=False):
         later = edges > start
         row[later] += np.maximum.accumulate(live[start:])[edges[later] - start - 1]

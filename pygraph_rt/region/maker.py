@@ -14,7 +14,6 @@ from pygraph_rt.capture.observe import Observed
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.inductor.reused_inputs import overwritten
-from pygraph_rt.plan.memory_blocks import extent
 from pygraph_rt.region.limits import GraphMemory
 from pygraph_rt.region.states import Claim
 from pygraph_rt.replay.build import Built
@@ -47,14 +46,6 @@ class GraphMaker:
     disposal: Disposal
     memory: GraphMemory = field(default_factory=GraphMemory)
     capturing: Claim = field(default_factory=Claim)
-
-    def begin(self, device: int, observed: Observed) -> None:
-        """Make room for what libraries allocate: in a capture, that has memory of its own."""
-        self.disposal.drain()
-        reserved = torch.cuda.memory_reserved(device)
-        unused = reserved - torch.cuda.memory_allocated(device)
-        if min(unused, observed.by_libraries) > max(_LEAST, reserved // _SHARE):
-            torch.cuda.empty_cache()
 
     def compare_first(
         self,
@@ -134,9 +125,7 @@ def observe(
     except Exception as error:
         return function(args), None, checks.reason_of(error)
     before, given = generator.get_offset(), offsets(args)
-    allocated = allocated_so_far(signature.device)
     results = code(args)
-    allocated = allocated_so_far(signature.device) - allocated
     try:
         check_untouched(given)
         drawn = observe_call.Draws(generator.get_offset() - before, before)
@@ -145,14 +134,7 @@ def observe(
     except Exception as error:  # the call has been made: its results are what counts
         return results, None, checks.reason_of(error)
     addresses = {i: value.address for i, value in inputs.items()}
-    requested = sum(extent(size, stride, t.itemsize) for size, stride, t in trace.requests)
-    return results, Observed(plan, trace.requests, drawn, addresses, allocated - requested), ""
-
-
-def allocated_so_far(device: int) -> int:
-    """Bytes of all that torch has ever allocated on a GPU."""
-    counted: dict[str, int] = torch.cuda.memory_stats(device)
-    return counted.get("allocated_bytes.all.allocated", 0)
+    return results, Observed(plan, trace.requests, drawn, addresses), ""
 
 
 def describe(replay: Replay, region: Region) -> None:

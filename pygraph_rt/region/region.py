@@ -235,12 +235,12 @@ class Partition:
 
     def _make(self, variant: Variant, args: list[Any]) -> FirstCall:
         """Capture this call, and make it beside the graph's first one."""
-        observed = variant.observed
-        assert observed is not None
-        self._maker.begin(self.device, observed)
+        self._maker.disposal.drain()
         self.region.note_inputs(args)
         started = time.perf_counter()
         driver, platform = self._maker.driver, self._maker.platform
+        observed = variant.observed
+        assert observed is not None
         given = (driver, platform, self._function, args, self._signature, observed)
         try:
             # In one step: an interrupt finds what was captured in the list.

@@ -6,13 +6,14 @@ import contextlib
 import ctypes
 from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.cuda.structures import MEMCPY, MEMSET, MemcpyParams, MemsetParams, RawNode
 from pygraph_rt.errors import DriverError
+from pygraph_rt.memory import pool
 from pygraph_rt.plan.graph import Capture, Patch
 from pygraph_rt.plan.memory_blocks import Block, aligned
 from pygraph_rt.replay.node_params import NodeTemplates
@@ -21,6 +22,7 @@ from pygraph_rt.replay.patch import NativePatcher, Patcher, PythonPatcher
 REINSTANTIATE_AT = (2, 512)
 """The launches after which an executable graph is instantiated again."""
 _WORTH_IT = 4
+_MUCH = 4 << 20
 
 
 class Executable(NamedTuple):
@@ -53,43 +55,52 @@ def instantiate(
         outside = [node.raw.handle for i, node in enumerate(captured.nodes) if i not in nodes]
         for handle in (*outside, *captured.surplus):
             driver.remove_node(driver.find_in_clone(handle, clone))
-        scratch = move_off_placeholders(driver, raw, device)
+        memory = move_off_placeholders(driver, raw, device)
         handle = driver.instantiate(clone)
-        del scratch
+        del memory
         return Executable(handle, clone, templates)
     except BaseException:
         driver.destroy_graph(clone)
         raise
 
 
-def move_off_placeholders(
-    driver: Driver, nodes: Mapping[int, RawNode], device: int
-) -> torch.Tensor | None:
+def move_off_placeholders(driver: Driver, nodes: Mapping[int, RawNode], device: int) -> Any:
     """Point copies and memory sets at ordinary memory, which has to live until the graph is
-    instantiated.
+    instantiated: that is what is returned.
 
     An executable graph accepts new addresses for such nodes only when they are memory of the kind
     it was instantiated with, and placeholder addresses are of another kind than what torch's
-    allocator hands out.
+    allocator hands out. The driver wants as much there as a node touches.
     """
-    sizes = [n.params.width for n in nodes.values() if isinstance(n.params, MemcpyParams)]
-    sizes += [
-        n.params.width * n.params.element_size
-        for n in nodes.values()
-        if isinstance(n.params, MemsetParams)
-    ]
-    half = aligned(max(sizes, default=0))
-    scratch = torch.empty(2 * half, dtype=torch.uint8, device=torch.device("cuda", device))
+    every = [node.params for node in nodes.values()]
+    sizes = [p.width for p in every if isinstance(p, MemcpyParams)]
+    sizes += [p.width * p.element_size for p in every if isinstance(p, MemsetParams)]
+    if not sizes:
+        return None
+    address, memory = _ordinary_memory(aligned(max(sizes)), device)
     for handle, params in nodes.values():
         if isinstance(params, MemcpyParams):
             copy = MemcpyParams.from_buffer_copy(params)
-            copy.src_device, copy.dst_device = scratch.data_ptr(), scratch.data_ptr() + half
+            copy.src_device = copy.dst_device = address
             driver.set_node(MEMCPY, handle, ctypes.addressof(copy))
         elif isinstance(params, MemsetParams):
             fill = MemsetParams.from_buffer_copy(params)
-            fill.dst = scratch.data_ptr()
+            fill.dst = address
             driver.set_node(MEMSET, handle, ctypes.addressof(fill))
-    return scratch
+    return memory
+
+
+def _ordinary_memory(nbytes: int, device: int) -> tuple[int, Any]:
+    """Address of memory as torch's allocator hands it out, and what keeps it. Nobody reads or
+    writes it there; so where it would be much, it is some that torch has in use.
+    """
+    if nbytes > _MUCH:
+        for segment in pool.snapshot():
+            in_use = segment["device"] == device and segment["active_size"]
+            if in_use and segment["total_size"] >= nbytes and not any(segment["segment_pool_id"]):
+                return int(segment["address"]), None
+    memory = torch.empty(nbytes, dtype=torch.uint8, device=torch.device("cuda", device))
+    return memory.data_ptr(), memory
 
 
 class ExecutableGraph:
