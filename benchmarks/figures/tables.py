@@ -191,7 +191,7 @@ def _frameworks() -> str:
         times = [
             f"{own['step_ms']:.2f}" if "step_ms" in (own := modes[m]) else "fails" for m in MODES
         ]
-        served = f"{100 * modes['pygraph']['served_share']:.0f} %"
+        served = f"{100 * modes['pygraph'].get('served_share', 0):.0f} %"
         body.append([said, *times, f"{rows[name]['speed']['beside default']:.2f}x", served])
     return markdown(["ms a step", *MODES, "pygraph over default", "kernels in graphs"], body)
 
