@@ -91,6 +91,14 @@ class OutputPlan:
     storages: tuple[Storage, ...]
     outputs: tuple[Output, ...]
 
+    def nbytes(self) -> int:
+        """Bytes of all memory that is returned."""
+        return sum(storage.nbytes for storage in self.storages)
+
+    def fresh(self) -> frozenset[int]:
+        """Numbers of the outputs in memory that the call has made."""
+        return frozenset(i for i, output in enumerate(self.outputs) if isinstance(output, Fresh))
+
     def direct(self) -> OutputPlan:
         """The same plan, where memory that is returned once, and in full, is asked for in the
         output's own shape, so that no view of it has to be made.

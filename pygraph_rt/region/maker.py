@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from pygraph_rt.capture import checks, generated
 from pygraph_rt.capture import observe as observe_call
+from pygraph_rt.capture.capture import own_arguments
 from pygraph_rt.capture.observe import Observed
 from pygraph_rt.cuda.driver import Driver
 from pygraph_rt.inductor.partition_info import Signature
@@ -24,7 +26,7 @@ from pygraph_rt.reports.report import Region
 from pygraph_rt.rng.generator import SameNumbers, check_untouched, offsets
 from pygraph_rt.verify import compare
 from pygraph_rt.verify.compare import FirstCall
-from pygraph_rt.verify.snapshot import Aside, free_below_peak
+from pygraph_rt.verify.snapshot import Aside, few_bytes, free_below_peak
 
 Function = Callable[[list[Any]], Any]
 
@@ -64,20 +66,23 @@ class GraphMaker:
         scratch = overwritten(function, donated)
         before = torch.cuda.memory_reserved(signature.device)
         arena = captured.replay.plan.most_allocated()
-        results = sum(storage.nbytes for storage in observed.plan.storages)
         # While these are held, compiled code does not free them, as it would otherwise.
-        needed = arena + results - free_below_peak(signature.device)
-        scratch |= largest(args, donated - scratch, needed)
+        needed = arena + observed.plan.nbytes() - free_below_peak(signature.device)
+        written = signature.written - donated | scratch
+        more = largest(args, donated, written, needed)
+        own = () if captured.may_keep_memory else observed.plan.fresh()
         with SameNumbers(generator, observed.drawn.increment) as same:
             first = compare.first_call(
                 same.again(observe_call.without_undefined(function, observed.plan)),
                 same.again(captured.replay),
                 args,
-                signature.written - donated | scratch,
+                written | more,
                 captured.recording.poisonable(signature.device),
-                scratch,
-                Aside(generated.constants_of(function), arena),
+                scratch | more,
+                Aside(own, arena),
             )
+            if first.kept is not None:
+                same.undo()
         grown = torch.cuda.memory_reserved(signature.device) - before
         return first._replace(grown=grown > max(_LEAST, before // _SHARE))
 
@@ -85,8 +90,9 @@ class GraphMaker:
         """Give back what the comparison has held, before the program's next allocation."""
         if first.short or first.grown:
             # What is left in torch's cache has the comparison's sizes. The program may find no room
-            # for its own in it.
-            torch.cuda.empty_cache()
+            # for its own in it. torch refuses while another thread captures a graph of its own.
+            with contextlib.suppress(RuntimeError):
+                torch.cuda.empty_cache()
         if first.made:
             return
         # Nothing is held of the comparison whose memory the compiled code may need.
@@ -95,20 +101,21 @@ class GraphMaker:
             first.kept.put_back(args)
 
 
-def largest(args: list[Any], positions: frozenset[int], nbytes: int) -> frozenset[int]:
-    """The largest tensors at some positions of the arguments, as many as have `nbytes`."""
-    sizes = {
-        i: args[i].untyped_storage().nbytes()
-        for i in positions
-        if isinstance(args[i], torch.Tensor)
-    }
+def largest(
+    args: list[Any], positions: frozenset[int], copied: frozenset[int], nbytes: int
+) -> frozenset[int]:
+    """The arguments at some positions with the largest memory that no other argument has, as many
+    as have `nbytes`; beside those that are `copied`. None where the CPU has too little memory.
+    """
+    groups = own_arguments(args, positions - copied)
+    sizes = [args[group[0]].untyped_storage().nbytes() for group in groups]
     found = set[int]()
-    for i in sorted(sizes, key=sizes.__getitem__, reverse=True):
+    for size, group in sorted(zip(sizes, groups, strict=True), reverse=True):
         if nbytes <= 0:
             break
-        found.add(i)
-        nbytes -= sizes[i]
-    return frozenset(found)
+        found.update(group)
+        nbytes -= size
+    return frozenset(found) if few_bytes(args[i] for i in found | copied) else frozenset()
 
 
 def observe(

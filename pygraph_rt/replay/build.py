@@ -22,11 +22,13 @@ from pygraph_rt.replay.replay import Replay
 
 class Built(NamedTuple):
     """A replay, and the recording it was built from, to be closed once the replay was compared:
-    what it uses of the capture's addresses by mistake has to show.
+    what it uses of the capture's addresses by mistake has to show. may_keep_memory: whether an
+    operator may keep memory of results for itself.
     """
 
     replay: Replay
     recording: Recording
+    may_keep_memory: bool
 
 
 def capture_and_build(
@@ -43,7 +45,8 @@ def capture_and_build(
     plan, recording = capture(driver, function, args, signature, observed, stream, operators)
     try:
         code = Code(function, generated.allocator_of(function))
-        return Built(build(driver, platform, plan, recording.capture, code), recording)
+        replay = build(driver, platform, plan, recording.capture, code)
+        return Built(replay, recording, operators.may_keep_memory)
     except BaseException:
         recording.close()
         raise

@@ -98,6 +98,12 @@ class SameNumbers:
         if self._ran:
             self._generator.set_offset(self._start + self._increment)
 
+    def undo(self) -> None:
+        """The generator is where it was: what has been run is run again later."""
+        self._ran = False
+        if self._increment:
+            self._generator.set_offset(self._start)
+
     def again(self, run: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
         """`run`, from where the generator was at the beginning."""
         if not self._increment:

@@ -98,12 +98,22 @@ def _pieces(a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[torch.Tensor, to
     """The numbers of two tensors of one shape, some at a time, where the second one is: what is
     computed of all at once may take several times their memory.
     """
-    extent = 1 + sum((n - 1) * step for n, step in zip(a.shape, a.stride(), strict=True))
-    if a.stride() == b.stride() and extent == a.numel():
-        a, b = (t.as_strided((extent,), (1,)) for t in (a, b))
+    if a.stride() == b.stride() and _is_dense(a):
+        a, b = (t.as_strided((t.numel(),), (1,)) for t in (a, b))
     pieces = torch.split(a.reshape(-1), _PIECE), torch.split(b.reshape(-1), _PIECE)
     for left, right in zip(*pieces, strict=True):
         yield left.to(right.device), right
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether its numbers lie side by side in memory, in any order, each once."""
+    expected = 1
+    for step, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1:
+            if step != expected:
+                return False
+            expected *= size
+    return True
 
 
 def _apart(x: Any, y: Any) -> float:
@@ -174,6 +184,7 @@ def _beside(
     aside: Aside,
 ) -> FirstCall:
     """Make a call with the graph, too, on copies."""
+    copies: list[Any] = []
     try:
         copies = kept.again() if repeat else kept.tensors
         if kept.on_host:
@@ -184,6 +195,8 @@ def _beside(
         first = FirstCall(made.results, made=True, accepted=True, note=note)
     except Exception as error:
         first = _refused(error)._replace(results=made.results, made=True)
+        if repeat:
+            copies.clear()  # the results need memory now
     if aside.put_back():
         return first
     return FirstCall(refused=_TOO_LITTLE, kept=kept, short=True)

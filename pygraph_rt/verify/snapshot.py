@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ _HOST = torch.device("cpu")
 _HOST_SHARE = 16
 # Memory of this size and more is worth a way to the CPU and back.
 _LARGE = 1 << 20
+_CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
 def _whole(storage: torch.UntypedStorage) -> torch.Tensor:
@@ -71,15 +73,26 @@ def with_copies(
     return result
 
 
-def _few_bytes(tensors: Iterable[Any]) -> bool:
-    """Whether copies of these tensors' memory are small beside the CPU's memory."""
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system says
-        return False
+def few_bytes(tensors: Iterable[Any]) -> bool:
+    """Whether copies of these tensors' memory are small beside the CPU's memory; several processes
+    of one machine may make some at the same time.
+    """
     found = [t.untyped_storage() for t in tensors if isinstance(t, torch.Tensor)]
     nbytes: int = sum({s.data_ptr(): s.nbytes() for s in found}.values())
-    return nbytes * _HOST_SHARE <= memory
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "") or 1)
+    return nbytes * max(_HOST_SHARE, _HOST_SHARE * processes // 2) <= _memory()
+
+
+def _memory() -> int:
+    """Bytes of memory that the CPU has, or that a container leaves of it; 0 where nothing says."""
+    try:
+        most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0
+    try:
+        return min(most, int(_CONTAINER.read_text()))
+    except (OSError, ValueError):  # no container, or one without a limit
+        return most
 
 
 def _restore(tensor: torch.Tensor, copy: torch.Tensor) -> None:
@@ -107,7 +120,7 @@ class Kept:
         self._copied = _within(args, touched)
         self._originals = {i: args[i] for i in _within(args, touched & seen)}
         self._device = args[self._copied[0]].device if self._copied else None
-        self.on_host = _few_bytes(args[i] for i in written)
+        self.on_host = few_bytes(args[i] for i in written)
         self.tensors = with_copies(args, written, _HOST if self.on_host else None)
 
     def again(self) -> list[Any]:
@@ -146,28 +159,30 @@ def free_below_peak(device: int) -> int:
 class Aside:
     """Results whose memory is given back for a while; their bytes wait in the CPU's memory."""
 
-    def __init__(self, constants: Iterable[torch.Tensor] = (), beside: int = 0) -> None:
-        """`constants`: whose memory results may have, and keep. `beside`: the bytes that the same
-        results need once more are not all; so many are needed for a moment.
+    def __init__(self, own: Collection[int] = (), beside: int = 0) -> None:
+        """`own`: numbers of the results in memory that nobody else has. `beside`: the same results
+        need so many bytes more for a moment.
         """
-        self._constants = list(constants)
+        self._own = own
         self._beside = beside
         self._waiting: dict[int, tuple[torch.UntypedStorage, torch.Tensor]] = {}
 
     def take(self, results: Sequence[Any], held: Iterable[Any]) -> None:
-        """Set aside what is large of the results, and not in the memory of what is `held`. Nothing
-        is done where the same results have room beside them, below the program's own peak, and
-        where the CPU has too little memory.
+        """Set aside what is large of the own results, and not in the memory of what is `held`.
+        Nothing is done where the same results have room beside them, below the program's own peak,
+        and where the CPU has too little memory.
         """
-        stay = {t.untyped_storage()._cdata for t in (*held, *self._constants) if _is_tensor(t)}
-        storages = [t.untyped_storage() for t in results if _is_tensor(t)]
+        stay = {t.untyped_storage()._cdata for t in held if _is_tensor(t)}
+        storages = [t.untyped_storage() for i, t in enumerate(results) if i in self._own]
         large = {
             s._cdata: s
             for s in storages
             if s._cdata not in stay and s.nbytes() >= _LARGE and s.resizable()
         }
         needed = self._beside + sum(s.nbytes() for s in large.values())
-        if not large or _has_room(storages[0].device, needed) or not _few_bytes(results):
+        if not large or _has_room(next(iter(large.values())).device, needed):
+            return
+        if not few_bytes(results):
             return
         for key, storage in large.items():
             copy = torch.empty(storage.nbytes(), dtype=torch.uint8, device=_HOST)

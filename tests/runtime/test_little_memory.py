@@ -10,6 +10,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from pygraph_rt.capture import record
+from pygraph_rt.capture.operators import Operators
 from pygraph_rt.errors import DriverError
 from pygraph_rt.inductor.partition_info import Signature
 from pygraph_rt.options import Options
@@ -133,6 +134,38 @@ def test_a_call_that_had_no_room_beside_its_comparison_is_made_again_alone(
     assert "too little memory for the comparison of its first call" in machine.region.reason
     assert machine.region.graphs == 0
     assert emptied.times == 1
+
+
+def test_a_call_whose_results_find_no_room_again_is_made_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot.Aside, "put_back", lambda aside: False)
+    for _ in range(4):
+        machine.call()
+    assert machine.region.state == "refused"
+    assert "too little memory for the comparison of its first call" in machine.region.reason
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_only_memory_that_nobody_else_may_have_is_set_aside(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, keeps: bool
+) -> None:
+    """An operator that is not torch's own may keep its result."""
+    given: list[Any] = []
+    original = snapshot.Aside.__init__
+
+    def noted(aside: snapshot.Aside, own: Any, beside: int) -> None:
+        given.append(set(own))
+        original(aside, own, beside)
+
+    monkeypatch.setattr(snapshot.Aside, "__init__", noted)
+    if keeps:
+        always = property(lambda self: True, lambda self, value: None)
+        monkeypatch.setattr(Operators, "may_keep_memory", always, raising=False)
+    for _ in range(3):
+        machine.call()
+    assert machine.region.graphs == 1
+    assert given == [set() if keeps else {0}]
 
 
 def test_a_call_that_has_no_room_alone_is_the_callers_error(machine: Machine) -> None:

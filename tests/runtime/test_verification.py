@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,6 +119,22 @@ def test_a_write_to_poisoned_memory_is_seen() -> None:
     assert "wrote to an address" in call(strays, [poisoned]).refused
 
 
+def test_the_share_of_the_cpus_memory_is_that_of_all_processes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tensor = torch.zeros(1 << 10)
+    container = tmp_path / "memory.max"
+    monkeypatch.setattr(snapshot, "_CONTAINER", container)
+    container.write_text("max\n")
+    assert snapshot.few_bytes([tensor, tensor[:8], None])
+    container.write_text(f"{16 * 4096}\n")
+    assert snapshot.few_bytes([tensor])
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    assert not snapshot.few_bytes([tensor])
+    container.write_text(f"{64 * 4096}\n")
+    assert snapshot.few_bytes([tensor])
+
+
 def no_memory(*arguments: Any) -> Any:
     raise torch.OutOfMemoryError("no memory")
 
@@ -156,7 +173,8 @@ def test_code_that_does_not_repeat_itself_is_compared_by_its_own_spread() -> Non
         return (a.index_fill(0, torch.tensor([7]), float("nan")),)
 
     torch.manual_seed(0)
-    note = first_call(noisy, noisy, [torch.randn(300_000)], frozenset(), []).note
+    aside = Aside({0})
+    note = first_call(noisy, noisy, [torch.randn(300_000)], frozenset(), [], aside=aside).note
     assert "differ from call to call" in note
     assert "bit for bit" not in note
     for wrong in (far, poisoned):
@@ -500,7 +518,7 @@ class Watched:
     def first(self) -> FirstCall:
         args = [torch.randn(4), torch.zeros(1 << 18)]
         return first_call(
-            self.compiled, self.graph, args, frozenset({1}), [], aside=Aside([self.constant])
+            self.compiled, self.graph, args, frozenset({1}), [], aside=Aside({0, 1, 2, 5})
         )
 
 
@@ -537,7 +555,7 @@ def test_without_memory_for_its_own_results_a_call_is_undone(
     state, program = torch.zeros(1 << 18), Watched(1.0)
     args = [torch.randn(4), state]
     first = first_call(
-        program.compiled, program.graph, args, frozenset({1}), [], aside=Aside([program.constant])
+        program.compiled, program.graph, args, frozenset({1}), [], aside=Aside({0, 1, 2, 5})
     )
     assert (first.made, first.short, first.results) == (False, True, None)
     assert first.kept is not None
@@ -554,6 +572,15 @@ class Shrinks:
 
     def __get__(self, storage: Any, owner: Any) -> Any:
         return lambda nbytes: no_memory() if nbytes else self._original(storage, nbytes)
+
+
+def test_what_lies_between_the_numbers_is_no_difference() -> None:
+    a, b = torch.zeros(16), torch.ones(16)
+    for t in (a, b):
+        t[0] = t[7] = 5.0
+    assert same_bits(*(t.as_strided((4, 2), (0, 7)) for t in (a, b)))
+    assert same_bits(*(t[::7] for t in (a[:8], b[:8])))
+    assert not same_bits(*(t.as_strided((2, 2), (1, 7)) for t in (a, b)))
 
 
 def test_results_that_are_far_apart_are_seen_in_any_piece(monkeypatch: pytest.MonkeyPatch) -> None:
