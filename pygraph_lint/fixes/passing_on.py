@@ -72,7 +72,15 @@ def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
         return helper
     done = work(site, scope)
     loops = any(isinstance(each, (ast.For, ast.While)) for each in nodes)
-    return not loops and ((not done and scope.name not in _ROOTS) or (done <= FEW and helper))
+    little = done <= few(site, scope) and helper
+    return not loops and ((not done and scope.name not in _ROOTS) or little)
+
+
+def few(site: Site, function: ast.FunctionDef) -> int:
+    """So many operations beside a place at which the graph ends are not worth a graph. What only
+    other files call may be compiled by itself, and then nothing would be.
+    """
+    return FEW if is_called(site, function, here=True) else 1
 
 
 def only_called(site: Site, function: ast.FunctionDef) -> bool:
