@@ -27,6 +27,7 @@ _LISTED = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.JoinedStr)
 _HARMLESS = ("builtins.", "functools.", "contextlib.", "abc.")
 #: So many operations between two breaks cost less one by one than as a graph of their own.
 FEW = 8
+_FEW_ALONE = 2
 _MANY = 99
 # What is compiled by itself, where nothing of the region calls it.
 _ROOTS = ("forward", "__call__")
@@ -72,15 +73,34 @@ def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
         return helper
     done = work(site, scope)
     loops = any(isinstance(each, (ast.For, ast.While)) for each in nodes)
-    little = done <= few(site, scope) and helper
+    little = done <= few(site, scope, [path]) and helper
     return not loops and ((not done and scope.name not in _ROOTS) or little)
 
 
-def few(site: Site, function: ast.FunctionDef) -> int:
+def few(site: Site, function: ast.FunctionDef, places: Iterable[Path]) -> int:
     """So many operations beside a place at which the graph ends are not worth a graph. What only
-    other files call may be compiled by itself, and then nothing would be.
+    other files call may be compiled by itself: where it calls nothing that may compute, nothing
+    would be compiled any more.
     """
-    return FEW if is_called(site, function, here=True) else 1
+    ended = {path[-1] for path in places}
+    calls = (each for each in own_nodes(function) if isinstance(each, ast.Call))
+    further = any(_computes(site, each) for each in calls if each not in ended)
+    return FEW if further or is_called(site, function, here=True) else _FEW_ALONE
+
+
+def _computes(site: Site, call: ast.Call) -> bool:
+    """Whether a call may lead to operations that stand elsewhere: of a function of the project, a
+    method of an object, or what was handed in.
+    """
+    name = site.ask.callee(call)
+    if name is not None:
+        project = f"{site.finding.view.module.partition('.')[0]}."
+        return name.startswith(project) and not name.rpartition(".")[2][:1].isupper()
+    root: ast.expr = call.func
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        root = root.value
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    return isinstance(root, ast.Name) and method not in ops.TENSOR_METHODS | _NO_WORK
 
 
 def only_called(site: Site, function: ast.FunctionDef) -> bool:

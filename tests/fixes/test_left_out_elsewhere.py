@@ -117,6 +117,31 @@ def test_what_only_another_file_calls_is_left_out(folder: Path, ends: str) -> No
     assert_same(run(old, given), run(new, given))
 
 
+SOME = "if known.sum() > 0:\n    kept.append(1)\nreturn (t * known).sin() + t.cos()"
+LOOP = "for row in known:\n    t = (t + 9).sin() * 4 + row.cos() + 9\n    if row > 1:\n        kept.append(1)"
+# What the function does, and what stands below it.
+ALONE = {
+    "a graph's work": (SOME, "", False),
+    "one call more": (f"t = further(t)\n{SOME}", "def further(t):\n    return t.tan()\n", True),
+    "called here, too": (SOME, "def both(t, known):\n    return inner(t, known), t\n", True),
+    "in a loop": (f"{LOOP}\nreturn t", "", True),
+    "as much as it asks": ("kept.append(known.max().item())\nreturn t + 1", "", True),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_what_users_may_compile_by_itself_stays(folder: Path, name: str) -> None:
+    inner, below, left_out = ALONE[name]
+    _written(folder, inner, f"y = x = known\ny = {MUCH}\nreturn y, inner(t, known)")
+    path = folder / "inner.py"
+    path.write_text(f"{path.read_text()}\n\n{below}")
+    old = _imported().Model()
+    _fixed(folder)
+    assert ("disable" in path.read_text()) is left_out
+    assert "disable" not in (folder / "passes.py").read_text()
+    assert_same(run(old, GIVEN), run(_imported().Model(), GIVEN))
+
+
 def test_what_nothing_in_a_region_calls_stays(folder: Path) -> None:
     _written(folder, ENDS["a choice"], "return known")
     _fixed(folder)

@@ -57,7 +57,9 @@ class BreakingFunction(Rewrite):
         ]
         often = len(found) + sum(map(_is_condition, found))
         makes = function.name == _CONSTRUCTOR
-        little = often > 0 and (makes or work(site, function, found) <= few(site, function) * often)
+        little = often > 0 and (
+            makes or work(site, function, found) <= few(site, function, places) * often
+        )
         pays = little or any(map(in_body, found))
         callers = passing_on(site, function) if found else []
         site.require("pays", pays or bool(callers), "")
