@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
 from pygraph_lint.analysis import ops
@@ -41,21 +41,31 @@ def passing_on(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:
     little themselves, or call it in a loop, in which the graph cannot end. What is only called from
     other files, as far as known, computes nothing.
     """
+    most = _callers(site, function, ())
+    return _callers(site, function, [*most, function]) if most else most
+
+
+def _callers(
+    site: Site, function: ast.FunctionDef, left_out: Sequence[ast.FunctionDef]
+) -> list[ast.FunctionDef]:
+    """The same, where the graph also ends at the calls of what is ``left_out``."""
+    ended = {call for each in left_out for call in calls_of(site, each)}
     found: dict[ast.FunctionDef, None] = {}
     waiting = [function]
     while waiting:
-        inner = waiting.pop()
-        for call in calls_of(site, inner):
+        for call in calls_of(site, waiting.pop()):
             scope = site.ask.scope(call)
             if not isinstance(scope, ast.FunctionDef) or scope in (function, *found):
                 continue
-            if _passes_on(site, scope, call):
+            if _passes_on(site, scope, call, ended):
                 found[scope] = None
                 waiting.append(scope)
     return list(found)
 
 
-def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
+def _passes_on(
+    site: Site, scope: ast.FunctionDef, call: ast.Call, ended: Collection[ast.AST]
+) -> bool:
     """Whether a function always makes a call, and computes little where the graph goes on."""
     path = [*reversed([*site.ask.path(call)]), call]
     path = path[path.index(scope) :]
@@ -73,19 +83,20 @@ def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
         return helper
     done = work(site, scope)
     loops = any(isinstance(each, (ast.For, ast.While)) for each in nodes)
-    little = done <= few(site, scope, [path]) and helper
+    little = done <= few(site, scope, ended) and helper
     return not loops and ((not done and scope.name not in _ROOTS) or little)
 
 
-def few(site: Site, function: ast.FunctionDef, places: Iterable[Path]) -> int:
-    """So many operations beside a place at which the graph ends are not worth a graph. What only
-    other files call may be compiled by itself: where it calls nothing that may compute, nothing
-    would be compiled any more.
+def few(site: Site, function: ast.FunctionDef, ended: Collection[ast.AST]) -> int:
+    """So many operations beside a node at which the graph ends are not worth a graph. A method that
+    only other files call may be compiled by itself: where it calls nothing else that may compute,
+    nothing would be compiled any more.
     """
-    ended = {path[-1] for path in places}
     calls = (each for each in own_nodes(function) if isinstance(each, ast.Call))
     further = any(_computes(site, each) for each in calls if each not in ended)
-    return FEW if further or is_called(site, function, here=True) else _FEW_ALONE
+    method = isinstance(site.ask.parent(function), ast.ClassDef)
+    alone = method and not further and not is_called(site, function, here=True)
+    return _FEW_ALONE if alone else FEW
 
 
 def _computes(site: Site, call: ast.Call) -> bool:

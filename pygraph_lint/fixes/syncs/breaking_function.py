@@ -57,9 +57,8 @@ class BreakingFunction(Rewrite):
         ]
         often = len(found) + sum(map(_is_condition, found))
         makes = function.name == _CONSTRUCTOR
-        little = often > 0 and (
-            makes or work(site, function, found) <= few(site, function, places) * often
-        )
+        most = often * few(site, function, {path[-1] for path in places})
+        little = often > 0 and (makes or work(site, function, found) <= most)
         pays = little or any(map(in_body, found))
         callers = passing_on(site, function) if found else []
         site.require("pays", pays or bool(callers), "")
