@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.fixes.engine import apply, fix_text
 from tests.fixes.equivalence import assert_same, breaks, module_of, run
 from tests.fixes.support import edited, finding, marked, offer
@@ -87,6 +88,12 @@ def test_near_misses_stay(name: str) -> None:
     before = edited(edited(TABLE, WRITTEN, new), "t: int", said)
     fix, _ = offer(before, "PG407", position="yes")
     assert fix is None or fix.rewrite != "element_index" or fix.applicability == "declined"
+
+
+def test_a_capture_made_by_hand_is_given_no_number() -> None:
+    captured = Region("f", ("f",), RegionKind.CAPTURED)
+    fix, _ = offer(TABLE, "PG407", region=captured, position="yes")
+    assert fix is None or not fix.edits
 
 
 LOOKED_UP = """

@@ -42,6 +42,8 @@ class ElementIndex(Rewrite):
         single = known.must_be(Type.TENSOR) and known.rank == 0
         if not isinstance(node.ctx, ast.Load) or not (single or site.note("position")):
             raise Declined
+        if not single:  # a capture made by hand cannot copy a number to the device
+            site.expect_compiler()
         whole = known.dtype == "int" if single else _is_whole(site, index)
         site.require("whole", whole, "the index is not certainly a whole number")
         site.require("tensor", is_table(site, table), "the table is not known to be a tensor")
