@@ -102,26 +102,27 @@ def forget() -> None:
     _is_inspected.cache_clear()
 
 
-def is_called(site: Site, function: ast.FunctionDef) -> bool:
+def is_called(site: Site, function: ast.FunctionDef, here: bool = False) -> bool:
     """Whether other code of a region leads here: a call path, or a call in this file or another. A
     name that begins with `_` is not for users, so some file calls it, and nobody compiles a
-    constructor.
+    constructor. ``here``: whether it is more than what only other files call, which their users
+    may compile by itself.
     """
     if re.match(r"_(?!_)|__init__$", function.name):
         return True
-    if _qualified(site, function) in site.finding.view.called:
-        return True
     owner = site.ask.parent(function)
-    region = site.finding.region
-    steps = region.call_path[1:] if region is not None else ()
     layer = isinstance(owner, ast.ClassDef) and function.name == "forward"
-    before = rf"{getattr(owner, 'name', '')}\." if layer else r"(\S+\.)?"
-    named = re.compile(rf"calls {before}{re.escape(function.name)}(, |$)")
-    if steps and (function is site.function or any(map(named.search, steps))):
-        return True
     calls = site.ask.definitions.calls.get(function.name, ())
     scopes = map(site.ask.scope, calls_of(site, function) if layer else calls)
-    return any(each is not function and not isinstance(each, ast.Module) for each in scopes)
+    if any(each is not function and not isinstance(each, ast.Module) for each in scopes):
+        return True
+    if here or _qualified(site, function) in site.finding.view.called:
+        return not here
+    region = site.finding.region
+    steps = region.call_path[1:] if region is not None else ()
+    before = rf"{getattr(owner, 'name', '')}\." if layer else r"(\S+\.)?"
+    named = re.compile(rf"calls {before}{re.escape(function.name)}(, |$)")
+    return bool(steps) and (function is site.function or any(map(named.search, steps)))
 
 
 def passed_to(site: Site, function: ast.FunctionDef, optional: bool = False) -> frozenset[str]:

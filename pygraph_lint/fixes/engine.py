@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
@@ -98,7 +99,7 @@ def answers(text: str, findings: Sequence[Finding]) -> tuple[tuple[Fix, ...], ..
     """
     places = _Places(Source(text), findings, frozenset())
     return tuple(
-        tuple(_propose(entry, places, finding) for entry in REWRITES if finding.code in entry.codes)
+        tuple(places.answer(entry, finding) for entry in REWRITES if finding.code in entry.codes)
         for finding in findings
     )
 
@@ -112,6 +113,7 @@ class _Places:
         self._file = File(source, FileQueries(source.tree, findings[0].view))
         self._findings = findings
         self._without = without
+        self._answers: dict[tuple[str, int], Fix] = {}
 
     @cached_property
     def _believing(self) -> File:
@@ -125,6 +127,36 @@ class _Places:
         path = source.path(source.at(finding.location), source.at(finding.end_location))
         return Site(source, finding, path, self._without, file=file, findings=self._findings)
 
+    def answer(self, entry: Entry, finding: Finding) -> Fix:
+        """What a rewrite says about a finding. One that leaves code out of compiled code is only
+        told of the findings that no other one removes.
+        """
+        key = entry.name, id(finding)
+        if key not in self._answers:
+            places = self._remaining if entry.trusting else self
+            self._answers[key] = _propose(entry, places, finding)
+        return self._answers[key]
+
+    @cached_property
+    def _remaining(self) -> _Places:
+        """The same places, with those findings only that no rewrite removes where they stand. Where
+        leaving code out may be safe, only what a safe one removes is gone.
+        """
+        usable = ("safe",) if self._findings[0].view.closed else ("safe", "unsafe")
+        others = [entry for entry in REWRITES if not entry.trusting]
+        left = copy(self)
+        left._findings = [
+            finding
+            for finding in self._findings
+            if not any(
+                offer.applicability in usable and not offer.remains
+                for entry in others
+                if finding.code in entry.codes
+                for offer in [self.answer(entry, finding)]
+            )
+        ]
+        return left
+
 
 def _offer(places: _Places, finding: Finding) -> Fix | None:
     """The rewrite that serves a finding best, else why there is none."""
@@ -133,7 +165,7 @@ def _offer(places: _Places, finding: Finding) -> Fix | None:
         return None
     offers: list[Fix] = []
     for entry in entries:
-        offer = _propose(entry, places, finding)
+        offer = places.answer(entry, finding)
         if offer.applicability == "safe":
             more = [each for each in offers if each.applicability == "unsafe"]
             return replace(offer, rather=more[0]) if more and entry.trusting else offer

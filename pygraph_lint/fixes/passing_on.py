@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
 from pygraph_lint.analysis import ops
@@ -27,6 +27,7 @@ _LISTED = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.JoinedStr)
 _HARMLESS = ("builtins.", "functools.", "contextlib.", "abc.")
 #: So many operations between two breaks cost less one by one than as a graph of their own.
 FEW = 8
+_FEW_ALONE = 2
 _MANY = 99
 # What is compiled by itself, where nothing of the region calls it.
 _ROOTS = ("forward", "__call__")
@@ -40,21 +41,31 @@ def passing_on(site: Site, function: ast.FunctionDef) -> list[ast.FunctionDef]:
     little themselves, or call it in a loop, in which the graph cannot end. What is only called from
     other files, as far as known, computes nothing.
     """
+    most = _callers(site, function, ())
+    return _callers(site, function, [*most, function]) if most else most
+
+
+def _callers(
+    site: Site, function: ast.FunctionDef, left_out: Sequence[ast.FunctionDef]
+) -> list[ast.FunctionDef]:
+    """The same, where the graph also ends at the calls of what is ``left_out``."""
+    ended = {call for each in left_out for call in calls_of(site, each)}
     found: dict[ast.FunctionDef, None] = {}
     waiting = [function]
     while waiting:
-        inner = waiting.pop()
-        for call in calls_of(site, inner):
+        for call in calls_of(site, waiting.pop()):
             scope = site.ask.scope(call)
             if not isinstance(scope, ast.FunctionDef) or scope in (function, *found):
                 continue
-            if _passes_on(site, scope, call):
+            if _passes_on(site, scope, call, ended):
                 found[scope] = None
                 waiting.append(scope)
     return list(found)
 
 
-def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
+def _passes_on(
+    site: Site, scope: ast.FunctionDef, call: ast.Call, ended: Collection[ast.AST]
+) -> bool:
     """Whether a function always makes a call, and computes little where the graph goes on."""
     path = [*reversed([*site.ask.path(call)]), call]
     path = path[path.index(scope) :]
@@ -72,7 +83,35 @@ def _passes_on(site: Site, scope: ast.FunctionDef, call: ast.Call) -> bool:
         return helper
     done = work(site, scope)
     loops = any(isinstance(each, (ast.For, ast.While)) for each in nodes)
-    return not loops and ((not done and scope.name not in _ROOTS) or (done <= FEW and helper))
+    little = done <= few(site, scope, ended) and helper
+    return not loops and ((not done and scope.name not in _ROOTS) or little)
+
+
+def few(site: Site, function: ast.FunctionDef, ended: Collection[ast.AST]) -> int:
+    """So many operations beside a node at which the graph ends are not worth a graph. A method that
+    only other files call may be compiled by itself: where it calls nothing else that may compute,
+    nothing would be compiled any more.
+    """
+    calls = (each for each in own_nodes(function) if isinstance(each, ast.Call))
+    further = any(_computes(site, each) for each in calls if each not in ended)
+    method = isinstance(site.ask.parent(function), ast.ClassDef)
+    alone = method and not further and not is_called(site, function, here=True)
+    return _FEW_ALONE if alone else FEW
+
+
+def _computes(site: Site, call: ast.Call) -> bool:
+    """Whether a call may lead to operations that stand elsewhere: of a function of the project, a
+    method of an object, or what was handed in.
+    """
+    name = site.ask.callee(call)
+    if name is not None:
+        project = f"{site.finding.view.module.partition('.')[0]}."
+        return name.startswith(project) and not name.rpartition(".")[2][:1].isupper()
+    root: ast.expr = call.func
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        root = root.value
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    return isinstance(root, ast.Name) and method not in ops.TENSOR_METHODS | _NO_WORK
 
 
 def only_called(site: Site, function: ast.FunctionDef) -> bool:

@@ -450,4 +450,29 @@ CASES = [
         lambda: (torch.ones(3, 2),),
     ),
     Case("element_index", "copy", "PG407", lines("return x[«x.argmax()»]")),
+    Case(
+        "element_index",
+        "whole",
+        "PG407",
+        lines("return «x[t]»", head="x: torch.Tensor, t"),
+        lambda: (torch.ones(3), torch.tensor([True, False, True])),
+        notes={"position": "yes"},
+    ),
+    Case(
+        "element_index",
+        "pure",
+        "PG407",
+        lines("return «x.add_(1)[t]»", head="x: torch.Tensor, t: int"),
+        lambda: (torch.ones(3), 1),
+        notes={"position": "yes"},
+    ),
+    Case(
+        "element_index",
+        "table",
+        "PG407",
+        "import torch\n\n\nclass Model:\n    def __init__(self, table):\n"
+        "        self.table = torch.ones(3)\n        self.table = table\n\n"
+        "    def forward(self, i: int):\n        return «self.table[i]»\n",
+        notes={"position": "yes"},
+    ),
 ]

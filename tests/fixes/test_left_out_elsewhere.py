@@ -117,6 +117,40 @@ def test_what_only_another_file_calls_is_left_out(folder: Path, ends: str) -> No
     assert_same(run(old, given), run(new, given))
 
 
+SOME = "if known.sum() > 0:\n    kept.append(1)\nreturn (t * known).sin() + t.cos()"
+LOOP = (
+    "for row in known:\n    t = (t + 9).sin() * row.cos()\n    if row > 1:\n        kept.append(1)"
+)
+FURTHER = "\n\n    def further(self, t):\n        return t.tan()\n"
+BOTH = "\n\n    def both(self, t, known):\n        return self.inner(t, known), t\n"
+# What the method does, and what stands below it.
+ALONE = {
+    "a graph's work": (SOME, "", False),
+    "one call more": (f"t = self.further(t)\n{SOME}", FURTHER, True),
+    "called here, too": (SOME, BOTH, True),
+    "in a loop": (f"{LOOP}\nreturn t", "", True),
+    "as much as it asks": ("kept.append(known.max().item())\nreturn t + 1", "", True),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_method_that_users_may_compile_by_itself_stays(folder: Path, name: str) -> None:
+    body, below, left_out = ALONE[name]
+    _written(folder, "return t", f"y = x = known\ny = {MUCH}\nreturn y, Made().inner(t, known)")
+    path = folder / "inner.py"
+    head = (
+        "import torch\n\nkept = []\n\n\nclass Made:\n    def inner(self, t: torch.Tensor, known):\n"
+    )
+    path.write_text(f"{head}{textwrap.indent(body, ' ' * 8)}{below}\n")
+    caller = folder / "passes.py"
+    caller.write_text(caller.read_text().replace("import inner\n", "import Made\n"))
+    old = _imported().Model()
+    _fixed(folder)
+    assert ("disable" in path.read_text()) is left_out
+    assert "disable" not in caller.read_text()
+    assert_same(run(old, GIVEN), run(_imported().Model(), GIVEN))
+
+
 def test_what_nothing_in_a_region_calls_stays(folder: Path) -> None:
     _written(folder, ENDS["a choice"], "return known")
     _fixed(folder)

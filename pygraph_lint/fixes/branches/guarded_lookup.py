@@ -24,7 +24,7 @@ from pygraph_lint.fixes.imports import use_torch
 from pygraph_lint.fixes.names import stored
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
-from pygraph_lint.fixes.syncs.element_index import is_written
+from pygraph_lint.fixes.syncs.element_index import is_table, is_written
 from pygraph_lint.fixes.truths import is_within
 
 _PLAIN = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr)
@@ -57,7 +57,7 @@ class GuardedLookup(Rewrite):
         if guard is None or not (is_within(site, node.test) or is_within(site, guard.lookup)):
             raise Declined
         table, statement = guard.lookup.value, site.ask.statement(node)
-        known = _is_table(site, table)
+        known = is_table(site, table)
         site.require("tensor", known, "the table is not known to be a tensor")
         proven = site.ask.is_tensor(table)
         site.safe_only_if("table", proven, f"`{ast.unparse(table)}` must be a tensor")
@@ -133,13 +133,6 @@ def _distance(node: ast.expr, index: ast.expr) -> int | None:
     if not isinstance(number, int) or not isinstance(node.op, (ast.Add, ast.Sub)):
         return None
     return number if isinstance(node.op, ast.Add) else -number
-
-
-def _is_table(site: Site, node: ast.expr) -> bool:
-    """Whether an expression is a tensor, or an attribute that is set to one somewhere."""
-    owner = site.ask.owner(node) if isinstance(node, ast.Attribute) else None
-    values = stored(owner, ast.unparse(node)) if owner is not None else []
-    return any(map(site.ask.is_tensor, (node, *values)))
 
 
 def _fits(site: Site, node: ast.expr, table: ast.expr) -> bool:

@@ -20,7 +20,7 @@ from itertools import pairwise
 from pygraph_lint.fixes.breaking_places import Path, behind_return, breaking_places, in_avoided_arm
 from pygraph_lint.fixes.decorated import disable, is_called, leave_out, passed_to, plain_function
 from pygraph_lint.fixes.names import all_nodes, own_nodes
-from pygraph_lint.fixes.passing_on import FEW, in_body, only_called, passing_on, work
+from pygraph_lint.fixes.passing_on import few, in_body, only_called, passing_on, work
 from pygraph_lint.fixes.site import Rewrite, Site
 
 _CONSTRUCTOR = "__init__"
@@ -57,7 +57,8 @@ class BreakingFunction(Rewrite):
         ]
         often = len(found) + sum(map(_is_condition, found))
         makes = function.name == _CONSTRUCTOR
-        little = often > 0 and (makes or work(site, function, found) <= FEW * often)
+        most = often * few(site, function, {path[-1] for path in places})
+        little = often > 0 and (makes or work(site, function, found) <= most)
         pays = little or any(map(in_body, found))
         callers = passing_on(site, function) if found else []
         site.require("pays", pays or bool(callers), "")

@@ -172,7 +172,21 @@ def looked_up(made: Program) -> None:
     if made.chance(0.5):
         made.add(f"at = {index}")
         index = "at"
-    if made.chance(0.3):
+    if made.chance(0.4):
+        table = made.pick("z", "self.table", "z.T", "(self.table * 2)")
+        at = made.pick(
+            "t", "t - 1", "-t", "t % 2", "t * 2 - 1", "before", "t if t is not None else 0"
+        )
+        said = made.pick("int", "int | torch.Tensor", "int | None")
+        made.init.append("self.table = torch.arange(12.0).reshape(4, 3)")
+        ends = made.pick("", " * 2", "[..., :1]", ".mul_(2)")
+        made.methods.append(
+            f"def row(self, z: torch.Tensor, t: {said}):\n    before = t - 1\n"
+            f"    return {table}[{at}]{ends}"
+        )
+        made.keep(f"self.row(x, {index})")
+        made.keep(f"self.row(x, {made.pick('0', '1', 'y.sum().long() * 0', 'k * 0')})")
+    elif made.chance(0.3):
         made.add(f"row = x[{index}]", made.pick("row.mul_(2)", "row = row * 2", "row += 1"))
         made.keep("row")
     else:
