@@ -9,6 +9,7 @@ from typing import TypeGuard
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need, any_of
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.values import Value
 
@@ -26,8 +27,10 @@ _STEP_HOOKS = frozenset(
     )
 )
 _NAMED_STEP_HOOK = re.compile(
-    r"_?(on_)?(before|after)_(train_|training_)?"
-    r"(iter|iteration|step|batch|forward|backward|update|zero_grad|optimizer_step)"
+    r"_?(on_)?(before|after)_(train_|training_)?(iter|iteration|step|batch|forward|backward|loss"
+    r"|update|zero_grad|optimi[sz]e|optimizer_step)"
+    r"|_?(on_)?(train_|training_)?(iter|iteration|step|batch|update|backward|loss|optimizer_step)"
+    r"_(start|begin|end|completed|computed)|on_(step|batch|iteration|loss|update|backward)"
 )
 _MOVING = re.compile(r"to_(device|gpu|cuda)$")
 _HOOK = re.compile(r"_?(on|before|after)_[a-z_]+")
@@ -36,6 +39,22 @@ _COMPUTING = re.compile(r"scaler|backward|step|update|optim")
 _OF_LOSS = re.compile(r"loss(es)?$|^loss")
 # Methods that give Python or NumPy values.
 HOST_CASTS = frozenset(("item", "tolist", "numpy"))
+# Methods that of all arrays only tensors have.
+_OF_TENSORS_ONLY = frozenset(
+    """
+        add_ bmm clamp clamp_ clamp_min contiguous detach_ div_ eq expand expand_as float gather ge
+        gt index_select isfinite isnan le log_softmax logical_and logical_not logsumexp long
+        lt masked_fill masked_fill_ masked_select mul_ ne neg norm numel permute pow reshape_as
+        scatter scatter_ scatter_add sigmoid softmax sub_ tanh topk type_as unbind unsqueeze view view_as
+    """.split()
+)
+# Functions of torch that make tensors of anything, or give none.
+_OF_ANYTHING = frozenset(
+    """
+        cat compile concat from_numpy is_tensor jit manual_seed save seed set_num_threads stack
+        typename
+    """.split()
+)
 # Calls that give the elements of their first argument.
 WRAPPERS = frozenset(
     (
@@ -47,6 +66,13 @@ DEVICE = v.tensor("it comes from the model", device=v.ON_DEVICE)
 LOSS = v.tensor("its gradients are computed", device=v.ON_DEVICE)
 MOVED = v.tensor("it was moved to the device", device=v.ON_DEVICE)
 HOST = v.tensor("it is on the host", device=v.ON_HOST)
+# A tensor of which nothing else is known: what a step computes with is on the device.
+PRESUMED = Value(
+    v.TENSOR | v.UNKNOWN,
+    device=v.ON_DEVICE,
+    needs=(Need("presumed", "", ""),),
+    why="it is a tensor of unknown origin",
+)
 MOVED_LATER = Value(v.TENSOR | v.UNKNOWN, device=v.ON_HOST)
 # The class of what an object of the device holds: a tensor, or a number.
 OF_OBJECT = "part of an object"
@@ -65,6 +91,23 @@ NAMED_PARAMETERS = Value(
 )
 
 
+# What trainers, and what they call, are named.
+_PARTS = (
+    *(
+        "Trainer",
+        "Module",
+        "Callback",
+        "CallBack",
+        "Hook",
+        "Hooks",
+        "Plugin",
+        "Handler",
+        "Extension",
+    ),
+    *("Logger", "Monitor", "Recorder", "Tracker"),
+)
+
+
 def is_step_hook(name: str) -> bool:
     """Whether trainers call a method of this name on every step."""
     return name in _STEP_HOOKS or _NAMED_STEP_HOOK.fullmatch(name) is not None
@@ -79,9 +122,9 @@ def is_trainer_part(owner: ast.ClassDef) -> bool:
     """Whether a class is a module, a callback or a trainer of Lightning or transformers."""
     for base in owner.bases:
         last = (dotted(base) or "").rpartition(".")[2]
-        if last.endswith(("Callback", "Trainer", "Module", "Hook", "Plugin")):
+        if last.endswith(_PARTS):
             return True
-    return False
+    return owner.name.endswith(_PARTS[2:])
 
 
 def says_tensor(hint: str) -> bool:
@@ -288,3 +331,33 @@ def _of_operands(of: Callable[[ast.expr | None], Value], node: ast.Call) -> Valu
     if any(each.kinds & v.TENSOR for each in parts):
         return HOST
     return v.UNKNOWN_VALUE
+
+
+def computed(found: Value, values: list[Value], name: str) -> Value:
+    """What a function of torch gives, where nothing says what it computes with."""
+    head, _, last = name.rpartition(".")
+    if head not in ("torch", "torch.nn.functional", "torch.linalg") or last in _OF_ANYTHING:
+        return found
+    if found == v.UNKNOWN_VALUE:
+        open_ = any(each.kinds == v.UNKNOWN for each in values)
+        return PRESUMED if open_ else found
+    return _opened(found)
+
+
+def of_tensors_only(call: ast.Call, method: str) -> bool:
+    """Whether a method is called that of all arrays only tensors have."""
+    return method in _OF_TENSORS_ONLY or any(item.arg == "dim" for item in call.keywords)
+
+
+def shown(value: Value) -> Value:
+    """A value that is used as only tensors are."""
+    return PRESUMED if value.kinds == v.UNKNOWN and not value.cls else _opened(value)
+
+
+def _opened(value: Value) -> Value:
+    """What a function is passed, or gets where no caller says what it passes."""
+    need = value.needs[0] if len(value.needs) == 1 else None
+    if need is None or need.kind != "param":
+        return value
+    open_ = Need("open", need.owner, need.name.partition("|")[0])
+    return value._replace(needs=any_of(value.needs, (open_,)), flags=value.flags & ~v.SYMBOL)

@@ -6,6 +6,7 @@ import ast
 import re
 
 from pygraph_lint.analysis.loop_calls import is_step_hook, losses
+from pygraph_lint.analysis.loop_classes import has_per_batch
 from pygraph_lint.analysis.loop_steps import LOOPS, names_a_compiler
 from pygraph_lint.analysis.model import NO_LOOPS, LoopHints
 from pygraph_lint.analysis.module import Module
@@ -51,6 +52,8 @@ _HELPERS = (
     *(".to(", ".item()", ".cpu()", ".cuda(", ".tolist()", "mask]", "as_tensor(", "torch.tensor("),
     *("empty_cache", "synchronize(", "add_scalar", "new_tensor(", "isnan(", "isfinite("),
 )
+# One of these is in a file with functions that are run for every batch.
+_PER_BATCH = ("Metric", "Meter", "def reset(", "collate", "__getitem__")
 _RARE_TEST = re.compile(r"^[ \t]*(el)?if [^\n]*%", re.MULTILINE)
 
 
@@ -72,15 +75,20 @@ def hints(text: str, file: Module) -> LoopHints:
     to call.
     """
     words = _has_words(text)
+    helps = any(part in text for part in _HELPERS)
+    batches = helps and "torch" in text and any(part in text for part in _PER_BATCH)
+    batches = batches and has_per_batch(file.nodes)
     if not words and not ("torch" in text and _may_be_script(text)):
-        helps = any(part in text for part in _HELPERS)
-        return LoopHints(may_help=True) if helps else NO_LOOPS
+        return LoopHints(may_help=True, starts=batches) if helps else NO_LOOPS
     nodes = file.nodes
     loops = [node for node in nodes if isinstance(node, LOOPS)]
-    starts = words and (
-        any(True for _ in losses(nodes))
-        or any(is_step_hook(node.name) for node in nodes if isinstance(node, ast.FunctionDef))
-        or (bool(loops) and any(names_a_compiler(node) for node in nodes))
+    starts = batches or (
+        words
+        and (
+            any(True for _ in losses(nodes))
+            or any(is_step_hook(node.name) for node in nodes if isinstance(node, ast.FunctionDef))
+            or (bool(loops) and any(names_a_compiler(node) for node in nodes))
+        )
     )
     called = {_last_name(inner) for loop in loops for inner in walk(loop)}
     if called:

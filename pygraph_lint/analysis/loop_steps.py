@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.loop_calls import is_step_hook, is_trainer_part, losses
+from pygraph_lint.analysis.loop_classes import per_batch
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import ACTS, MAY_CALL_STEP
 from pygraph_lint.analysis.nodes import children, dotted, walk
@@ -23,6 +24,7 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _COMPILER_NAMES = frozenset(name.rpartition(".")[2] for name in ops.COMPILERS)
 _TRAINS = re.compile(r"train|step|update|learn|fit|optimi|backward")
+_BATCHES = re.compile(r"(?i)(loader|batch(es|s)?|iterator|_iter|stream|dl|prefetcher)\b(?!_size)")
 _COMPUTES = "computes gradients on every step"
 
 
@@ -33,15 +35,39 @@ def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
     yield from ((node, _COMPUTES) for node in seen if not _runs_once(queries, node))
     loops = [node for node in queries.nodes if isinstance(node, LOOPS) and node not in seen]
     compiles = any(names_a_compiler(node) for node in queries.nodes)
+    around = set(_over_batches(queries, seen))
     for node in loops:
+        if node in around:
+            yield node, _COMPUTES
+            continue
         compiled = compiles and _calls_compiled(values, node)
         acts = ACTS if acts_on_every_turn(queries, node) else MAY_CALL_STEP
         yield node, "calls compiled code on every step" if compiled else acts
     for function in functions_of(queries):
         owner = queries.owner(function)
         hook = is_step_hook(getattr(function, "name", ""))
-        if hook and owner is not None and is_trainer_part(owner) and function not in seen:
+        if function in seen:
+            continue
+        if hook and owner is not None and is_trainer_part(owner):
             yield function, "is called by the trainer on every step"
+            continue
+        why = per_batch(function, owner)
+        if why is not None:
+            yield function, why
+
+
+def _over_batches(queries: FileQueries, found: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The loops over batches around loops that compute gradients: of several updates a batch, or
+    of parts of one.
+    """
+    for node in found:
+        for each in queries.path(node) if isinstance(node, LOOPS) else ():
+            if isinstance(each, FUNCTIONS):
+                break
+            if isinstance(each, (ast.For, ast.AsyncFor)) and _BATCHES.search(
+                ast.unparse(each.iter)
+            ):
+                yield each
 
 
 def functions_of(queries: FileQueries) -> Iterator[Function]:

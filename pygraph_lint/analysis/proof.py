@@ -35,8 +35,10 @@ from pygraph_lint.analysis.obligations import (
     NoneOf,
     Obligation,
     OfValue,
+    ParameterIsOpen,
     ParameterIsTensor,
     Path,
+    Presumed,
     ReturnsTensor,
     TypeIsTensor,
 )
@@ -167,6 +169,10 @@ def of_need(need: Need) -> Obligation:
         return ChecksArguments()
     if need.kind == "ends":
         return EndsGraph(need.owner, need.name)
+    if need.kind == "presumed":
+        return Presumed()
+    if need.kind == "open":
+        return ParameterIsOpen(need.owner, need.name)
     if need.kind == "host":
         named = of_need(need.choices[0][0])
         return replace(named, at_home=True) if isinstance(named, OfValue) else named
@@ -194,6 +200,21 @@ def _breaks_graph(proof: Proof, obligation: BreaksGraph) -> bool:
 
 def _checks_arguments(proof: Proof, obligation: ChecksArguments) -> bool:
     return VALIDATES not in proof.program.patched
+
+
+def _presumed(proof: Proof, obligation: Presumed) -> bool:
+    return proof.of_loops
+
+
+def _parameter_is_open(proof: Proof, obligation: ParameterIsOpen) -> bool:
+    facts = proof.program.functions.get(obligation.function)
+    if not proof.of_loops or facts is None or obligation.parameter not in facts.parameters:
+        return False
+    given = {obligation.parameter, facts.parameters.index(obligation.parameter)}
+    return any(
+        passed(facts, obligation.parameter, call) is None and not given.isdisjoint(call.unknown)
+        for call in proof.callers(obligation.function)
+    )
 
 
 def _ends_graph(proof: Proof, obligation: EndsGraph) -> bool:
@@ -353,6 +374,8 @@ _DISCHARGE: dict[type[Obligation], Callable[[Proof, Any], bool]] = {
     CanReturn: _can_return,
     BreaksGraph: _breaks_graph,
     ChecksArguments: _checks_arguments,
+    Presumed: _presumed,
+    ParameterIsOpen: _parameter_is_open,
     EndsGraph: _ends_graph,
     CalledAtImport: _called_at_import,
     ParameterIsTensor: _parameter_is_tensor,
@@ -410,6 +433,8 @@ def _is_tensor(proof: Proof, value: Value, path: Path, at_home: bool = False) ->
     """
     if not path:
         here = _is_at_home(proof, value) if at_home else value.is_tensor
+        if proof.of_loops and value.device == v.ON_HOST:
+            return False
         return here and proof.all_hold(value.needs)
     if value.flags & v.SYMBOL and value.needs:
         named = of_need(on_host(value.needs[0]) if at_home else value.needs[0])

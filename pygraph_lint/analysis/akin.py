@@ -1,0 +1,69 @@
+"""Methods of objects of an unknown class, told by what the object is called: ``metric.update(x)``
+is one of a class of metrics, ``replay_buffer.sample()`` one of a ``PrioritizedReplayBuffer``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pygraph_lint.analysis.model import Call
+from pygraph_lint.analysis.program import Program
+
+_MOST = 24  # classes that an object may be of
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+# Names that say nothing of a project's class, or whose classes are there by the dozen.
+_EMPTY = frozenset(
+    """
+        self cls obj object item value values data result results output outputs config cfg args
+        opt params options module modules optimizer optimizers optim scheduler schedulers net
+        layer layers func function callable other torch parent base instance element x y
+    """.split()
+)
+
+
+class Akin:
+    """The methods that objects may have by their names."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[tuple[str, str, int], Sequence[str]] = {}
+
+    def methods(self, call: Call) -> Sequence[str]:
+        """The methods called ``call.name`` of the classes that the name ``call.target`` of an
+        object fits, where they can be called so.
+        """
+        key = (call.target, call.name, len(call.positional))
+        if key not in self._known:
+            self._known[key] = self._methods(call)
+        return self._known[key]
+
+    def _methods(self, call: Call) -> Sequence[str]:
+        words = _words_of_object(call.target)
+        if not words or words[-1] in _EMPTY:
+            return ()
+        program = self._program
+        found = [
+            each
+            for each in program.methods_by_name.get(call.name, ())
+            if each in program.functions
+            and len(call.positional) <= len(program.functions[each].parameters)
+            and self._fits(program.functions[each].owner, words)
+        ]
+        return found if len(found) <= _MOST else ()
+
+    def _fits(self, owner: str, words: list[str]) -> bool:
+        """Whether an object with a name of these words may be of a class, or of one above it."""
+        for cls in self._program.lineage(owner):
+            parts = [word.lower() for word in _WORD.findall(cls.rpartition(".")[2])]
+            if parts[-len(words) :] == words or parts[-1:] == words[-1:]:
+                return True
+        return False
+
+
+def _words_of_object(name: str) -> list[str]:
+    """The words of a name, without the plural."""
+    words = [word for word in name.lower().strip("_").split("_") if word.isalpha()]
+    if words and words[-1].endswith("s") and not words[-1].endswith("ss"):
+        words[-1] = words[-1].removesuffix("s") if words[-1] != "loss" else "loss"
+    return words if words and len(words[-1]) > 2 else []

@@ -1,0 +1,70 @@
+"""Classes whose methods are run for every batch, whoever calls them: running metrics, data sets and
+what collates their samples.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+from pygraph_lint.analysis.model import COLLATES, UPDATES
+from pygraph_lint.analysis.nodes import dotted, walk
+
+_UPDATING = frozenset(("update", "__call__", "add", "add_batch", "process", "accumulate", "append"))
+_METRIC = re.compile(
+    r"(Metrics?|Meter|Metre|Accuracy|Statistics|Stats|Loss|Error|Tracker|Monitor|Average)$"
+)
+_COLLATING = re.compile(r"_?(\w+_)?collate(_fn|_batch|_function)?$|__getitem__$")
+_OF_SAMPLES = re.compile(r"(Dataset|DataSet|Data_set|Collat(e|or|er|eFn)|DataPipe)$")
+
+
+def per_batch(function: ast.AST, owner: ast.AST | None) -> str | None:
+    """Why a function is run for every batch; None where nothing says so."""
+    name = getattr(function, "name", "")
+    if not isinstance(owner, ast.ClassDef):
+        return COLLATES if "collate" in name and _COLLATING.match(name) else None
+    if name in _UPDATING and _is_running_metric(owner):
+        return UPDATES
+    of_samples = any(_OF_SAMPLES.search(each) for each in _names(owner))
+    if name in ("__getitem__", "__call__") and of_samples:
+        return COLLATES
+    return COLLATES if "collate" in name and _COLLATING.match(name) else None
+
+
+def has_per_batch(nodes: Iterable[ast.AST]) -> bool:
+    """Whether a file has such functions."""
+    for node in nodes:
+        if isinstance(node, ast.ClassDef):
+            if any(per_batch(each, node) for each in node.body if _is_function(each)):
+                return True
+        elif _is_function(node) and "collate" in getattr(node, "name", ""):
+            return True
+    return False
+
+
+def _is_function(node: ast.AST) -> bool:
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+
+
+def _names(owner: ast.ClassDef) -> list[str]:
+    """The names of a class and of its bases."""
+    return [owner.name, *((dotted(base) or "").rpartition(".")[2] for base in owner.bases)]
+
+
+def _is_running_metric(owner: ast.ClassDef) -> bool:
+    """Whether a class adds up values over batches, and can begin anew."""
+    own, *bases = map(_METRIC.search, _names(owner))
+    methods = {each.name: each for each in owner.body if isinstance(each, ast.FunctionDef)}
+    if not any(bases) and (own is None or "reset" not in methods):
+        return False
+    adding = (methods[name] for name in _UPDATING & methods.keys())
+    return any(_adds_up(node) for method in adding for node in walk(method))
+
+
+def _adds_up(node: ast.AST) -> bool:
+    """Whether a node adds something to what an object holds."""
+    if isinstance(node, ast.AugAssign):
+        return (dotted(node.target) or "").startswith("self.")
+    called = (dotted(node.func) or "") if isinstance(node, ast.Call) else ""
+    return called.startswith("self.") and called.endswith((".append", ".extend"))
