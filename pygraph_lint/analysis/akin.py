@@ -11,6 +11,7 @@ from pygraph_lint.analysis.model import Call
 from pygraph_lint.analysis.program import Program
 
 _MOST = 24  # classes that an object may be of
+_FEW = 4
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # Names that say nothing of a project's class, or whose classes are there by the dozen.
 _EMPTY = frozenset(
@@ -40,6 +41,8 @@ class Akin:
 
     def _methods(self, call: Call) -> Sequence[str]:
         words = _words_of_object(call.target)
+        if call.name == "to":
+            return self._moving()
         if not words or words[-1] in _EMPTY:
             return ()
         program = self._program
@@ -51,6 +54,19 @@ class Akin:
             and self._fits(program.functions[each].owner, words)
         ]
         return found if len(found) <= _MOST else ()
+
+    def _moving(self) -> Sequence[str]:
+        """The methods by which batches that are objects of the project go to the device."""
+        program = self._program
+        known = (program.functions.get(name) for name in program.methods_by_name.get("to", ()))
+        found = [
+            facts.name
+            for facts in known
+            if facts is not None
+            and not program.is_module(facts.owner)
+            and any("device" in name for name in facts.parameters[:1])
+        ]
+        return found if len(found) <= _FEW else ()
 
     def _fits(self, owner: str, words: list[str]) -> bool:
         """Whether an object with a name of these words may be of a class, or of one above it."""

@@ -31,6 +31,7 @@ from pygraph_lint.analysis.model import (
     COLLATES,
     MAY_CALL_STEP,
     NO_BODIES,
+    PER_BATCH,
     Call,
     FileLoops,
     LoopBody,
@@ -39,6 +40,7 @@ from pygraph_lint.analysis.nodes import children, dotted, span_of, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind
 
+_NOT_COMPUTING = PER_BATCH | {MAY_CALL_STEP, ACTS}
 _OF_EVALUATION = re.compile(r"(?i)(^|[._])(val|valid|validation|test|eval|evaluation|predict)")
 
 
@@ -122,7 +124,7 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     name = values.name_of(function) or ""
     run = list(_run_each_time(values, statements))
     tests = [node.test] if isinstance(node, ast.While) else []
-    costs = Costs(values, bool(why) and why not in (MAY_CALL_STEP, ACTS, COLLATES), node)
+    costs = Costs(values, bool(why) and why not in _NOT_COMPUTING, node)
     parts = [*tests, *(part for statement in run for part in _evaluated(statement))]
     events: list[Event] = []
     calls: list[Call] = []
@@ -189,7 +191,7 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
                 yield from _run_each_time(values, statement.body)
             if usual is not True and not _leaves(statement.orelse):
                 yield from _run_each_time(values, statement.orelse)
-            if rare and _skips(statement.body) and not _needs_more(statement.test):
+            if rare and _skips(statement.body) and _is_usual(statement.test):
                 return  # `if step % n: continue`: what follows runs rarely
         elif isinstance(statement, (*LOOPS, ast.With, ast.AsyncWith)):
             yield from _run_each_time(values, statement.body)
@@ -201,9 +203,15 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
                 yield from _run_each_time(values, case.body)
 
 
-def _needs_more(test: ast.expr) -> bool:
-    """Whether a condition only holds where something else does, too."""
-    return isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+def _is_usual(test: ast.expr) -> bool:
+    """Whether a condition that has to do with the number of a step holds on most steps."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return not _is_usual(test.operand)
+    if isinstance(test, ast.BoolOp):
+        return isinstance(test.op, ast.Or) and any(map(_is_usual, test.values))
+    if isinstance(test, ast.Compare):
+        return isinstance(test.ops[0], (ast.NotEq, ast.Gt))
+    return isinstance(test, ast.BinOp)
 
 
 def _asks_if_finite(test: ast.expr) -> bool | None:
@@ -354,10 +362,17 @@ def _evaluated(statement: ast.stmt) -> Iterator[ast.expr]:
                 yield each.context_expr
 
 
+def _is_mapped(values: LoopValues, function: ast.Lambda) -> bool:
+    """Whether a function is applied to elements where it stands: ``map(lambda x: ..., xs)``."""
+    call = values.queries.parent(function)
+    name = (dotted(call.func) or "") if isinstance(call, ast.Call) else ""
+    return "map" in name.rpartition(".")[2] or name.rpartition(".")[2].startswith("apply")
+
+
 def _expressions(values: LoopValues, part: ast.expr) -> Iterator[ast.expr]:
     """An expression and those in it that are evaluated with it on every step."""
     yield part
-    if isinstance(part, ast.Lambda):
+    if isinstance(part, ast.Lambda) and not _is_mapped(values, part):
         return
     for child in children(part):
         if isinstance(child, ast.expr):

@@ -45,7 +45,8 @@ _OF_TENSORS_ONLY = frozenset(
         add_ bmm clamp clamp_ clamp_min contiguous detach_ div_ eq expand expand_as float gather ge
         gt index_select isfinite isnan le log_softmax logical_and logical_not logsumexp long
         lt masked_fill masked_fill_ masked_select mul_ ne neg norm numel permute pow reshape_as
-        scatter scatter_ scatter_add sigmoid softmax sub_ tanh topk type_as unbind unsqueeze view view_as
+        scatter scatter_ scatter_add sigmoid softmax sub_ tanh topk type_as unbind unsqueeze
+        view view_as
     """.split()
 )
 # Functions of torch that make tensors of anything, or give none.

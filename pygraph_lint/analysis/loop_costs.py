@@ -17,6 +17,7 @@ from pygraph_lint.analysis.loop_calls import (
     moves_to_host,
     names_cuda,
     on_device,
+    shown,
     waits_for_copy,
 )
 from pygraph_lint.analysis.loop_values import LoopValues
@@ -41,6 +42,8 @@ _WAITING = frozenset(
 _ASKING = frozenset(
     f"numpy.{name}" for name in ("isscalar", "shape", "ndim", "size", "iscomplexobj")
 )
+# Methods by which an object goes to the device with what it holds.
+_MOVING = frozenset(("to", "cuda", "to_device", "move_to", "move_to_device"))
 _OF_MASKS = frozenset(
     (
         *("eq", "ne", "lt", "le", "gt", "ge", "bool", "isnan", "isfinite", "isinf", "any", "all"),
@@ -230,14 +233,14 @@ class Costs:
         method, receiver = function.attr, function.value
         if method in ("item", "tolist", "numpy", "__float__", "__int__") or moves_to_host(node):
             value = self.values.of(receiver)
+            if method == "item" and self._may_be_on_device(receiver, value):
+                value = shown(value)
             open_ = bool(value.kinds & v.UNKNOWN) and not is_batch(value)
             if method == "cpu" and open_:  # nobody copies to the host what may be there
                 yield _event("loop.read", node, f".{method}()")
             elif on_device(value):
                 given = self.in_step and method == "item" and _is_given(value)
                 yield _event("loop.read", node, f".{method}()", None if given else value)
-            elif self.in_step and method == "item" and self._may_be_on_device(receiver, value):
-                yield _event("loop.read", node, f".{method}()")
         elif moves_to_device(node) or (method == "type" and names_cuda(self.values.of, node)):
             yield from self._moved(node, receiver)
         elif method == "new_tensor" and node.args:
@@ -253,7 +256,7 @@ class Costs:
             yield _event("loop.synchronize", node, source_of(node, 40))
         elif method == "get_scale" and not node.args:
             yield _event("loop.read", node, source_of(node, 40))
-        elif method in _SHOWING or method in _SCALARS or method == "format":
+        elif method in _SHOWING or method == "format" or self._writes_scalar(node, method):
             yield from self._given_to_text(node, method)
         elif method in _PRINTING and _is_logger(receiver):
             for each in node.args:
@@ -263,6 +266,10 @@ class Costs:
             only = method == "masked_select" and value.kinds == v.UNKNOWN  # a tensor's method
             if only or (on_device(value) and not value.needs):
                 yield _event("loop.read", node, f".{method}()", value)
+
+    def _writes_scalar(self, node: ast.Call, method: str) -> bool:
+        """Whether a writer of an unknown class gets a number: no function of a module."""
+        return method in _SCALARS and self.values.queries.qualified(node.func) is None
 
     def _given_to_text(self, node: ast.Call, method: str) -> Iterator[Event]:
         parts = [*node.args, *(item.value for item in node.keywords)]
@@ -311,7 +318,7 @@ class Costs:
             if (self.values.queries.qualified(node) or "").startswith("numpy."):
                 return False
             node = node.func if isinstance(node, ast.Call) else node.value
-        return value.kinds == v.UNKNOWN
+        return bool(value.kinds & v.UNKNOWN)
 
     def _origin(self, node: ast.expr) -> ast.expr | None:
         """The expression that a name stands for."""
@@ -349,7 +356,8 @@ class Costs:
         root = receiver
         while isinstance(root, (ast.Attribute, ast.Subscript)) or _is_method(root):
             root = root.func if isinstance(root, ast.Call) else root.value  # type: ignore[attr-defined]
-        if not self.in_step and (not isinstance(root, ast.Name) or root.id == "self"):
+        helps = not self.in_step and getattr(self.step, "name", "") not in _MOVING
+        if helps and (not isinstance(root, ast.Name) or root.id == "self"):
             return False
         written = (dotted(receiver) or "").rpartition(".")[2].lower()
         return bool(value.kinds & v.UNKNOWN) and not any(

@@ -78,7 +78,7 @@ def hints(text: str, file: Module) -> LoopHints:
     helps = any(part in text for part in _HELPERS)
     batches = helps and "torch" in text and any(part in text for part in _PER_BATCH)
     batches = batches and has_per_batch(file.nodes)
-    if not words and not ("torch" in text and _may_be_script(text)):
+    if not words and not _may_be_script(text):
         return LoopHints(may_help=True, starts=batches) if helps else NO_LOOPS
     nodes = file.nodes
     loops = [node for node in nodes if isinstance(node, LOOPS)]

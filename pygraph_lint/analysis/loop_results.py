@@ -189,8 +189,8 @@ class CallResults:
             return v.NUMPY_VALUE
         if base.kinds & v.INSTANCE and base.cls and base.cls[:6] != "torch.":
             return _returned(f"{base.cls}.{method}", f"{short(base.cls)}.{method}() returns it")
-        if method == "parameters":
-            return PARAMETERS
+        if method in ("parameters", "named_parameters"):
+            return PARAMETERS if method == "parameters" else NAMED_PARAMETERS
         return v.UNKNOWN_VALUE
 
     def _of_own_method(self, function: ast.Attribute) -> Value | None:

@@ -31,7 +31,8 @@ _COMPUTES = "computes gradients on every step"
 def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
     """The loops, and the functions that are run on every step, with the reason."""
     queries = values.queries
-    seen = dict.fromkeys(_with_callers(values, set(_of_losses(queries))))
+    found = {*_of_losses(queries), *_of_updates(queries)}
+    seen = dict.fromkeys(_with_callers(values, found))
     yield from ((node, _COMPUTES) for node in seen if not _runs_once(queries, node))
     loops = [node for node in queries.nodes if isinstance(node, LOOPS) and node not in seen]
     compiles = any(names_a_compiler(node) for node in queries.nodes)
@@ -109,6 +110,17 @@ def _of_losses(queries: FileQueries) -> Iterator[ast.AST]:
         if whole:
             for call in _passed_to_step(queries, place):
                 yield _step_around(queries, call, loss)
+
+
+def _of_updates(queries: FileQueries) -> Iterator[ast.AST]:
+    """Where optimizers step: ``self.optimizer.step()``."""
+    for node in queries.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of = (dotted(node.func.value) or "").rpartition(".")[2].lower()
+            if node.func.attr == "step" and ("optim" in of or of == "opt"):
+                place = _step_around(queries, node, node)
+                if getattr(place, "name", "") != "step":  # of an optimizer around another
+                    yield place
 
 
 def _steps_weights(queries: FileQueries) -> bool:

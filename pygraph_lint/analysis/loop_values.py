@@ -9,6 +9,7 @@ model.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -55,6 +56,7 @@ from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, Defini
 from pygraph_lint.analysis.values import Value
 
 _MAX_DEPTH = 60
+_COUNT = re.compile(r"(^|_)(count|num|n|size|samples)(_|$)")
 
 
 class LoopValues:
@@ -253,7 +255,8 @@ class LoopValues:
             if path is not None and value is not None:
                 if is_prepared(value):
                     return Value(v.UNKNOWN, cls="prepared")
-                return part(self.of(value), path)
+                counts = isinstance(value, ast.Call) and _COUNT.search(getattr(target, "id", ""))
+                return v.UNKNOWN_VALUE if counts else part(self.of(value), path)
         return v.UNKNOWN_VALUE
 
     def _iterated(self, target: ast.AST) -> Value:
@@ -327,7 +330,7 @@ class LoopValues:
         if on_device(base):
             if node.attr in _DESCRIBING:
                 return v.OTHER_VALUE
-            if node.attr in ops.TENSOR_ATTRIBUTES:
+            if node.attr in ops.TENSOR_ATTRIBUTES or node.attr in _PARTS:
                 return base
             moved = base.why in (MOVED.why, GIVEN.why)  # of an object: a number, too
             held = base._replace(cls=OF_OBJECT) if moved else base
@@ -438,8 +441,22 @@ class LoopValues:
         return joined(found) if found else v.UNKNOWN_VALUE
 
     def _dict(self, node: ast.Dict) -> Value:
-        values = [self.of(each) for each in node.values]
+        values = [self.of(each) for each in node.values] or self._stored(node)
         return Value(v.MAPPING, item=joined(values) if values else v.UNKNOWN_VALUE)
+
+    def _stored(self, node: ast.AST) -> list[Value]:
+        """What a mapping that begins empty gets by key, by the name it is bound to."""
+        parent = self.queries.parent(node)
+        target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+        if not isinstance(target, ast.Name):
+            return []
+        return [
+            self.of(each.value)
+            for each in walk(self.queries.scope(node))
+            if isinstance(each, ast.Assign)
+            and isinstance(each.targets[0], ast.Subscript)
+            and dotted(each.targets[0].value) == target.id
+        ]
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
         item = v.shallow(self.of(node.elt))
@@ -464,6 +481,7 @@ class LoopValues:
 
 # Attributes of tensors that are known without their values.
 _DESCRIBING = ops.NUMBER_ATTRIBUTES | {"shape", "dtype", "device", "size", "layout", "is_nested"}
+_PARTS = ("values", "indices")  # of what a reduction gives
 _HANDLERS: dict[type[ast.expr], Callable[[LoopValues, Any], Value]] = {
     ast.Constant: LoopValues._constant,
     ast.Name: LoopValues._name,

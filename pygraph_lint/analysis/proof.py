@@ -63,6 +63,9 @@ _DECIDING = frozenset(
     """.split()
 )
 
+# Calls in loops of which only the name of the method is certain.
+_GUESSED = frozenset(("named", "lone", "known", "akin"))
+
 
 class Proof:
     """Discharges obligations; an answer is worked out once.
@@ -211,7 +214,8 @@ def _parameter_is_open(proof: Proof, obligation: ParameterIsOpen) -> bool:
     if not proof.of_loops or facts is None or obligation.parameter not in facts.parameters:
         return False
     given = {obligation.parameter, facts.parameters.index(obligation.parameter)}
-    return any(
+    calls = proof.callers(obligation.function)
+    return not calls or any(
         passed(facts, obligation.parameter, call) is None and not given.isdisjoint(call.unknown)
         for call in proof.callers(obligation.function)
     )
@@ -247,7 +251,10 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
         return _others_are_tensors(proof, facts, calls, obligation)
     unsaid = not calls
     given = passed_or_default if obligation.at_home else passed
+    switch = proof.of_loops and _is_switch(facts, obligation.parameter)
     for call in calls:
+        if switch and call.how in _GUESSED:
+            continue  # of another method of that name
         value = given(facts, obligation.parameter, call)
         unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
         if value is None or (obligation.only and not _is_only_tensor(value)):
@@ -264,6 +271,12 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     if obligation.path == (RESULT,):
         return _computes(facts, obligation.parameter)
     return not obligation.path and proof.passed_on.is_tensor(facts, obligation.parameter)
+
+
+def _is_switch(facts: FunctionFacts, parameter: str) -> bool:
+    """Whether the default of a parameter is a number or a text."""
+    default = dict(facts.defaults).get(parameter)
+    return default is not None and bool(default.kinds & (v.NUMBER | v.TEXT))
 
 
 def _computes(facts: FunctionFacts, parameter: str) -> bool:
