@@ -13,6 +13,7 @@ from pygraph_lint.analysis.program import Program
 _MOST = 24  # classes that an object may be of
 _FEW = 4
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_ABSTRACT = frozenset(("base", "abstract", "mixin", "interface", "template"))
 # Names that say nothing of a project's class, or whose classes are there by the dozen.
 _EMPTY = frozenset(
     """
@@ -72,6 +73,8 @@ class Akin:
         """Whether an object with a name of these words may be of a class, or of one above it."""
         for cls in self._program.lineage(owner):
             parts = [word.lower() for word in _WORD.findall(cls.rpartition(".")[2])]
+            while parts and parts[-1] in _ABSTRACT:
+                parts.pop()
             if parts[-len(words) :] == words or parts[-1:] == words[-1:]:
                 return True
         return False

@@ -16,7 +16,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.loop_costs import Costs
-from pygraph_lint.analysis.loop_edges import edges
+from pygraph_lint.analysis.loop_edges import edges, maps
 from pygraph_lint.analysis.loop_hints import has_modulo
 from pygraph_lint.analysis.loop_joins import path_to
 from pygraph_lint.analysis.loop_steps import (
@@ -129,7 +129,7 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     events: list[Event] = []
     calls: list[Call] = []
     inner_calls: list[Call] = []
-    for statement in run:
+    for statement in [node, *run] if isinstance(node, ast.While) else run:
         events += costs.of_statement(statement)
     whole = why not in ("", MAY_CALL_STEP)
     for part in parts:
@@ -362,18 +362,13 @@ def _evaluated(statement: ast.stmt) -> Iterator[ast.expr]:
                 yield each.context_expr
 
 
-def _is_mapped(values: LoopValues, function: ast.Lambda) -> bool:
-    """Whether a function is applied to elements where it stands: ``map(lambda x: ..., xs)``."""
-    call = values.queries.parent(function)
-    name = (dotted(call.func) or "") if isinstance(call, ast.Call) else ""
-    return "map" in name.rpartition(".")[2] or name.rpartition(".")[2].startswith("apply")
-
-
 def _expressions(values: LoopValues, part: ast.expr) -> Iterator[ast.expr]:
     """An expression and those in it that are evaluated with it on every step."""
     yield part
-    if isinstance(part, ast.Lambda) and not _is_mapped(values, part):
-        return
+    if isinstance(part, ast.Lambda):
+        call = values.queries.parent(part)
+        if not isinstance(call, ast.Call) or not maps(call):
+            return
     for child in children(part):
         if isinstance(child, ast.expr):
             if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):

@@ -36,6 +36,7 @@ _MOVING = re.compile(r"to_(device|gpu|cuda)$")
 _HOOK = re.compile(r"_?(on|before|after)_[a-z_]+")
 _TENSOR = re.compile(r"\b(Long|Int|Float|Double|Half|Bool)?Tensor\b")
 _COMPUTING = re.compile(r"scaler|backward|step|update|optim")
+_BATCHES = re.compile(r"(?i)(loader|batch(es|s)?|iterator|_iter|stream|dl|prefetcher)\b(?!_size)")
 _OF_LOSS = re.compile(r"loss(es)?$|^loss")
 # Methods that give Python or NumPy values.
 HOST_CASTS = frozenset(("item", "tolist", "numpy"))
@@ -52,8 +53,8 @@ _OF_TENSORS_ONLY = frozenset(
 # Functions of torch that make tensors of anything, or give none.
 _OF_ANYTHING = frozenset(
     """
-        cat compile concat from_numpy is_tensor jit manual_seed save seed set_num_threads stack
-        typename
+        as_tensor asarray cat compile concat from_numpy is_tensor jit manual_seed save seed
+        set_num_threads stack typename
     """.split()
 )
 # Calls that give the elements of their first argument.
@@ -105,7 +106,7 @@ _PARTS = (
         "Handler",
         "Extension",
     ),
-    *("Logger", "Monitor", "Recorder", "Tracker"),
+    *("Logger", "Monitor", "Recorder", "Tracker", "Runner", "Engine", "Learner", "CB"),
 )
 
 
@@ -138,6 +139,11 @@ def on_device(value: Value) -> bool:
     """Whether a value is a tensor of the device, or would be if its needs hold."""
     tensor = value.kinds & v.TENSOR and value.device != v.ON_HOST
     return bool(tensor) and (not value.kinds & v.UNKNOWN or bool(value.needs))
+
+
+def over_batches(iterated: ast.expr) -> bool:
+    """Whether what a loop goes over is called a data loader, or batches."""
+    return _BATCHES.search(ast.unparse(iterated)) is not None
 
 
 def is_batch(value: Value) -> bool:

@@ -12,6 +12,7 @@ from pygraph_lint.analysis.model import COLLATES, UPDATES
 from pygraph_lint.analysis.nodes import dotted, walk
 
 _UPDATING = frozenset(("update", "__call__", "add", "add_batch", "process", "accumulate", "append"))
+_ADDING = (".append", ".extend", ".update", ".add", ".add_")
 _METRIC = re.compile(
     r"(Metrics?|Meter|Metre|Accuracy|Statistics|Stats|Loss|Error|Tracker|Monitor|Average)$"
 )
@@ -67,4 +68,4 @@ def _adds_up(node: ast.AST) -> bool:
     if isinstance(node, ast.AugAssign):
         return (dotted(node.target) or "").startswith("self.")
     called = (dotted(node.func) or "") if isinstance(node, ast.Call) else ""
-    return called.startswith("self.") and called.endswith((".append", ".extend"))
+    return called.startswith("self.") and called.endswith(_ADDING)

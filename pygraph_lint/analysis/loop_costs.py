@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from pygraph_lint.analysis import ops
@@ -44,6 +45,8 @@ _ASKING = frozenset(
 )
 # Methods by which an object goes to the device with what it holds.
 _MOVING = frozenset(("to", "cuda", "to_device", "move_to", "move_to_device"))
+# Functions that get a batch of a loader and give it on the device.
+_PREPARING = re.compile(r"(^|_)(to_(gpu|cuda|device)|move|parse_batch|prepare|transfer|place)")
 _OF_MASKS = frozenset(
     (
         *("eq", "ne", "lt", "le", "gt", "ge", "bool", "isnan", "isfinite", "isinf", "any", "all"),
@@ -190,6 +193,8 @@ class Costs:
                 yield _event("loop.read", node, name, value)
         elif isinstance(node.func, ast.Attribute):
             yield from self._method(node, node.func)
+        if self.in_step and _PREPARING.search((dotted(node.func) or "").rpartition(".")[2]):
+            self.moves_batches |= any(is_batch(self.values.of(each)) for each in node.args)
 
     def _builtin(self, node: ast.Call, name: str) -> Iterator[Event]:
         if name in ("float", "int", "bool", "round", "complex") and node.args:

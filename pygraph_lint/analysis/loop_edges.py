@@ -28,6 +28,7 @@ def edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
     for each in (*call.args, *(item.value for item in call.keywords)):
         if isinstance(each, ast.Constant) and is_hook_name(each.value):
             yield Call("hook", "", each.value, span_of(call), (), (), ())
+    yield from _mapped(values, call) if maps(call) else ()
     target = _target(values, call)
     if target is None:
         return
@@ -42,6 +43,24 @@ def edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
     if any(key == KEYWORDED for key, _ in named):
         unknown = (STARRED, KEYWORDED)
     yield Call(how, owner, name, span_of(call), tuple(given), keywords, (), unknown)
+
+
+def maps(call: ast.Call) -> bool:
+    """Whether a call applies a function to elements: ``map(f, xs)``, ``tree_map(f, tree)``."""
+    last = (dotted(call.func) or "").rpartition(".")[2]
+    return "map" in last or last.startswith("apply")
+
+
+def _mapped(values: LoopValues, call: ast.Call) -> Iterator[Call]:
+    """The edges to functions and methods of the object that a call applies."""
+    for each in call.args:
+        name = values.queries.qualified(each) if isinstance(each, ast.Name) else None
+        owner = values.queries.owner(call)
+        if isinstance(each, ast.Attribute) and dotted(each.value) == "self" and owner is not None:
+            cls = f"{values.module}.{owner.name}"
+            yield Call("method", cls, each.attr, span_of(call), (), (), (), (STARRED,))
+        elif name is not None and name.startswith(values.module):
+            yield Call("function", name, "", span_of(call), (), (), (), (STARRED,))
 
 
 def _keyword(values: LoopValues, item: ast.keyword) -> Value | None:

@@ -36,7 +36,9 @@ _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
 
 # Functions that run once, whatever they call.
 _ONCE = frozenset(("main", "__init__", "fit", "run"))
-_RUNS_ONCE = re.compile(r"(^|_)(lazy|initiali[sz]e|setup|set_up|connect|register|checkpoint)(_|$)")
+_RUNS_ONCE = re.compile(
+    r"(^|_)(lazy|initiali[sz]e|setup|set_up|connect|register_\w+|checkpoint)(_|$)"
+)
 
 _NOT_TRAINING = PER_BATCH | {MAY_CALL_STEP, ACTS}
 _EVALUATES = re.compile(r"eval|test|play|render|demo|record|visual|valid|enjoy|warm")

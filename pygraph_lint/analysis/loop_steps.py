@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from pygraph_lint.analysis import ops
-from pygraph_lint.analysis.loop_calls import is_step_hook, is_trainer_part, losses
+from pygraph_lint.analysis.loop_calls import is_step_hook, is_trainer_part, losses, over_batches
 from pygraph_lint.analysis.loop_classes import per_batch
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import ACTS, MAY_CALL_STEP
@@ -24,7 +24,6 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _COMPILER_NAMES = frozenset(name.rpartition(".")[2] for name in ops.COMPILERS)
 _TRAINS = re.compile(r"train|step|update|learn|fit|optimi|backward")
-_BATCHES = re.compile(r"(?i)(loader|batch(es|s)?|iterator|_iter|stream|dl|prefetcher)\b(?!_size)")
 _COMPUTES = "computes gradients on every step"
 
 
@@ -65,9 +64,7 @@ def _over_batches(queries: FileQueries, found: Iterable[ast.AST]) -> Iterator[as
         for each in queries.path(node) if isinstance(node, LOOPS) else ():
             if isinstance(each, FUNCTIONS):
                 break
-            if isinstance(each, (ast.For, ast.AsyncFor)) and _BATCHES.search(
-                ast.unparse(each.iter)
-            ):
+            if isinstance(each, (ast.For, ast.AsyncFor)) and over_batches(each.iter):
                 yield each
 
 

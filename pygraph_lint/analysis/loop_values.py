@@ -36,6 +36,7 @@ from pygraph_lint.analysis.loop_calls import (
     is_step_hook,
     is_trainer_part,
     on_device,
+    over_batches,
     says_tensor,
 )
 from pygraph_lint.analysis.loop_evidence import LoopEvidence
@@ -290,7 +291,8 @@ class LoopValues:
             return v.tensor("the data loader puts batches on the device", device=v.ON_DEVICE)
         if value.cls == LOADER.cls or is_batch(value):
             return BATCH
-        if value.kinds & v.UNKNOWN and not on_device(value) and self.evidence.is_step_loop(loop):
+        over = self.evidence.is_step_loop(loop) or over_batches(iterated)
+        if value.kinds & v.UNKNOWN and not on_device(value) and over:
             return BATCH
         if value.needs and value.flags & v.SYMBOL and self.evidence.is_step_loop(loop):
             return BATCH

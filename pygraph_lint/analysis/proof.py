@@ -19,7 +19,7 @@ from pygraph_lint.analysis.events import (
 )
 from pygraph_lint.analysis.exports import VALIDATES
 from pygraph_lint.analysis.graph_ends import GraphEnds
-from pygraph_lint.analysis.model import Call, FunctionFacts
+from pygraph_lint.analysis.model import STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.obligations import (
     RESULT,
     AnyOf,
@@ -213,12 +213,18 @@ def _parameter_is_open(proof: Proof, obligation: ParameterIsOpen) -> bool:
     facts = proof.program.functions.get(obligation.function)
     if not proof.of_loops or facts is None or obligation.parameter not in facts.parameters:
         return False
-    given = {obligation.parameter, facts.parameters.index(obligation.parameter)}
+    given = {obligation.parameter, facts.parameters.index(obligation.parameter), STARRED}
     calls = proof.callers(obligation.function)
-    return not calls or any(
-        passed(facts, obligation.parameter, call) is None and not given.isdisjoint(call.unknown)
-        for call in proof.callers(obligation.function)
-    )
+    for call in calls:
+        value = passed(facts, obligation.parameter, call)
+        if value is None and not given.isdisjoint(call.unknown):
+            return True
+        need = value.needs[0] if value is not None and value.needs else None
+        if need is not None and need.kind == "param":
+            handed_on = ParameterIsOpen(need.owner, need.name.partition("|")[0])
+            if proof.discharged(handed_on):
+                return True
+    return not calls
 
 
 def _ends_graph(proof: Proof, obligation: EndsGraph) -> bool:
