@@ -295,6 +295,8 @@ def of_torch(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) 
         return Value(v.SEQUENCE, item=INDICES)
     if last == "Parameter":
         return DEVICE
+    if name == "torch.autograd.Variable" and node.args:
+        return of(node.args[0])
     if head.startswith("torch.nn") and last[:1].isupper():
         return MODULE
     if last in ops.TYPED_CONSTRUCTORS:

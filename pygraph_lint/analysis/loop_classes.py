@@ -1,5 +1,5 @@
-"""Classes whose methods are run for every batch, whoever calls them: running metrics, data sets and
-what collates their samples.
+"""Classes whose methods are run for every batch, whoever calls them: running metrics, environments,
+data sets and what collates their samples.
 """
 
 from __future__ import annotations
@@ -8,13 +8,17 @@ import ast
 import re
 from collections.abc import Iterable
 
-from pygraph_lint.analysis.model import COLLATES, UPDATES
+from pygraph_lint.analysis.model import ACTS_IN, COLLATES, UPDATES
 from pygraph_lint.analysis.nodes import dotted, walk
 
 _UPDATING = frozenset(("update", "__call__", "add", "add_batch", "process", "accumulate", "append"))
 _ADDING = (".append", ".extend", ".update", ".add", ".add_")
 _METRIC = re.compile(
     r"(Metrics?|Meter|Metre|Accuracy|Statistics|Stats|Loss|Error|Tracker|Monitor|Average)$"
+)
+_ACTING = frozenset(("step", "step_async", "step_wait", "observation", "action", "reward"))
+_OF_ENVIRONMENT = re.compile(
+    r"(Env|EnvWrapper|VecEnv|VecWrapper|ObservationWrapper|ActionWrapper)$"
 )
 _COLLATING = re.compile(r"_?(\w+_)?collate(_fn|_batch|_function)?$|__getitem__$")
 _OF_SAMPLES = re.compile(r"(Dataset|DataSet|Data_set|Collat(e|or|er|eFn)|DataPipe)$")
@@ -25,6 +29,8 @@ def per_batch(function: ast.AST, owner: ast.AST | None) -> str | None:
     name = getattr(function, "name", "")
     if not isinstance(owner, ast.ClassDef):
         return COLLATES if "collate" in name and _COLLATING.match(name) else None
+    if name in _ACTING and any(_OF_ENVIRONMENT.search(each) for each in _names(owner)[1:]):
+        return ACTS_IN
     if name in _UPDATING and _is_running_metric(owner):
         return UPDATES
     of_samples = any(_OF_SAMPLES.search(each) for each in _names(owner))

@@ -209,11 +209,25 @@ def _called_once(values: LoopValues, function: Function) -> Iterator[ast.AST]:
         return
     queries = values.queries
     for node in walk(function):
-        if not isinstance(node, ast.Call) or queries.scope(node) is not function:
+        if not isinstance(node, ast.Call) or not _runs_in(queries, node, function):
             continue
         called = values.function_of(node)
         if called is not None and not is_in_inner_loop(queries, function, node):
             yield called
+
+
+def _runs_in(queries: FileQueries, node: ast.AST, function: Function) -> bool:
+    """Whether a node is in a function, or in one inside of it that an optimizer's step gets."""
+    scope = queries.scope(node)
+    if scope is function:
+        return True
+    name = getattr(scope, "name", None)
+    return name is not None and any(
+        isinstance(call, ast.Call)
+        and "step" in (dotted(call.func) or "").rpartition(".")[2]
+        and any(dotted(each) == name for each in call.args)
+        for call in walk(function)
+    )
 
 
 # -- compiled code ---------------------------------------------------------------------------------

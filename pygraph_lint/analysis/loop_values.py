@@ -256,9 +256,22 @@ class LoopValues:
             if path is not None and value is not None:
                 if is_prepared(value):
                     return Value(v.UNKNOWN, cls="prepared")
-                counts = isinstance(value, ast.Call) and _COUNT.search(getattr(target, "id", ""))
-                return v.UNKNOWN_VALUE if counts else part(self.of(value), path)
+                return (
+                    v.UNKNOWN_VALUE if self._is_count(target, value) else part(self.of(value), path)
+                )
         return v.UNKNOWN_VALUE
+
+    def _is_count(self, target: ast.AST, value: ast.expr) -> bool:
+        """Whether one of several results of a call is a number of things, by its name and as no
+        method of it is called.
+        """
+        name = getattr(target, "id", "")
+        if not isinstance(value, ast.Call) or _COUNT.search(name) is None:
+            return False
+        return not any(
+            isinstance(node, ast.Attribute) and dotted(node.value) == name
+            for node in walk(self.queries.scope(target))
+        )
 
     def _iterated(self, target: ast.AST) -> Value:
         for each in self.queries.path(target):
