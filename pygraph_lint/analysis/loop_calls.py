@@ -258,15 +258,18 @@ def _targets(call: ast.Call) -> list[ast.expr]:
 
 
 def _names_device(node: ast.expr) -> bool:
+    if isinstance(node, ast.JoinedStr):
+        return _names_device(node.values[0]) if node.values else False
     if isinstance(node, ast.Constant):
         said = node.value
         return isinstance(said, str) and said != "cpu" and said.partition(":")[0] in _DEVICES
-    if isinstance(node, ast.Call):
-        return (dotted(node.func) or "").endswith(("device", "current_device", "get_device"))
-    last = (dotted(node) or "").rpartition(".")[2].lower()
-    return "device" in last or last in ("dev", "gpu", "gpu_id", "local_rank", "cuda")
+    if isinstance(node, (ast.Call, ast.Subscript)):
+        return _names_device(node.func if isinstance(node, ast.Call) else node.value)
+    last = _last(node)
+    return "device" in last or not _OF_DEVICES.isdisjoint(last.split("_"))
 
 
+_OF_DEVICES = frozenset(("dev", "gpu", "gpus", "rank", "cuda"))
 _DEVICES = ("cuda", "xpu", "mps", "npu", "hpu", "xla")
 
 

@@ -31,6 +31,7 @@ _OF_TENSORS = ops.TENSOR_METHODS | ops.TENSOR_ATTRIBUTES | {"device", "dtype", "
 _PRINTING = frozenset(("print", "info", "debug", "warning", "write", "set_description"))
 _SHOWING = frozenset(("set_postfix", "set_description", "set_postfix_str"))
 _SCALARS = frozenset(("add_scalar", "add_scalars", "add_histogram", "log_metric", "log_scalar"))
+_WRITERS = ("wandb.", "mlflow.", "swanlab.", "comet_ml.")
 _WAITING = frozenset(
     (
         "torch.cuda.synchronize",
@@ -145,7 +146,8 @@ class Costs:
             if is_batch(index) and self._is_mask(part):
                 host = False
             certain = not base.needs and "annotated" not in base.why
-            if index.kinds & v.NUMPY or host or index.cls == INDICES.cls:
+            rows = index.kinds & v.NUMPY or index.cls == INDICES.cls or _is_range(part)
+            if rows or host:
                 if certain:
                     yield _event("loop.copy", node, source_of(node, 40), index, _INDEX)
             elif self._is_mask(part) and (index.device != v.ON_HOST or is_batch(index)):
@@ -274,7 +276,10 @@ class Costs:
 
     def _writes_scalar(self, node: ast.Call, method: str) -> bool:
         """Whether a writer of an unknown class gets a number: no function of a module."""
-        return method in _SCALARS and self.values.queries.qualified(node.func) is None
+        name = self.values.queries.qualified(node.func)
+        if name is None:
+            return method in _SCALARS
+        return name.startswith(_WRITERS) and (method in _SCALARS or method == "log")
 
     def _given_to_text(self, node: ast.Call, method: str) -> Iterator[Event]:
         parts = [*node.args, *(item.value for item in node.keywords)]
@@ -374,6 +379,11 @@ def _is_method(node: ast.expr) -> bool:
     """Whether a tensor's method is called: ``x.float()``."""
     called = node.func if isinstance(node, ast.Call) else None
     return isinstance(called, ast.Attribute) and called.attr in ops.TENSOR_METHODS
+
+
+def _is_range(node: ast.expr) -> bool:
+    """Whether rows are chosen by ``range(n)``, whose numbers are copied one by one."""
+    return isinstance(node, ast.Call) and dotted(node.func) == "range"
 
 
 def _is_given(value: Value) -> bool:

@@ -113,7 +113,7 @@ def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
     if base.needs and base.needs[0].kind == "return":
         return _of_result(base.needs[0], method)
     if not base.kinds & (v.UNKNOWN | v.INSTANCE):
-        return None
+        return ("known", written, method) if base.is_tensor else None
     return ("named" if _is_by_name(values, call, method) else "lone", written, method)
 
 
