@@ -75,6 +75,7 @@ class Akin:
             parts = [word.lower() for word in _WORD.findall(cls.rpartition(".")[2])]
             while parts and parts[-1] in _ABSTRACT:
                 parts.pop()
+            parts[-1:] = map(_single, parts[-1:])
             if parts[-len(words) :] == words or parts[-1:] == words[-1:]:
                 return True
         return False
@@ -83,6 +84,12 @@ class Akin:
 def _words_of_object(name: str) -> list[str]:
     """The words of a name, without the plural."""
     words = [word for word in name.lower().strip("_").split("_") if word.isalpha()]
-    if words and words[-1].endswith("s") and not words[-1].endswith("ss"):
-        words[-1] = words[-1].removesuffix("s") if words[-1] != "loss" else "loss"
+    words[-1:] = map(_single, words[-1:])
     return words if words and len(words[-1]) > 2 else []
+
+
+def _single(word: str) -> str:
+    """A word without the plural."""
+    if word.endswith("sses"):
+        return word.removesuffix("es")
+    return word if word.endswith("ss") else word.removesuffix("s")

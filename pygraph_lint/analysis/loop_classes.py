@@ -20,23 +20,49 @@ _ACTING = frozenset(("step", "step_async", "step_wait", "observation", "action",
 _OF_ENVIRONMENT = re.compile(
     r"(Env|EnvWrapper|VecEnv|VecWrapper|ObservationWrapper|ActionWrapper)$"
 )
-_COLLATING = re.compile(r"_?(\w+_)?collate(_fn|_batch|_function)?$|__getitem__$")
+_COLLATING = re.compile(r"_?(\w+_)?collate(_fn|_batch|_function)?$")
+_MOVING = re.compile(
+    r"(^|_)(move|transfer|prepare|sync|place|put|to|2)_?(\w+_)?"
+    r"(device|cuda|gpu|batch|inputs?)$|(device|cuda|gpu)$"
+)
+_BATCH = re.compile(r"(^|_)(batch|inputs?)(_|$)")
+# What agents choose actions by, and what gives batches of memories and of loaders.
+_CHOOSING = re.compile(r"_?(act|(select|choose|get|take|sample|predict|explore)_?actions?(_\w+)?)")
+_OF_AGENTS = re.compile(r"(Agent|Actor|Policy|Player|Algorithm|Algo)$|^(DQN|PPO|SAC|DDPG|TD3|A2C)")
+_GIVING = re.compile(r"_?(sample|get)(_(batch|samples|minibatch|transitions))?|__iter__|__next__")
+_OF_BATCHES = re.compile(r"(Buffer|Memory|Replay|Storage|Loader|Iterator|Prefetcher|Batcher)$")
 _OF_SAMPLES = re.compile(r"(Dataset|DataSet|Data_set|Collat(e|or|er|eFn)|DataPipe)$")
 
 
 def per_batch(function: ast.AST, owner: ast.AST | None) -> str | None:
     """Why a function is run for every batch; None where nothing says so."""
     name = getattr(function, "name", "")
+    if "collate" in name and _COLLATING.match(name):
+        return COLLATES
+    if _MOVING.search(name) and (_BATCH.search(name) or _is_recursive(function, name)):
+        return COLLATES
     if not isinstance(owner, ast.ClassDef):
-        return COLLATES if "collate" in name and _COLLATING.match(name) else None
-    if name in _ACTING and any(_OF_ENVIRONMENT.search(each) for each in _names(owner)[1:]):
+        return None
+    called = _names(owner)
+    if name in _ACTING and any(map(_OF_ENVIRONMENT.search, called[1:])):
+        return ACTS_IN
+    if _CHOOSING.fullmatch(name) and any(map(_OF_AGENTS.search, called)):
         return ACTS_IN
     if name in _UPDATING and _is_running_metric(owner):
         return UPDATES
-    of_samples = any(_OF_SAMPLES.search(each) for each in _names(owner))
-    if name in ("__getitem__", "__call__") and of_samples:
+    if name in ("__getitem__", "__call__") and any(map(_OF_SAMPLES.search, called)):
         return COLLATES
-    return COLLATES if "collate" in name and _COLLATING.match(name) else None
+    if _GIVING.fullmatch(name) and any(map(_OF_BATCHES.search, called)):
+        return COLLATES
+    return None
+
+
+def _is_recursive(function: ast.AST, name: str) -> bool:
+    """Whether a function calls itself: for the parts of a batch."""
+    return any(
+        isinstance(node, ast.Call) and (dotted(node.func) or "").rpartition(".")[2] == name
+        for node in walk(function)
+    )
 
 
 def has_per_batch(nodes: Iterable[ast.AST]) -> bool:
@@ -45,7 +71,7 @@ def has_per_batch(nodes: Iterable[ast.AST]) -> bool:
         if isinstance(node, ast.ClassDef):
             if any(per_batch(each, node) for each in node.body if _is_function(each)):
                 return True
-        elif _is_function(node) and "collate" in getattr(node, "name", ""):
+        elif _is_function(node) and per_batch(node, None):
             return True
     return False
 

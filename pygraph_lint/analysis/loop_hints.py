@@ -53,7 +53,11 @@ _HELPERS = (
     *("empty_cache", "synchronize(", "add_scalar", "new_tensor(", "isnan(", "isfinite("),
 )
 # One of these is in a file with functions that are run for every batch.
-_PER_BATCH = ("Metric", "Meter", "def reset(", "collate", "__getitem__", "Env")
+_PER_BATCH = (
+    *("Metric", "Meter", "def reset(", "collate", "__getitem__", "Env", "device(", "cuda("),
+    *("_batch(", "_input", "Agent", "Actor", "Policy", "Buffer", "Memory", "Replay", "Loader"),
+    *("Iterator", "Prefetcher"),
+)
 _RARE_TEST = re.compile(r"^[ \t]*(el)?if [^\n]*%", re.MULTILINE)
 
 
