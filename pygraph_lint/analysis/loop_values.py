@@ -9,7 +9,6 @@ model.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -42,22 +41,24 @@ from pygraph_lint.analysis.loop_calls import (
 from pygraph_lint.analysis.loop_evidence import LoopEvidence
 from pygraph_lint.analysis.loop_joins import (
     PASSED,
+    appended,
     either,
+    is_count,
     is_of_other_type,
     is_open,
     is_prepared,
     joined,
     part,
     path_to,
+    stored,
 )
 from pygraph_lint.analysis.loop_results import CallResults
-from pygraph_lint.analysis.nodes import dotted, last_stores, walk
+from pygraph_lint.analysis.nodes import dotted, last_stores
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, Definition
 from pygraph_lint.analysis.values import Value
 
 _MAX_DEPTH = 60
-_COUNT = re.compile(r"(^|_)(count|num|n|size|samples)(_|$)")
 
 
 class LoopValues:
@@ -257,21 +258,11 @@ class LoopValues:
                 if is_prepared(value):
                     return Value(v.UNKNOWN, cls="prepared")
                 return (
-                    v.UNKNOWN_VALUE if self._is_count(target, value) else part(self.of(value), path)
+                    v.UNKNOWN_VALUE
+                    if is_count(self.queries, target, value)
+                    else part(self.of(value), path)
                 )
         return v.UNKNOWN_VALUE
-
-    def _is_count(self, target: ast.AST, value: ast.expr) -> bool:
-        """Whether one of several results of a call is a number of things, by its name and as no
-        method of it is called.
-        """
-        name = getattr(target, "id", "")
-        if not isinstance(value, ast.Call) or _COUNT.search(name) is None:
-            return False
-        return not any(
-            isinstance(node, ast.Attribute) and dotted(node.value) == name
-            for node in walk(self.queries.scope(target))
-        )
 
     def _iterated(self, target: ast.AST) -> Value:
         for each in self.queries.path(target):
@@ -438,40 +429,15 @@ class LoopValues:
 
     def _sequence(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
         if not node.elts:
-            return Value(v.SEQUENCE, item=self._appended(node))
+            found = [self.of(each) for each in appended(self.queries, node)]
+            return Value(v.SEQUENCE, item=joined(found) if found else v.UNKNOWN_VALUE)
         items = tuple(v.shallow(self.of(each)) for each in node.elts)
         numbers = isinstance(node, ast.List) and all(each.kinds == v.NUMBER for each in items)
         return INDICES._replace(items=items) if numbers else Value(v.SEQUENCE, items=items)
 
-    def _appended(self, node: ast.AST) -> Value:
-        """What a list that begins empty gets: by ``append`` on the name it is bound to."""
-        parent = self.queries.parent(node)
-        target = parent.targets[0] if isinstance(parent, ast.Assign) else None
-        if not isinstance(target, ast.Name):
-            return v.UNKNOWN_VALUE
-        found = []
-        for call in walk(self.queries.scope(node)):
-            if isinstance(call, ast.Call) and dotted(call.func) == f"{target.id}.append":
-                found += [self.of(each) for each in call.args]
-        return joined(found) if found else v.UNKNOWN_VALUE
-
     def _dict(self, node: ast.Dict) -> Value:
-        values = [self.of(each) for each in node.values] or self._stored(node)
+        values = [self.of(each) for each in node.values or stored(self.queries, node)]
         return Value(v.MAPPING, item=joined(values) if values else v.UNKNOWN_VALUE)
-
-    def _stored(self, node: ast.AST) -> list[Value]:
-        """What a mapping that begins empty gets by key, by the name it is bound to."""
-        parent = self.queries.parent(node)
-        target = parent.targets[0] if isinstance(parent, ast.Assign) else None
-        if not isinstance(target, ast.Name):
-            return []
-        return [
-            self.of(each.value)
-            for each in walk(self.queries.scope(node))
-            if isinstance(each, ast.Assign)
-            and isinstance(each.targets[0], ast.Subscript)
-            and dotted(each.targets[0].value) == target.id
-        ]
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
         item = v.shallow(self.of(node.elt))

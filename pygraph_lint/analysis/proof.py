@@ -19,7 +19,7 @@ from pygraph_lint.analysis.events import (
 )
 from pygraph_lint.analysis.exports import VALIDATES
 from pygraph_lint.analysis.graph_ends import GraphEnds
-from pygraph_lint.analysis.model import STARRED, Call, FunctionFacts
+from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.obligations import (
     RESULT,
     AnyOf,
@@ -42,29 +42,17 @@ from pygraph_lint.analysis.obligations import (
     ReturnsTensor,
     TypeIsTensor,
 )
-from pygraph_lint.analysis.passed import may_pass, passed, passed_or_default
-from pygraph_lint.analysis.passed_on import PassedOn
+from pygraph_lint.analysis.passed import (
+    handed_on,
+    is_of_another,
+    is_unknown,
+    may_pass,
+    passed,
+    passed_or_default,
+)
+from pygraph_lint.analysis.passed_on import PassedOn, computes
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
-
-# Words in the names of functions that objects are made with to compute tensors, and of functions
-# that decide something: they return flags.
-_COMPUTING = frozenset(
-    """
-        critic criterion decoder denoiser diffusion discriminator distance drift dynamics encoder
-        energy f field fn forward fun func function integrand kernel log loss map metric model
-        net network objective ode operator policy potential prob score sde similarity
-    """.split()
-)
-_DECIDING = frozenset(
-    """
-        accept callback can check cond condition conv converged filter has hook is predicate should
-        stop stopping test valid validate
-    """.split()
-)
-
-# Calls in loops of which only the name of the method is certain.
-_GUESSED = frozenset(("named", "lone", "known", "akin"))
 
 
 class Proof:
@@ -213,17 +201,13 @@ def _parameter_is_open(proof: Proof, obligation: ParameterIsOpen) -> bool:
     facts = proof.program.functions.get(obligation.function)
     if not proof.of_loops or facts is None or obligation.parameter not in facts.parameters:
         return False
-    given = {obligation.parameter, facts.parameters.index(obligation.parameter), STARRED}
     calls = proof.callers(obligation.function)
     for call in calls:
-        value = passed(facts, obligation.parameter, call)
-        if value is None and not given.isdisjoint(call.unknown):
+        if is_unknown(facts, obligation.parameter, call):
             return True
-        need = value.needs[0] if value is not None and value.needs else None
-        if need is not None and need.kind == "param":
-            handed_on = ParameterIsOpen(need.owner, need.name.partition("|")[0])
-            if proof.discharged(handed_on):
-                return True
+        need = handed_on(passed(facts, obligation.parameter, call))
+        if need is not None and proof.discharged(ParameterIsOpen(need.owner, need.name)):
+            return True
     return not calls
 
 
@@ -257,10 +241,9 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
         return _others_are_tensors(proof, facts, calls, obligation)
     unsaid = not calls
     given = passed_or_default if obligation.at_home else passed
-    switch = proof.of_loops and _is_switch(facts, obligation.parameter)
     for call in calls:
-        if switch and call.how in _GUESSED:
-            continue  # of another method of that name
+        if proof.of_loops and is_of_another(facts, obligation.parameter, call):
+            continue
         value = given(facts, obligation.parameter, call)
         unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
         if value is None or (obligation.only and not _is_only_tensor(value)):
@@ -275,22 +258,8 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     if not unsaid or obligation.only or obligation.at_home or proof.of_loops or on_host:
         return False
     if obligation.path == (RESULT,):
-        return _computes(facts, obligation.parameter)
+        return computes(facts, obligation.parameter)
     return not obligation.path and proof.passed_on.is_tensor(facts, obligation.parameter)
-
-
-def _is_switch(facts: FunctionFacts, parameter: str) -> bool:
-    """Whether the default of a parameter is a number or a text."""
-    default = dict(facts.defaults).get(parameter)
-    return default is not None and bool(default.kinds & (v.NUMBER | v.TEXT))
-
-
-def _computes(facts: FunctionFacts, parameter: str) -> bool:
-    """Whether a parameter is a function that is integrated, minimised, ... and so gives tensors."""
-    words = parameter.lower().split("_")
-    made = facts.name.endswith(".__init__") and not _COMPUTING.isdisjoint(words)
-    takes = (made or bool(facts.tensors or facts.arrays)) and _DECIDING.isdisjoint(words)
-    return takes and parameter in facts.unexplained
 
 
 def _others_are_tensors(
