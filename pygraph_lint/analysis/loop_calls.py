@@ -227,9 +227,7 @@ def moves_to_host(call: ast.Call) -> bool:
         return False
     if call.func.attr == "cpu":
         return not call.args
-    return call.func.attr == "to" and any(
-        isinstance(each, ast.Constant) and each.value == "cpu" for each in _targets(call)
-    )
+    return call.func.attr == "to" and any(map(_names_host, _targets(call)))
 
 
 def moves_to_device(call: ast.Call) -> bool:
@@ -240,7 +238,16 @@ def moves_to_device(call: ast.Call) -> bool:
         return False
     if call.func.attr == "cuda":
         return True
+    if moves_to_host(call):
+        return False
     return call.func.attr == "to" and any(_names_device(each) for each in _targets(call))
+
+
+def _names_host(node: ast.expr) -> bool:
+    """``"cpu"``, ``torch.device("cpu")``"""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        return _last(node.func) == "device" and _names_host(node.args[0])
+    return isinstance(node, ast.Constant) and node.value == "cpu"
 
 
 def moved_by(node: ast.AST) -> list[ast.expr]:

@@ -1,8 +1,8 @@
 """Small training programs in the manners of real projects, whose costly lines are marked.
 
 A file of ``made_loops`` has the modules of one program, each behind ``=== name``. ``# !sync`` marks
-a line at which the host waits on every step, ``# !copy`` a blocking copy, ``# ?`` what may be
-reported or not. Nothing else is reported.
+a line at which the host waits on every step for a value, ``# !synchronize`` one at which it waits
+for all, ``# !copy`` a blocking copy, ``# ?`` what may be reported or not. Nothing else is reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.lint_truth.statements import statement_spans
 from tests.analysis.programs import project
 
 FOLDER = Path(__file__).parent / "made_loops"
-_MARK = re.compile(r"# (!sync|!copy|\?)")
+_MARK = re.compile(r"# (!synchronize|!sync|!copy|\?)")
 
 
 def modules(text: str) -> dict[str, str]:
@@ -58,4 +58,4 @@ def test_marked_lines_of_made_programs(path: Path) -> None:
 
 
 def _kind(kind: str) -> str:
-    return "!copy" if kind == "loop.copy" else "!sync"
+    return {"loop.copy": "!copy", "loop.synchronize": "!synchronize"}.get(kind, "!sync")
