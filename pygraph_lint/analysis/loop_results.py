@@ -161,8 +161,7 @@ class CallResults:
                 return self._of_own_method(function)
             return None
         base = self._of(function.value)
-        if of_tensors_only(node, method):
-            base = shown(base)
+        base = shown(base) if of_tensors_only(node, method) else base
         if base.flags & v.MODULE:
             if method in ("parameters", "buffers"):
                 return PARAMETERS

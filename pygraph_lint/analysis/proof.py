@@ -233,10 +233,9 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     if not calls and facts.name.endswith(".__init__"):
         calls = proof.program.constructions.get(facts.name, ())
     if obligation.parameter == KEYWORDS:
-        others = [each for call in calls for each in call.named if each[0] not in facts.parameters]
-        return any(
-            _is_tensor(proof, value, obligation.path, obligation.at_home) for _, value in others
-        )
+        others = (each for call in calls for each in call.named if each[0] not in facts.parameters)
+        path, at_home = obligation.path, obligation.at_home
+        return any(_is_tensor(proof, value, path, at_home) for _, value in others)
     if obligation.parameter not in facts.parameters:
         return _others_are_tensors(proof, facts, calls, obligation)
     unsaid = not calls
