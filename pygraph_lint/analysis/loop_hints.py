@@ -12,6 +12,7 @@ from pygraph_lint.analysis.model import NO_LOOPS, LoopHints
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.nodes import statements, walk
 
+_AROUND_A_STEP = r"\bdef _?(on_)?(train_)?(batch|iter|iteration|step)_(start|begin|end|completed)"
 # What a text with a training loop has one of: first a plain part of it, which is looked for faster.
 _WORDS = [
     (part, re.compile(pattern))
@@ -25,7 +26,7 @@ _WORDS = [
         ("on_batch_", r"\bon_batch_"),
         ("after_", r"\bdef _?(on_)?after_\w*(step|iter|batch|backward|update|loss)"),
         ("before_", r"\bdef _?(on_)?before_\w*(step|iter|batch|backward|update)"),
-        ("def ", r"\bdef _?(on_)?(train_)?(batch|iter|iteration|step)_(start|begin|end|completed)"),
+        *((end, _AROUND_A_STEP) for end in ("_start(", "_begin(", "_end(", "_completed(")),
         ("def on_", r"\bdef on_(step|batch|iteration|loss|update|backward)\("),
         (".step(", r"optim\w*\.step\(\w"),
         ("train_step(", r"\btrain_step\("),
