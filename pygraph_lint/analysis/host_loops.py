@@ -29,7 +29,9 @@ from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import (
     ACTS,
     COLLATES,
+    GIVES,
     MAY_CALL_STEP,
+    MOVES,
     NO_BODIES,
     PER_BATCH,
     Call,
@@ -40,6 +42,7 @@ from pygraph_lint.analysis.nodes import children, dotted, span_of, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind
 
+_ONLY_COPYING = frozenset((COLLATES, MOVES, GIVES))  # of which nothing else is said
 _NOT_COMPUTING = PER_BATCH | {MAY_CALL_STEP, ACTS}
 _OF_EVALUATION = re.compile(r"(?i)(^|[._])(val|valid|validation|test|eval|evaluation|predict)")
 
@@ -144,7 +147,7 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     line = getattr(node, "lineno", 1)
     if why and costs.moves_batches:
         events += _unpinned(values)
-    if why == COLLATES:
+    if why in _ONLY_COPYING:
         events = [event for event in events if event.kind == "loop.copy"]
     once = {(event.kind, event.span): event for event in events}
     kept = None if result is None else v.shallow(result, 2)

@@ -30,7 +30,7 @@ _NAMED_STEP_HOOK = re.compile(
     r"_?(on_)?(before|after)_(train_|training_)?(iter|iteration|step|batch|forward|backward|loss"
     r"|update|zero_grad|optimi[sz]e|optimizer_step)"
     r"|_?(on_)?(train_|training_)?(iter|iteration|step|batch|update|backward|loss|optimizer_step)"
-    r"_(start|begin|end|completed|computed)|on_(step|batch|iteration|loss|update|backward)"
+    r"_(start|begin|end|completed|computed)|on_(step|batch|iteration|loss|update|backward|forward)(_and_[a-z_]+)?"
 )
 _MOVING = re.compile(r"to_(device|gpu|cuda)$")
 _HOOK = re.compile(r"_?(on|before|after)_[a-z_]+")
@@ -374,9 +374,12 @@ def shown(value: Value) -> Value:
 
 
 def _opened(value: Value) -> Value:
-    """What a function is passed, or gets where no caller says what it passes."""
+    """What a function is passed, or gets where no caller says what it passes; and what a function
+    gives, or one that is not of the project.
+    """
     need = value.needs[0] if len(value.needs) == 1 else None
-    if need is None or need.kind != "param":
+    if need is None or need.kind not in ("param", "return"):
         return value
-    open_ = Need("open", need.owner, need.name.partition("|")[0])
+    name = need.name.partition("|")[0] if need.kind == "param" else ""
+    open_ = Need("open", need.owner, name)
     return value._replace(needs=any_of(value.needs, (open_,)), flags=value.flags & ~v.SYMBOL)

@@ -1,5 +1,5 @@
-"""Classes whose methods are run for every batch, whoever calls them: running metrics, environments,
-data sets and what collates their samples.
+"""Functions that are run for every batch, whoever calls them: of running metrics, environments,
+data sets and replay buffers, and what collates samples or moves batches.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Iterable
 
-from pygraph_lint.analysis.model import ACTS_IN, COLLATES, UPDATES
+from pygraph_lint.analysis.model import ACTS_IN, COLLATES, GIVES, MOVES, UPDATES
 from pygraph_lint.analysis.nodes import dotted, walk
 
 _UPDATING = frozenset(("update", "__call__", "add", "add_batch", "process", "accumulate", "append"))
@@ -29,8 +29,12 @@ _BATCH = re.compile(r"(^|_)(batch|inputs?)(_|$)")
 # What agents choose actions by, and what gives batches of memories and of loaders.
 _CHOOSING = re.compile(r"_?(act|(select|choose|get|take|sample|predict|explore)_?actions?(_\w+)?)")
 _OF_AGENTS = re.compile(r"(Agent|Actor|Policy|Player|Algorithm|Algo)$|^(DQN|PPO|SAC|DDPG|TD3|A2C)")
-_GIVING = re.compile(r"_?(sample|get)(_(batch|samples|minibatch|transitions))?|__iter__|__next__")
-_OF_BATCHES = re.compile(r"(Buffer|Memory|Replay|Storage|Loader|Iterator|Prefetcher|Batcher)$")
+_GIVING = re.compile(
+    r"_?sample|_?(sample|get|next)_(batch|samples|minibatch|transitions)|__iter__|__next__"
+)
+_OF_BATCHES = re.compile(
+    r"(Buffer|Memory|Replay|Storage|Prefetcher|Batcher|(Data|Batch|Cuda|CUDA|Device)(Loader|Iterator))$"
+)
 _OF_SAMPLES = re.compile(r"(Dataset|DataSet|Data_set|Collat(e|or|er|eFn)|DataPipe)$")
 
 
@@ -40,7 +44,7 @@ def per_batch(function: ast.AST, owner: ast.AST | None) -> str | None:
     if "collate" in name and _COLLATING.match(name):
         return COLLATES
     if _MOVING.search(name) and (_BATCH.search(name) or _is_recursive(function, name)):
-        return COLLATES
+        return MOVES
     if not isinstance(owner, ast.ClassDef):
         return None
     called = _names(owner)
@@ -53,7 +57,7 @@ def per_batch(function: ast.AST, owner: ast.AST | None) -> str | None:
     if name in ("__getitem__", "__call__") and any(map(_OF_SAMPLES.search, called)):
         return COLLATES
     if _GIVING.fullmatch(name) and any(map(_OF_BATCHES.search, called)):
-        return COLLATES
+        return GIVES
     return None
 
 

@@ -388,7 +388,10 @@ def _is_range(node: ast.expr) -> bool:
 
 def _is_given(value: Value) -> bool:
     """Whether a value is what a function of the project gives: with ``.item()`` it is a tensor."""
-    return bool(value.needs) and value.needs[0].kind == "return"
+    need = value.needs[0] if value.needs else None
+    if need is not None and need.kind == "any":
+        return any(each.kind == "return" for choice in need.choices for each in choice)
+    return need is not None and need.kind == "return"
 
 
 def _is_logger(receiver: ast.expr) -> bool:

@@ -27,7 +27,7 @@ _WORDS = [
         ("after_", r"\bdef _?(on_)?after_\w*(step|iter|batch|backward|update|loss)"),
         ("before_", r"\bdef _?(on_)?before_\w*(step|iter|batch|backward|update)"),
         *((end, _AROUND_A_STEP) for end in ("_start(", "_begin(", "_end(", "_completed(")),
-        ("def on_", r"\bdef on_(step|batch|iteration|loss|update|backward)\("),
+        ("def on_", r"\bdef on_(step|batch|iteration|loss|update|backward|forward)(_and|\()"),
         (".step(", r"optim\w*\.step\(\w"),
         ("train_step(", r"\btrain_step\("),
         (".learn(", r"\.learn\("),

@@ -108,8 +108,9 @@ MAY_CALL_STEP = "calls a training step on every turn"
 ACTS = "acts in the environment on every turn"
 # What is run for every batch, in training and outside of it.
 UPDATES, COLLATES = "is updated with every batch", "makes the samples of every batch"
+MOVES, GIVES = "moves the parts of every batch", "gives every batch"
 ACTS_IN = "is a step of the environment"
-PER_BATCH = frozenset((UPDATES, COLLATES, ACTS_IN))
+PER_BATCH = frozenset((UPDATES, COLLATES, MOVES, GIVES, ACTS_IN))
 
 
 @dataclass(slots=True)

@@ -104,7 +104,9 @@ class Presumed(Obligation):
 
 @dataclass(frozen=True, slots=True)
 class ParameterIsOpen(Obligation):
-    """At some call of a function that a training loop makes nothing is known of an argument."""
+    """At some call of a function that a training loop makes nothing is known of an argument; with
+    no ``parameter``: the project does not have the function.
+    """
 
     function: str
     parameter: str

@@ -160,10 +160,8 @@ def of_need(need: Need) -> Obligation:
         return ChecksArguments()
     if need.kind == "ends":
         return EndsGraph(need.owner, need.name)
-    if need.kind == "presumed":
-        return Presumed()
-    if need.kind == "open":
-        return ParameterIsOpen(need.owner, need.name)
+    if need.kind in ("presumed", "open"):
+        return ParameterIsOpen(need.owner, need.name) if need.kind == "open" else Presumed()
     if need.kind == "host":
         named = of_need(need.choices[0][0])
         return replace(named, at_home=True) if isinstance(named, OfValue) else named
@@ -199,6 +197,8 @@ def _presumed(proof: Proof, obligation: Presumed) -> bool:
 
 def _parameter_is_open(proof: Proof, obligation: ParameterIsOpen) -> bool:
     facts = proof.program.functions.get(obligation.function)
+    if not obligation.parameter:
+        return proof.of_loops and not returning(proof.program, obligation.function)
     if not proof.of_loops or facts is None or obligation.parameter not in facts.parameters:
         return False
     calls = proof.callers(obligation.function)
