@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pygraph_lint.analysis.model import Call
 from pygraph_lint.analysis.program import Program
 
-_MOST = 24  # classes that an object may be of
+_MOST, _MOST_LOSSES = 24, 64  # classes that an object may be of
 _FEW = 4
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ABSTRACT = frozenset(("base", "abstract", "mixin", "interface", "template"))
@@ -22,6 +22,17 @@ _EMPTY = frozenset(
         layer layers func function callable other torch parent base instance element x y
     """.split()
 )
+
+
+_CALLED = frozenset(("fn", "func", "function", "class", "fct"))
+_OF_LOSS = re.compile(r"(Loss|Criterion)(es|s)?\.forward$")
+
+
+def is_of_loss(function: str) -> bool:
+    """Whether a function is the ``forward`` of a module that computes a loss, which is beside the
+    model and not compiled with it.
+    """
+    return _OF_LOSS.search(function) is not None
 
 
 class Akin:
@@ -47,14 +58,18 @@ class Akin:
         if not words or words[-1] in _EMPTY:
             return ()
         program = self._program
+        named = [*program.methods_by_name.get(call.name, ())]
+        if call.name == "__call__":
+            named += filter(is_of_loss, program.methods_by_name.get("forward", ()))
         found = [
             each
-            for each in program.methods_by_name.get(call.name, ())
+            for each in named
             if each in program.functions
             and len(call.positional) <= len(program.functions[each].parameters)
             and self._fits(program.functions[each].owner, words)
         ]
-        return found if len(found) <= _MOST else ()
+        most = _MOST_LOSSES if all(map(is_of_loss, found)) else _MOST
+        return found if len(found) <= most else ()
 
     def _moving(self) -> Sequence[str]:
         """The methods by which batches that are objects of the project go to the device."""
@@ -84,6 +99,8 @@ class Akin:
 def _words_of_object(name: str) -> list[str]:
     """The words of a name, without the plural."""
     words = [word for word in name.lower().strip("_").split("_") if word.isalpha()]
+    while words and words[-1] in _CALLED:
+        words.pop()
     words[-1:] = map(_single, words[-1:])
     return words if words and len(words[-1]) > 2 else []
 

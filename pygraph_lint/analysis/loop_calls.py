@@ -378,6 +378,8 @@ def _opened(value: Value) -> Value:
     gives, or one that is not of the project.
     """
     need = value.needs[0] if len(value.needs) == 1 else None
+    if need is not None and need.kind == "any":
+        need = need.choices[0][0]
     if need is None or need.kind not in ("param", "return"):
         return value
     name = need.name.partition("|")[0] if need.kind == "param" else ""

@@ -93,7 +93,8 @@ def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
     if called.kinds == v.INSTANCE and called.cls and not called.flags & v.MODULE:
         return ("method", called.cls, "__call__")
     if not isinstance(call.func, ast.Attribute):
-        return ("akin", _written(call.func), "__call__") if called.kinds & v.UNKNOWN else None
+        open_ = called.kinds & v.UNKNOWN or called.flags & v.MODULE
+        return ("akin", _written(call.func), "__call__") if open_ else None
     method, receiver = call.func.attr, call.func.value
     if dotted(receiver) == "self":
         owner = queries.owner(call)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import any_of
 from pygraph_lint.analysis.loop_calls import HOST, WHOLE, is_batch, on_device
 from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
@@ -65,6 +66,17 @@ def part(value: Value, path: tuple[int, ...]) -> Value:
         else:
             value = v.element(value)
     return value
+
+
+def entry(value: Value, key: ast.expr) -> Value:
+    """What a subscript of a parameter or a result gives: a part of a tensor, or what is kept by
+    that key.
+    """
+    needs = value.needs
+    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+        kept = needs[0]._replace(name=f"{needs[0].name}|{key.value}")
+        needs = any_of(needs, (kept,))
+    return value._replace(flags=value.flags & ~v.SYMBOL, needs=needs)
 
 
 def path_to(root: ast.AST, target: ast.AST) -> tuple[int, ...] | None:

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from pygraph_lint.analysis.akin import Akin
+from pygraph_lint.analysis.akin import Akin, is_of_loss
 from pygraph_lint.analysis.call_graph import targets
 from pygraph_lint.analysis.events import Span
 from pygraph_lint.analysis.model import (
@@ -259,7 +259,7 @@ class LoopRegions:
             name, path = queue.popleft()
             if name in self._paths or len(path) > _MAX_CALLS:
                 continue
-            if self._is_compiled(name) or name.endswith(".forward"):
+            if self._is_compiled(name) or (name.endswith(".forward") and not is_of_loss(name)):
                 continue  # a model's code: reported as such
             if _RUNS_ONCE.search(name.rpartition(".")[2]) is not None:
                 continue
@@ -291,7 +291,8 @@ class LoopRegions:
         the file know of the object comes before its method's name.
         """
         if call.how == "given":
-            return self._passed.functions(call.target, call.name)
+            given = self._passed.functions(call.target, call.name)
+            return given or self._of_attribute(call)
         found = () if call.how in ("known", "akin") else targets(self._program, call)
         guessed = call.how in ("named", "lone")
         if found and not guessed:

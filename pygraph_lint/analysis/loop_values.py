@@ -43,6 +43,7 @@ from pygraph_lint.analysis.loop_joins import (
     PASSED,
     appended,
     either,
+    entry,
     is_count,
     is_of_other_type,
     is_open,
@@ -375,7 +376,7 @@ class LoopValues:
         if base.kinds & v.TENSOR and not base.needs:
             return base._replace(cls="")
         if base.needs and base.flags & v.SYMBOL:
-            return base._replace(flags=base.flags & ~v.SYMBOL)
+            return entry(base, node.slice)
         if base.items is not None and isinstance(node.slice, ast.Constant):
             place = node.slice.value
             if isinstance(place, int) and -len(base.items) <= place < len(base.items):
