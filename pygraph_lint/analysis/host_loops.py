@@ -12,18 +12,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Event, Need
+from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.known import ProjectView
-from pygraph_lint.analysis.loop_calls import (
-    WHOLE,
-    is_batch,
-    is_hook_name,
-    is_step_hook,
-    on_device,
-)
 from pygraph_lint.analysis.loop_costs import Costs
+from pygraph_lint.analysis.loop_edges import edges, maps
 from pygraph_lint.analysis.loop_hints import has_modulo
 from pygraph_lint.analysis.loop_joins import path_to
 from pygraph_lint.analysis.loop_steps import (
@@ -35,10 +28,12 @@ from pygraph_lint.analysis.loop_steps import (
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import (
     ACTS,
-    KEYWORDED,
+    COLLATES,
+    GIVES,
     MAY_CALL_STEP,
+    MOVES,
     NO_BODIES,
-    STARRED,
+    PER_BATCH,
     Call,
     FileLoops,
     LoopBody,
@@ -46,9 +41,9 @@ from pygraph_lint.analysis.model import (
 from pygraph_lint.analysis.nodes import children, dotted, span_of, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind
-from pygraph_lint.analysis.symbols import as_argument
-from pygraph_lint.analysis.values import Value
 
+_ONLY_COPYING = frozenset((COLLATES, MOVES, GIVES))  # of which nothing else is said
+_NOT_COMPUTING = PER_BATCH | {MAY_CALL_STEP, ACTS}
 _OF_EVALUATION = re.compile(r"(?i)(^|[._])(val|valid|validation|test|eval|evaluation|predict)")
 
 
@@ -132,12 +127,12 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     name = values.name_of(function) or ""
     run = list(_run_each_time(values, statements))
     tests = [node.test] if isinstance(node, ast.While) else []
-    costs = Costs(values, bool(why) and why not in (MAY_CALL_STEP, ACTS), node)
+    costs = Costs(values, bool(why) and why not in _NOT_COMPUTING, node)
     parts = [*tests, *(part for statement in run for part in _evaluated(statement))]
     events: list[Event] = []
     calls: list[Call] = []
     inner_calls: list[Call] = []
-    for statement in run:
+    for statement in [node, *run] if isinstance(node, ast.While) else run:
         events += costs.of_statement(statement)
     whole = why not in ("", MAY_CALL_STEP)
     for part in parts:
@@ -145,13 +140,15 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
         for inner in _expressions(values, part):
             events += costs.of_expression(inner)
             if isinstance(inner, ast.Call):
-                (calls if counts else inner_calls).extend(_edges(values, inner))
+                (calls if counts else inner_calls).extend(edges(values, inner))
     returned = [statement.value for statement in run if isinstance(statement, ast.Return)]
     gives = [values.of(each) for each in returned if each is not None] if not why else []
     result = next((each for each in gives if each.kinds != v.UNKNOWN), None)
     line = getattr(node, "lineno", 1)
     if why and costs.moves_batches:
         events += _unpinned(values)
+    if why in _ONLY_COPYING:
+        events = [event for event in events if event.kind == "loop.copy"]
     once = {(event.kind, event.span): event for event in events}
     kept = None if result is None else v.shallow(result, 2)
     return LoopBody(
@@ -197,7 +194,7 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
                 yield from _run_each_time(values, statement.body)
             if usual is not True and not _leaves(statement.orelse):
                 yield from _run_each_time(values, statement.orelse)
-            if rare and _skips(statement.body) and not _needs_more(statement.test):
+            if rare and _skips(statement.body) and _is_usual(statement.test):
                 return  # `if step % n: continue`: what follows runs rarely
         elif isinstance(statement, (*LOOPS, ast.With, ast.AsyncWith)):
             yield from _run_each_time(values, statement.body)
@@ -209,9 +206,15 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
                 yield from _run_each_time(values, case.body)
 
 
-def _needs_more(test: ast.expr) -> bool:
-    """Whether a condition only holds where something else does, too."""
-    return isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+def _is_usual(test: ast.expr) -> bool:
+    """Whether a condition that has to do with the number of a step holds on most steps."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return not _is_usual(test.operand)
+    if isinstance(test, ast.BoolOp):
+        return isinstance(test.op, ast.Or) and any(map(_is_usual, test.values))
+    if isinstance(test, ast.Compare):
+        return isinstance(test.ops[0], (ast.NotEq, ast.Gt))
+    return isinstance(test, ast.BinOp)
 
 
 def _asks_if_finite(test: ast.expr) -> bool | None:
@@ -366,7 +369,9 @@ def _expressions(values: LoopValues, part: ast.expr) -> Iterator[ast.expr]:
     """An expression and those in it that are evaluated with it on every step."""
     yield part
     if isinstance(part, ast.Lambda):
-        return
+        call = values.queries.parent(part)
+        if not isinstance(call, ast.Call) or not maps(call):
+            return
     for child in children(part):
         if isinstance(child, ast.expr):
             if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
@@ -380,94 +385,3 @@ def _expressions(values: LoopValues, part: ast.expr) -> Iterator[ast.expr]:
             for inner in children(child):
                 if isinstance(inner, ast.expr):
                     yield from _expressions(values, inner)
-
-
-# -- calls -----------------------------------------------------------------------------------------
-
-
-def _edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
-    """The call graph's edges of one call, with what it passes."""
-    for each in (*call.args, *(item.value for item in call.keywords)):
-        if isinstance(each, ast.Constant) and is_hook_name(each.value):
-            yield Call("hook", "", each.value, span_of(call), (), (), ())
-    target = _target(values, call)
-    if target is None:
-        return
-    how, owner, name = target
-    starred = any(isinstance(each, ast.Starred) for each in call.args)
-    given = [] if starred else [_argument(values.of(each)) for each in call.args]
-    named = [(item.arg or KEYWORDED, _keyword(values, item)) for item in call.keywords]
-    keywords = tuple((key, value) for key, value in named if value is not None)
-    places = [place for place, value in enumerate(given) if value is None]
-    others = [key for key, value in named if value is None]
-    unknown: tuple[int | str, ...] = (*((STARRED,) if starred else places), *others)
-    if any(key == KEYWORDED for key, _ in named):
-        unknown = (STARRED, KEYWORDED)
-    yield Call(how, owner, name, span_of(call), tuple(given), keywords, (), unknown)
-
-
-def _keyword(values: LoopValues, item: ast.keyword) -> Value | None:
-    """What is kept of a keyword; of ``**mapping`` it is what the mapping holds."""
-    given = values.of(item.value)
-    return _argument(given if item.arg else values.held(given))
-
-
-def _argument(value: Value) -> Value | None:
-    """What is kept of an argument."""
-    if value.flags & v.MODULE or value.cls in ("batch", WHOLE):
-        return None
-    return as_argument(v.shallow(value, 2))
-
-
-def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
-    """What a call calls: how, target and name as in ``Call``."""
-    queries = values.queries
-    qualified = queries.qualified(call.func)
-    if qualified is not None:
-        foreign = qualified.startswith(("torch.", "builtins.", "numpy.", "math."))
-        return None if foreign else ("function", qualified, "")
-    called = values.of(call.func)
-    if called.kinds == v.CALLABLE and "<locals>" in called.cls:
-        return ("function", called.cls, "")
-    if isinstance(call.func, ast.Name) and called.needs and called.needs[0].kind == "param":
-        return ("given", called.needs[0].owner, called.needs[0].name)
-    if called.kinds == v.INSTANCE and called.cls and not called.flags & v.MODULE:
-        return ("method", called.cls, "__call__")
-    if not isinstance(call.func, ast.Attribute):
-        return None
-    method, receiver = call.func.attr, call.func.value
-    if dotted(receiver) == "self":
-        owner = queries.owner(call)
-        return None if owner is None else ("method", f"{values.module}.{owner.name}", method)
-    base = values.of(receiver)
-    if base.kinds & v.INSTANCE and base.cls and not base.cls.startswith("torch."):
-        return ("method", base.cls, method)
-    if is_step_hook(method) or method.startswith(("on_train_", "on_batch_", "on_step_")):
-        return ("hook", "", method)
-    if is_batch(base):
-        return None
-    if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
-        return None if on_device(base) and not base.needs else ("known", "", method)
-    if base.needs and not base.flags & v.SYMBOL:
-        return None
-    if base.needs and base.needs[0].kind == "return":
-        return _of_result(base.needs[0], method)
-    if not base.kinds & (v.UNKNOWN | v.INSTANCE):
-        return None
-    return ("named" if _is_by_name(values, call, method) else "lone", "", method)
-
-
-def _of_result(need: Need, method: str) -> tuple[str, str, str] | None:
-    """The target of a method of what a function gives, or an element of that."""
-    place = need.name.removeprefix("|")
-    return None if "|" in place else ("result", need.owner, f"{place}|{method}")
-
-
-def _is_by_name(values: LoopValues, call: ast.Call, method: str) -> bool:
-    """Whether a method of an object of an unknown class is told by its name, whoever has one: the
-    name has several words, or it gets a tensor of the device or a batch.
-    """
-    if "_" in method.strip("_"):
-        return True
-    given = [values.of(each) for each in (*call.args, *(item.value for item in call.keywords))]
-    return any(on_device(each) or is_batch(each) for each in given)

@@ -9,6 +9,7 @@ from typing import TypeGuard
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need, any_of
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.analysis.values import Value
 
@@ -26,16 +27,36 @@ _STEP_HOOKS = frozenset(
     )
 )
 _NAMED_STEP_HOOK = re.compile(
-    r"_?(on_)?(before|after)_(train_|training_)?"
-    r"(iter|iteration|step|batch|forward|backward|update|zero_grad|optimizer_step)"
+    r"_?(on_)?(before|after)_(train_|training_)?(iter|iteration|step|batch|forward|backward|loss"
+    r"|update|zero_grad|optimi[sz]e|optimizer_step)"
+    r"|_?(on_)?(train_|training_)?(iter|iteration|step|batch|update|backward|loss|optimizer_step)"
+    r"_(start|begin|end|completed|computed)|on_(step|batch|iteration|loss|update|backward|forward)(_and_[a-z_]+)?"
 )
 _MOVING = re.compile(r"to_(device|gpu|cuda)$")
 _HOOK = re.compile(r"_?(on|before|after)_[a-z_]+")
 _TENSOR = re.compile(r"\b(Long|Int|Float|Double|Half|Bool)?Tensor\b")
 _COMPUTING = re.compile(r"scaler|backward|step|update|optim")
+_BATCHES = re.compile(r"(?i)(loader|batch(es|s)?|iterator|_iter|stream|dl|prefetcher)\b(?!_size)")
 _OF_LOSS = re.compile(r"loss(es)?$|^loss")
 # Methods that give Python or NumPy values.
 HOST_CASTS = frozenset(("item", "tolist", "numpy"))
+# Methods that of all arrays only tensors have.
+_OF_TENSORS_ONLY = frozenset(
+    """
+        add_ bmm clamp clamp_ clamp_min contiguous detach_ div_ eq expand expand_as float gather ge
+        gt index_select isfinite isnan le log_softmax logical_and logical_not logsumexp long
+        lt masked_fill masked_fill_ masked_select mul_ ne neg norm numel permute pow reshape_as
+        scatter scatter_ scatter_add sigmoid softmax sub_ tanh topk type_as unbind unsqueeze
+        view view_as
+    """.split()
+)
+# Functions of torch that make tensors of anything, or give none.
+_OF_ANYTHING = frozenset(
+    """
+        as_tensor asarray cat compile concat from_numpy is_tensor jit manual_seed save seed
+        set_num_threads stack typename
+    """.split()
+)
 # Calls that give the elements of their first argument.
 WRAPPERS = frozenset(
     (
@@ -47,6 +68,13 @@ DEVICE = v.tensor("it comes from the model", device=v.ON_DEVICE)
 LOSS = v.tensor("its gradients are computed", device=v.ON_DEVICE)
 MOVED = v.tensor("it was moved to the device", device=v.ON_DEVICE)
 HOST = v.tensor("it is on the host", device=v.ON_HOST)
+# A tensor of which nothing else is known: what a step computes with is on the device.
+PRESUMED = Value(
+    v.TENSOR | v.UNKNOWN,
+    device=v.ON_DEVICE,
+    needs=(Need("presumed", "", ""),),
+    why="it is a tensor of unknown origin",
+)
 MOVED_LATER = Value(v.TENSOR | v.UNKNOWN, device=v.ON_HOST)
 # The class of what an object of the device holds: a tensor, or a number.
 OF_OBJECT = "part of an object"
@@ -65,6 +93,23 @@ NAMED_PARAMETERS = Value(
 )
 
 
+# What trainers, and what they call, are named.
+_PARTS = (
+    *(
+        "Trainer",
+        "Module",
+        "Callback",
+        "CallBack",
+        "Hook",
+        "Hooks",
+        "Plugin",
+        "Handler",
+        "Extension",
+    ),
+    *("Logger", "Monitor", "Recorder", "Tracker", "Runner", "Engine", "Learner", "CB"),
+)
+
+
 def is_step_hook(name: str) -> bool:
     """Whether trainers call a method of this name on every step."""
     return name in _STEP_HOOKS or _NAMED_STEP_HOOK.fullmatch(name) is not None
@@ -79,9 +124,9 @@ def is_trainer_part(owner: ast.ClassDef) -> bool:
     """Whether a class is a module, a callback or a trainer of Lightning or transformers."""
     for base in owner.bases:
         last = (dotted(base) or "").rpartition(".")[2]
-        if last.endswith(("Callback", "Trainer", "Module", "Hook", "Plugin")):
+        if last.endswith(_PARTS):
             return True
-    return False
+    return owner.name.endswith(_PARTS[2:])
 
 
 def says_tensor(hint: str) -> bool:
@@ -94,6 +139,11 @@ def on_device(value: Value) -> bool:
     """Whether a value is a tensor of the device, or would be if its needs hold."""
     tensor = value.kinds & v.TENSOR and value.device != v.ON_HOST
     return bool(tensor) and (not value.kinds & v.UNKNOWN or bool(value.needs))
+
+
+def over_batches(iterated: ast.expr) -> bool:
+    """Whether what a loop goes over is called a data loader, or batches."""
+    return _BATCHES.search(ast.unparse(iterated)) is not None
 
 
 def is_batch(value: Value) -> bool:
@@ -177,9 +227,7 @@ def moves_to_host(call: ast.Call) -> bool:
         return False
     if call.func.attr == "cpu":
         return not call.args
-    return call.func.attr == "to" and any(
-        isinstance(each, ast.Constant) and each.value == "cpu" for each in _targets(call)
-    )
+    return call.func.attr == "to" and any(map(_names_host, _targets(call)))
 
 
 def moves_to_device(call: ast.Call) -> bool:
@@ -190,7 +238,16 @@ def moves_to_device(call: ast.Call) -> bool:
         return False
     if call.func.attr == "cuda":
         return True
+    if moves_to_host(call):
+        return False
     return call.func.attr == "to" and any(_names_device(each) for each in _targets(call))
+
+
+def _names_host(node: ast.expr) -> bool:
+    """``"cpu"``, ``torch.device("cpu")``"""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        return _last(node.func) == "device" and _names_host(node.args[0])
+    return isinstance(node, ast.Constant) and node.value == "cpu"
 
 
 def moved_by(node: ast.AST) -> list[ast.expr]:
@@ -208,15 +265,18 @@ def _targets(call: ast.Call) -> list[ast.expr]:
 
 
 def _names_device(node: ast.expr) -> bool:
+    if isinstance(node, ast.JoinedStr):
+        return _names_device(node.values[0]) if node.values else False
     if isinstance(node, ast.Constant):
         said = node.value
         return isinstance(said, str) and said != "cpu" and said.partition(":")[0] in _DEVICES
-    if isinstance(node, ast.Call):
-        return (dotted(node.func) or "").endswith(("device", "current_device", "get_device"))
-    last = (dotted(node) or "").rpartition(".")[2].lower()
-    return "device" in last or last in ("dev", "gpu", "gpu_id", "local_rank", "cuda")
+    if isinstance(node, (ast.Call, ast.Subscript)):
+        return _names_device(node.func if isinstance(node, ast.Call) else node.value)
+    last = _last(node)
+    return "device" in last or not _OF_DEVICES.isdisjoint(last.split("_"))
 
 
+_OF_DEVICES = frozenset(("dev", "gpu", "gpus", "rank", "cuda"))
 _DEVICES = ("cuda", "xpu", "mps", "npu", "hpu", "xla")
 
 
@@ -245,6 +305,8 @@ def of_torch(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) 
         return Value(v.SEQUENCE, item=INDICES)
     if last == "Parameter":
         return DEVICE
+    if name == "torch.autograd.Variable" and node.args:
+        return of(node.args[0])
     if head.startswith("torch.nn") and last[:1].isupper():
         return MODULE
     if last in ops.TYPED_CONSTRUCTORS:
@@ -288,3 +350,38 @@ def _of_operands(of: Callable[[ast.expr | None], Value], node: ast.Call) -> Valu
     if any(each.kinds & v.TENSOR for each in parts):
         return HOST
     return v.UNKNOWN_VALUE
+
+
+def computed(found: Value, values: list[Value], name: str) -> Value:
+    """What a function of torch gives, where nothing says what it computes with."""
+    head, _, last = name.rpartition(".")
+    if head not in ("torch", "torch.nn.functional", "torch.linalg") or last in _OF_ANYTHING:
+        return found
+    if found == v.UNKNOWN_VALUE:
+        open_ = any(each.kinds == v.UNKNOWN for each in values)
+        return PRESUMED if open_ else found
+    return _opened(found)
+
+
+def of_tensors_only(call: ast.Call, method: str) -> bool:
+    """Whether a method is called that of all arrays only tensors have."""
+    return method in _OF_TENSORS_ONLY or any(item.arg == "dim" for item in call.keywords)
+
+
+def shown(value: Value) -> Value:
+    """A value that is used as only tensors are."""
+    return PRESUMED if value.kinds == v.UNKNOWN and not value.cls else _opened(value)
+
+
+def _opened(value: Value) -> Value:
+    """What a function is passed, or gets where no caller says what it passes; and what a function
+    gives, or one that is not of the project.
+    """
+    need = value.needs[0] if len(value.needs) == 1 else None
+    if need is not None and need.kind == "any":
+        need = need.choices[0][0]
+    if need is None or need.kind not in ("param", "return"):
+        return value
+    name = need.name.partition("|")[0] if need.kind == "param" else ""
+    open_ = Need("open", need.owner, name)
+    return value._replace(needs=any_of(value.needs, (open_,)), flags=value.flags & ~v.SYMBOL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from pygraph_lint.analysis import ops
@@ -17,6 +18,7 @@ from pygraph_lint.analysis.loop_calls import (
     moves_to_host,
     names_cuda,
     on_device,
+    shown,
     waits_for_copy,
 )
 from pygraph_lint.analysis.loop_values import LoopValues
@@ -29,6 +31,7 @@ _OF_TENSORS = ops.TENSOR_METHODS | ops.TENSOR_ATTRIBUTES | {"device", "dtype", "
 _PRINTING = frozenset(("print", "info", "debug", "warning", "write", "set_description"))
 _SHOWING = frozenset(("set_postfix", "set_description", "set_postfix_str"))
 _SCALARS = frozenset(("add_scalar", "add_scalars", "add_histogram", "log_metric", "log_scalar"))
+_WRITERS = ("wandb.", "mlflow.", "swanlab.", "comet_ml.")
 _WAITING = frozenset(
     (
         "torch.cuda.synchronize",
@@ -41,6 +44,10 @@ _WAITING = frozenset(
 _ASKING = frozenset(
     f"numpy.{name}" for name in ("isscalar", "shape", "ndim", "size", "iscomplexobj")
 )
+# Methods by which an object goes to the device with what it holds.
+_MOVING = frozenset(("to", "cuda", "to_device", "move_to", "move_to_device"))
+# Functions that get a batch of a loader and give it on the device.
+_PREPARING = re.compile(r"(^|_)(to_(gpu|cuda|device)|move|parse_batch|prepare|transfer|place)")
 _OF_MASKS = frozenset(
     (
         *("eq", "ne", "lt", "le", "gt", "ge", "bool", "isnan", "isfinite", "isinf", "any", "all"),
@@ -139,7 +146,8 @@ class Costs:
             if is_batch(index) and self._is_mask(part):
                 host = False
             certain = not base.needs and "annotated" not in base.why
-            if index.kinds & v.NUMPY or host or index.cls == INDICES.cls:
+            rows = index.kinds & v.NUMPY or index.cls == INDICES.cls or _is_range(part)
+            if rows or host:
                 if certain:
                     yield _event("loop.copy", node, source_of(node, 40), index, _INDEX)
             elif self._is_mask(part) and (index.device != v.ON_HOST or is_batch(index)):
@@ -187,6 +195,8 @@ class Costs:
                 yield _event("loop.read", node, name, value)
         elif isinstance(node.func, ast.Attribute):
             yield from self._method(node, node.func)
+        if self.in_step and _PREPARING.search((dotted(node.func) or "").rpartition(".")[2]):
+            self.moves_batches |= any(is_batch(self.values.of(each)) for each in node.args)
 
     def _builtin(self, node: ast.Call, name: str) -> Iterator[Event]:
         if name in ("float", "int", "bool", "round", "complex") and node.args:
@@ -230,14 +240,14 @@ class Costs:
         method, receiver = function.attr, function.value
         if method in ("item", "tolist", "numpy", "__float__", "__int__") or moves_to_host(node):
             value = self.values.of(receiver)
+            if method == "item" and self._may_be_on_device(receiver, value):
+                value = shown(value)
             open_ = bool(value.kinds & v.UNKNOWN) and not is_batch(value)
             if method == "cpu" and open_:  # nobody copies to the host what may be there
                 yield _event("loop.read", node, f".{method}()")
             elif on_device(value):
                 given = self.in_step and method == "item" and _is_given(value)
                 yield _event("loop.read", node, f".{method}()", None if given else value)
-            elif self.in_step and method == "item" and self._may_be_on_device(receiver, value):
-                yield _event("loop.read", node, f".{method}()")
         elif moves_to_device(node) or (method == "type" and names_cuda(self.values.of, node)):
             yield from self._moved(node, receiver)
         elif method == "new_tensor" and node.args:
@@ -253,7 +263,7 @@ class Costs:
             yield _event("loop.synchronize", node, source_of(node, 40))
         elif method == "get_scale" and not node.args:
             yield _event("loop.read", node, source_of(node, 40))
-        elif method in _SHOWING or method in _SCALARS or method == "format":
+        elif method in _SHOWING or method == "format" or self._writes_scalar(node, method):
             yield from self._given_to_text(node, method)
         elif method in _PRINTING and _is_logger(receiver):
             for each in node.args:
@@ -263,6 +273,13 @@ class Costs:
             only = method == "masked_select" and value.kinds == v.UNKNOWN  # a tensor's method
             if only or (on_device(value) and not value.needs):
                 yield _event("loop.read", node, f".{method}()", value)
+
+    def _writes_scalar(self, node: ast.Call, method: str) -> bool:
+        """Whether a writer of an unknown class gets a number: no function of a module."""
+        name = self.values.queries.qualified(node.func)
+        if name is None:
+            return method in _SCALARS
+        return name.startswith(_WRITERS) and (method in _SCALARS or method == "log")
 
     def _given_to_text(self, node: ast.Call, method: str) -> Iterator[Event]:
         parts = [*node.args, *(item.value for item in node.keywords)]
@@ -311,7 +328,7 @@ class Costs:
             if (self.values.queries.qualified(node) or "").startswith("numpy."):
                 return False
             node = node.func if isinstance(node, ast.Call) else node.value
-        return value.kinds == v.UNKNOWN
+        return bool(value.kinds & v.UNKNOWN)
 
     def _origin(self, node: ast.expr) -> ast.expr | None:
         """The expression that a name stands for."""
@@ -349,7 +366,8 @@ class Costs:
         root = receiver
         while isinstance(root, (ast.Attribute, ast.Subscript)) or _is_method(root):
             root = root.func if isinstance(root, ast.Call) else root.value  # type: ignore[attr-defined]
-        if not self.in_step and (not isinstance(root, ast.Name) or root.id == "self"):
+        helps = not self.in_step and getattr(self.step, "name", "") not in _MOVING
+        if helps and (not isinstance(root, ast.Name) or root.id == "self"):
             return False
         written = (dotted(receiver) or "").rpartition(".")[2].lower()
         return bool(value.kinds & v.UNKNOWN) and not any(
@@ -363,9 +381,17 @@ def _is_method(node: ast.expr) -> bool:
     return isinstance(called, ast.Attribute) and called.attr in ops.TENSOR_METHODS
 
 
+def _is_range(node: ast.expr) -> bool:
+    """Whether rows are chosen by ``range(n)``, whose numbers are copied one by one."""
+    return isinstance(node, ast.Call) and dotted(node.func) == "range"
+
+
 def _is_given(value: Value) -> bool:
     """Whether a value is what a function of the project gives: with ``.item()`` it is a tensor."""
-    return bool(value.needs) and value.needs[0].kind == "return"
+    need = value.needs[0] if value.needs else None
+    if need is not None and need.kind == "any":
+        return any(each.kind == "return" for choice in need.choices for each in choice)
+    return need is not None and need.kind == "return"
 
 
 def _is_logger(receiver: ast.expr) -> bool:

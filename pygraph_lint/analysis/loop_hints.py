@@ -6,11 +6,13 @@ import ast
 import re
 
 from pygraph_lint.analysis.loop_calls import is_step_hook, losses
+from pygraph_lint.analysis.loop_classes import has_per_batch
 from pygraph_lint.analysis.loop_steps import LOOPS, names_a_compiler
 from pygraph_lint.analysis.model import NO_LOOPS, LoopHints
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.nodes import statements, walk
 
+_AROUND_A_STEP = r"\bdef _?(on_)?(train_)?(batch|iter|iteration|step)_(start|begin|end|completed)"
 # What a text with a training loop has one of: first a plain part of it, which is looked for faster.
 _WORDS = [
     (part, re.compile(pattern))
@@ -22,8 +24,10 @@ _WORDS = [
         ("on_train_", r"\bon_train_"),
         ("on_step_", r"\bon_step_"),
         ("on_batch_", r"\bon_batch_"),
-        ("after_", r"\bdef _?(on_)?after_\w*(step|iter|batch|backward|update)"),
+        ("after_", r"\bdef _?(on_)?after_\w*(step|iter|batch|backward|update|loss)"),
         ("before_", r"\bdef _?(on_)?before_\w*(step|iter|batch|backward|update)"),
+        *((end, _AROUND_A_STEP) for end in ("_start(", "_begin(", "_end(", "_completed(")),
+        ("def on_", r"\bdef on_(step|batch|iteration|loss|update|backward|forward)(_and|\()"),
         (".step(", r"optim\w*\.step\(\w"),
         ("train_step(", r"\btrain_step\("),
         (".learn(", r"\.learn\("),
@@ -51,6 +55,12 @@ _HELPERS = (
     *(".to(", ".item()", ".cpu()", ".cuda(", ".tolist()", "mask]", "as_tensor(", "torch.tensor("),
     *("empty_cache", "synchronize(", "add_scalar", "new_tensor(", "isnan(", "isfinite("),
 )
+# One of these is in a file with functions that are run for every batch.
+_PER_BATCH = (
+    *("Metric", "Meter", "def reset(", "collate", "__getitem__", "Env", "device(", "cuda("),
+    *("_batch(", "_input", "Agent", "Actor", "Policy", "Buffer", "Memory", "Replay", "Loader"),
+    *("Iterator", "Prefetcher"),
+)
 _RARE_TEST = re.compile(r"^[ \t]*(el)?if [^\n]*%", re.MULTILINE)
 
 
@@ -72,15 +82,20 @@ def hints(text: str, file: Module) -> LoopHints:
     to call.
     """
     words = _has_words(text)
-    if not words and not ("torch" in text and _may_be_script(text)):
-        helps = any(part in text for part in _HELPERS)
-        return LoopHints(may_help=True) if helps else NO_LOOPS
+    helps = any(part in text for part in _HELPERS)
+    batches = helps and "torch" in text and any(part in text for part in _PER_BATCH)
+    batches = batches and has_per_batch(file.nodes)
+    if not words and not _may_be_script(text):
+        return LoopHints(may_help=True, starts=batches) if helps else NO_LOOPS
     nodes = file.nodes
     loops = [node for node in nodes if isinstance(node, LOOPS)]
-    starts = words and (
-        any(True for _ in losses(nodes))
-        or any(is_step_hook(node.name) for node in nodes if isinstance(node, ast.FunctionDef))
-        or (bool(loops) and any(names_a_compiler(node) for node in nodes))
+    starts = batches or (
+        words
+        and (
+            any(True for _ in losses(nodes))
+            or any(is_step_hook(node.name) for node in nodes if isinstance(node, ast.FunctionDef))
+            or (bool(loops) and any(names_a_compiler(node) for node in nodes))
+        )
     )
     called = {_last_name(inner) for loop in loops for inner in walk(loop)}
     if called:

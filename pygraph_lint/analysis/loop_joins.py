@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import any_of
 from pygraph_lint.analysis.loop_calls import HOST, WHOLE, is_batch, on_device
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
 from pygraph_lint.analysis.values import Value
 
+_COUNT = re.compile(r"(^|_)(count|num|n|size|samples)(_|$)")
 # The evidence for a parameter, before its name.
 PASSED = "a caller passes a tensor of the device as "
 
@@ -65,6 +68,17 @@ def part(value: Value, path: tuple[int, ...]) -> Value:
     return value
 
 
+def entry(value: Value, key: ast.expr) -> Value:
+    """What a subscript of a parameter or a result gives: a part of a tensor, or what is kept by
+    that key.
+    """
+    needs = value.needs
+    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+        kept = needs[0]._replace(name=f"{needs[0].name}|{key.value}")
+        needs = any_of(needs, (kept,))
+    return value._replace(flags=value.flags & ~v.SYMBOL, needs=needs)
+
+
 def path_to(root: ast.AST, target: ast.AST) -> tuple[int, ...] | None:
     """The positions that lead from an assignment's target to a name in it."""
     if root is target:
@@ -83,6 +97,49 @@ def is_prepared(value: ast.expr) -> bool:
     called = value.func if isinstance(value, ast.Call) else None
     prepared = ("prepare", "setup_dataloaders", "prepare_data_loader")
     return isinstance(called, ast.Attribute) and called.attr in prepared
+
+
+def is_count(queries: FileQueries, target: ast.AST, value: ast.expr) -> bool:
+    """Whether one of several results of a call is a number of things, by its name and as no method
+    of it is called.
+    """
+    name = getattr(target, "id", "")
+    if not isinstance(value, ast.Call) or _COUNT.search(name) is None:
+        return False
+    return not any(
+        isinstance(node, ast.Attribute) and dotted(node.value) == name
+        for node in walk(queries.scope(target))
+    )
+
+
+def appended(queries: FileQueries, node: ast.AST) -> list[ast.expr]:
+    """What a list that begins empty gets by ``append`` on the name it is bound to."""
+    name = _bound(queries, node)
+    return [
+        each
+        for call in (walk(queries.scope(node)) if name else ())
+        if isinstance(call, ast.Call) and dotted(call.func) == f"{name}.append"
+        for each in call.args
+    ]
+
+
+def stored(queries: FileQueries, node: ast.AST) -> list[ast.expr]:
+    """What a mapping that begins empty gets by key, by the name it is bound to."""
+    name = _bound(queries, node)
+    return [
+        each.value
+        for each in (walk(queries.scope(node)) if name else ())
+        if isinstance(each, ast.Assign)
+        and isinstance(each.targets[0], ast.Subscript)
+        and dotted(each.targets[0].value) == name
+    ]
+
+
+def _bound(queries: FileQueries, node: ast.AST) -> str:
+    """The name that an expression is assigned to."""
+    parent = queries.parent(node)
+    target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def is_of_other_type(queries: FileQueries, node: ast.Name) -> bool:

@@ -6,12 +6,14 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from pygraph_lint.analysis.akin import Akin, is_of_loss
 from pygraph_lint.analysis.call_graph import targets
 from pygraph_lint.analysis.events import Span
 from pygraph_lint.analysis.model import (
     ACTS,
     MAY_CALL_STEP,
     NO_BODIES,
+    PER_BATCH,
     Call,
     FileLoops,
     FunctionFacts,
@@ -28,12 +30,18 @@ from pygraph_lint.analysis.values import Value
 _MAX_CALLS = 6  # from a loop to what it calls
 _MAX_HANDED_ON = 3  # from a step to a function that a loop calls
 _GUESSED = frozenset(("mention", "named", "lone", "hook"))
+_OF_OBJECTS = frozenset(("named", "lone", "known", "akin"))  # whose name is the target
 # Functions that a call does not name.
 _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
 
 # Functions that run once, whatever they call.
 _ONCE = frozenset(("main", "__init__", "fit", "run"))
-_RUNS_ONCE = re.compile(r"(^|_)(lazy|initiali[sz]e|setup|set_up|connect|register|checkpoint)(_|$)")
+_RUNS_ONCE = re.compile(
+    r"(^|_)(lazy|initiali[sz]e|setup|set_up|connect|register_\w+|checkpoint)(_|$)"
+)
+
+_NOT_TRAINING = PER_BATCH | {MAY_CALL_STEP, ACTS}
+_EVALUATES = re.compile(r"eval|test|play|render|demo|record|visual|valid|enjoy|warm")
 
 BodiesOf = Callable[[ModuleFacts], FileLoops]
 
@@ -65,6 +73,7 @@ class LoopRegions:
         self._bodies: dict[str, FileLoops] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
         self._passed = PassedFunctions(program)
+        self._akin = Akin(program)
         self._resolved: dict[str, dict[Span, list[Call]]] = {}
         modules = [
             module
@@ -113,7 +122,7 @@ class LoopRegions:
             for module in modules
             if module.loops.starts
             for body in self.bodies(module).steps
-            if body.whole and not self._is_compiled(body.function)
+            if body.whole and body.why not in PER_BATCH and not self._is_compiled(body.function)
         )
 
     def _training(self, modules: Iterable[ModuleFacts]) -> frozenset[str]:
@@ -123,7 +132,7 @@ class LoopRegions:
             for module in modules
             if module.loops.starts
             for body in self.bodies(module).steps
-            if body.why not in (MAY_CALL_STEP, ACTS)
+            if body.why not in _NOT_TRAINING
         )
 
     def _with_callers(
@@ -187,7 +196,21 @@ class LoopRegions:
         reached = {target for call in calls for target in self._reached(body.function, call)}
         if not reached.isdisjoint(self._steps):
             return True
-        return body.why == ACTS and self._leads_to_training(reached)
+        if body.why != ACTS:
+            return False
+        return self._leads_to_training(reached) or self._is_beside_training(body.function)
+
+    def _is_beside_training(self, function: str) -> bool:
+        """Whether the class of a function, or the file of one without a class, trains, too."""
+        if _EVALUATES.search(function.rpartition(".")[2]) is not None:
+            return False
+        facts = self._program.functions.get(function)
+        around = facts.owner if facts is not None else ""
+        if not around:
+            module = self._program.module_of(function)
+            around = module.module if module is not None else function
+        classes = {around, *self._program.subclasses.get(around, ())}
+        return any(name.rpartition(".")[0] in classes for name in self._trains)
 
     def _leads_to_training(self, functions: set[str]) -> bool:
         """Whether gradients are computed in what functions call, now and then."""
@@ -236,7 +259,7 @@ class LoopRegions:
             name, path = queue.popleft()
             if name in self._paths or len(path) > _MAX_CALLS:
                 continue
-            if self._is_compiled(name) or name.endswith(".forward"):
+            if self._is_compiled(name) or (name.endswith(".forward") and not is_of_loss(name)):
                 continue  # a model's code: reported as such
             if _RUNS_ONCE.search(name.rpartition(".")[2]) is not None:
                 continue
@@ -268,16 +291,25 @@ class LoopRegions:
         the file know of the object comes before its method's name.
         """
         if call.how == "given":
-            return self._passed.functions(call.target, call.name)
-        found = targets(self._program, call)
+            given = self._passed.functions(call.target, call.name)
+            return given or self._of_attribute(call)
+        found = () if call.how in ("known", "akin") else targets(self._program, call)
         guessed = call.how in ("named", "lone")
         if found and not guessed:
             return found
         known = self._known_calls(function).get(call.span, ())
         certain = [target for each in known for target in targets(self._program, each)]
-        if certain or call.how == "method":
-            return certain or self._passed.held(call.target, call.name)
-        return () if guessed and not self._alike(found) else found
+        if certain:
+            return certain
+        if call.how == "method":
+            return self._passed.held(call.target, call.name) or self._of_attribute(call)
+        if guessed and found and self._alike(found):
+            return found
+        return self._akin.methods(call) if call.how in _OF_OBJECTS else ()
+
+    def _of_attribute(self, call: Call) -> Sequence[str]:
+        """What calling an attribute of an unknown class may reach, by its name."""
+        return self._akin.methods(call._replace(target=call.name, name="__call__"))
 
     def _known_calls(self, function: str) -> dict[Span, list[Call]]:
         """The calls of a function whose object or name its file's facts know, by place."""

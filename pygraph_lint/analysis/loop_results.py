@@ -21,12 +21,15 @@ from pygraph_lint.analysis.loop_calls import (
     MOVED,
     NAMED_PARAMETERS,
     PARAMETERS,
+    computed,
     is_batch,
     moves_to_device,
     moves_to_host,
     names_cuda,
+    of_tensors_only,
     of_torch,
     on_device,
+    shown,
 )
 from pygraph_lint.analysis.nodes import dotted, short
 from pygraph_lint.analysis.queries import FileQueries
@@ -63,17 +66,21 @@ class CallResults:
         if callee.flags & v.MODULE:
             return DEVICE
         if callee.kinds == v.CALLABLE and callee.cls.startswith("torch."):
-            return of_torch(self._of, callee.cls, node)
+            return self._of_torch(callee.cls, node)
         if callee.kinds & v.INSTANCE and callee.cls:
             return _returned(f"{callee.cls}.forward", f"{short(callee.cls)} gives a tensor")
         return v.UNKNOWN_VALUE
+
+    def _of_torch(self, name: str, node: ast.Call) -> Value:
+        """The result of a function or class of torch."""
+        return computed(of_torch(self._of, name, node), list(map(self._of, node.args)), name)
 
     def _of_name(self, name: str, node: ast.Call) -> Value | None:
         """The result of calling what a qualified name stands for."""
         if name in ops.COMPILERS:
             return COMPILED
         if name.startswith("torch."):
-            found = of_torch(self._of, name, node)
+            found = self._of_torch(name, node)
             return MOVED if found == HOST and self._makes_on_device else found
         head, _, last = name.rpartition(".")
         if head == "builtins":
@@ -154,6 +161,7 @@ class CallResults:
                 return self._of_own_method(function)
             return None
         base = self._of(function.value)
+        base = shown(base) if of_tensors_only(node, method) else base
         if base.flags & v.MODULE:
             if method in ("parameters", "buffers"):
                 return PARAMETERS
@@ -180,8 +188,8 @@ class CallResults:
             return v.NUMPY_VALUE
         if base.kinds & v.INSTANCE and base.cls and base.cls[:6] != "torch.":
             return _returned(f"{base.cls}.{method}", f"{short(base.cls)}.{method}() returns it")
-        if method == "parameters":
-            return PARAMETERS
+        if method in ("parameters", "named_parameters"):
+            return PARAMETERS if method == "parameters" else NAMED_PARAMETERS
         return v.UNKNOWN_VALUE
 
     def _of_own_method(self, function: ast.Attribute) -> Value | None:

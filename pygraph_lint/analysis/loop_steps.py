@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pygraph_lint.analysis import ops
-from pygraph_lint.analysis.loop_calls import is_step_hook, is_trainer_part, losses
+from pygraph_lint.analysis.loop_calls import is_step_hook, is_trainer_part, losses, over_batches
+from pygraph_lint.analysis.loop_classes import per_batch
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import ACTS, MAY_CALL_STEP
 from pygraph_lint.analysis.nodes import children, dotted, walk
@@ -29,19 +30,42 @@ _COMPUTES = "computes gradients on every step"
 def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
     """The loops, and the functions that are run on every step, with the reason."""
     queries = values.queries
-    seen = dict.fromkeys(_with_callers(values, set(_of_losses(queries))))
+    found = {*_of_losses(queries), *_of_updates(queries)}
+    seen = dict.fromkeys(_with_callers(values, found))
     yield from ((node, _COMPUTES) for node in seen if not _runs_once(queries, node))
     loops = [node for node in queries.nodes if isinstance(node, LOOPS) and node not in seen]
     compiles = any(names_a_compiler(node) for node in queries.nodes)
+    around = set(_over_batches(queries, seen))
     for node in loops:
+        if node in around:
+            yield node, _COMPUTES
+            continue
         compiled = compiles and _calls_compiled(values, node)
         acts = ACTS if acts_on_every_turn(queries, node) else MAY_CALL_STEP
         yield node, "calls compiled code on every step" if compiled else acts
     for function in functions_of(queries):
         owner = queries.owner(function)
         hook = is_step_hook(getattr(function, "name", ""))
-        if hook and owner is not None and is_trainer_part(owner) and function not in seen:
+        if function in seen:
+            continue
+        if hook and owner is not None and is_trainer_part(owner):
             yield function, "is called by the trainer on every step"
+            continue
+        why = per_batch(function, owner)
+        if why is not None:
+            yield function, why
+
+
+def _over_batches(queries: FileQueries, found: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The loops over batches around loops that compute gradients: of several updates a batch, or
+    of parts of one.
+    """
+    for node in found:
+        for each in queries.path(node) if isinstance(node, LOOPS) else ():
+            if isinstance(each, FUNCTIONS):
+                break
+            if isinstance(each, (ast.For, ast.AsyncFor)) and over_batches(each.iter):
+                yield each
 
 
 def functions_of(queries: FileQueries) -> Iterator[Function]:
@@ -83,6 +107,17 @@ def _of_losses(queries: FileQueries) -> Iterator[ast.AST]:
         if whole:
             for call in _passed_to_step(queries, place):
                 yield _step_around(queries, call, loss)
+
+
+def _of_updates(queries: FileQueries) -> Iterator[ast.AST]:
+    """Where optimizers step: ``self.optimizer.step()``."""
+    for node in queries.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of = (dotted(node.func.value) or "").rpartition(".")[2].lower()
+            if node.func.attr == "step" and ("optim" in of or of == "opt"):
+                place = _step_around(queries, node, node)
+                if getattr(place, "name", "") != "step":  # of an optimizer around another
+                    yield place
 
 
 def _steps_weights(queries: FileQueries) -> bool:
@@ -174,11 +209,25 @@ def _called_once(values: LoopValues, function: Function) -> Iterator[ast.AST]:
         return
     queries = values.queries
     for node in walk(function):
-        if not isinstance(node, ast.Call) or queries.scope(node) is not function:
+        if not isinstance(node, ast.Call) or not _runs_in(queries, node, function):
             continue
         called = values.function_of(node)
         if called is not None and not is_in_inner_loop(queries, function, node):
             yield called
+
+
+def _runs_in(queries: FileQueries, node: ast.AST, function: Function) -> bool:
+    """Whether a node is in a function, or in one inside of it that an optimizer's step gets."""
+    scope = queries.scope(node)
+    if scope is function:
+        return True
+    name = getattr(scope, "name", None)
+    return name is not None and any(
+        isinstance(call, ast.Call)
+        and "step" in (dotted(call.func) or "").rpartition(".")[2]
+        and any(dotted(each) == name for each in call.args)
+        for call in walk(function)
+    )
 
 
 # -- compiled code ---------------------------------------------------------------------------------

@@ -35,21 +35,26 @@ from pygraph_lint.analysis.loop_calls import (
     is_step_hook,
     is_trainer_part,
     on_device,
+    over_batches,
     says_tensor,
 )
 from pygraph_lint.analysis.loop_evidence import LoopEvidence
 from pygraph_lint.analysis.loop_joins import (
     PASSED,
+    appended,
     either,
+    entry,
+    is_count,
     is_of_other_type,
     is_open,
     is_prepared,
     joined,
     part,
     path_to,
+    stored,
 )
 from pygraph_lint.analysis.loop_results import CallResults
-from pygraph_lint.analysis.nodes import dotted, last_stores, walk
+from pygraph_lint.analysis.nodes import dotted, last_stores
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, Definition
 from pygraph_lint.analysis.values import Value
@@ -253,7 +258,11 @@ class LoopValues:
             if path is not None and value is not None:
                 if is_prepared(value):
                     return Value(v.UNKNOWN, cls="prepared")
-                return part(self.of(value), path)
+                return (
+                    v.UNKNOWN_VALUE
+                    if is_count(self.queries, target, value)
+                    else part(self.of(value), path)
+                )
         return v.UNKNOWN_VALUE
 
     def _iterated(self, target: ast.AST) -> Value:
@@ -287,7 +296,8 @@ class LoopValues:
             return v.tensor("the data loader puts batches on the device", device=v.ON_DEVICE)
         if value.cls == LOADER.cls or is_batch(value):
             return BATCH
-        if value.kinds & v.UNKNOWN and not on_device(value) and self.evidence.is_step_loop(loop):
+        over = self.evidence.is_step_loop(loop) or over_batches(iterated)
+        if value.kinds & v.UNKNOWN and not on_device(value) and over:
             return BATCH
         if value.needs and value.flags & v.SYMBOL and self.evidence.is_step_loop(loop):
             return BATCH
@@ -327,7 +337,7 @@ class LoopValues:
         if on_device(base):
             if node.attr in _DESCRIBING:
                 return v.OTHER_VALUE
-            if node.attr in ops.TENSOR_ATTRIBUTES:
+            if node.attr in ops.TENSOR_ATTRIBUTES or node.attr in _PARTS:
                 return base
             moved = base.why in (MOVED.why, GIVEN.why)  # of an object: a number, too
             held = base._replace(cls=OF_OBJECT) if moved else base
@@ -366,7 +376,7 @@ class LoopValues:
         if base.kinds & v.TENSOR and not base.needs:
             return base._replace(cls="")
         if base.needs and base.flags & v.SYMBOL:
-            return base._replace(flags=base.flags & ~v.SYMBOL)
+            return entry(base, node.slice)
         if base.items is not None and isinstance(node.slice, ast.Constant):
             place = node.slice.value
             if isinstance(place, int) and -len(base.items) <= place < len(base.items):
@@ -420,25 +430,14 @@ class LoopValues:
 
     def _sequence(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
         if not node.elts:
-            return Value(v.SEQUENCE, item=self._appended(node))
+            found = [self.of(each) for each in appended(self.queries, node)]
+            return Value(v.SEQUENCE, item=joined(found) if found else v.UNKNOWN_VALUE)
         items = tuple(v.shallow(self.of(each)) for each in node.elts)
         numbers = isinstance(node, ast.List) and all(each.kinds == v.NUMBER for each in items)
         return INDICES._replace(items=items) if numbers else Value(v.SEQUENCE, items=items)
 
-    def _appended(self, node: ast.AST) -> Value:
-        """What a list that begins empty gets: by ``append`` on the name it is bound to."""
-        parent = self.queries.parent(node)
-        target = parent.targets[0] if isinstance(parent, ast.Assign) else None
-        if not isinstance(target, ast.Name):
-            return v.UNKNOWN_VALUE
-        found = []
-        for call in walk(self.queries.scope(node)):
-            if isinstance(call, ast.Call) and dotted(call.func) == f"{target.id}.append":
-                found += [self.of(each) for each in call.args]
-        return joined(found) if found else v.UNKNOWN_VALUE
-
     def _dict(self, node: ast.Dict) -> Value:
-        values = [self.of(each) for each in node.values]
+        values = [self.of(each) for each in node.values or stored(self.queries, node)]
         return Value(v.MAPPING, item=joined(values) if values else v.UNKNOWN_VALUE)
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
@@ -464,6 +463,7 @@ class LoopValues:
 
 # Attributes of tensors that are known without their values.
 _DESCRIBING = ops.NUMBER_ATTRIBUTES | {"shape", "dtype", "device", "size", "layout", "is_nested"}
+_PARTS = ("values", "indices")  # of what a reduction gives
 _HANDLERS: dict[type[ast.expr], Callable[[LoopValues, Any], Value]] = {
     ast.Constant: LoopValues._constant,
     ast.Name: LoopValues._name,

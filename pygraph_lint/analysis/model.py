@@ -23,8 +23,9 @@ class Call(NamedTuple):
     behind ``target``), ``instance`` (an object of class ``target`` is called), ``mention`` (the
     function may be called by somebody), ``named`` (a method called ``name``, of an object of which
     nothing is known) or ``hook`` (any method called ``name``). In loops also ``known``: a method,
-    where the facts of the file know of whom, and ``given``: what callers pass to the function
-    ``target`` for its parameter ``name``. ``positional``
+    where the facts of the file know of whom, ``given``: what callers pass to the function
+    ``target`` for its parameter ``name``, and ``akin``: a method of an object that is called
+    ``target``, which is what ``named`` and ``known`` keep there, too. ``positional``
     and ``named`` are the arguments of which something is known, None elsewhere; ``unknown`` are the
     places and keywords of the others, and "*" where stars may pass more.
     """
@@ -105,6 +106,11 @@ class ClassFacts:
 MAY_CALL_STEP = "calls a training step on every turn"
 # The same of one that acts in an environment: it does if training is reached from it at all.
 ACTS = "acts in the environment on every turn"
+# What is run for every batch, in training and outside of it.
+UPDATES, COLLATES = "is updated with every batch", "makes the samples of every batch"
+MOVES, GIVES = "moves the parts of every batch", "gives every batch"
+ACTS_IN = "is a step of the environment"
+PER_BATCH = frozenset((UPDATES, COLLATES, MOVES, GIVES, ACTS_IN))
 
 
 @dataclass(slots=True)

@@ -98,6 +98,21 @@ class AttributeIsGenerator(Obligation):
 
 
 @dataclass(frozen=True, slots=True)
+class Presumed(Obligation):
+    """A tensor of unknown origin is on the device, as in training loops."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterIsOpen(Obligation):
+    """At some call of a function that a training loop makes nothing is known of an argument; with
+    no ``parameter``: the project does not have the function.
+    """
+
+    function: str
+    parameter: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChecksArguments(Obligation):
     """No file of the project turns off what torch.distributions check."""
 

@@ -8,10 +8,13 @@ import ast
 from collections.abc import Callable, Iterable
 
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.literals import How, Test, Tested
 from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.values import Value
 
+# Calls in loops of which only the name of the method is certain.
+_GUESSED = frozenset(("named", "lone", "known", "akin"))
 _LITERALS = (str, int, float, bool, type(None))
 _OF_ANY_KIND = v.UNKNOWN | v.INSTANCE | v.OTHER
 _TENSOR_OR_UNKNOWN = v.TENSOR | v.UNKNOWN
@@ -59,6 +62,29 @@ def passed_or_default(facts: FunctionFacts, parameter: str, call: Call) -> Value
     if value is not None or {parameter, facts.parameters.index(parameter)} & {*call.unknown}:
         return value
     return dict(facts.defaults).get(parameter)
+
+
+def is_unknown(facts: FunctionFacts, parameter: str, call: Call) -> bool:
+    """Whether a call passes something for a parameter of which nothing is known."""
+    places = {parameter, facts.parameters.index(parameter), STARRED}
+    return passed(facts, parameter, call) is None and not places.isdisjoint(call.unknown)
+
+
+def handed_on(value: Value | None) -> Need | None:
+    """The parameter that a passed value is, or is a part of."""
+    need = value.needs[0] if value is not None and value.needs else None
+    if need is None or need.kind != "param":
+        return None
+    return need._replace(name=need.name.partition("|")[0])
+
+
+def is_of_another(facts: FunctionFacts, parameter: str, call: Call) -> bool:
+    """Whether a call may be of another method of that name, as it seems to pass a tensor for a
+    parameter whose default is a number or a text.
+    """
+    default = dict(facts.defaults).get(parameter)
+    plain = default is not None and bool(default.kinds & (v.NUMBER | v.TEXT))
+    return plain and call.how in _GUESSED
 
 
 def literal_defaults(defaults: dict[str, ast.expr]) -> tuple[tuple[str, Value], ...]:

@@ -10,6 +10,23 @@ from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
+# Words in the names of functions that objects are made with to compute tensors, and of functions
+# that decide something: they return flags.
+_COMPUTING = frozenset(
+    """
+        critic criterion decoder denoiser diffusion discriminator distance drift dynamics encoder
+        energy f field fn forward fun func function integrand kernel log loss map metric model
+        net network objective ode operator policy potential prob score sde similarity
+    """.split()
+)
+_DECIDING = frozenset(
+    """
+        accept callback can check cond condition conv converged filter has hook is predicate should
+        stop stopping test valid validate
+    """.split()
+)
+_LONG = 4  # letters of a name that says something
+
 
 class PassedOn:
     """Which parameters that nothing in their function explains are tensors to who gets them."""
@@ -38,10 +55,24 @@ class PassedOn:
         key = (function.name, parameter)
         if key not in self._known:
             self._known[key] = False  # as long as it only goes round in a circle
-            self._known[key] = self._is_shown(function, parameter) or any(
-                self.is_tensor(target, name) for target, name in self._takers(function, parameter)
+            self._known[key] = (
+                self._is_shown(function, parameter)
+                or self._is_element(function, parameter)
+                or any(
+                    self.is_tensor(target, name)
+                    for target, name in self._takers(function, parameter)
+                )
             )
         return self._known[key]
+
+    def _is_element(self, function: FunctionFacts, parameter: str) -> bool:
+        """Whether a parameter is named as one element of a tensor that its object keeps:
+        ``timestep`` beside ``self.timesteps``.
+        """
+        if not function.owner or len(parameter) < _LONG:
+            return False
+        held = self._program.attribute(function.owner, f"{parameter}s")
+        return held is not None and held.is_tensor and not held.kinds & v.NUMBER
 
     def _is_shown(self, function: FunctionFacts, parameter: str) -> bool:
         """Whether a method uses what its object is made with as only a tensor can be used."""
@@ -79,3 +110,11 @@ def _places(call: Call, function: str, parameter: str) -> list[int | str]:
 def _is(value: Value, function: str, parameter: str) -> bool:
     need = value.needs[0] if value.needs and value.flags & v.SYMBOL else None
     return need is not None and (need.kind, need.owner, need.name) == ("param", function, parameter)
+
+
+def computes(facts: FunctionFacts, parameter: str) -> bool:
+    """Whether a parameter is a function that is integrated, minimised, ... and so gives tensors."""
+    words = parameter.lower().split("_")
+    made = facts.name.endswith(".__init__") and not _COMPUTING.isdisjoint(words)
+    takes = (made or bool(facts.tensors or facts.arrays)) and _DECIDING.isdisjoint(words)
+    return takes and parameter in facts.unexplained

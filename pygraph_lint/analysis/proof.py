@@ -35,31 +35,24 @@ from pygraph_lint.analysis.obligations import (
     NoneOf,
     Obligation,
     OfValue,
+    ParameterIsOpen,
     ParameterIsTensor,
     Path,
+    Presumed,
     ReturnsTensor,
     TypeIsTensor,
 )
-from pygraph_lint.analysis.passed import may_pass, passed, passed_or_default
-from pygraph_lint.analysis.passed_on import PassedOn
+from pygraph_lint.analysis.passed import (
+    handed_on,
+    is_of_another,
+    is_unknown,
+    may_pass,
+    passed,
+    passed_or_default,
+)
+from pygraph_lint.analysis.passed_on import PassedOn, computes
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
-
-# Words in the names of functions that objects are made with to compute tensors, and of functions
-# that decide something: they return flags.
-_COMPUTING = frozenset(
-    """
-        critic criterion decoder denoiser diffusion discriminator distance drift dynamics encoder
-        energy f field fn forward fun func function integrand kernel log loss map metric model
-        net network objective ode operator policy potential prob score sde similarity
-    """.split()
-)
-_DECIDING = frozenset(
-    """
-        accept callback can check cond condition conv converged filter has hook is predicate should
-        stop stopping test valid validate
-    """.split()
-)
 
 
 class Proof:
@@ -167,6 +160,8 @@ def of_need(need: Need) -> Obligation:
         return ChecksArguments()
     if need.kind == "ends":
         return EndsGraph(need.owner, need.name)
+    if need.kind in ("presumed", "open"):
+        return ParameterIsOpen(need.owner, need.name) if need.kind == "open" else Presumed()
     if need.kind == "host":
         named = of_need(need.choices[0][0])
         return replace(named, at_home=True) if isinstance(named, OfValue) else named
@@ -196,6 +191,26 @@ def _checks_arguments(proof: Proof, obligation: ChecksArguments) -> bool:
     return VALIDATES not in proof.program.patched
 
 
+def _presumed(proof: Proof, obligation: Presumed) -> bool:
+    return proof.of_loops
+
+
+def _parameter_is_open(proof: Proof, obligation: ParameterIsOpen) -> bool:
+    facts = proof.program.functions.get(obligation.function)
+    if not obligation.parameter:
+        return proof.of_loops and not returning(proof.program, obligation.function)
+    if not proof.of_loops or facts is None or obligation.parameter not in facts.parameters:
+        return False
+    calls = proof.callers(obligation.function)
+    for call in calls:
+        if is_unknown(facts, obligation.parameter, call):
+            return True
+        need = handed_on(passed(facts, obligation.parameter, call))
+        if need is not None and proof.discharged(ParameterIsOpen(need.owner, need.name)):
+            return True
+    return not calls
+
+
 def _ends_graph(proof: Proof, obligation: EndsGraph) -> bool:
     return proof.graph_ends.in_method(obligation.classes, obligation.method)
 
@@ -218,15 +233,16 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     if not calls and facts.name.endswith(".__init__"):
         calls = proof.program.constructions.get(facts.name, ())
     if obligation.parameter == KEYWORDS:
-        others = [each for call in calls for each in call.named if each[0] not in facts.parameters]
-        return any(
-            _is_tensor(proof, value, obligation.path, obligation.at_home) for _, value in others
-        )
+        others = (each for call in calls for each in call.named if each[0] not in facts.parameters)
+        path, at_home = obligation.path, obligation.at_home
+        return any(_is_tensor(proof, value, path, at_home) for _, value in others)
     if obligation.parameter not in facts.parameters:
         return _others_are_tensors(proof, facts, calls, obligation)
     unsaid = not calls
     given = passed_or_default if obligation.at_home else passed
     for call in calls:
+        if proof.of_loops and is_of_another(facts, obligation.parameter, call):
+            continue
         value = given(facts, obligation.parameter, call)
         unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
         if value is None or (obligation.only and not _is_only_tensor(value)):
@@ -241,16 +257,8 @@ def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
     if not unsaid or obligation.only or obligation.at_home or proof.of_loops or on_host:
         return False
     if obligation.path == (RESULT,):
-        return _computes(facts, obligation.parameter)
+        return computes(facts, obligation.parameter)
     return not obligation.path and proof.passed_on.is_tensor(facts, obligation.parameter)
-
-
-def _computes(facts: FunctionFacts, parameter: str) -> bool:
-    """Whether a parameter is a function that is integrated, minimised, ... and so gives tensors."""
-    words = parameter.lower().split("_")
-    made = facts.name.endswith(".__init__") and not _COMPUTING.isdisjoint(words)
-    takes = (made or bool(facts.tensors or facts.arrays)) and _DECIDING.isdisjoint(words)
-    return takes and parameter in facts.unexplained
 
 
 def _others_are_tensors(
@@ -353,6 +361,8 @@ _DISCHARGE: dict[type[Obligation], Callable[[Proof, Any], bool]] = {
     CanReturn: _can_return,
     BreaksGraph: _breaks_graph,
     ChecksArguments: _checks_arguments,
+    Presumed: _presumed,
+    ParameterIsOpen: _parameter_is_open,
     EndsGraph: _ends_graph,
     CalledAtImport: _called_at_import,
     ParameterIsTensor: _parameter_is_tensor,
@@ -410,6 +420,8 @@ def _is_tensor(proof: Proof, value: Value, path: Path, at_home: bool = False) ->
     """
     if not path:
         here = _is_at_home(proof, value) if at_home else value.is_tensor
+        if proof.of_loops and value.device == v.ON_HOST:
+            return False
         return here and proof.all_hold(value.needs)
     if value.flags & v.SYMBOL and value.needs:
         named = of_need(on_host(value.needs[0]) if at_home else value.needs[0])

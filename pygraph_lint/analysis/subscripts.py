@@ -14,6 +14,8 @@ from pygraph_lint.analysis.transfer.containers import entry
 from pygraph_lint.analysis.transfer.numpy_functions import needs_number
 from pygraph_lint.analysis.values import Value
 
+_LONG = 4  # letters of a name that says something
+
 
 def eval_subscript(state: State, node: ast.Subscript) -> Value:
     base = state.ev(node.value)
@@ -111,7 +113,7 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
         note_mixed_devices(state, node.slice, gathered, node.value, base)
         if not gathered.flags & v.PLAIN and not made_here(state, node.slice):
             state.event("host.moved", span_of(node), source_of(node, 40), base)
-    elif gathered is not None and names_place(gathered):
+    elif gathered is not None and (names_place(gathered) or _is_element(state, gathered)):
         text = source_of(node, 40)
         state.event("shape.from-value", span_of(node), text, gathered, position="yes")
     elif gathered is None and number is not None and number.is_doubtful_number:
@@ -201,6 +203,17 @@ def note_host_index(state: State, node: ast.Subscript, base: Value, index: Value
 def names_place(index: Value) -> bool:
     """Whether a tensor is an index that the host reads: a single number of the device."""
     return index.ndim == 0 and index.dtype != "bool" and index.device != v.ON_HOST
+
+
+def _is_element(state: State, index: Value) -> bool:
+    """Whether an index of unknown rank rests on a parameter that is named as one element of a
+    tensor which its object keeps: ``timestep`` beside ``self.timesteps``.
+    """
+    need = index.needs[0] if len(index.needs) == 1 and index.ndim < 0 else None
+    if need is None or need.kind != "param" or len(need.name) < _LONG or not state.owner:
+        return False
+    held = state.module.class_attribute(state.owner, f"{need.name}s")
+    return held is not None and held.is_tensor
 
 
 def names_one(state: State, index: ast.expr, rank: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from pygraph_lint.analysis.akin import is_of_loss
 from pygraph_lint.analysis.devices import MADE
 from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.link import Project
@@ -135,7 +136,7 @@ class Reporter:
         for region, event in self.project.loop_events(facts):
             rule = self.rule_of(event)
             taken = places.get((event.span.line, event.span.column), [])
-            called = len(region.call_path) > 1
+            called = len(region.call_path) > 1 and not is_of_loss(region.function)
             if rule is None or any(called or every or _stays(found[key]) for key in taken):
                 continue
             for key in taken:

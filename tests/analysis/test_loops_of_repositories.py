@@ -189,15 +189,15 @@ class Buffer:
 def test_a_turn_in_an_environment_is_a_step(call: str, expected: list[str]) -> None:
     agent = """
 import torch
-class Agent:
+class Chooser:
     def select_action(self, state):
         return self.actor(state).cpu().numpy()
     def update_parameters(self, memory):
         self.net(memory).sum().backward()
     """
     source = f"""
-    from agent import Agent
-    agent = Agent()
+    from agent import Chooser
+    agent = Chooser()
     while not done:
         a = agent.select_action(state)
         for i in range(updates):

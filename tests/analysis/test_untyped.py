@@ -96,3 +96,24 @@ def test_what_takes_arguments_is_no_method_of_a_tensor() -> None:
     assert facts["m"].functions["m.pull"].arrays == ()
     assert facts["m"].functions["m.push"].arrays == ("matrix",)
     assert not confirmed(linked, facts["m"])
+
+
+SCHEDULER = """
+import torch
+class Scheduler:
+    def __init__(self, n):
+        self.scales = torch.linspace(0, 1, n)
+        self.{kept} = torch.arange(n)
+    def step(self, output, timestep, sample):
+        t = timestep
+        return sample * self.scales[t] + self.scales[timestep - 1] * output
+"""
+
+
+@pytest.mark.parametrize(("kept", "places"), [("timesteps", [8, 8]), ("steps", [])])
+def test_a_parameter_named_as_an_element_of_a_tensor_of_its_object(
+    kept: str, places: list[int]
+) -> None:
+    linked, facts = project(Asked(every=True), m=SCHEDULER.format(kept=kept).lstrip())
+    found = [event for event in confirmed(linked, facts["m"]) if event.kind == "shape.from-value"]
+    assert [event.span.line for event in found if "scales" in event.subject] == places

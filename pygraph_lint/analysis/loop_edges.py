@@ -1,0 +1,141 @@
+"""The calls of training loops, as edges of the call graph with what they pass."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from pygraph_lint.analysis import ops
+from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.loop_calls import (
+    HOST,
+    WHOLE,
+    is_batch,
+    is_hook_name,
+    is_step_hook,
+    on_device,
+)
+from pygraph_lint.analysis.loop_values import LoopValues
+from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call
+from pygraph_lint.analysis.nodes import dotted, span_of
+from pygraph_lint.analysis.symbols import as_argument
+from pygraph_lint.analysis.values import Value
+
+
+def edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
+    """The call graph's edges of one call, with what it passes."""
+    for each in (*call.args, *(item.value for item in call.keywords)):
+        if isinstance(each, ast.Constant) and is_hook_name(each.value):
+            yield Call("hook", "", each.value, span_of(call), (), (), ())
+    yield from _mapped(values, call) if maps(call) else ()
+    target = _target(values, call)
+    if target is None:
+        return
+    how, owner, name = target
+    starred = any(isinstance(each, ast.Starred) for each in call.args)
+    given = [] if starred else [_argument(values.of(each)) for each in call.args]
+    named = [(item.arg or KEYWORDED, _keyword(values, item)) for item in call.keywords]
+    keywords = tuple((key, value) for key, value in named if value is not None)
+    places = [place for place, value in enumerate(given) if value is None]
+    others = [key for key, value in named if value is None]
+    unknown: tuple[int | str, ...] = (*((STARRED,) if starred else places), *others)
+    if any(key == KEYWORDED for key, _ in named):
+        unknown = (STARRED, KEYWORDED)
+    yield Call(how, owner, name, span_of(call), tuple(given), keywords, (), unknown)
+
+
+def maps(call: ast.Call) -> bool:
+    """Whether a call applies a function to elements: ``map(f, xs)``, ``tree_map(f, tree)``."""
+    last = (dotted(call.func) or "").rpartition(".")[2]
+    return "map" in last or last.startswith("apply")
+
+
+def _mapped(values: LoopValues, call: ast.Call) -> Iterator[Call]:
+    """The edges to functions and methods of the object that a call applies."""
+    for each in call.args:
+        name = values.queries.qualified(each) if isinstance(each, ast.Name) else None
+        owner = values.queries.owner(call)
+        if isinstance(each, ast.Attribute) and dotted(each.value) == "self" and owner is not None:
+            cls = f"{values.module}.{owner.name}"
+            yield Call("method", cls, each.attr, span_of(call), (), (), (), (STARRED,))
+        elif name is not None and name.startswith(values.module):
+            yield Call("function", name, "", span_of(call), (), (), (), (STARRED,))
+
+
+def _keyword(values: LoopValues, item: ast.keyword) -> Value | None:
+    """What is kept of a keyword; of ``**mapping`` it is what the mapping holds."""
+    given = values.of(item.value)
+    return _argument(given if item.arg else values.held(given))
+
+
+def _argument(value: Value) -> Value | None:
+    """What is kept of an argument."""
+    if is_batch(value):
+        return HOST
+    if value.flags & v.MODULE or value.cls == WHOLE:
+        return None
+    return as_argument(v.shallow(value, 2))
+
+
+def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
+    """What a call calls: how, target and name as in ``Call``."""
+    queries = values.queries
+    qualified = queries.qualified(call.func)
+    if qualified is not None:
+        foreign = qualified.startswith(("torch.", "builtins.", "numpy.", "math."))
+        return None if foreign else ("function", qualified, "")
+    called = values.of(call.func)
+    if called.kinds == v.CALLABLE and "<locals>" in called.cls:
+        return ("function", called.cls, "")
+    if isinstance(call.func, ast.Name) and called.needs and called.needs[0].kind == "param":
+        return ("given", called.needs[0].owner, called.needs[0].name)
+    if called.kinds == v.INSTANCE and called.cls and not called.flags & v.MODULE:
+        return ("method", called.cls, "__call__")
+    if not isinstance(call.func, ast.Attribute):
+        open_ = called.kinds & v.UNKNOWN or called.flags & v.MODULE
+        return ("akin", _written(call.func), "__call__") if open_ else None
+    method, receiver = call.func.attr, call.func.value
+    if dotted(receiver) == "self":
+        owner = queries.owner(call)
+        return None if owner is None else ("method", f"{values.module}.{owner.name}", method)
+    base = values.of(receiver)
+    if base.kinds & v.INSTANCE and base.cls and not base.cls.startswith("torch."):
+        return ("method", base.cls, method)
+    if is_step_hook(method) or method.startswith(("on_train_", "on_batch_", "on_step_")):
+        return ("hook", "", method)
+    written = _written(receiver)
+    if is_batch(base):
+        return ("akin", written, method) if method == "to" else None
+    if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
+        return None if on_device(base) and not base.needs else ("known", written, method)
+    if base.needs and not base.flags & v.SYMBOL:
+        return None
+    if base.needs and base.needs[0].kind == "return":
+        return _of_result(base.needs[0], method)
+    if not base.kinds & (v.UNKNOWN | v.INSTANCE):
+        return ("known", written, method) if base.is_tensor else None
+    return ("named" if _is_by_name(values, call, method) else "lone", written, method)
+
+
+def _written(node: ast.expr) -> str:
+    """What an object is called: the last name that it is written with."""
+    if isinstance(node, ast.Subscript):
+        return _written(node.value)
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _of_result(need: Need, method: str) -> tuple[str, str, str] | None:
+    """The target of a method of what a function gives, or an element of that."""
+    place = need.name.removeprefix("|")
+    return None if "|" in place else ("result", need.owner, f"{place}|{method}")
+
+
+def _is_by_name(values: LoopValues, call: ast.Call, method: str) -> bool:
+    """Whether a method of an object of an unknown class is told by its name, whoever has one: the
+    name has several words, or it gets a tensor of the device or a batch.
+    """
+    if "_" in method.strip("_"):
+        return True
+    given = [values.of(each) for each in (*call.args, *(item.value for item in call.keywords))]
+    return any(on_device(each) or is_batch(each) for each in given)
