@@ -11,6 +11,7 @@ from pygraph_lint.analysis.call_graph import targets
 from pygraph_lint.analysis.events import Span
 from pygraph_lint.analysis.model import (
     ACTS,
+    COLLATES,
     MAY_CALL_STEP,
     NO_BODIES,
     PER_BATCH,
@@ -85,7 +86,8 @@ class LoopRegions:
         starts = self._starts_in(modules)
         self._starts = {_key(body) for body in starts}
         for body in starts:
-            self._follow(body)
+            if body.why != COLLATES:  # which works on the host, and whatever it calls
+                self._follow(body)
 
     def still_hold(
         self, replaced: Iterable[tuple[ModuleFacts, ModuleFacts]], bodies_of: BodiesOf

@@ -9,6 +9,7 @@ model.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -60,6 +61,12 @@ from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, Defini
 from pygraph_lint.analysis.values import Value
 
 _MAX_DEPTH = 60
+
+
+# Parameters that are numbers or texts of the host, whatever a call seems to pass for them.
+_OF_HOST = re.compile(
+    r"(^|_)(epochs?|steps?|iters?|iterations?|stage|phase|mode|split|reduction|name)$"
+)
 
 
 class LoopValues:
@@ -180,6 +187,8 @@ class LoopValues:
             return LOADER
         if hint in ("int", "float", "bool", "str"):
             return v.NUMBER_VALUE if hint != "str" else v.TEXT_VALUE
+        if _OF_HOST.search(argument.arg) is not None:
+            return v.UNKNOWN_VALUE
         name = self.name_of(function)
         marked = (
             isinstance(function, FUNCTIONS)
