@@ -79,7 +79,8 @@ def few_bytes(tensors: Iterable[Any]) -> bool:
     """
     found = [t.untyped_storage() for t in tensors if isinstance(t, torch.Tensor)]
     nbytes: int = sum({s.data_ptr(): s.nbytes() for s in found}.values())
-    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "") or 1)
+    said = os.environ.get("LOCAL_WORLD_SIZE", "")
+    processes = int(said) if said.isdecimal() else 1
     return nbytes * max(_HOST_SHARE, _HOST_SHARE * processes // 2) <= _memory()
 
 
