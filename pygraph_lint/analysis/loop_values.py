@@ -64,9 +64,7 @@ _MAX_DEPTH = 60
 
 
 # Parameters that are numbers or texts of the host, whatever a call seems to pass for them.
-_OF_HOST = re.compile(
-    r"(^|_)(epochs?|iters?|iterations?|stage|phase|mode|split|reduction|name)$"
-)
+_OF_HOST = re.compile(r"(^|_)(epochs?|iters?|iterations?|stage|phase|mode|split|reduction|name)$")
 
 
 class LoopValues:
