@@ -26,7 +26,6 @@ from benchmarks.lint_truth.copies import copy_packages, relative_to
 from benchmarks.lint_truth.gpu_compare import compare, gpu_sites
 from benchmarks.lint_truth.report import accuracy_page
 from benchmarks.lint_truth.score import (
-    HALVES,
     Finding,
     corpus_recall,
     listing,
@@ -254,7 +253,7 @@ def _score(arguments: argparse.Namespace) -> None:
     sources = Sources(_read_source)
     default, preview = _lint(arguments, _options(arguments, truth["environment"]["torch"]))
     findings = [*default, *preview]
-    result = score(truth, findings, sources.statement, sources.text, arguments.versions.blind)
+    result = score(truth, findings, sources.statement, sources.text)
     result["environment"] = truth["environment"]
     result["linter"] = arguments.linter
     if "coverage" in truth:
@@ -366,7 +365,9 @@ def main() -> int:
     parser.add_argument("--gpu-sites", type=Path, default=results / "lint_truth_gpu.json")
     parser.add_argument("--page", type=Path, default=root / "docs" / "explanation" / "accuracy.md")
     parser.add_argument("--gb-types", type=Path, default=results / "gb_types_by_event.json")
-    parser.add_argument("--list", choices=HALVES, help="print that half's misses and false alarms")
+    parser.add_argument(
+        "--list", choices=["tune"], help="print that half's misses and false alarms"
+    )
     parser.add_argument(
         "--lint",
         nargs="*",

@@ -108,10 +108,9 @@ def _misses(score: Mapping[str, Any]) -> list[str]:
         "missed_syncs": "synchronisation",
         "missed_host_tensors": "host tensor",
     }
-    for half in HALVES:
-        for key, title in titles.items():
-            for group in score["halves"][half][key]:
-                classes[(title, reason_of(group["what"]))] += group["places"]
+    for key, title in titles.items():
+        for group in score["halves"]["tune"][key]:
+            classes[(title, reason_of(group["what"]))] += group["places"]
     rows = ["| missed | statements | why | for example |", "| --- | --- | --- | --- |"]
     for (title, reason), places in sorted(classes.items(), key=lambda item: -len(item[1])):
         rows.append(f"| {title} | {len(places)} | {reason} | `{places[0]}` |")
@@ -120,9 +119,8 @@ def _misses(score: Mapping[str, Any]) -> list[str]:
 
 def _alarms(score: Mapping[str, Any]) -> list[str]:
     counts: dict[str, list[str]] = defaultdict(list)
-    for half in HALVES:
-        for group in score["halves"][half]["false_alarms"]:
-            counts[group["code"]] += group["places"]
+    for group in score["halves"]["tune"]["false_alarms"]:
+        counts[group["code"]] += group["places"]
     rows = ["| code | findings | for example |", "| --- | --- | --- |"]
     for code, places in sorted(counts.items(), key=lambda item: (-len(item[1]), item[0])):
         rows.append(f"| {code} | {len(places)} | `{places[0]}` |")
@@ -260,17 +258,19 @@ def accuracy_page(
         *(_newer(newer) if newer is not None else []),
         *(packages_section(packages) if packages is not None else []),
         "## What is missed, and why",
-        "Classes by the kind of event at the missed statement; the reason is the class's, it was",
-        "not looked into place by place.",
+        "In the tune half; of the held-out half only the numbers above are known. Classes by the",
+        "kind of event at the missed statement; the reason is the class's, it was not looked into",
+        "place by place.",
         "",
         *_misses(score),
         "",
         "## False alarms",
-        "Findings on statements that ran and at which nothing happened in any model and mode:",
+        "Findings of the tune half on statements that ran and at which nothing happened in any",
+        "model and mode:",
         "",
         *_alarms(score),
         "",
-        "Every single place is listed in `benchmarks/results/lint_truth_score.json`.",
+        "Every single place of that half is in `benchmarks/results/lint_truth_score.json`.",
         "",
     ]
     return "\n".join(lines)

@@ -290,11 +290,9 @@ def score(
     findings: Sequence[Finding],
     statement: StatementOf,
     text_of: Callable[[str, int], str],
-    blind: bool = False,
 ) -> dict[str, Any]:
-    """All numbers, and every miss and false alarm, of default-on findings (preview apart).
-
-    With `blind`, of the held-out half only the numbers.
+    """All numbers, and every miss and false alarm, of default-on findings (preview apart); of the
+    held-out half only the numbers.
     """
     default = [finding for finding in findings if not finding.preview]
     verdicts = judge(default, truth, statement)
@@ -311,7 +309,7 @@ def score(
             **break_claims(truth, there, statement),
             "parts": _by_part(part["sites"], default, mine, statement),
         }
-        if half == "tune" or not blind:
+        if half == "tune":
             halves[half] |= _lists(part["sites"], default, mine, statement, text_of)
             halves[half] |= _claim_lists(truth, part, there, statement, text_of)
     return {

@@ -20,7 +20,7 @@ class VersionSet:
 
     `requirements` names the environment's file beside this one, `folder` the virtual environment
     that the Makefile makes of it; `sources` are the modules that list the measured entries.
-    With `blind`, what was missed in the held-out half is counted and not listed.
+    With `blind`, the truth table does not have the text of places of the held-out half.
     """
 
     name: str

@@ -45,8 +45,8 @@ def test_page() -> None:
     assert "| graph breaks found | 8 of 10, 80.0 % | 7 of 10, 70.0 % | 9 of 10, 90.0 % |" in page
     assert "1 models (1 of timm; 1 families)" in page
     assert "names 29 of them" in page
-    assert "| synchronisation | 4 | where the moved tensor was made" in page
-    assert "| PG301 | 2 | `a.py:4` |" in page
+    assert "| synchronisation | 2 | where the moved tensor was made" in page
+    assert "| PG301 | 1 | `a.py:4` |" in page
     assert "206 break locations" in page
 
 
