@@ -11,6 +11,8 @@ from pygraph_lint.analysis.ops import COMPILERS
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+_LONG = 4  # letters of a name that says something
+
 _WITH_BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
 
 
@@ -182,3 +184,10 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
         yield node
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             stack.extend(children(node))
+
+
+def name_of_all(name: str) -> str | None:
+    """What an object calls the tensor of which ``name`` is one element: ``timesteps`` beside
+    ``timestep``; None where a name says too little.
+    """
+    return f"{name}s" if len(name) >= _LONG else None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import targets
 from pygraph_lint.analysis.model import Call, FunctionFacts
+from pygraph_lint.analysis.names import name_of_all
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
@@ -25,7 +26,6 @@ _DECIDING = frozenset(
         stop stopping test valid validate
     """.split()
 )
-_LONG = 4  # letters of a name that says something
 
 
 class PassedOn:
@@ -69,9 +69,10 @@ class PassedOn:
         """Whether a parameter is named as one element of a tensor that its object keeps:
         ``timestep`` beside ``self.timesteps``.
         """
-        if not function.owner or len(parameter) < _LONG:
+        kept = name_of_all(parameter)
+        if not function.owner or kept is None:
             return False
-        held = self._program.attribute(function.owner, f"{parameter}s")
+        held = self._program.attribute(function.owner, kept)
         return held is not None and held.is_tensor and not held.kinds & v.NUMBER
 
     def _is_shown(self, function: FunctionFacts, parameter: str) -> bool:

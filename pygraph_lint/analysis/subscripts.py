@@ -7,14 +7,13 @@ import ast
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import note_mixed_devices
 from pygraph_lint.analysis.events import Need, any_of, not_on_host, on_host
+from pygraph_lint.analysis.names import name_of_all
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import extend
 from pygraph_lint.analysis.transfer.containers import entry
 from pygraph_lint.analysis.transfer.numpy_functions import needs_number
 from pygraph_lint.analysis.values import Value
-
-_LONG = 4  # letters of a name that says something
 
 
 def eval_subscript(state: State, node: ast.Subscript) -> Value:
@@ -210,9 +209,10 @@ def _is_element(state: State, index: Value) -> bool:
     tensor which its object keeps: ``timestep`` beside ``self.timesteps``.
     """
     need = index.needs[0] if len(index.needs) == 1 and index.ndim < 0 else None
-    if need is None or need.kind != "param" or len(need.name) < _LONG or not state.owner:
+    kept = name_of_all(need.name) if need is not None and need.kind == "param" else None
+    if kept is None or not state.owner:
         return False
-    held = state.module.class_attribute(state.owner, f"{need.name}s")
+    held = state.module.class_attribute(state.owner, kept)
     return held is not None and held.is_tensor
 
 

@@ -76,7 +76,7 @@ def _untouched(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 def same_bits(a: Any, b: Any) -> bool:
-    """Whether two results are equal bit for bit, with NaN equal to itself."""
+    """Whether two results are equal bit for bit, with NaN equal to itself, wherever they are."""
     if not isinstance(a, torch.Tensor):
         return bool(a == b)
     if a.shape != b.shape or a.dtype != b.dtype or a.stride() != b.stride():
@@ -145,8 +145,8 @@ def first_call(
     """Run both paths and compare; `args` is emptied where the call was made or has to be undone.
     `scratch` are those of `written` whose contents nobody reads afterwards. The copies of what may
     be written to are kept to the end, so that code which gives other results each time can be told
-    from a wrong graph; not where they are on the GPU, and the program's own memory: this is when it
-    needs most. The results wait `aside` meanwhile.
+    from a wrong graph. Copies that are on the GPU are not, unless `scratch` needs them: this is
+    when a program needs most memory. The results wait `aside` meanwhile.
 
     `served` returns None when it would not serve the call. Raises the compiled code's own error.
     """
@@ -277,19 +277,21 @@ class _Gaps:
             raise Unprovable("the graph has another number of results; please report this")
         right.reverse()
         for i, expected in enumerate(left):
-            equal = self._compare(i, aside.read(expected), right[-1])
+            equal = self._compare(i, expected, right[-1], aside)
             if equal and aside.has(expected) and self.none():
                 self.same[i] = right[-1]
             right.pop()
 
-    def _compare(self, i: int, x: Any, y: Any) -> bool:
-        if same_bits(x, y):
+    def _compare(self, i: int, expected: Any, y: Any, aside: Aside) -> bool:
+        x = aside.read(expected)
+        there = getattr(expected, "device", None) == getattr(y, "device", None)
+        if there and same_bits(x, y):
             return True
         if not self._found:
-            self._first = _difference(x, y)
+            self._first = _difference(x, y) if there else ""
             self.same.clear()
         self._found.append(i)
-        self.furthest = max(self.furthest, _apart(x, y))
+        self.furthest = max(self.furthest, _apart(x, y) if there else _INFINITE)
         return False
 
     def none(self) -> bool:

@@ -574,6 +574,18 @@ class Shrinks:
         return lambda nbytes: no_memory() if nbytes else self._original(storage, nbytes)
 
 
+def test_a_result_on_another_device_is_another_one() -> None:
+    first = first_call(
+        lambda args: (torch.zeros(2),),
+        lambda args: (torch.zeros(2, device="meta"),),
+        [torch.ones(1)],
+        frozenset(),
+        [],
+    )
+    assert first.made
+    assert "differ from the compiled code's (1 of 1, first number 0)" in first.refused
+
+
 def test_what_lies_between_the_numbers_is_no_difference() -> None:
     a, b = torch.zeros(16), torch.ones(16)
     for t in (a, b):
