@@ -29,7 +29,7 @@ def program(planted: bool) -> None:
     import torch
 
     import pygraph_rt
-    from pygraph_rt.verify.compare import same_bits
+    from pygraph_rt.verify.bits import same_bits
 
     mlp = torch.nn.Sequential(
         torch.nn.Linear(256, 512),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -57,11 +58,8 @@ class GraphMaker:
         captured: Built,
         args: list[Any],
     ) -> FirstCall:
-        """Make a call with compiled code, and the graph on copies. Raises the compiled code's own
-        error.
-        """
-        generator = self.platform.generator(signature.device)
-        donated = signature.donated
+        """Make a call with compiled code, and the graph on copies. Raises the code's own error."""
+        generator, donated = self.platform.generator(signature.device), signature.donated
         # What else was saved for a backward stays as it is while it is held.
         scratch = overwritten(function, donated)
         before = torch.cuda.memory_reserved(signature.device)
@@ -72,15 +70,20 @@ class GraphMaker:
         more = largest(args, donated, written, needed)
         own = () if captured.may_keep_memory else observed.plan.fresh()
         with SameNumbers(generator, observed.drawn.increment) as same:
-            first = compare.first_call(
+            compared = partial(
+                compare.first_call,
                 same.again(observe_call.without_undefined(function, observed.plan)),
                 same.again(captured.replay),
                 args,
                 written | more,
                 captured.recording.poisonable(signature.device),
                 scratch | more,
-                Aside(own, arena),
             )
+            first = compared(Aside(own, arena, expected_again=True))
+            if first.lost:
+                same.undo()
+                first.put_back(args)
+                first = compared(Aside(own, arena))
             if first.kept is not None:
                 same.undo()
         grown = torch.cuda.memory_reserved(signature.device) - before
@@ -97,8 +100,7 @@ class GraphMaker:
             return
         # Nothing is held of the comparison whose memory the compiled code may need.
         self.disposal.drain()
-        if first.kept is not None:
-            first.kept.put_back(args)
+        first.put_back(args)
 
 
 def largest(

@@ -2,15 +2,17 @@
 
 The compiled code runs on the caller's own tensors and its results are what the caller gets, so
 nothing is at stake. The graph runs on copies of whatever the partition may write to, with every
-address that the captures used poisoned. Meanwhile the results wait in the CPU's memory: a program
-needs hardly more memory for this call than for any other. Where the compiled code still runs out of
-memory, its call can be undone and made again.
+address that the captures used poisoned. Meanwhile large results give their memory back: a program
+needs hardly more of it for this call than for any other. Only their fingerprints are kept; if the
+graph's results have the same, they take their place. Otherwise the call is undone and made again,
+and its results wait in the CPU's memory. So it is where the compiled code runs out of memory: the
+call is made again, alone.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,9 +20,8 @@ import torch
 
 from pygraph_rt.capture.checks import reason_of
 from pygraph_rt.errors import Unprovable
+from pygraph_rt.verify.bits import bits, pieces
 from pygraph_rt.verify.snapshot import Aside, Kept
-
-_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 # Results of code that differs from call to call may differ from it by so many times its own spread.
 _REPEATS, _SPREADS = 3, 4
@@ -34,7 +35,6 @@ _TOO_LITTLE = (
     "inputs"
 )
 _INFINITE = float("inf")
-_PIECE = 1 << 20  # numbers that are compared at a time
 
 Run = Callable[[list[Any]], Any]
 
@@ -45,7 +45,8 @@ class FirstCall(NamedTuple):
     results: the call's, where it has been made; `made` says whether it has. accepted: the graph
     serves from here on. refused: why it does not, a clause. kept: what to put back before the call
     is made: compiled code ran out of memory beside the comparison. short: there was too little
-    memory. grown: torch's cache is larger than before.
+    memory. lost: the call has been made, and its results are gone. grown: torch's cache is larger
+    than before.
     """
 
     results: Any = None
@@ -54,8 +55,16 @@ class FirstCall(NamedTuple):
     refused: str = ""
     kept: Kept | None = None
     short: bool = False
+    lost: bool = False
     grown: bool = False
     note: str = ""
+
+    def put_back(self, args: list[Any]) -> None:
+        """Fill `args` as they were before a call that has to be made again, if this is one. May
+        raise OutOfMemoryError.
+        """
+        if self.kept is not None:
+            self.kept.put_back(args)
 
 
 def _poison(tensors: Sequence[torch.Tensor]) -> None:
@@ -75,47 +84,6 @@ def _untouched(tensors: Sequence[torch.Tensor]) -> bool:
     return True
 
 
-def same_bits(a: Any, b: Any) -> bool:
-    """Whether two results are equal bit for bit, with NaN equal to itself, wherever they are."""
-    if not isinstance(a, torch.Tensor):
-        return bool(a == b)
-    if a.shape != b.shape or a.dtype != b.dtype or a.stride() != b.stride():
-        return False
-    # A comparison needs the answer on the host.
-    return all(torch.equal(x, y) for x, y in _pieces(_bits(a), _bits(b)))  # pygraph: ignore[PG701]
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """Its bits as integers; two for each complex number."""
-    if tensor.is_complex():
-        tensor = torch.view_as_real(tensor)
-    if tensor.dtype is torch.bool:
-        return tensor
-    return tensor.view(_INTEGERS[tensor.element_size()])
-
-
-def _pieces(a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The numbers of two tensors of one shape, some at a time, where the second one is: what is
-    computed of all at once may take several times their memory.
-    """
-    if a.stride() == b.stride() and _is_dense(a):
-        a, b = (t.as_strided((t.numel(),), (1,)) for t in (a, b))
-    pieces = torch.split(a.reshape(-1), _PIECE), torch.split(b.reshape(-1), _PIECE)
-    for left, right in zip(*pieces, strict=True):
-        yield left.to(right.device), right
-
-
-def _is_dense(tensor: torch.Tensor) -> bool:
-    """Whether its numbers lie side by side in memory, in any order, each once."""
-    expected = 1
-    for step, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if size != 1:
-            if step != expected:
-                return False
-            expected *= size
-    return True
-
-
 def _apart(x: Any, y: Any) -> float:
     """How far two results that differ are apart, relative to the first one's largest value;
     infinite where one is not a number and the other is, and for what has no numbers to compare.
@@ -124,7 +92,7 @@ def _apart(x: Any, y: Any) -> float:
     if not comparable or x.shape != y.shape:
         return _INFINITE
     furthest = scale = 0.0
-    for a, b in _pieces(x, y):
+    for a, b in pieces(x, y):
         p, q = a.double(), b.double()
         difference = (p - q).abs().nan_to_num(nan=_INFINITE, posinf=_INFINITE)
         difference[(p == q) | (p.isnan() & q.isnan())] = 0.0
@@ -199,7 +167,8 @@ def _beside(
             copies.clear()  # the results need memory now
     if aside.put_back():
         return first
-    return FirstCall(refused=_TOO_LITTLE, kept=kept, short=True)
+    refused = first.refused if aside.lost else _TOO_LITTLE
+    return FirstCall(refused=refused, kept=kept, short=not aside.lost, lost=aside.lost)
 
 
 def _refused(error: Exception) -> FirstCall:
@@ -249,7 +218,7 @@ def _compare(
             made.results[i] = same
         aside.give_up()
         return _EXACT
-    if repeat is not None:
+    if repeat is not None and not aside.lost:
         spread = 0.0
         for _ in range(_REPEATS):
             spread = max(spread, _Gaps(left, repeat(), aside).furthest)
@@ -283,10 +252,12 @@ class _Gaps:
             right.pop()
 
     def _compare(self, i: int, expected: Any, y: Any, aside: Aside) -> bool:
-        x = aside.read(expected)
         there = getattr(expected, "device", None) == getattr(y, "device", None)
-        if there and same_bits(x, y):
+        if there and aside.same(expected, y):
             return True
+        if aside.forgets(expected):
+            raise Unprovable(f"its result number {i} is another one; please report this")
+        x = aside.read(expected)
         if not self._found:
             self._first = _difference(x, y) if there else ""
             self.same.clear()
@@ -307,8 +278,8 @@ def _difference(x: Any, y: Any) -> str:
     """How many of a result's numbers differ, where it has the same ones."""
     if not isinstance(x, torch.Tensor) or x.shape != y.shape or x.dtype != y.dtype:
         return ""
-    left, right = _bits(x), _bits(y)
-    apart = sum(int((a != b).sum()) for a, b in _pieces(left, right))
+    left, right = bits(x), bits(y)
+    apart = sum(int((a != b).sum()) for a, b in pieces(left, right))
     return f": {apart} of {left.numel()}, {str(x.dtype)[6:]}"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from pygraph_rt.plan.memory_blocks import ALIGNMENT
+from pygraph_rt.verify.bits import Fingerprints, is_dense, same_bits
 
 _HOST = torch.device("cpu")
 # The part of the CPU's memory that copies may take, for a moment: one in so many.
@@ -158,15 +159,24 @@ def free_below_peak(device: int) -> int:
 
 
 class Aside:
-    """Results whose memory is given back for a while; their bytes wait in the CPU's memory."""
+    """Results whose memory is given back for a while.
 
-    def __init__(self, own: Collection[int] = (), beside: int = 0) -> None:
+    Where the same results are expected again, only their fingerprints are kept: nothing has to be
+    moved. Otherwise their bytes wait in the CPU's memory.
+    """
+
+    def __init__(
+        self, own: Collection[int] = (), beside: int = 0, expected_again: bool = False
+    ) -> None:
         """`own`: numbers of the results in memory that nobody else has. `beside`: the same results
         need so many bytes more for a moment.
         """
         self._own = own
         self._beside = beside
+        self._expected_again = expected_again
         self._waiting: dict[int, tuple[torch.UntypedStorage, torch.Tensor]] = {}
+        self._fingerprints: Fingerprints | None = None
+        self._found: dict[int, torch.Tensor] = {}
 
     def take(self, results: Sequence[Any], held: Iterable[Any]) -> None:
         """Set aside what is large of the own results, and not in the memory of what is `held`.
@@ -183,8 +193,24 @@ class Aside:
         needed = self._beside + sum(s.nbytes() for s in large.values())
         if not large or _has_room(next(iter(large.values())).device, needed):
             return
-        if not few_bytes(results):
-            return
+        if self._expected_again:
+            self._forget(results, large)
+        elif few_bytes(results):
+            self._move(large)
+
+    def _forget(self, results: Sequence[Any], large: dict[int, torch.UntypedStorage]) -> None:
+        inside = [t for t in results if _is_tensor(t) and t.untyped_storage()._cdata in large]
+        for tensor in inside:
+            if not is_dense(tensor):
+                large.pop(tensor.untyped_storage()._cdata, None)
+        inside = [t for t in inside if t.untyped_storage()._cdata in large]
+        if inside:
+            self._fingerprints = Fingerprints(inside[0].device)
+            self._found = {id(t): self._fingerprints.of(t) for t in inside}
+        for storage in large.values():
+            storage.resize_(0)
+
+    def _move(self, large: dict[int, torch.UntypedStorage]) -> None:
         for key, storage in large.items():
             copy = torch.empty(storage.nbytes(), dtype=torch.uint8, device=_HOST)
             self._waiting[key] = (storage, copy.copy_(_whole(storage)))
@@ -192,20 +218,39 @@ class Aside:
 
     def has(self, result: Any) -> bool:
         """Whether a result is set aside."""
+        return self.forgets(result) or self._is_on_host(result)
+
+    def forgets(self, result: Any) -> bool:
+        """Whether only a result's fingerprint is left."""
+        return id(result) in self._found
+
+    def _is_on_host(self, result: Any) -> bool:
         return _is_tensor(result) and result.untyped_storage()._cdata in self._waiting
 
+    def same(self, result: Any, other: Any) -> bool:
+        """Whether a result is equal to another one bit for bit."""
+        if not self.forgets(result):
+            return same_bits(self.read(result), other)
+        assert self._fingerprints is not None
+        return self._fingerprints.same(self._found[id(result)], result, other)
+
     def read(self, result: Any) -> Any:
-        """A result, or one like it in the CPU's memory where it is set aside."""
-        if not self.has(result):
+        """A result, or one like it in the CPU's memory where it is there."""
+        if not self._is_on_host(result):
             return result
         return _rebuild(result, self._waiting[result.untyped_storage()._cdata][1])
 
     def give_up(self) -> None:
         """What is set aside gets its memory never again: others have taken its place."""
-        self._waiting = {}
+        self._waiting, self._found = {}, {}
+
+    @property
+    def lost(self) -> bool:
+        """Whether there are results that are nowhere else."""
+        return bool(self._found)
 
     def put_back(self) -> bool:
-        """Give all results their memory again; whether there was enough."""
+        """Give all results their memory again; whether they are there."""
         try:
             for storage, copy in self._waiting.values():
                 storage.resize_(copy.numel())
@@ -214,7 +259,7 @@ class Aside:
             return False
         finally:
             self._waiting = {}
-        return True
+        return not self.lost
 
 
 def _is_tensor(value: Any) -> bool:

@@ -15,7 +15,7 @@ import torch
 import pygraph_rt
 from pygraph_rt.memory.slabs import SlabMemory
 from pygraph_rt.region.region import Partition
-from pygraph_rt.verify.compare import same_bits
+from pygraph_rt.verify.bits import same_bits
 
 DEVICE = "cuda"
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import pygraph_rt
-from pygraph_rt.verify.compare import same_bits
+from pygraph_rt.verify.bits import same_bits
 from tests.gpu.support import DEVICE, ordinary_path, regions
 
 

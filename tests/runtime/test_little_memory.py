@@ -17,6 +17,7 @@ from pygraph_rt.options import Options
 from pygraph_rt.region.region import Partition
 from pygraph_rt.reports.report import Region
 from pygraph_rt.verify import snapshot
+from pygraph_rt.verify.bits import Fingerprints
 from tests.runtime.software_gpu import COUNT, DRAWN, SoftwareGpu, install
 
 pytestmark = pytest.mark.usefixtures("way_of_taking")
@@ -146,6 +147,34 @@ def test_a_call_whose_results_find_no_room_again_is_made_again(
     assert "too little memory for the comparison of its first call" in machine.region.reason
 
 
+def test_a_call_whose_results_do_not_come_again_is_compared_on_the_cpu(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as those of code that adds in another order each time."""
+
+    def resize(storage: torch.UntypedStorage, nbytes: int) -> None:
+        """What is given back is soon another's."""
+        snapshot._whole(storage).fill_(77)
+
+    moved: list[int] = []
+    move = snapshot.Aside._move
+
+    def noted(aside: snapshot.Aside, large: dict[int, torch.UntypedStorage]) -> None:
+        moved.append(len(large))
+        move(aside, large)
+
+    monkeypatch.setattr(snapshot, "_LARGE", 1)
+    monkeypatch.setattr(torch.UntypedStorage, "resizable", lambda storage: True)
+    monkeypatch.setattr(torch.UntypedStorage, "resize_", resize)
+    monkeypatch.setattr(Fingerprints, "same", lambda *given: False)
+    monkeypatch.setattr(snapshot.Aside, "_move", noted)
+    for _ in range(4):
+        machine.call()
+    assert moved == [1]
+    assert machine.region.graphs == 1
+    assert machine.region.state == "serving"
+
+
 @pytest.mark.parametrize("keeps", [False, True])
 def test_only_memory_that_nobody_else_may_have_is_set_aside(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, keeps: bool
@@ -154,9 +183,9 @@ def test_only_memory_that_nobody_else_may_have_is_set_aside(
     given: list[Any] = []
     original = snapshot.Aside.__init__
 
-    def noted(aside: snapshot.Aside, own: Any, beside: int) -> None:
+    def noted(aside: snapshot.Aside, own: Any, *more: Any, **named: Any) -> None:
         given.append(set(own))
-        original(aside, own, beside)
+        original(aside, own, *more, **named)
 
     monkeypatch.setattr(snapshot.Aside, "__init__", noted)
     if keeps:

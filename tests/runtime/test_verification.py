@@ -4,6 +4,7 @@ fails.
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from pygraph_rt.errors import DriverError
-from pygraph_rt.verify import compare, snapshot
-from pygraph_rt.verify.compare import FirstCall, first_call, same_bits
+from pygraph_rt.verify import bits, compare, snapshot
+from pygraph_rt.verify.bits import same_bits
+from pygraph_rt.verify.compare import FirstCall, first_call
 from pygraph_rt.verify.snapshot import Aside, Kept, with_copies
 
 HOST, SAME = torch.device("cpu"), torch.device("cpu")
@@ -515,11 +517,10 @@ class Watched:
         results[1] = results[1] + self.change
         return results
 
-    def first(self) -> FirstCall:
-        args = [torch.randn(4), torch.zeros(1 << 18)]
-        return first_call(
-            self.compiled, self.graph, args, frozenset({1}), [], aside=Aside({0, 1, 2, 5})
-        )
+    def first(self, expected_again: bool = False) -> FirstCall:
+        self.given = [torch.randn(4), torch.zeros(1 << 18)]
+        self.args, aside = [*self.given], Aside({0, 1, 2, 5}, expected_again=expected_again)
+        return first_call(self.compiled, self.graph, self.args, frozenset({1}), [], aside=aside)
 
 
 @pytest.mark.parametrize("change", [0.0, 1.0])
@@ -545,6 +546,82 @@ def test_large_results_wait_on_the_cpu_while_the_graph_runs(
     assert torch.equal(state, torch.ones(1 << 18))
     assert constant is program.constant
     assert number == 7
+
+
+def test_of_results_that_are_expected_again_only_fingerprints_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The graph's take their place. No memory of the CPU is needed."""
+    monkeypatch.setattr(snapshot.Aside, "_move", None)
+    program = Watched()
+    first = program.first(expected_again=True)
+    assert program.sizes == [[0, 0, 0, 1, 1, 0]]
+    assert first.accepted
+    assert first.note == compare._EXACT
+    own = [mine is made for mine, made in zip(first.results, program.made, strict=True)]
+    assert own == [False] * 3 + [True] * 4
+    large, left, right, _, _, small, _ = first.results
+    assert torch.equal(large, (small / 2).repeat(1 << 18))
+    assert torch.equal(torch.cat([left, right.t().reshape(-1)]), (small / 2).repeat(1 << 19))
+
+
+def test_a_call_whose_results_do_not_come_again_is_undone() -> None:
+    program = Watched(1.0)
+    first = program.first(expected_again=True)
+    assert (first.made, first.lost, first.short) == (False, True, False)
+    assert "its result number 1 is another one" in first.refused
+    assert program.args == []
+    first.put_back(program.args)
+    assert all(map(operator.is_, program.args, program.given))
+    assert torch.equal(program.args[1], torch.zeros(1 << 18))
+
+
+def test_results_with_gaps_in_memory_stay_where_they_are() -> None:
+    first, second = torch.zeros(1 << 20), torch.zeros(1 << 19)
+    results = [first[::2], second]
+    Aside({0, 1}, expected_again=True).take(results, ())
+    assert [t.untyped_storage().nbytes() for t in results] == [1 << 22, 0]
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.float64, torch.complex64, torch.bool, torch.int8]
+)
+def test_a_fingerprint_is_that_of_all_bits_in_their_places(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
+) -> None:
+    monkeypatch.setattr(bits, "_PIECE", 8)
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    fingerprints = bits.Fingerprints(torch.device("cpu"))
+    assert torch.equal(torch.get_rng_state(), before)
+    tensor = (
+        (torch.randn(5, 7) > 0).to(dtype) if dtype is torch.bool else torch.randn(5, 7).to(dtype)
+    )
+    tensor = tensor.t()
+    found = fingerprints.of(tensor)
+    assert fingerprints.same(found, tensor, tensor.clone())
+    assert not fingerprints.same(found, tensor, tensor.contiguous())  # in another order
+    flat = tensor.t().view(-1)
+    for i, j in [(0, 1), (3, 30), (8, 9)]:
+        for change in (swapped, negated):
+            other = change(flat, i, j).view(5, 7).t()
+            assert fingerprints.same(found, tensor, other) == same_bits(tensor, other)
+
+
+def swapped(flat: torch.Tensor, i: int, j: int) -> torch.Tensor:
+    """The same numbers, two of them in each other's place."""
+    other = flat.clone()
+    other[i], other[j] = flat[j], flat[i]
+    return other
+
+
+def negated(flat: torch.Tensor, i: int, j: int) -> torch.Tensor:
+    """Two numbers with the highest bit changed."""
+    other = flat.clone()
+    view = other.view(torch.uint8)
+    for k in (i, j):
+        view[(k + 1) * flat.element_size() - 1] ^= 1 if flat.dtype is torch.bool else 128
+    return other
 
 
 def test_without_memory_for_its_own_results_a_call_is_undone(
@@ -596,7 +673,7 @@ def test_what_lies_between_the_numbers_is_no_difference() -> None:
 
 
 def test_results_that_are_far_apart_are_seen_in_any_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare, "_PIECE", 8)
+    monkeypatch.setattr(bits, "_PIECE", 8)
     x = torch.arange(50.0).view(5, 10).t()
     y = x.clone()
     y[9, 4] += 98.0
