@@ -7,6 +7,7 @@ which output, and lets a capture put exactly these allocations where the runtime
 
 from __future__ import annotations
 
+import linecache
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,6 +57,17 @@ def constants_of(function: Callable[..., Any]) -> list[torch.Tensor]:
     values = getattr(function, "__globals__", {}).values()
     held = [v for v in values if isinstance(v, torch.Tensor) and v.is_cuda and v.numel()]
     return [*held, *ops.kept()]
+
+
+def adds_in_any_order(function: Callable[..., Any]) -> bool:
+    """Whether its module has a kernel that adds with atomic operations: results may differ from
+    call to call.
+    """
+    generated = function.generated if isinstance(function, Inlined) else function
+    code = getattr(generated, "__code__", None)
+    return code is not None and any(
+        "atomic_add(" in s for s in linecache.getlines(code.co_filename)
+    )
 
 
 def storage_id(tensor: torch.Tensor) -> int:

@@ -26,12 +26,20 @@ def _whole(storage: torch.UntypedStorage) -> torch.Tensor:
     return empty.set_(storage, 0, (storage.nbytes(),), (1,))
 
 
+def _room(nbytes: int, device: torch.device) -> torch.Tensor:
+    """Memory of so many bytes. The CPU's is touched by many threads first: a copy from a GPU would
+    wait for each page.
+    """
+    room = torch.empty(nbytes, dtype=torch.uint8, device=device)
+    return room.fill_(0) if device == _HOST else room
+
+
 def _clone_storage(source: torch.UntypedStorage, device: torch.device) -> torch.Tensor:
     """A copy of a storage's bytes on a device, whose address leaves the same residue: kernels were
     chosen by it.
     """
     nbytes = source.nbytes()
-    room = torch.empty(nbytes + ALIGNMENT, dtype=torch.uint8, device=device)
+    room = _room(nbytes + ALIGNMENT, device)
     start = (source.data_ptr() - room.data_ptr()) % ALIGNMENT
     return room[start : start + nbytes].copy_(_whole(source))
 
@@ -212,8 +220,8 @@ class Aside:
 
     def _move(self, large: dict[int, torch.UntypedStorage]) -> None:
         for key, storage in large.items():
-            copy = torch.empty(storage.nbytes(), dtype=torch.uint8, device=_HOST)
-            self._waiting[key] = (storage, copy.copy_(_whole(storage)))
+            copy = _room(storage.nbytes(), _HOST).copy_(_whole(storage))
+            self._waiting[key] = (storage, copy)
             storage.resize_(0)
 
     def has(self, result: Any) -> bool:
