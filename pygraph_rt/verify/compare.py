@@ -154,10 +154,10 @@ def _beside(
     """Make a call with the graph, too, on copies."""
     copies: list[Any] = []
     try:
-        copies = kept.again() if repeat else kept.tensors
         if kept.on_host:
-            aside.take(made.results, [*made.left, *kept.held()])
-        elif repeat is None:
+            aside.take(made.results, [*made.left, *kept.held()], kept.nbytes())
+        copies = kept.again() if repeat else kept.tensors
+        if repeat is None:
             kept.release()
         note = _compare(served, repeat, copies, made, poisoned, aside)
         first = FirstCall(made.results, made=True, accepted=True, note=note)

@@ -133,6 +133,11 @@ class Kept:
         self.on_host = few_bytes(args[i] for i in written)
         self.tensors = with_copies(args, written, _HOST if self.on_host else None)
 
+    def nbytes(self) -> int:
+        """Bytes of one set of copies."""
+        found = [self.tensors[i].untyped_storage() for i in self._copied]
+        return sum({s.data_ptr(): s.nbytes() for s in found}.values())
+
     def again(self) -> list[Any]:
         """One more set of them, where the call's own were."""
         return with_copies(self.tensors, self._copied, self._device)
@@ -186,10 +191,10 @@ class Aside:
         self._fingerprints: Fingerprints | None = None
         self._found: dict[int, torch.Tensor] = {}
 
-    def take(self, results: Sequence[Any], held: Iterable[Any]) -> None:
+    def take(self, results: Sequence[Any], held: Iterable[Any], more: int = 0) -> None:
         """Set aside what is large of the own results, and not in the memory of what is `held`.
-        Nothing is done where the same results have room beside them, below the program's own peak,
-        and where the CPU has too little memory.
+        Nothing is done where the same results and `more` bytes have room beside them, below the
+        program's own peak, and where the CPU has too little memory.
         """
         stay = {t.untyped_storage()._cdata for t in held if _is_tensor(t)}
         storages = [t.untyped_storage() for i, t in enumerate(results) if i in self._own]
@@ -198,7 +203,7 @@ class Aside:
             for s in storages
             if s._cdata not in stay and s.nbytes() >= _LARGE and s.resizable()
         }
-        needed = self._beside + sum(s.nbytes() for s in large.values())
+        needed = self._beside + more + sum(s.nbytes() for s in large.values())
         if not large or _has_room(next(iter(large.values())).device, needed):
             return
         if self._expected_again:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ def test_a_host_bound_region_gets_a_graph(folder: Path) -> None:
     assert json.loads(file.read_text())["choice"] == "graph"
 
 
+@pytest.mark.skipif("PYTEST_XDIST_WORKER" in os.environ, reason="compares times")
 def test_a_region_that_only_waits_for_the_gpu_gets_none() -> None:
     def work(x: torch.Tensor) -> torch.Tensor:
         return torch.sin(x) * 2

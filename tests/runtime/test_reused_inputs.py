@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch._inductor.utils import run_and_get_code
 
+from pygraph_rt.capture import generated
 from pygraph_rt.inductor.reused_inputs import overwritten
 
 HAND_WRITTEN = """
@@ -124,3 +125,15 @@ def test_what_cannot_be_read_may_write_to_all(body: str, tmp_path: Path) -> None
     exec(HAND_WRITTEN, namespace)
     assert overwritten(namespace["partition_0"], donated) == donated
     assert overwritten(print, donated) == donated
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_kernels_that_add_in_any_order_are_seen(tmp_path: Path, adds: bool) -> None:
+    """As Inductor writes the gradient of an embedding in Triton."""
+    kernel = "tl.atomic_add(out_ptr0 + x0, tmp0, xmask, sem='relaxed')" if adds else "tl.store()"
+    file = tmp_path / "module.py"
+    file.write_text(f"kernel = '''\n    {kernel}\n'''\n\n\ndef call(args):\n    return ()\n")
+    names: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    assert generated.adds_in_any_order(names["call"]) == adds
+    assert not generated.adds_in_any_order(print)

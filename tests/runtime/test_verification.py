@@ -576,6 +576,30 @@ def test_a_call_whose_results_do_not_come_again_is_undone() -> None:
     assert torch.equal(program.args[1], torch.zeros(1 << 18))
 
 
+def test_results_give_their_memory_back_before_the_graph_gets_its_copies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program, sizes = Watched(), []
+    again = Kept.again
+
+    def noted(kept: Kept) -> list[Any]:
+        sizes.append(program.made[0].untyped_storage().nbytes())
+        return again(kept)
+
+    monkeypatch.setattr(Kept, "again", noted)
+    assert program.first(expected_again=True).accepted
+    assert sizes == [0]
+
+
+def test_copies_need_room_beside_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms: list[int] = []
+    monkeypatch.setattr(snapshot, "_has_room", lambda device, nbytes: rooms.append(nbytes) or True)
+    program = Watched()
+    assert program.first().accepted
+    assert rooms == [(4 + 8 + 1) << 20]  # the results and the state
+    assert program.sizes == [[4, 8, 8, 1, 1, 0]]
+
+
 def test_results_with_gaps_in_memory_stay_where_they_are() -> None:
     first, second = torch.zeros(1 << 20), torch.zeros(1 << 19)
     results = [first[::2], second]
