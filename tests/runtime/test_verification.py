@@ -596,7 +596,7 @@ def test_copies_need_room_beside_the_results(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(snapshot, "_has_room", lambda device, nbytes: rooms.append(nbytes) or True)
     program = Watched()
     assert program.first().accepted
-    assert rooms == [(4 + 8 + 1) << 20]  # the results and the state
+    assert rooms == [((4 + 8 + 1) << 20) + 512]  # the results and the state
     assert program.sizes == [[4, 8, 8, 1, 1, 0]]
 
 
