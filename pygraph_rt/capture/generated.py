@@ -60,11 +60,10 @@ def constants_of(function: Callable[..., Any]) -> list[torch.Tensor]:
 
 
 def adds_in_any_order(function: Callable[..., Any]) -> bool:
-    """Whether its module has a kernel that adds with atomic operations: results may differ from
-    call to call.
+    """Whether its module has a Triton kernel that adds with atomic operations. A hint: results may
+    differ from call to call, and those of torch's own kernels may, too.
     """
-    generated = function.generated if isinstance(function, Inlined) else function
-    code = getattr(generated, "__code__", None)
+    code = getattr(function, "__code__", None)
     return code is not None and any(
         "atomic_add(" in s for s in linecache.getlines(code.co_filename)
     )

@@ -79,12 +79,8 @@ class GraphMaker:
                 captured.recording.poisonable(signature.device),
                 scratch | more,
             )
-            again = not generated.adds_in_any_order(function)
-            first = compared(Aside(own, arena, expected_again=again))
-            if first.lost:
-                same.undo()
-                first.put_back(args)
-                first = compared(Aside(own, arena))
+            expected = Aside(own, arena, not generated.adds_in_any_order(function))
+            first = compare.in_two_ways(compared, same.undo, args, expected, Aside(own, arena))
             if first.kept is not None:
                 same.undo()
         grown = torch.cuda.memory_reserved(signature.device) - before

@@ -44,9 +44,9 @@ class FirstCall(NamedTuple):
 
     results: the call's, where it has been made; `made` says whether it has. accepted: the graph
     serves from here on. refused: why it does not, a clause. kept: what to put back before the call
-    is made: compiled code ran out of memory beside the comparison. short: there was too little
-    memory. lost: the call has been made, and its results are gone. grown: torch's cache is larger
-    than before.
+    is made: compiled code ran out of memory beside the comparison, or its results are gone. short:
+    there was too little memory. different: what is gone had another fingerprint than the graph's.
+    grown: torch's cache is larger than before.
     """
 
     results: Any = None
@@ -55,7 +55,7 @@ class FirstCall(NamedTuple):
     refused: str = ""
     kept: Kept | None = None
     short: bool = False
-    lost: bool = False
+    different: bool = False
     grown: bool = False
     note: str = ""
 
@@ -65,6 +65,10 @@ class FirstCall(NamedTuple):
         """
         if self.kept is not None:
             self.kept.put_back(args)
+
+
+class _Different(Unprovable):
+    """A result whose fingerprint alone is left is another one under the graph."""
 
 
 def _poison(tensors: Sequence[torch.Tensor]) -> None:
@@ -99,6 +103,28 @@ def _apart(x: Any, y: Any) -> float:
         furthest = max(furthest, float(difference.max()))
         scale = max(scale, float(p.nan_to_num(0.0, 0.0, 0.0).abs().max()))
     return furthest / (scale or 1.0)
+
+
+def in_two_ways(
+    compare: Callable[[Aside], FirstCall],
+    undo: Callable[[], None],
+    args: list[Any],
+    expected: Aside,
+    moved: Aside,
+) -> FirstCall:
+    """Compare with results of which fingerprints are kept; where one is `expected` again and does
+    not come, with results that are moved. The call is undone in between; `undo` puts back what is
+    not in `args`.
+    """
+    first = compare(expected)
+    if not first.different:
+        return first
+    try:
+        first.put_back(args)
+    except torch.OutOfMemoryError:  # it is put back once graph and pools are gone
+        return first._replace(refused=_TOO_LITTLE, short=True)
+    undo()
+    return compare(moved)
 
 
 def first_call(
@@ -167,14 +193,16 @@ def _beside(
             copies.clear()  # the results need memory now
     if aside.put_back():
         return first
-    refused = first.refused if aside.lost else _TOO_LITTLE
-    return FirstCall(refused=refused, kept=kept, short=not aside.lost, lost=aside.lost)
+    if aside.lost:
+        return first._replace(results=None, made=False, kept=kept)
+    return FirstCall(refused=_TOO_LITTLE, kept=kept, short=True)
 
 
 def _refused(error: Exception) -> FirstCall:
     """A comparison that failed."""
     short = isinstance(error, torch.OutOfMemoryError)
-    return FirstCall(refused=_TOO_LITTLE if short else reason_of(error), short=short)
+    refused = _TOO_LITTLE if short else reason_of(error)
+    return FirstCall(refused=refused, short=short, different=isinstance(error, _Different))
 
 
 def _run(compiled: Run, args: list[Any]) -> tuple[Any] | None:
@@ -255,8 +283,8 @@ class _Gaps:
         there = getattr(expected, "device", None) == getattr(y, "device", None)
         if there and aside.same(expected, y):
             return True
-        if aside.forgets(expected):
-            raise Unprovable(f"its result number {i} is another one; please report this")
+        if aside.has_only_fingerprint(expected):
+            raise _Different(f"its result number {i} is another one; please report this")
         x = aside.read(expected)
         if not self._found:
             self._first = _difference(x, y) if there else ""

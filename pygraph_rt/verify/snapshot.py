@@ -152,7 +152,8 @@ class Kept:
 
     def put_back(self, args: list[Any]) -> None:
         """Undo a call that has failed, and fill `args`, which it has emptied, so that it can be
-        made again. Nothing else is held afterwards. May raise OutOfMemoryError.
+        made again. Nothing else is held afterwards. May raise OutOfMemoryError; then it can be
+        tried again.
         """
         done: set[int] = set()
         for i, tensor in self._originals.items():
@@ -162,8 +163,9 @@ class Kept:
                 _restore(tensor, self.tensors[i])
         found = [self._originals.get(i, value) for i, value in enumerate(self.tensors)]
         lost = [i for i in self._copied if i not in self._originals]
+        given = with_copies(found, lost, self._device) if self.on_host else found
         self.release()
-        args[:] = with_copies(found, lost, self._device) if self.on_host else found
+        args[:] = given
 
 
 def free_below_peak(device: int) -> int:
@@ -194,7 +196,7 @@ class Aside:
     def take(self, results: Sequence[Any], held: Iterable[Any], more: int = 0) -> None:
         """Set aside what is large of the own results, and not in the memory of what is `held`.
         Nothing is done where the same results and `more` bytes have room beside them, below the
-        program's own peak, and where the CPU has too little memory.
+        program's own peak, and nothing is moved where the CPU has too little memory.
         """
         stay = {t.untyped_storage()._cdata for t in held if _is_tensor(t)}
         storages = [t.untyped_storage() for i, t in enumerate(results) if i in self._own]
@@ -213,27 +215,32 @@ class Aside:
 
     def _forget(self, results: Sequence[Any], large: dict[int, torch.UntypedStorage]) -> None:
         inside = [t for t in results if _is_tensor(t) and t.untyped_storage()._cdata in large]
-        for tensor in inside:
-            if not is_dense(tensor):
-                large.pop(tensor.untyped_storage()._cdata, None)
-        inside = [t for t in inside if t.untyped_storage()._cdata in large]
-        if inside:
-            self._fingerprints = Fingerprints(inside[0].device)
-            self._found = {id(t): self._fingerprints.of(t) for t in inside}
-        for storage in large.values():
-            storage.resize_(0)
+        with_gaps = {
+            key: large[key]
+            for tensor in inside
+            if not is_dense(tensor) and (key := tensor.untyped_storage()._cdata) in large
+        }
+        dense = [t for t in inside if t.untyped_storage()._cdata not in with_gaps]
+        if with_gaps and few_bytes(results):
+            self._move(with_gaps)
+        if dense:
+            self._fingerprints = Fingerprints(dense[0].device)
+            self._found = {id(t): self._fingerprints.of(t) for t in dense}
+        for key, storage in large.items():
+            if key not in with_gaps:
+                _give_back(storage)
 
     def _move(self, large: dict[int, torch.UntypedStorage]) -> None:
         for key, storage in large.items():
             copy = _room(storage.nbytes(), _HOST).copy_(_whole(storage))
             self._waiting[key] = (storage, copy)
-            storage.resize_(0)
+            _give_back(storage)
 
     def has(self, result: Any) -> bool:
         """Whether a result is set aside."""
-        return self.forgets(result) or self._is_on_host(result)
+        return self.has_only_fingerprint(result) or self._is_on_host(result)
 
-    def forgets(self, result: Any) -> bool:
+    def has_only_fingerprint(self, result: Any) -> bool:
         """Whether only a result's fingerprint is left."""
         return id(result) in self._found
 
@@ -242,7 +249,7 @@ class Aside:
 
     def same(self, result: Any, other: Any) -> bool:
         """Whether a result is equal to another one bit for bit."""
-        if not self.forgets(result):
+        if not self.has_only_fingerprint(result):
             return same_bits(self.read(result), other)
         assert self._fingerprints is not None
         return self._fingerprints.same(self._found[id(result)], result, other)
@@ -273,6 +280,14 @@ class Aside:
         finally:
             self._waiting = {}
         return not self.lost
+
+
+def _give_back(storage: torch.UntypedStorage) -> None:
+    """Give a storage's memory back. The graph may get it for the same results: they must not be
+    there already.
+    """
+    _whole(storage).fill_(255)
+    storage.resize_(0)
 
 
 def _is_tensor(value: Any) -> bool:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pygraph_rt.capture import record
+from pygraph_rt.capture import generated, record
 from pygraph_rt.capture.operators import Operators
 from pygraph_rt.errors import DriverError
 from pygraph_rt.inductor.partition_info import Signature
@@ -182,10 +182,11 @@ def test_only_memory_that_nobody_else_may_have_is_set_aside(
     """An operator that is not torch's own may keep its result."""
     given: list[Any] = []
     original = snapshot.Aside.__init__
+    monkeypatch.setattr(generated, "adds_in_any_order", lambda function: keeps)
 
-    def noted(aside: snapshot.Aside, own: Any, *more: Any, **named: Any) -> None:
-        given.append(set(own))
-        original(aside, own, *more, **named)
+    def noted(aside: snapshot.Aside, own: Any, beside: int, again: bool = False) -> None:
+        given.append((set(own), again))
+        original(aside, own, beside, again)
 
     monkeypatch.setattr(snapshot.Aside, "__init__", noted)
     if keeps:
@@ -194,7 +195,8 @@ def test_only_memory_that_nobody_else_may_have_is_set_aside(
     for _ in range(3):
         machine.call()
     assert machine.region.graphs == 1
-    assert given == [set() if keeps else {0}]
+    own = set() if keeps else {0}
+    assert given == [(own, not keeps), (own, False)]
 
 
 def test_a_call_that_has_no_room_alone_is_the_callers_error(machine: Machine) -> None:

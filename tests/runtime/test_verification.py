@@ -7,6 +7,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -568,7 +569,7 @@ def test_of_results_that_are_expected_again_only_fingerprints_are_kept(
 def test_a_call_whose_results_do_not_come_again_is_undone() -> None:
     program = Watched(1.0)
     first = program.first(expected_again=True)
-    assert (first.made, first.lost, first.short) == (False, True, False)
+    assert (first.made, first.different, first.short) == (False, True, False)
     assert "its result number 1 is another one" in first.refused
     assert program.args == []
     first.put_back(program.args)
@@ -600,11 +601,122 @@ def test_copies_need_room_beside_the_results(monkeypatch: pytest.MonkeyPatch) ->
     assert program.sizes == [[4, 8, 8, 1, 1, 0]]
 
 
-def test_results_with_gaps_in_memory_stay_where_they_are() -> None:
-    first, second = torch.zeros(1 << 20), torch.zeros(1 << 19)
+def test_a_graph_that_fails_is_not_tried_again() -> None:
+    """Its results are gone all the same: the call is undone."""
+    program, args = Watched(), [torch.randn(4), torch.zeros(1 << 18)]
+    calls = Calls(program.compiled, lambda args: None)
+    first = compare.in_two_ways(
+        partial(first_call, calls.compiled, calls.graph, args, frozenset({1}), [], frozenset()),
+        no_memory,
+        args,
+        Aside({0, 1, 2, 5}, expected_again=True),
+        Aside({0, 1, 2, 5}),
+    )
+    assert (calls.made, calls.served) == (1, 1)
+    assert (first.made, first.different) == (False, False)
+    assert "the graph did not accept the call" in first.refused
+    first.put_back(args)
+    assert torch.equal(args[1], torch.zeros(1 << 18))
+
+
+def test_results_that_do_not_come_again_are_compared_as_they_are() -> None:
+    program, args, undone = Watched(1.0), [torch.randn(4), torch.zeros(1 << 18)], []
+    calls = Calls(program.compiled, program.graph)
+    first = compare.in_two_ways(
+        partial(first_call, calls.compiled, calls.graph, args, frozenset({1}), [], frozenset()),
+        lambda: undone.append(torch.equal(args[1], torch.zeros(1 << 18))),
+        args,
+        Aside({0, 1, 2, 5}, expected_again=True),
+        Aside({0, 1, 2, 5}),
+    )
+    assert undone == [True]
+    assert (calls.made, calls.served) == (2 + compare._REPEATS, 2)
+    assert first.made
+    assert "1 of 8, first number 1: 1048576 of" in first.refused
+
+
+def test_without_memory_to_undo_a_call_it_is_undone_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, args = Watched(1.0), [torch.randn(4), torch.zeros(1 << 18)]
+    state = args[1]
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshot, "with_copies", OnceShort(snapshot.with_copies, 2))
+        lent = frozenset({0})
+        first = compare.in_two_ways(
+            partial(first_call, program.compiled, program.graph, args, lent | {1}, [], lent),
+            no_memory,
+            args,
+            Aside({0, 1, 2, 5}, expected_again=True),
+            Aside({0, 1, 2, 5}),
+        )
+    assert (first.made, first.short, args) == (False, True, [])
+    first.put_back(args)
+    assert args[1] is state
+    assert torch.equal(state, torch.zeros(1 << 18))
+
+
+class Calls:
+    """Counts calls of compiled code and of a graph."""
+
+    def __init__(self, compiled: Callable[..., Any], graph: Callable[..., Any]) -> None:
+        self._compiled, self._graph = compiled, graph
+        self.made = self.served = 0
+
+    def compiled(self, args: list[Any]) -> Any:
+        self.made += 1
+        return self._compiled(args)
+
+    def graph(self, args: list[Any]) -> Any:
+        self.served += 1
+        return self._graph(args)
+
+
+class OnceShort:
+    """A function that has no memory in its call of this number, from 0."""
+
+    def __init__(self, function: Callable[..., Any], number: int) -> None:
+        self._function, self._left = function, number
+
+    def __call__(self, *args: Any) -> Any:
+        self._left -= 1
+        return no_memory() if self._left == -1 else self._function(*args)
+
+
+@pytest.mark.parametrize("expected_again", [False, True])
+def test_a_graph_that_writes_nothing_is_refused(
+    monkeypatch: pytest.MonkeyPatch, expected_again: bool
+) -> None:
+    """Though torch's cache may give it the memory that the results were in."""
+    cache: list[torch.Tensor] = []
+    resize = torch.UntypedStorage.resize_
+
+    def noted(storage: torch.UntypedStorage, nbytes: int) -> Any:
+        if not nbytes:
+            cache.append(snapshot._whole(storage).clone())
+        return resize(storage, nbytes)
+
+    def graph(args: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [cache[-1].view(torch.float32)]
+
+    monkeypatch.setattr(torch.UntypedStorage, "resize_", noted)
+    aside = Aside({0}, expected_again=expected_again)
+    compiled = lambda args: (args[0].repeat(1 << 18) * 3,)  # noqa: E731
+    first = first_call(compiled, graph, [torch.randn(4)], frozenset(), [], aside=aside)
+    assert len(cache) == 1
+    assert not first.accepted
+
+
+@pytest.mark.parametrize("share", [1, 1 << 60])
+def test_results_with_gaps_in_memory_are_moved(monkeypatch: pytest.MonkeyPatch, share: int) -> None:
+    monkeypatch.setattr(snapshot, "_HOST_SHARE", share)
+    first, second = torch.arange(1 << 20), torch.zeros(1 << 19)
     results = [first[::2], second]
-    Aside({0, 1}, expected_again=True).take(results, ())
-    assert [t.untyped_storage().nbytes() for t in results] == [1 << 22, 0]
+    aside = Aside({0, 1}, expected_again=True)
+    aside.take(results, ())
+    there = 0 if share == 1 else 1 << 23
+    assert [t.untyped_storage().nbytes() for t in results] == [there, 0]
+    assert [aside.has_only_fingerprint(t) for t in results] == [False, True]
+    assert aside.same(results[0], torch.arange(1 << 20)[::2])
+    assert aside.same(results[1], torch.zeros(1 << 19))
 
 
 @pytest.mark.parametrize(
@@ -625,11 +737,25 @@ def test_a_fingerprint_is_that_of_all_bits_in_their_places(
     found = fingerprints.of(tensor)
     assert fingerprints.same(found, tensor, tensor.clone())
     assert not fingerprints.same(found, tensor, tensor.contiguous())  # in another order
+    assert not fingerprints.same(found, tensor, tensor.t().view(-1))  # in another shape
+    assert not torch.equal(found[:, 0], found[:, 1])
     flat = tensor.t().view(-1)
     for i, j in [(0, 1), (3, 30), (8, 9)]:
         for change in (swapped, negated):
             other = change(flat, i, j).view(5, 7).t()
             assert fingerprints.same(found, tensor, other) == same_bits(tensor, other)
+
+
+def test_many_changed_signs_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what a product says of a number's highest bit little is left in 64 bits."""
+    x = torch.rand(1000, dtype=torch.float64) + 1
+    fingerprints = bits.Fingerprints(torch.device("cpu"))
+    found = fingerprints.of(x)
+    torch.manual_seed(0)
+    for _ in range(100):
+        y = x.clone()
+        y[torch.randperm(1000)[:2]] *= -1
+        assert not fingerprints.same(found, x, y)
 
 
 def swapped(flat: torch.Tensor, i: int, j: int) -> torch.Tensor:
