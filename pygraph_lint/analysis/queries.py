@@ -142,6 +142,10 @@ class FileQueries:
         pairs = dict(imports_of(statement, self.view.module, self.view.is_package))
         return pairs.get(name.id)
 
+    def decorator(self, node: ast.expr) -> str | None:
+        """What a decorator is, by the names of the module: ``pkg.cached`` for ``@cached(3)``."""
+        return self._names.resolve(node.func if isinstance(node, ast.Call) else node)
+
     def callee(self, node: ast.AST) -> str | None:
         """The qualified name that a call calls."""
         return self.qualified(node.func) if isinstance(node, ast.Call) else None
