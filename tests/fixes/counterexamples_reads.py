@@ -20,6 +20,14 @@ def _pair() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.arange(3.0), torch.tensor([1, 2])
 
 
+def _turning() -> tuple[object, ...]:
+    return *_pair(), lambda sizes, x: (sizes.copy_(sizes.flip(0)), x)[1]
+
+
+def _rows() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.arange(3.0), torch.tensor([[1, 2]])
+
+
 def _none() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.arange(3.0), torch.tensor([1, 2], device="meta")
 
@@ -87,14 +95,21 @@ CASES = [
     ),
     Case(
         "read_once",
+        "known",
+        "PG203",
+        _list(f"return [torch.split(turn(sizes, a), {_READ}) for a in (x,)]", head=f"{_HEAD}, turn"),
+        _turning,
+    ),
+    Case(
+        "read_once",
         "kept",
         "PG203",
         _list(
             f"found = [max({_READ}, []) for a in (x, x)]",
-            "found[0].append(1)",
+            "found[0][0].append(1)",
             "return found",
         ),
-        _pair,
+        _rows,
     ),
     Case(
         "read_once",
