@@ -97,7 +97,9 @@ CASES = [
         "read_once",
         "known",
         "PG203",
-        _list(f"return [torch.split(turn(sizes, a), {_READ}) for a in (x,)]", head=f"{_HEAD}, turn"),
+        _list(
+            f"return [torch.split(turn(sizes, a), {_READ}) for a in (x,)]", head=f"{_HEAD}, turn"
+        ),
         _turning,
     ),
     Case(

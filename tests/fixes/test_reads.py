@@ -300,7 +300,7 @@ LISTS = {
         (torch.rand(2, 3), torch.tensor([1, 2])),
     ),
     "given to what is not known": (
-        "    return [torch.split(x.pop(), split_size_or_sections=«sizes.tolist()») for _ in '12']\n",
+        "    return [torch.split(x.pop(), «sizes.tolist()», dim=0) for _ in '12']\n",
         ([torch.rand(3), torch.rand(3)], torch.tensor([1, 2])),
     ),
 }

@@ -18,7 +18,11 @@ from pygraph_lint.runner import Runner
 from tests.fixes.equivalence import assert_same, breaks, graphs, run
 
 MARK = "@torch.compiler.disable(recursive=False)"
-USED = {"cleans up": "@around", "is given a name": '@around("layer")', "converts the result": "@around()"}
+USED = {
+    "cleans up": "@around",
+    "is given a name": '@around("layer")',
+    "converts the result": "@around()",
+}
 DECORATORS = {
     "cleans up": """
         def around(method):
@@ -141,7 +145,10 @@ def test_what_is_left_out_itself_is_so_with_its_wrappers(folder: Path) -> None:
     ("old", "new"),
     [
         ("@wraps(method)", ""),  # it may be anything
-        ("        lengths = sizes", "        if x is None:\n            return x\n        lengths = sizes"),
+        (
+            "        lengths = sizes",
+            "        if x is None:\n            return x\n        lengths = sizes",
+        ),
     ],
 )
 def test_other_functions_keep_their_decorators(folder: Path, old: str, new: str) -> None:
@@ -152,7 +159,9 @@ def test_other_functions_keep_their_decorators(folder: Path, old: str, new: str)
 
 
 def test_a_function_under_marked_wrappers_is_still_looked_at(folder: Path) -> None:
-    _written(folder, DECORATORS["cleans up"], LAYER.replace("    @around", f"    {MARK}\n    @around"))
+    _written(
+        folder, DECORATORS["cleans up"], LAYER.replace("    @around", f"    {MARK}\n    @around")
+    )
     runner = Runner(load(), {"regions": "all"}, isolated=True)
     found = runner.check(runner.collect([str(folder)]))
     assert "PG203" in [each.code for each in found]

@@ -100,7 +100,9 @@ def _is_all(site: Site, made: ast.ListComp, value: ast.expr | None) -> bool:
 
 def _changes(element: ast.expr, read: ast.expr) -> bool:
     """Whether an element is visibly made by changing what is read in place."""
-    parts = {name for each in ast.walk(read) if isinstance(each, ast.expr) and (name := dotted(each))}
+    parts = {
+        name for each in ast.walk(read) if isinstance(each, ast.expr) and (name := dotted(each))
+    }
     return any(changes_in_place(each, name) for each in ast.walk(element) for name in parts)
 
 

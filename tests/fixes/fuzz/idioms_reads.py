@@ -26,13 +26,22 @@ def read_in_a_list(made: Program) -> None:
             *("torch.split(part, split_size_or_sections={})", "part.split({}, dim=0)") * 2,
             *("torch.split(part, {}, 0)[0]", "(part, {})", "torch.split(part * 2, {})"),
             *("torch.split(part.add_(1), {})", "seen.append({})", "torch.split(part, {})[0]"),
+            *("(part, {})", "dict(n={}, part=part)", "torch.split(same(part), {})", "{}[0] * part"),
+            *("torch.split(turned(part, sizes), {})", "torch.split(sizes.add_(0) * 1.0, {})"),
         )
-    made.add("first = x.clone()", "sizes = torch.tensor([1, len(x) - 1])")
+    if "turned" in user:
+        made.above.append("def turned(part, sizes):\n    sizes.copy_(sizes.flip(0))\n    return part")
+    made.add("first = x.clone()")
+    made.add(made.pick("sizes = torch.tensor([1, len(x) - 1])", "sizes = torch.arange(2) + 1"))
     made.scripted = False
     more = made.pick(*("",) * 9, " if k > 1", " for _ in range(k)")
     value = f"[{user.format(read)} for part in {many}{more}]"
     name = made.name()
-    form = made.pick(*("{0} = {1}",) * 7, "{0} = ({1}, k)", "{0}: list = {1}")
+    form = made.pick(
+        *("{0} = {1}",) * 7,
+        *("{0} = ({1}, k)", "{0}: list = {1}", "{0} = tuple({1})", "{0} = len(list({1}))"),
+        *("{0} = sorted({1}, key=len)", "{0} = torch.stack({1}, dim=0)", "{0} = same({1})"),
+    )
     if made.chance(0.1):
         made.add("sizes_read = 3")
     made.add(form.format(name, value))

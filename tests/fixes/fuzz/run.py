@@ -21,6 +21,7 @@ from tests.fixes.fuzz import (  # noqa: F401
     idioms_layers,
     idioms_placement,
     idioms_reads,
+    idioms_wrappers,
 )
 from tests.fixes.fuzz.comparing import CLOSE, EAGER_IS_KEPT, Promise, compare
 from tests.fixes.fuzz.programs import Text, program
