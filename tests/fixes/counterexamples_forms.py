@@ -52,27 +52,6 @@ def _dropped(
     return lines(*branch, f"return {end}", head="x: torch.Tensor, p")
 
 
-def _lookup(
-    element: str = "table[i]",
-    other: str = "1.0",
-    before: str = "y = ",
-    after: str = "",
-    head: str = "table: torch.Tensor, i: torch.Tensor",
-) -> str:
-    """An element of a table, taken if the index is not negative."""
-    value = f"({element} if «i >= 0» else {other})" if "and" in before else ""
-    return lines(
-        f"{before}{value or f'{element} if «i >= 0» else {other}'}",
-        *filter(None, [after]),
-        "return y, table",
-        head=head,
-    )
-
-
-def _first() -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.arange(3.0), torch.tensor(0)
-
-
 CASES = [
     # reading_function
     Case("site", "compiled", "PG201", _reading(_ITEM), captured=True),
@@ -169,30 +148,6 @@ CASES = [
     Case("dropped_layer", "carried", "PG306", _dropped(layer="torch.relu(p)")),
     Case("dropped_layer", "kept", "PG306", _dropped(end="x.add_(1)")),
     Case("dropped_layer", "pure", "PG306", _dropped(others=" or seen.pop()")),
-    # guarded_lookup
-    Case("guarded_lookup", "both", "PG301", _lookup()),
-    Case("guarded_lookup", "whole", "PG301", _lookup()),
-    Case("guarded_lookup", "tensor", "PG301", _lookup(head="table, i: torch.Tensor")),
-    Case("guarded_lookup", "pure", "PG301", _lookup("torch.randn(3)[i]")),
-    Case("guarded_lookup", "bounded", "PG301", _lookup("table[i - 2]"), _first),
-    Case("guarded_lookup", "always", "PG301", _lookup(before="y = len(table) > 9 and ")),
-    Case("guarded_lookup", "fits", "PG301", _lookup(other="torch.ones(2)"), _first),
-    Case(
-        "guarded_lookup",
-        "read",
-        "PG301",
-        _lookup(other="table[1]", after="y.add_(1)"),
-        _first,
-    ),
-    Case(
-        "guarded_lookup",
-        "table",
-        "PG301",
-        "import torch\n\n\nclass Model:\n    def __init__(self, table):\n"
-        "        self.table = torch.ones(3)\n        self.table = table\n\n"
-        "    def forward(self, i: torch.Tensor):\n"
-        "        return self.table[i] if «i >= 0» else 1.0\n",
-    ),
     # expert_loop
     Case(
         "expert_loop",

@@ -30,7 +30,9 @@ def read_in_a_list(made: Program) -> None:
             *("torch.split(turned(part, sizes), {})", "torch.split(sizes.add_(0) * 1.0, {})"),
         )
     if "turned" in user:
-        made.above.append("def turned(part, sizes):\n    sizes.copy_(sizes.flip(0))\n    return part")
+        made.above.append(
+            "def turned(part, sizes):\n    sizes.copy_(sizes.flip(0))\n    return part"
+        )
     made.add("first = x.clone()")
     made.add(made.pick("sizes = torch.tensor([1, len(x) - 1])", "sizes = torch.arange(2) + 1"))
     made.scripted = False
@@ -267,29 +269,6 @@ def layered(made: Program) -> None:
     made.init.append(f"self.outer = {made.pick('Outer()', 'Outer(False)')}")
     made.above.insert(0, "import functools")
     made.add(f"seen.append(self.outer({made.pick('x', 'x * 2', 'y', 'x.clone()')}))")
-
-
-@idiom("guarded_lookup")
-def looked_up(made: Program) -> None:
-    """An element of a table, if the index is not too small."""
-    made.scripted = False
-    made.init.append("self.table = torch.linspace(0, 1, 5)")
-    made.init.append(
-        f"self.last = {made.pick('torch.tensor(2.0)', 'self.table[0]', 'torch.ones(3)', '2.0')}"
-    )
-    index = made.pick("k - 2", "k - 2", "rows[0, 0] - 2", "torch.tensor(k) - 3", "mask.sum()")
-    made.add(f"place = {index}")
-    other = made.pick("self.last", "self.last", "1.5", "torch.tensor(3.0)", "y", "self.table[1]")
-    form = made.pick(
-        "self.table[place] if place >= 0 else {}",
-        "self.table[place] if place >= 0 else {}",
-        "{} if place < 0 else self.table[place]",
-        "self.table[place - 1] if place > 0 else {}",
-        "{} if place <= 0 else self.table[place]",
-        "self.table[place - 2] if place >= 0 else {}",
-        "[self.table[place] if place >= 0 else {} for _ in range(2)]",
-    )
-    made.keep(made.pick("{}", "{}", "({})", "torch.as_tensor({}) * 2").format(form.format(other)))
 
 
 @idiom("carried_read")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.fixes.fuzz.programs import Program, idiom
 
 _AROUND = {
-    "try": "try:\n            return func(*args, **kwargs)\n        finally:\n            said.append(1)",
+    "try": "try:\n            return func(*args, **kwargs)\n"
+    "        finally:\n            said.append(1)",
     "with": "with torch.no_grad():\n            return func(*args, **kwargs)",
     "result": "found = func(*args, **kwargs)\n        return (found, 1) if swap else found",
     "given": "kwargs.setdefault('w', 2)\n        return func(*args, **kwargs)",
@@ -50,7 +51,9 @@ def wrapped(made: Program) -> None:
         *("z.max().item()", "len(z[z > 0])", "int(z.sum())", "float(z.min() if w else z.max())"),
         *("z.tolist()[0] if z.dim() == 1 else 1.0", "1.0 if z.sum() > 0 else 2.0"),
     )
-    much = made.pick("z", "(z.sin() + z.cos() * z.tanh() - z.abs() / 2).exp().neg() * z.sigmoid() + z")
+    much = made.pick(
+        "z", "(z.sin() + z.cos() * z.tanh() - z.abs() / 2).exp().neg() * z.sigmoid() + z"
+    )
     lines = [f"n = {read}", f"y = {much}", made.pick("return y * n", "return y + n, w", "return y")]
     if made.chance(0.2):
         lines.insert(0, made.pick("if w is None:\n        return z", "z = z * 2", "z = z.clone()"))
