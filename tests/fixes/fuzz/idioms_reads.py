@@ -342,6 +342,12 @@ def several_reads(made: Program) -> None:
             "rows = rows + 1",
             "x.add_(1)",
         ),
+        *("if k > 1:\n    seen.append(k)", "if not self.last:\n    self.last = x.sum().item()"),
+        *(
+            "if x.sum() > 0:\n    seen.append(1)\nelse:\n    self.last = outside(x)",
+            "if k < 9:\n    self.own(x)",
+            "if k > 0:\n    {0} = 1",
+        ),
     ]
     lines: list[str] = []
     for _ in range(made.rng.randint(2, 4)):
