@@ -8,8 +8,9 @@ What the function calls is still compiled. Where the graph ends in the body of a
 out the whole function as well, after it tried: nothing is lost. Where it ends several times, with
 little computed in between, there is one break instead, where the function is called. Where a
 function computes much, only what calls it is left out, if that computes little: the graph would end
-there, too. A constructor is left out with all that it calls. Unsafe: an export does not see into
-it.
+there, too; so it would in what decorators put around the function, which is left out by a decorator
+above each of them. A constructor is left out with all that it calls. Unsafe: an export does not see
+into it.
 """
 
 from __future__ import annotations
