@@ -163,7 +163,7 @@ def _forget_empty_constructor(state: State) -> None:
 
 def _read_decorators(module: Module, node: FunctionNode, facts: FunctionFacts) -> None:
     """What decorators say about regions."""
-    names = []
+    names, above = [], False
     for decorator in node.decorator_list:
         inner = decorator.func if isinstance(decorator, ast.Call) else decorator
         name = module.names.resolve(inner)
@@ -181,8 +181,12 @@ def _read_decorators(module: Module, node: FunctionNode, facts: FunctionFacts) -
             facts.ends_region = True  # a cached property runs once, in the lock that breaks
             facts.disabled = name in ops.DISABLERS
             facts.only_itself = facts.disabled and _is_given(decorator, "recursive", False)
+            facts.kept_out, above = "", facts.only_itself
+        elif name == "functools.wraps":
+            facts.wraps = True
         elif not name.startswith(("torch.", "functools.", "typing.")):
             names.append(name)
+            facts.kept_out, above = (name, False) if above else (facts.kept_out, False)
     facts.decorators = tuple(names)
 
 

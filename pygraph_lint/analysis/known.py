@@ -80,7 +80,8 @@ class ProjectView:
     that another file imports everything from this one, ``left_out`` where its code in regions calls
     what torch.compiler.disable keeps out of compiled code, ``called`` the qualified names of its
     functions that code of other files in regions calls, and with them, as ``function(size)``, the
-    parameters with a default that most calls in regions pass.
+    parameters with a default that most calls in regions pass, ``wrapping`` the decorators in it
+    that put a function of their own around what they are given.
     """
 
     module: str = "module"
@@ -94,12 +95,13 @@ class ProjectView:
     traced_whole: bool = False
     left_out: frozenset[Span] = frozenset()
     called: frozenset[str] = frozenset()
+    wrapping: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:
         """The same text for the same view, in every process."""
         parts = (self.private, self.patched, self.subclassed, self.tensors, self.left_out)
-        names = (sorted(part) for part in (*parts, self.called))
+        names = (sorted(part) for part in (*parts, self.called, self.wrapping))
         closed = (self.closed, self.closed and self.traced_whole)
         return repr((self.module, self.is_package, closed, self.starred, *names))
 

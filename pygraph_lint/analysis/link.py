@@ -156,6 +156,7 @@ class Project:
                 traced_whole=self.program.traced_whole,
                 left_out=self._left_out(module),
                 called=frozenset(self._compiled.called(module)),
+                wrapping=self._wrapping(module),
             )
             self._views[module.module] = known
         return known
@@ -164,6 +165,11 @@ class Project:
         """Where functions of a file call what is kept out of compiled code."""
         names = module.functions
         return frozenset(call.span for name in names for call, _ in self.disabled_calls(name))
+
+    def _wrapping(self, module: ModuleFacts) -> frozenset[str]:
+        """The decorators in a file that put a function of their own around what they are given."""
+        used = {name for facts in module.functions.values() for name in facts.decorators}
+        return frozenset(filter(self.program.is_wrapping, used))
 
     def _believed(self, module: ModuleFacts) -> frozenset[Need]:
         """What values in the regions of a file rest on, where some call path confirms it."""

@@ -68,6 +68,8 @@ class FunctionFacts:
     registered: bool = False  # as an operator of torch.library, which torch.compile does not enter
     disabled: bool = False  # torch.compiler.disable keeps it out of compiled code
     only_itself: bool = False  # ... with recursive=False: what it calls is compiled
+    kept_out: str = ""  # the decorator right below the last such one, if any
+    wraps: bool = False  # functools.wraps: it stands in the place of another function
     on_host: bool = False  # has torch trace something, or gets objects of libraries without tensors
     uses_files: bool = False  # or other processes
     decorators: tuple[str, ...] = ()

@@ -323,6 +323,11 @@ class Program:
                 found[outer].append(name)
         return found
 
+    def is_wrapping(self, decorator: str) -> bool:
+        """Whether a decorator gives a function of its own that calls what it was given."""
+        inner = self.nested.get(self.symbol(decorator) or "", ())
+        return any(self.functions[each].wraps for each in inner)
+
     @cached_property
     def redefined(self) -> dict[str, list[str]]:
         """The later definitions of each function that has several."""

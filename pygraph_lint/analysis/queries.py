@@ -139,8 +139,11 @@ class FileQueries:
             return None
         statement = self.parent(definition.node)
         assert isinstance(statement, (ast.Import, ast.ImportFrom))
-        pairs = dict(imports_of(statement, self.view.module, self.view.is_package))
-        return pairs.get(name.id)
+        return dict(imports_of(statement, self.view.module, self.view.is_package)).get(name.id)
+
+    def decorator(self, node: ast.expr) -> str | None:
+        """What a decorator is, by the names of the module: ``pkg.cached`` for ``@cached(3)``."""
+        return self._names.resolve(node.func if isinstance(node, ast.Call) else node)
 
     def callee(self, node: ast.AST) -> str | None:
         """The qualified name that a call calls."""
@@ -478,8 +481,7 @@ class FileQueries:
         """The expressions a function returns; None stands for a bare ``return``."""
         if isinstance(function, ast.Lambda):
             return [function.body]
-        flow = self.definitions.flow(function).flow
-        steps = (step.node for step in flow.steps)
+        steps = (step.node for step in self.definitions.flow(function).flow.steps)
         return [node.value for node in steps if isinstance(node, ast.Return)]
 
 

@@ -205,7 +205,7 @@ class Reached:
             if kind is RegionKind.MODEL and facts.on_host:
                 continue
             further = _Step(name, "", kind)
-            if facts.only_itself:
+            if facts.only_itself and not self._program.is_wrapping(facts.kept_out):
                 passed.add(name)
                 self.passed[name] = None
                 further = _Step(step.parent, f"is called by {short(name)}, which is disabled", kind)
@@ -304,7 +304,7 @@ def _leads_to(facts: FunctionFacts) -> tuple[object, ...]:
     """What a function says of regions, beside its calls."""
     value = facts.returns
     given = (value.const, value.cls, value.kinds) if value is not None else ()
-    out = facts.ends_region, facts.disabled, facts.only_itself
+    out = facts.ends_region, facts.disabled, facts.only_itself, facts.kept_out, facts.wraps
     return *out, facts.decorators, given
 
 

@@ -66,6 +66,44 @@ def disable(site: Site, function: ast.FunctionDef, only_itself: bool = False) ->
     given = "(recursive=False)" if only_itself else ""
     decorator = f"{source.indent(function)}@{torch}.compiler.disable{given}{source.newline}"
     site.replace(start, start + len(line), decorator + line)
+    disable_wrappers(site, function)
+
+
+def disable_wrappers(site: Site, function: ast.FunctionDef) -> None:
+    """Leave out what decorators put around a function, too: where the graph ends in the function,
+    it would end in each of them.
+    """
+    source = site.source
+    for each in wrappers(site, function):
+        text = f"{source.indent(function)}@{use_torch(site)}.compiler.disable(recursive=False)"
+        start = source.line_start(each.lineno)
+        site.replace(start, start, f"{text}{source.newline}")
+
+
+def wrappers(site: Site, function: ast.FunctionDef) -> list[ast.expr]:
+    """The decorators that put a function of their own around one, which is not left out yet."""
+    listed, own = function.decorator_list, decorators(site, function)
+    above = [None, *listed]
+    found = zip(above, listed, strict=False)
+    return [each for before, each in found if _wraps(site, each) and before in (None, *own)]
+
+
+def decorators(site: Site, function: ast.FunctionDef) -> list[ast.expr]:
+    """What decorates a function, but for what only leaves out what another one puts around it."""
+    listed = function.decorator_list
+    below = [*listed, None][1:]
+    return [
+        each
+        for each, after in zip(listed, below, strict=True)
+        if after is None or not _wraps(site, after) or site.ask.decorator(each) != _DISABLE
+    ]
+
+
+def _wraps(site: Site, decorator: ast.expr) -> bool:
+    return site.ask.decorator(decorator) in site.finding.view.wrapping
+
+
+_DISABLE = "torch.compiler.disable"
 
 
 def leave_out(site: Site, nodes: Iterable[ast.AST], known: bool = True) -> None:

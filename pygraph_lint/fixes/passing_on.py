@@ -13,7 +13,7 @@ from pygraph_lint.analysis.known import Type
 from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.breaking_places import Path, in_avoided_arm
 from pygraph_lint.fixes.call_chains import calls_of, place_of_layer
-from pygraph_lint.fixes.decorated import is_called, passed_to
+from pygraph_lint.fixes.decorated import decorators, is_called, passed_to
 from pygraph_lint.fixes.gathered import top_of
 from pygraph_lint.fixes.names import all_nodes, own_nodes, stored
 from pygraph_lint.fixes.site import Site
@@ -118,7 +118,8 @@ def only_called(site: Site, function: ast.FunctionDef) -> bool:
     """Whether the decorators of a function call it, and do not look into it. One of another file
     may read where its code stands, but on methods of layers.
     """
-    called = [each.func if isinstance(each, ast.Call) else each for each in function.decorator_list]
+    listed = decorators(site, function)
+    called = [each.func if isinstance(each, ast.Call) else each for each in listed]
     names = [site.ask.qualified(each) or ast.unparse(each) for each in called]
     owner = site.ask.parent(function)
     layer = any(getattr(each, "name", "") == "forward" for each in getattr(owner, "body", ()))

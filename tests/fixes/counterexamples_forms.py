@@ -44,35 +44,6 @@ _LOOP = ("while «x.sum() > 0»:", "    x = x - 1", "return x")
 _ITEM = "return «x.max().item()»"
 
 
-def _dropped(
-    draw: str = "torch.rand([])", layer: str = "torch.relu(x)", others: str = "", end: str = "x"
-) -> str:
-    """A layer that a draw drops."""
-    branch = (f"skip = {draw} < p", f"if «not skip»{others}:", f"    x = {layer}")
-    return lines(*branch, f"return {end}", head="x: torch.Tensor, p")
-
-
-def _lookup(
-    element: str = "table[i]",
-    other: str = "1.0",
-    before: str = "y = ",
-    after: str = "",
-    head: str = "table: torch.Tensor, i: torch.Tensor",
-) -> str:
-    """An element of a table, taken if the index is not negative."""
-    value = f"({element} if «i >= 0» else {other})" if "and" in before else ""
-    return lines(
-        f"{before}{value or f'{element} if «i >= 0» else {other}'}",
-        *filter(None, [after]),
-        "return y, table",
-        head=head,
-    )
-
-
-def _first() -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.arange(3.0), torch.tensor(0)
-
-
 CASES = [
     # reading_function
     Case("site", "compiled", "PG201", _reading(_ITEM), captured=True),
@@ -163,36 +134,6 @@ CASES = [
         _reading("while «x.sum() > 0»:", "    x = x - 1", "    yield x", call="next(reads(x))"),
     ),
     Case("tensor_branch", "number", "PG301", lines("if «x > 2.0»:", "    x = 2.0", "return x")),
-    # dropped_layer
-    Case("dropped_layer", "always", "PG306", _dropped()),
-    Case("dropped_layer", "drawn", "PG306", _dropped(draw="x.sum()")),
-    Case("dropped_layer", "carried", "PG306", _dropped(layer="torch.relu(p)")),
-    Case("dropped_layer", "kept", "PG306", _dropped(end="x.add_(1)")),
-    Case("dropped_layer", "pure", "PG306", _dropped(others=" or seen.pop()")),
-    # guarded_lookup
-    Case("guarded_lookup", "both", "PG301", _lookup()),
-    Case("guarded_lookup", "whole", "PG301", _lookup()),
-    Case("guarded_lookup", "tensor", "PG301", _lookup(head="table, i: torch.Tensor")),
-    Case("guarded_lookup", "pure", "PG301", _lookup("torch.randn(3)[i]")),
-    Case("guarded_lookup", "bounded", "PG301", _lookup("table[i - 2]"), _first),
-    Case("guarded_lookup", "always", "PG301", _lookup(before="y = len(table) > 9 and ")),
-    Case("guarded_lookup", "fits", "PG301", _lookup(other="torch.ones(2)"), _first),
-    Case(
-        "guarded_lookup",
-        "read",
-        "PG301",
-        _lookup(other="table[1]", after="y.add_(1)"),
-        _first,
-    ),
-    Case(
-        "guarded_lookup",
-        "table",
-        "PG301",
-        "import torch\n\n\nclass Model:\n    def __init__(self, table):\n"
-        "        self.table = torch.ones(3)\n        self.table = table\n\n"
-        "    def forward(self, i: torch.Tensor):\n"
-        "        return self.table[i] if «i >= 0» else 1.0\n",
-    ),
     # expert_loop
     Case(
         "expert_loop",

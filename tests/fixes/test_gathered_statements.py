@@ -64,7 +64,40 @@ LOOP = """
             ]
         x = x * total + most[0]
 """
-FORMS = {"a range": RANGE, "a call": CALL, "a loop": LOOP}
+# What is set where it is needed first, or where a value asks for it.
+FIRST = """
+        if not hasattr(self, "known"):
+            # only once
+            self.known = sizes_of(rows)
+        total = «rows.sum().item()»
+        x = x * total + self.known[0]
+"""
+CHOICE = """
+        seen = []
+        if «x.max()» > 9:
+            seen.append(1)
+        elif len(rows) > 7:
+            seen.append(2)
+        else:
+            seen.append(3)
+        total = «rows.sum().item()»
+        x = x * total + seen[0]
+"""
+THEN = """
+        low = «x.min().item()»
+        if low < 99 and len(rows):
+            self.sizes = sizes_of(rows)
+            self.low = low
+        x = x - self.low + self.sizes[0]
+"""
+FORMS = {
+    "a range": RANGE,
+    "a call": CALL,
+    "a loop": LOOP,
+    "set at first": FIRST,
+    "a choice": CHOICE,
+    "set then": THEN,
+}
 
 
 def _offer(text: str) -> tuple[Fix | None, str]:
@@ -190,3 +223,15 @@ def test_functions_made_at_once_have_names_of_their_own(tmp_path: Path) -> None:
     module, x = module_of(after.decode()), torch.tensor([1.0, 3.0])
     assert module.One()(x).tolist() == [2.0, 6.0]
     assert module.Two()(x).tolist() == [5.0, 15.0]
+
+
+def test_branches_that_a_call_may_pass_by_stay() -> None:
+    """What each of them does is done in few calls: moved, the graph would end in all of them."""
+    arms = """
+        if len(rows) > 7:
+            self.one = sizes_of(rows)
+        if len(rows) > 8:
+            self.two = [«rows.sum().item()»]
+"""
+    fix, _ = _offer(_model(arms))
+    assert fix is None or fix.rewrite != "gathered_statements" or fix.applicability == "declined"

@@ -281,3 +281,37 @@ def test_foreign_lists_read_once(name: str) -> None:
     arguments = ([torch.rand(3, 2), torch.rand(3, 1)], torch.tensor([1, 2]))
     assert_same(run(old, arguments), run(new, arguments))
     assert breaks(old, arguments) >= breaks(new, arguments) == 1
+
+
+LISTS = {
+    "put together": (
+        "    return torch.cat([each.split(«sizes.tolist()»)[1] for each in x], dim=0)\n",
+        (torch.rand(2, 3), torch.tensor([1, 2])),
+    ),
+    "stacked and summed": (
+        "    return sum(torch.stack([torch.split(each, «sizes.tolist()»)[0] for each in x]))\n",
+        (torch.rand(2, 3), torch.tensor([1, 2])),
+    ),
+    "kept by each": (
+        "    order = torch.arange(len(x))\n"
+        "    items = [dict(order=«order.tolist()», part=each) for each in x]\n"
+        "    items[0]['order'].append(7)\n"
+        "    return items\n",
+        (torch.rand(2, 3), torch.tensor([1, 2])),
+    ),
+    "given to what is not known": (
+        "    return [torch.split(x.pop(), «sizes.tolist()», dim=0) for _ in '12']\n",
+        ([torch.rand(3), torch.rand(3)], torch.tensor([1, 2])),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_what_a_list_is_used_for_is_no_matter(name: str) -> None:
+    body, given = LISTS[name]
+    fix, after = offer(f"import torch\n\ndef forward(x, sizes: torch.Tensor):\n{body}", "PG203")
+    assert fix is not None and (fix.rewrite, fix.applicability) == ("read_once", "unsafe"), fix
+    old = module_of(marked(f"import torch\n\ndef forward(x, sizes: torch.Tensor):\n{body}")[0])
+    new = module_of(after)
+    assert after.count(".tolist()") == 1
+    assert_same(run(old.forward, given), run(new.forward, given))

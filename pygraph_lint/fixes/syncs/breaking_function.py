@@ -8,8 +8,9 @@ What the function calls is still compiled. Where the graph ends in the body of a
 out the whole function as well, after it tried: nothing is lost. Where it ends several times, with
 little computed in between, there is one break instead, where the function is called. Where a
 function computes much, only what calls it is left out, if that computes little: the graph would end
-there, too. A constructor is left out with all that it calls. Unsafe: an export does not see into
-it.
+there, too; so it would in what decorators put around the function, which is left out by a decorator
+above each of them. A constructor is left out with all that it calls. Unsafe: an export does not see
+into it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ import ast
 from itertools import pairwise
 
 from pygraph_lint.fixes.breaking_places import Path, behind_return, breaking_places, in_avoided_arm
-from pygraph_lint.fixes.decorated import disable, is_called, leave_out, passed_to, plain_function
+from pygraph_lint.fixes.decorated import (
+    disable,
+    disable_wrappers,
+    is_called,
+    leave_out,
+    passed_to,
+    plain_function,
+    stay_unseen,
+    wrappers,
+)
 from pygraph_lint.fixes.names import all_nodes, own_nodes
 from pygraph_lint.fixes.passing_on import few, in_body, only_called, passing_on, work
 from pygraph_lint.fixes.site import Rewrite, Site
@@ -42,7 +52,8 @@ class BreakingFunction(Rewrite):
         function, _ = plain_function(site)
         kept = only_called(site, function)
         site.require("bare", kept, "the function has decorators, which may compile it themselves")
-        site.require("helper", is_called(site, function), "")
+        around, helper = wrappers(site, function), is_called(site, function)
+        site.require("helper", helper or bool(around), "")
         nodes = own_nodes(function)
         yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
         site.require("returns", not yields, "a generator runs where it is used")
@@ -59,14 +70,17 @@ class BreakingFunction(Rewrite):
         makes = function.name == _CONSTRUCTOR
         most = often * few(site, function, {path[-1] for path in places})
         little = often > 0 and (makes or work(site, function, found) <= most)
-        pays = little or any(map(in_body, found))
-        callers = passing_on(site, function) if found else []
-        site.require("pays", pays or bool(callers), "")
+        pays = helper and (little or any(map(in_body, found)))
+        callers = passing_on(site, function) if found and helper else []
+        site.require("pays", pays or bool(callers) or bool(found and around), "")
         site.remains = not pays
         left_out = (function, *callers) if pays else callers
-        leave_out(site, (node for each in left_out for node in all_nodes(each)))
+        leave_out(site, (node for each in (function, *callers) for node in all_nodes(each)))
         for each in left_out:
             disable(site, each, only_itself=each.name != _CONSTRUCTOR)
+        if not pays:
+            disable_wrappers(site, function)
+            stay_unseen(site)
 
 
 def _by_parameter(site: Site, path: Path) -> bool:

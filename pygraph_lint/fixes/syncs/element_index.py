@@ -46,12 +46,12 @@ class ElementIndex(Rewrite):
             site.expect_compiler()
         whole = known.dtype == "int" if single else _is_whole(site, index)
         site.require("whole", whole, "the index is not certainly a whole number")
-        site.require("tensor", is_table(site, table), "the table is not known to be a tensor")
+        site.require("tensor", _is_table(site, table), "the table is not known to be a tensor")
         proven = site.ask.is_tensor(table)
         site.safe_only_if("table", proven, f"`{ast.unparse(table)}` must be a tensor")
         pure = single or site.ask.is_pure(table)
         site.require("pure", pure, "the table is made by what has an effect")
-        site.require("read", not is_written(site, node), "the element is written to in place")
+        site.require("read", not _is_written(site, node), "the element is written to in place")
         site.safe_only_if("copy", False, "the element is a copy, where it was a view")
         x, i = map(site.expression_node, (table, index))
         made = (
@@ -87,19 +87,19 @@ def _is_whole(site: Site, node: ast.expr, depth: int = _DEPTH) -> bool:
     return bool(values) and all(_is_whole(site, each, depth - 1) for each in values or ())
 
 
-def is_table(site: Site, node: ast.expr) -> bool:
+def _is_table(site: Site, node: ast.expr) -> bool:
     """Whether an expression is a tensor, or an attribute that is set to one somewhere."""
     owner = site.ask.owner(node) if isinstance(node, ast.Attribute) else None
     values = stored(owner, ast.unparse(node)) if owner is not None else []
     return any(map(site.ask.is_tensor, (node, *values)))
 
 
-def is_written(site: Site, node: ast.expr) -> bool:
+def _is_written(site: Site, node: ast.expr) -> bool:
     """Whether what is read is written to: at once, or under the name that it is given."""
     parent = site.ask.parent(node)
     if isinstance(parent, (ast.Subscript, ast.Attribute)) and parent.value is node:
         method = isinstance(parent, ast.Attribute) and parent.attr.endswith("_")
-        return method or not isinstance(parent.ctx, ast.Load) or is_written(site, parent)
+        return method or not isinstance(parent.ctx, ast.Load) or _is_written(site, parent)
     named = parent.targets[0] if isinstance(parent, ast.Assign) else None
     if named is None or site.function is None:
         return False

@@ -66,10 +66,9 @@ def _moved(
     site: Site, statement: ast.stmt, function: ast.FunctionDef
 ) -> tuple[list[ast.stmt], int]:
     """The statements that can move with one, from the first to the last that ends the graph, and
-    how many of them do.
+    how many of them do. At least one does so in every call.
     """
     places = breaking_places(site, function, GatheredReads.codes)
-    ends = {site.ask.statement(path[-1]): path[-1] for path in places}
     breaking = {path[-1] for path in places}
     found: list[ast.stmt] = []
     for each in site.block(statement):
@@ -79,24 +78,45 @@ def _moved(
             break
         else:
             found = []
-    where = [number for number, each in enumerate(found) if each in ends]
-    if statement not in found or not where:
+    ends = [not breaking.isdisjoint(all_nodes(each)) for each in found]
+    where = [number for number, ending in enumerate(ends) if ending]
+    sure = any(not breaking.isdisjoint(all_nodes(_always(found[number]))) for number in where)
+    if statement not in found or not sure:
         raise Declined
     return found[where[0] : where[-1] + 1], len(where)
 
 
+def _always(statement: ast.stmt) -> ast.AST:
+    """What of a statement is evaluated in any case."""
+    return statement.test if isinstance(statement, ast.If) else statement
+
+
 def _can_move(site: Site, statement: ast.stmt, breaking: set[ast.AST]) -> bool:
-    """Whether a statement does nothing but end the graph, or is light."""
+    """Whether a statement does nothing but end the graph, or is light; a branch, if its arms do no
+    more, and give no name a value.
+    """
     text, nodes = site.source.segment(statement), all_nodes(statement)
     calls = (each for each in nodes if isinstance(each, ast.Call) and each not in breaking)
     return (
-        isinstance(statement, (ast.Assign, ast.Expr))
+        isinstance(statement, (ast.Assign, ast.Expr, ast.If))
+        and (not isinstance(statement, ast.If) or _only_sets(statement))
         and site.source.alone(statement)
         and '"""' not in text
         and "'''" not in text
         and not is_tied(nodes)
         and not any(_has_more(each) for each in nodes)
         and all(is_light(site, each) for each in calls)
+    )
+
+
+def _only_sets(branch: ast.If) -> bool:
+    """Whether the arms of a branch are plain statements that bind no name."""
+    arms = (*branch.body, *branch.orelse)
+    return all(
+        isinstance(each, ast.Expr)
+        or (isinstance(each, ast.If) and _only_sets(each))
+        or (isinstance(each, ast.Assign) and not _made([each]))
+        for each in arms
     )
 
 

@@ -15,8 +15,9 @@ import ast
 
 import libcst as cst
 
+from pygraph_lint.analysis.nodes import dotted
 from pygraph_lint.fixes.build import assign, changed
-from pygraph_lint.fixes.names import own_nodes, pure
+from pygraph_lint.fixes.names import changes_in_place, own_nodes, pure
 from pygraph_lint.fixes.proposal import Declined
 from pygraph_lint.fixes.site import Rewrite, Site
 
@@ -41,7 +42,7 @@ class ReadOnce(Rewrite):
             raise Declined
         site.require(
             "whole",
-            getattr(statement, "value", None) is made and isinstance(statement, _PLAIN),
+            isinstance(statement, _PLAIN) and _is_all(site, made, statement.value),
             "the statement does more than make the list",
         )
         (*_, loop) = made.generators
@@ -55,9 +56,13 @@ class ReadOnce(Rewrite):
         bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
         names = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
         site.require("same", bound.isdisjoint(names), "each element reads another value")
-        site.require("pure", site.ask.is_pure(made.elt), "an element is made by what has an effect")
+        stays = site.ask.is_pure(call) and not _changes(made.elt, read.value)
+        site.require("pure", stays, "an element is made by what changes what is read")
+        known = site.ask.is_pure(made.elt)
+        site.safe_only_if("known", known, "what makes an element must not change what is read")
         kept = read.attr == "tolist" and not _is_size(site, call)
-        site.require("kept", not kept, "each element may hold the list that was read")
+        flat = not kept or site.ask.known(read.value).rank == 1
+        site.require("kept", flat, "each element may hold the list that was read")
         listed = any(site.ask.callee(node) in _LISTING for node in own_nodes(site.function))
         site.require("unseen", not listed, "the function lists its names")
         proven = site.proven_tensor(read.value)
@@ -67,13 +72,38 @@ class ReadOnce(Rewrite):
         base = read.value.id if isinstance(read.value, ast.Name) else base
         name = site.free(f"{base}_read" if base else "values_read")
         node = site.expression_node(call)
-        line = changed(site.statement_node(statement), {node: lambda _: cst.Name(name)})
+        new = cst.parse_expression(f"[*{name}]") if kept else cst.Name(name)
+        line = changed(site.statement_node(statement), {node: lambda _: new})
         assert isinstance(line, cst.SimpleStatementLine)
         site.put_statements([statement], [assign(name, node), line.with_changes(leading_lines=())])
 
 
 _LISTING = frozenset(f"builtins.{name}" for name in ("locals", "vars", "dir", "eval", "exec"))
 _PLAIN = (ast.Assign, ast.Return, ast.AnnAssign)
+# What surely evaluates its parts.
+_AROUND = (
+    *(ast.Call, ast.keyword, ast.BinOp, ast.UnaryOp, ast.Subscript, ast.Attribute, ast.Starred),
+    *(ast.Tuple, ast.List),
+)
+
+
+def _is_all(site: Site, made: ast.ListComp, value: ast.expr | None) -> bool:
+    """Whether a value is the list, or what functions of torch or Python make of it."""
+    while isinstance(value, ast.Call) and value.args:
+        known = (site.ask.callee(value) or "").startswith(("torch.", "builtins."))
+        plain = all(map(pure, (*value.args[1:], *(each.value for each in value.keywords))))
+        if not known or not plain:
+            return False
+        value = value.args[0]
+    return value is made
+
+
+def _changes(element: ast.expr, read: ast.expr) -> bool:
+    """Whether an element is visibly made by changing what is read in place."""
+    parts = {
+        name for each in ast.walk(read) if isinstance(each, ast.expr) and (name := dotted(each))
+    }
+    return any(changes_in_place(each, name) for each in ast.walk(element) for name in parts)
 
 
 def _is_plain(node: ast.expr) -> bool:
@@ -83,12 +113,11 @@ def _is_plain(node: ast.expr) -> bool:
 
 
 def _is_argument(site: Site, made: ast.ListComp, call: ast.Call) -> bool:
-    """Whether each element evaluates the call: it is an argument, or is computed with."""
+    """Whether each element evaluates the call."""
     child: ast.AST = call
     while child is not made.elt:
         parent = site.ask.parent(child)
-        inside = isinstance(parent, (ast.Call, ast.keyword, ast.BinOp))
-        if parent is None or not inside or getattr(parent, "func", None) is child:
+        if parent is None or not isinstance(parent, _AROUND):
             return False
         child = parent
     return True
@@ -108,6 +137,8 @@ def _is_first(site: Site, made: ast.ListComp, call: ast.Call) -> bool:
                 return False
         elif isinstance(parent, ast.BinOp):
             values = [parent.left, parent.right]
+        elif not isinstance(parent, ast.keyword):
+            return False
         before = values[: values.index(child)] if child in values else []
         if not all(isinstance(each, (ast.Name, ast.Constant)) for each in before):
             return False

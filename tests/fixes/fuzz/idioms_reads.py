@@ -26,13 +26,24 @@ def read_in_a_list(made: Program) -> None:
             *("torch.split(part, split_size_or_sections={})", "part.split({}, dim=0)") * 2,
             *("torch.split(part, {}, 0)[0]", "(part, {})", "torch.split(part * 2, {})"),
             *("torch.split(part.add_(1), {})", "seen.append({})", "torch.split(part, {})[0]"),
+            *("(part, {})", "dict(n={}, part=part)", "torch.split(same(part), {})", "{}[0] * part"),
+            *("torch.split(turned(part, sizes), {})", "torch.split(sizes.add_(0) * 1.0, {})"),
         )
-    made.add("first = x.clone()", "sizes = torch.tensor([1, len(x) - 1])")
+    if "turned" in user:
+        made.above.append(
+            "def turned(part, sizes):\n    sizes.copy_(sizes.flip(0))\n    return part"
+        )
+    made.add("first = x.clone()")
+    made.add(made.pick("sizes = torch.tensor([1, len(x) - 1])", "sizes = torch.arange(2) + 1"))
     made.scripted = False
     more = made.pick(*("",) * 9, " if k > 1", " for _ in range(k)")
     value = f"[{user.format(read)} for part in {many}{more}]"
     name = made.name()
-    form = made.pick(*("{0} = {1}",) * 7, "{0} = ({1}, k)", "{0}: list = {1}")
+    form = made.pick(
+        *("{0} = {1}",) * 7,
+        *("{0} = ({1}, k)", "{0}: list = {1}", "{0} = tuple({1})", "{0} = len(list({1}))"),
+        *("{0} = sorted({1}, key=len)", "{0} = torch.stack({1}, dim=0)", "{0} = same({1})"),
+    )
     if made.chance(0.1):
         made.add("sizes_read = 3")
     made.add(form.format(name, value))
@@ -260,67 +271,6 @@ def layered(made: Program) -> None:
     made.add(f"seen.append(self.outer({made.pick('x', 'x * 2', 'y', 'x.clone()')}))")
 
 
-@idiom("guarded_lookup")
-def looked_up(made: Program) -> None:
-    """An element of a table, if the index is not too small."""
-    made.scripted = False
-    made.init.append("self.table = torch.linspace(0, 1, 5)")
-    made.init.append(
-        f"self.last = {made.pick('torch.tensor(2.0)', 'self.table[0]', 'torch.ones(3)', '2.0')}"
-    )
-    index = made.pick("k - 2", "k - 2", "rows[0, 0] - 2", "torch.tensor(k) - 3", "mask.sum()")
-    made.add(f"place = {index}")
-    other = made.pick("self.last", "self.last", "1.5", "torch.tensor(3.0)", "y", "self.table[1]")
-    form = made.pick(
-        "self.table[place] if place >= 0 else {}",
-        "self.table[place] if place >= 0 else {}",
-        "{} if place < 0 else self.table[place]",
-        "self.table[place - 1] if place > 0 else {}",
-        "{} if place <= 0 else self.table[place]",
-        "self.table[place - 2] if place >= 0 else {}",
-        "[self.table[place] if place >= 0 else {} for _ in range(2)]",
-    )
-    made.keep(made.pick("{}", "{}", "({})", "torch.as_tensor({}) * 2").format(form.format(other)))
-
-
-@idiom("carried_read")
-def read_by_each_layer(made: Program) -> None:
-    """Layers that read one list each, in a loop."""
-    made.scripted = False
-    read = made.pick(
-        *("sizes.tolist()", "(ends[1:] - ends[:-1]).tolist()", "ends.diff().tolist()") * 2,
-        *("[ends.max().item()]", "ends.diff().tolist() + [int(self.wide)]"),
-    )
-    before = "        sizes = ends[1:] - ends[:-1]\n" if "sizes" in read else ""
-    default = made.pick("", "", "=None")
-    changed = made.pick("", "", "", "        parts.append(0)\n")
-    none = "        if ends is None:\n            return x\n" if default else ""
-    deco = made.pick("", "", "", "    @torch.no_grad()\n")
-    more = made.pick("", ", **kwargs")
-    made.above.append(
-        "class Part(nn.Module):\n    wide = 0\n\n"
-        f"{deco}    def forward(self, x, ends{default}{more}):\n{none}{before}"
-        f"        parts = {read}\n{changed}        return x * len(parts) + sum(parts)"
-    )
-    through = f"{made.pick('ends', 'ends=ends')}{made.pick('', ', **kwargs') if more else ''}"
-    given = ", **kwargs" if "kwargs" in through else ""
-    made.above.append(
-        "class Layer(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        f"        self.part = Part()\n\n    def forward(self, x, ends{default}{given}):\n"
-        f"        return self.part(x, {through}).tanh()"
-    )
-    made.init.append("self.layers = nn.ModuleList([Layer() for _ in range(2)])")
-    name = made.name()
-    made.add(f"{name} = x", "ends = torch.tensor([0, k + 1, 9])")
-    call = made.pick(
-        "layer({}, ends)", "layer({}, ends=ends)", "layer({}, ends if k else ends + 1)"
-    )
-    loop = made.pick("layer in self.layers", "_, layer in enumerate(self.layers)")
-    made.add(f"for {loop}:", f"    {name} = {call.format(name)}")
-    made.add(*made.pick("", "", "    ends = ends + 1", "    ends.add_(1)").splitlines())
-    made.kept.append(name)
-
-
 @idiom("gathered_statements")
 def several_reads(made: Program) -> None:
     """Statements beside each other that read, with light ones in between."""
@@ -353,6 +303,12 @@ def several_reads(made: Program) -> None:
             "{0} = max(\n    k,\n    2,\n)",
             "rows = rows + 1",
             "x.add_(1)",
+        ),
+        *("if k > 1:\n    seen.append(k)", "if not self.last:\n    self.last = x.sum().item()"),
+        *(
+            "if x.sum() > 0:\n    seen.append(1)\nelse:\n    self.last = outside(x)",
+            "if k < 9:\n    self.own(x)",
+            "if k > 0:\n    {0} = 1",
         ),
     ]
     lines: list[str] = []

@@ -18,9 +18,9 @@ from tests.fixes.fuzz import (  # noqa: F401
     idioms_branches,
     idioms_effects,
     idioms_forms,
-    idioms_layers,
     idioms_placement,
     idioms_reads,
+    idioms_wrappers,
 )
 from tests.fixes.fuzz.comparing import CLOSE, EAGER_IS_KEPT, Promise, compare
 from tests.fixes.fuzz.programs import Text, program
