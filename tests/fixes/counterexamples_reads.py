@@ -44,6 +44,19 @@ def _drawing(head: str = "def noise():\n", body: str = _MADE, behind: str = "noi
     return f"import torch\n\n\n{head}{body}\n\n{called}"
 
 
+def _layers(loop: str = "", after: str = "", turn: str = "") -> str:
+    """Layers that read one list each."""
+    turns = "        for layer in self.layers:\n            x = layer(x, ends)\n"
+    return (
+        "import torch\n\n\nclass Layer(torch.nn.Module):\n"
+        "    def forward(self, x: torch.Tensor, ends: torch.Tensor):\n"
+        f"        sizes = «ends.tolist()»\n        {after}\n        return x * len(sizes)\n\n\n"
+        "class Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.layers = torch.nn.ModuleList([Layer() for _ in range(2)])\n\n"
+        f"    def forward(self, x, ends):\n{loop or f'{turns}{turn}        return x'}\n"
+    )
+
+
 CASES = [
     # read_once
     Case(
@@ -113,6 +126,17 @@ CASES = [
         "PG203",
         _list(f"return [torch.split(a, {_READ}) for a in (x, x)]", head="x: torch.Tensor, sizes"),
     ),
+    # carried_read
+    Case("carried_read", "once", "PG203", _layers()),
+    Case("carried_read", "loop", "PG203", _layers(loop="        return self.layers[0](x, ends)")),
+    Case(
+        "carried_read",
+        "raises",
+        "PG201",
+        _layers().replace("«ends.tolist()»", "[«ends.max().item()»] if len(ends) else []"),
+    ),
+    Case("carried_read", "pure", "PG203", _layers(after="sizes.append(1)")),
+    Case("carried_read", "same", "PG203", _layers(turn="            ends.add_(1)\n")),
     # drawing_function
     Case("site", "compiled", "PG513", _drawing(), captured=True),
     Case("drawing_function", "helper", "PG513", _drawing(behind="1")),

@@ -271,6 +271,44 @@ def layered(made: Program) -> None:
     made.add(f"seen.append(self.outer({made.pick('x', 'x * 2', 'y', 'x.clone()')}))")
 
 
+@idiom("carried_read")
+def read_by_each_layer(made: Program) -> None:
+    """Layers that read one list each, in a loop."""
+    made.scripted = False
+    read = made.pick(
+        *("sizes.tolist()", "(ends[1:] - ends[:-1]).tolist()", "ends.diff().tolist()") * 2,
+        *("[ends.max().item()]", "ends.diff().tolist() + [int(self.wide)]"),
+    )
+    before = "        sizes = ends[1:] - ends[:-1]\n" if "sizes" in read else ""
+    default = made.pick("", "", "=None")
+    changed = made.pick("", "", "", "        parts.append(0)\n")
+    none = "        if ends is None:\n            return x\n" if default else ""
+    deco = made.pick("", "", "", "    @torch.no_grad()\n")
+    more = made.pick("", ", **kwargs")
+    made.above.append(
+        "class Part(nn.Module):\n    wide = 0\n\n"
+        f"{deco}    def forward(self, x, ends{default}{more}):\n{none}{before}"
+        f"        parts = {read}\n{changed}        return x * len(parts) + sum(parts)"
+    )
+    through = f"{made.pick('ends', 'ends=ends')}{made.pick('', ', **kwargs') if more else ''}"
+    given = ", **kwargs" if "kwargs" in through else ""
+    made.above.append(
+        "class Layer(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        self.part = Part()\n\n    def forward(self, x, ends{default}{given}):\n"
+        f"        return self.part(x, {through}).tanh()"
+    )
+    made.init.append("self.layers = nn.ModuleList([Layer() for _ in range(2)])")
+    name = made.name()
+    made.add(f"{name} = x", "ends = torch.tensor([0, k + 1, 9])")
+    call = made.pick(
+        "layer({}, ends)", "layer({}, ends=ends)", "layer({}, ends if k else ends + 1)"
+    )
+    loop = made.pick("layer in self.layers", "_, layer in enumerate(self.layers)")
+    made.add(f"for {loop}:", f"    {name} = {call.format(name)}")
+    made.add(*made.pick("", "", "    ends = ends + 1", "    ends.add_(1)").splitlines())
+    made.kept.append(name)
+
+
 @idiom("gathered_statements")
 def several_reads(made: Program) -> None:
     """Statements beside each other that read, with light ones in between."""
