@@ -44,6 +44,14 @@ _LOOP = ("while «x.sum() > 0»:", "    x = x - 1", "return x")
 _ITEM = "return «x.max().item()»"
 
 
+def _dropped(
+    draw: str = "torch.rand([])", layer: str = "torch.relu(x)", others: str = "", end: str = "x"
+) -> str:
+    """A layer that a draw drops."""
+    branch = (f"skip = {draw} < p", f"if «not skip»{others}:", f"    x = {layer}")
+    return lines(*branch, f"return {end}", head="x: torch.Tensor, p")
+
+
 CASES = [
     # reading_function
     Case("site", "compiled", "PG201", _reading(_ITEM), captured=True),
@@ -134,6 +142,12 @@ CASES = [
         _reading("while «x.sum() > 0»:", "    x = x - 1", "    yield x", call="next(reads(x))"),
     ),
     Case("tensor_branch", "number", "PG301", lines("if «x > 2.0»:", "    x = 2.0", "return x")),
+    # dropped_layer
+    Case("dropped_layer", "always", "PG306", _dropped()),
+    Case("dropped_layer", "drawn", "PG306", _dropped(draw="x.sum()")),
+    Case("dropped_layer", "carried", "PG306", _dropped(layer="torch.relu(p)")),
+    Case("dropped_layer", "kept", "PG306", _dropped(end="x.add_(1)")),
+    Case("dropped_layer", "pure", "PG306", _dropped(others=" or seen.pop()")),
     # expert_loop
     Case(
         "expert_loop",

@@ -34,7 +34,7 @@ EAGER_IS_KEPT = (
     | {"gathered_statements"}
 )
 # The same up to rounding.
-CLOSE = frozenset(("expert_loop", "say_sometimes", "scaled_operand"))
+CLOSE = frozenset(("expert_loop", "say_sometimes", "scaled_operand", "dropped_layer"))
 
 
 class Different(AssertionError):

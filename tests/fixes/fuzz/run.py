@@ -18,6 +18,7 @@ from tests.fixes.fuzz import (  # noqa: F401
     idioms_branches,
     idioms_effects,
     idioms_forms,
+    idioms_layers,
     idioms_placement,
     idioms_reads,
     idioms_wrappers,
