@@ -50,7 +50,6 @@ class Suite(NamedTuple):
 
 
 SUITES = (
-    Suite("torchsde-0.2.6", "torchsde", "tests"),
     Suite("gpytorch-1.15.2", "gpytorch", "test"),
     Suite("e3nn-0.6.0", "e3nn", "tests"),
     Suite("opacus-1.6.0", "opacus", "opacus/tests"),
@@ -104,6 +103,7 @@ def outcomes(suite: Suite, where: Path, tests: Sequence[str], data: Path | None)
         if data is not None:
             command += ["coverage", "run", f"--data-file={data}", f"--source={suite.package}", "-m"]
         command += ["pytest", "-q", "-p", "no:cacheprovider", f"--timeout={_TEST_S}", *suite.more]
+        command += [f"--rootdir={where}", "-c", settings_of(where)]
         command += [f"--junitxml={report}", "-o", "junit_family=xunit1", *tests]
         environment = {**os.environ, "PYTHONPATH": str(where), "HF_HUB_OFFLINE": "1"}
         environment |= {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
@@ -121,6 +121,13 @@ def outcomes(suite: Suite, where: Path, tests: Sequence[str], data: Path | None)
             return {}
         cases = ElementTree.parse(report).iter("testcase") if report.exists() else []
         return {f"{c.get('file')}::{_place(c)}": _outcome(c) for c in cases}
+
+
+def settings_of(where: Path) -> str:
+    """A distribution's own settings of pytest, not those of a folder above it."""
+    named = [where / name for name in ("pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml")]
+    own = [path for path in named if path.exists() and "pytest" in path.read_text()]
+    return str(own[0]) if own else os.devnull
 
 
 def _place(case: ElementTree.Element) -> str:
