@@ -18,7 +18,7 @@ from pygraph_lint.analysis.kept_runs import KeptRuns
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import last_stores, span_of
+from pygraph_lint.analysis.nodes import Body, last_stores, span_of
 from pygraph_lint.analysis.parameters import assigned_names, bind_parameters, parameter_names
 from pygraph_lint.analysis.state import Environment, Handlers, State
 from pygraph_lint.analysis.values import Value
@@ -59,7 +59,7 @@ def run_module(
     if has_roots:
         facts = FunctionFacts(f"{module.name}.<module>", "", 1, ())
         body = [node for node in module.tree.body if not isinstance(node, _IMPORT_LEVEL)]
-        _run(State(module, facts, {}, handlers), body)
+        _run(State(module, facts, {}, handlers), Body(body))
     module.run_first = None  # or the module and its tree stay until garbage is collected
 
 
@@ -112,7 +112,8 @@ def run_function(
     env = dict(closure or {})
     if self_name:
         env[self_name] = Value(v.CALLABLE if "classmethod" in marks else v.INSTANCE, cls=owner)
-    env |= bind_parameters(module, facts, node, self_name)
+    body = Body(node.body)
+    env |= bind_parameters(module, facts, node, self_name, body)
     state = State(module, facts, env, handlers, "" if "classmethod" in marks else self_name)
     assigned = assigned_names(node)
     state.locals |= assigned
@@ -122,7 +123,7 @@ def run_function(
     env |= state.passed
     if owner:
         state.last_stores = last_stores(node)
-    _run(state, node.body)
+    _run(state, body)
     _read_declared(module, node, facts)
 
 
@@ -135,11 +136,11 @@ def _read_declared(module: Module, node: FunctionNode, facts: FunctionFacts) -> 
             facts.returns = declared._replace(why=why) if declared.is_tensor else declared
 
 
-def _run(state: State, body: list[ast.stmt]) -> None:
+def _run(state: State, body: Body) -> None:
     """Run a body; code nested beyond reason is left without facts rather than stopping the run."""
     state.body = body
     try:
-        state.run(body)
+        state.run(body.statements)
     except RecursionError:
         return
     note_uses(state)

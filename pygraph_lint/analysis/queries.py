@@ -75,11 +75,10 @@ class FileQueries:
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The innermost statement that ``node`` is, or stands in."""
-        found = node if isinstance(node, ast.stmt) else None
-        for each in self.path(node):
-            found = found or (each if isinstance(each, ast.stmt) else None)
-        assert found is not None
-        return found
+        above = self.definitions.parents
+        while not isinstance(node, ast.stmt):
+            node = above[node]
+        return node
 
     def owner(self, node: ast.AST) -> ast.ClassDef | None:
         """The innermost class around ``node``."""
