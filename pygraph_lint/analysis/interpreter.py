@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -38,7 +38,14 @@ def run_module(
     ``has_roots`` is whether the module's own statements, where scripts compile and capture, are
     run too. ``kept`` are runs of functions for an earlier text.
     """
-    handlers = handlers or HANDLERS
+    for _ in runs_of(module, has_roots, handlers or HANDLERS, kept):
+        pass
+
+
+def runs_of(
+    module: Module, has_roots: bool, handlers: Handlers, kept: KeptRuns | None = None
+) -> Iterator[None]:
+    """The same step by step: one function is run at each, and those that it asks for."""
 
     def run(name: str, node: FunctionNode, owner: str) -> None:
         if name in module.done:
@@ -49,18 +56,22 @@ def run_module(
             fresh = partial(run_function, module, name, node, owner, handlers)
             kept.run(module, (name, node, owner), fresh)
 
-    module.run_first = _by_demand(module, run, methods=False)
-    for name, node, owner in module.functions:
-        if owner and node.name == "__init__":
+    try:
+        module.run_first = _by_demand(module, run, methods=False)
+        for name, node, owner in module.functions:
+            if owner and node.name == "__init__":
+                run(name, node, owner)
+                yield
+        module.run_first = _by_demand(module, run, methods=True)
+        for name, node, owner in module.functions:
             run(name, node, owner)
-    module.run_first = _by_demand(module, run, methods=True)
-    for name, node, owner in module.functions:
-        run(name, node, owner)
-    if has_roots:
-        facts = FunctionFacts(f"{module.name}.<module>", "", 1, ())
-        body = [node for node in module.tree.body if not isinstance(node, _IMPORT_LEVEL)]
-        _run(State(module, facts, {}, handlers), Body(body))
-    module.run_first = None  # or the module and its tree stay until garbage is collected
+            yield
+        if has_roots:
+            facts = FunctionFacts(f"{module.name}.<module>", "", 1, ())
+            body = [node for node in module.tree.body if not isinstance(node, _IMPORT_LEVEL)]
+            _run(State(module, facts, {}, handlers), Body(body))
+    finally:
+        module.run_first = None  # or the module and its tree stay until garbage is collected
 
 
 def _by_demand(
