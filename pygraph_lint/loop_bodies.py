@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Kept: TypeAlias = "tuple[Sequence[LoopBody], dict[str, LoopBody | None]]"
 
 # So many syntax trees are held while helpers are asked for.
-_READ = 8
+_READ = 4
 
 
 class LoopBodies:
