@@ -47,7 +47,7 @@ class Recording:
     def __init__(self, tree: ast.Module, name: str, is_package: bool) -> None:
         module = Module(tree, "", name, is_package, Sinks())
         self._recorded = Recorded()
-        self._done = module.done
+        self.functions = module.done  # those that were run so far
         self._names: dict[ast.AST, str] = {node: name for name, node, _ in module.functions}
         # What is recorded does not refer to the runs: they end when nobody asks any more.
         self._runs = runs_of(module, True, _recording(self._recorded))
@@ -55,8 +55,8 @@ class Recording:
     def around(self, path: Iterable[ast.AST]) -> Recorded:
         """What was recorded, with all there is of a node; ``path`` leads from it outwards."""
         name = self._function(path)
-        for _ in self._runs if name is None or name not in self._done else ():
-            if name is not None and name in self._done:
+        for _ in self._runs if name is None or name not in self.functions else ():
+            if name is not None and name in self.functions:
                 break
         return self._recorded
 
