@@ -20,7 +20,11 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
     _open_closed_streams()
-    given = arguments.parse(sys.argv[1:] if argv is None else list(argv))
+    return _finished(arguments.parse(sys.argv[1:] if argv is None else list(argv)))
+
+
+def _finished(given: arguments.Command) -> int:
+    """Run what the command line asks for, errors shown; the exit code."""
     # Imported here, because `--version` and `--help` have no use for the rest.
     from pygraph_lint.errors import LintError
 
@@ -47,9 +51,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def command() -> int:
     """``main`` of a process that ends with it: the garbage collector does not look at everything
-    one last time.
+    one last time, and not at all during a single check.
     """
-    code = main()
+    _open_closed_streams()
+    given = arguments.parse(sys.argv[1:])
+    if isinstance(given, arguments.Check) and not given.watch:
+        gc.disable()
+    code = _finished(given)
     gc.freeze()
     return code
 

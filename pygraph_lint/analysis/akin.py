@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 
 from pygraph_lint.analysis.model import Call
 from pygraph_lint.analysis.program import Program
@@ -32,7 +33,7 @@ def is_of_loss(function: str) -> bool:
     """Whether a function is the ``forward`` of a module that computes a loss, which is beside the
     model and not compiled with it.
     """
-    return _OF_LOSS.search(function) is not None
+    return function.endswith(".forward") and _OF_LOSS.search(function) is not None
 
 
 class Akin:
@@ -41,6 +42,11 @@ class Akin:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._known: dict[tuple[str, str, int], Sequence[str]] = {}
+        self._parts: dict[str, list[str]] = {}  # of the names of classes
+
+    @cached_property
+    def _losses(self) -> list[str]:
+        return list(filter(is_of_loss, self._program.methods_by_name.get("forward", ())))
 
     def methods(self, call: Call) -> Sequence[str]:
         """The methods called ``call.name`` of the classes that the name ``call.target`` of an
@@ -60,7 +66,7 @@ class Akin:
         program = self._program
         named = [*program.methods_by_name.get(call.name, ())]
         if call.name == "__call__":
-            named += filter(is_of_loss, program.methods_by_name.get("forward", ()))
+            named += self._losses
         found = [
             each
             for each in named
@@ -87,13 +93,21 @@ class Akin:
     def _fits(self, owner: str, words: list[str]) -> bool:
         """Whether an object with a name of these words may be of a class, or of one above it."""
         for cls in self._program.lineage(owner):
-            parts = [word.lower() for word in _WORD.findall(cls.rpartition(".")[2])]
-            while parts and parts[-1] in _ABSTRACT:
-                parts.pop()
-            parts[-1:] = map(_single, parts[-1:])
+            parts = self._parts.get(cls)
+            if parts is None:
+                parts = self._parts[cls] = _words_of_class(cls)
             if parts[-len(words) :] == words or parts[-1:] == words[-1:]:
                 return True
         return False
+
+
+def _words_of_class(cls: str) -> list[str]:
+    """The words of the name of a class, without the plural and what says that it is abstract."""
+    parts = [word.lower() for word in _WORD.findall(cls.rpartition(".")[2])]
+    while parts and parts[-1] in _ABSTRACT:
+        parts.pop()
+    parts[-1:] = map(_single, parts[-1:])
+    return parts
 
 
 def _words_of_object(name: str) -> list[str]:

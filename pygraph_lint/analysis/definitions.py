@@ -125,6 +125,15 @@ class FileDefinitions:
         """Every node of the file: walking the tree costs more than keeping them."""
         return [self.tree, *self.parents]
 
+    @cached_property
+    def functions(self) -> Sequence[ast.FunctionDef | ast.AsyncFunctionDef]:
+        """The functions that have a name, in the order of ``nodes``."""
+        plain, others = self.of_kind(ast.FunctionDef), self.of_kind(ast.AsyncFunctionDef)
+        if not others:
+            return plain
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+        return [node for node in self.nodes if isinstance(node, kinds)]
+
     def of_kind(self, kind: type[NodeT]) -> Sequence[NodeT]:
         """The nodes of one kind, in the order of ``nodes``."""
         return self._by_kind.get(kind, ())
@@ -145,17 +154,17 @@ class FileDefinitions:
     def calls(self) -> dict[str, list[ast.Call]]:
         """The calls of names and dotted names, by the last part of the name."""
         found: dict[str, list[ast.Call]] = {}
-        for node in self.nodes:
-            written = dotted(node.func) if isinstance(node, ast.Call) else None
-            if isinstance(node, ast.Call) and written is not None:
+        for node in self.of_kind(ast.Call):
+            written = dotted(node.func)
+            if written is not None:
                 found.setdefault(written.rpartition(".")[2], []).append(node)
         return found
 
     @cached_property
     def _loads(self) -> dict[str, list[ast.Name]]:
         found: dict[str, list[ast.Name]] = {}
-        for node in self.nodes:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        for node in self.of_kind(ast.Name):
+            if isinstance(node.ctx, ast.Load):
                 found.setdefault(node.id, []).append(node)
         for loads in found.values():
             loads.sort(key=lambda node: (node.lineno, node.col_offset))
@@ -170,7 +179,12 @@ class FileDefinitions:
 
     def owner(self, node: ast.AST) -> ast.ClassDef | None:
         """The innermost class around ``node``."""
-        return next((each for each in self.path(node) if isinstance(each, ast.ClassDef)), None)
+        above = self.parents
+        while node in above:
+            node = above[node]
+            if isinstance(node, ast.ClassDef):
+                return node
+        return None
 
     def scope(self, node: ast.AST) -> Scope:
         """The function, lambda or module that evaluates ``node``: for a function's decorators and

@@ -24,7 +24,7 @@ from pygraph_lint.analysis.answers import (
 from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.exports import exported, patched
 from pygraph_lint.analysis.interpreter import run_module
-from pygraph_lint.analysis.kept_runs import KeptRuns
+from pygraph_lint.analysis.kept_runs import KeptRuns, WatchedModule
 from pygraph_lint.analysis.model import Call, FileLoops, LoopBody, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import module_statements
@@ -56,7 +56,8 @@ def extract(
     """
     with _deep_recursion():
         tree = parse(text)
-        file = Module(tree, path, module, is_package, sinks)
+        kind = Module if kept is None else WatchedModule
+        file = kind(tree, path, module, is_package, sinks)
         facts = file.facts
         if kept is not None:
             kept.take(text, file)
@@ -199,4 +200,8 @@ def _to_characters(text: str) -> Callable[[_PlacedT], _PlacedT]:
         start, end = column(span.line, span.column), column(span.end_line, span.end_column)
         return Span(span.line, start, span.end_line, end)
 
-    return lambda placed: placed._replace(span=place(placed.span))
+    def convert(placed: _PlacedT) -> _PlacedT:
+        span = place(placed.span)
+        return placed if span is placed.span else placed._replace(span=span)
+
+    return convert

@@ -158,11 +158,10 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
 
 def _unpinned(values: LoopValues) -> Iterator[Event]:
     """Data loaders of the file that do not pin the memory of their batches."""
-    for node in values.queries.nodes:
-        name = dotted(node.func) if isinstance(node, ast.Call) else None
+    for node in values.queries.of_kind(ast.Call):
+        name = dotted(node.func)
         if name is None or not name.endswith("DataLoader"):
             continue
-        assert isinstance(node, ast.Call)
         parent = values.queries.parent(node)
         targets = parent.targets if isinstance(parent, ast.Assign) else []
         if any(_OF_EVALUATION.search(dotted(target) or "") for target in targets):

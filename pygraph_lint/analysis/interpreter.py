@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from pygraph_lint.analysis.kept_runs import KeptRuns
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import last_stores, span_of
+from pygraph_lint.analysis.nodes import Body, last_stores, span_of
 from pygraph_lint.analysis.parameters import assigned_names, bind_parameters, parameter_names
 from pygraph_lint.analysis.state import Environment, Handlers, State
 from pygraph_lint.analysis.values import Value
@@ -38,7 +38,14 @@ def run_module(
     ``has_roots`` is whether the module's own statements, where scripts compile and capture, are
     run too. ``kept`` are runs of functions for an earlier text.
     """
-    handlers = handlers or HANDLERS
+    for _ in runs_of(module, has_roots, handlers or HANDLERS, kept):
+        pass
+
+
+def runs_of(
+    module: Module, has_roots: bool, handlers: Handlers, kept: KeptRuns | None = None
+) -> Iterator[None]:
+    """The same step by step: one function is run at each, and those that it asks for."""
 
     def run(name: str, node: FunctionNode, owner: str) -> None:
         if name in module.done:
@@ -49,18 +56,22 @@ def run_module(
             fresh = partial(run_function, module, name, node, owner, handlers)
             kept.run(module, (name, node, owner), fresh)
 
-    module.run_first = _by_demand(module, run, methods=False)
-    for name, node, owner in module.functions:
-        if owner and node.name == "__init__":
+    try:
+        module.run_first = _by_demand(module, run, methods=False)
+        for name, node, owner in module.functions:
+            if owner and node.name == "__init__":
+                run(name, node, owner)
+                yield
+        module.run_first = _by_demand(module, run, methods=True)
+        for name, node, owner in module.functions:
             run(name, node, owner)
-    module.run_first = _by_demand(module, run, methods=True)
-    for name, node, owner in module.functions:
-        run(name, node, owner)
-    if has_roots:
-        facts = FunctionFacts(f"{module.name}.<module>", "", 1, ())
-        body = [node for node in module.tree.body if not isinstance(node, _IMPORT_LEVEL)]
-        _run(State(module, facts, {}, handlers), body)
-    module.run_first = None  # or the module and its tree stay until garbage is collected
+            yield
+        if has_roots:
+            facts = FunctionFacts(f"{module.name}.<module>", "", 1, ())
+            body = [node for node in module.tree.body if not isinstance(node, _IMPORT_LEVEL)]
+            _run(State(module, facts, {}, handlers), Body(body))
+    finally:
+        module.run_first = None  # or the module and its tree stay until garbage is collected
 
 
 def _by_demand(
@@ -112,7 +123,8 @@ def run_function(
     env = dict(closure or {})
     if self_name:
         env[self_name] = Value(v.CALLABLE if "classmethod" in marks else v.INSTANCE, cls=owner)
-    env |= bind_parameters(module, facts, node, self_name)
+    body = Body(node.body)
+    env |= bind_parameters(module, facts, node, self_name, body)
     state = State(module, facts, env, handlers, "" if "classmethod" in marks else self_name)
     assigned = assigned_names(node)
     state.locals |= assigned
@@ -122,7 +134,7 @@ def run_function(
     env |= state.passed
     if owner:
         state.last_stores = last_stores(node)
-    _run(state, node.body)
+    _run(state, body)
     _read_declared(module, node, facts)
 
 
@@ -135,11 +147,11 @@ def _read_declared(module: Module, node: FunctionNode, facts: FunctionFacts) -> 
             facts.returns = declared._replace(why=why) if declared.is_tensor else declared
 
 
-def _run(state: State, body: list[ast.stmt]) -> None:
+def _run(state: State, body: Body) -> None:
     """Run a body; code nested beyond reason is left without facts rather than stopping the run."""
     state.body = body
     try:
-        state.run(body)
+        state.run(body.statements)
     except RecursionError:
         return
     note_uses(state)

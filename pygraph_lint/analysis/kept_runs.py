@@ -19,8 +19,9 @@ from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.module import Definition, Module
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.watch import Step, Watch
+from pygraph_lint.analysis.watch import Step, Watch, watching
 
+WatchedModule = watching(Module)
 _PlacedT = TypeVar("_PlacedT", Event, Call)
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 _SAYS_NOTHING = re.compile(r"\s*(#|$)")
@@ -129,7 +130,7 @@ def _repeated(module: Module, steps: Sequence[Step]) -> int:
 
 def _answer(module: Module, step: Step) -> Any:
     """What a module answers now, without telling who watches."""
-    return getattr(type(module), step.question).__wrapped__(module, *step.names)
+    return getattr(Module, step.question)(module, *step.names)
 
 
 def _moved(facts: FunctionFacts, line: int) -> FunctionFacts:

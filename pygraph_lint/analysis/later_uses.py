@@ -8,15 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from pygraph_lint.analysis import ops
-from pygraph_lint.analysis.nodes import children_but
 
 # torch.<name> that takes a tensor first, and nothing else.
 _OF_TENSORS = ops.TENSOR_METHODS - ops.OF_NUMBERS - ops.FACTORIES - set(ops.NOT_TENSORS)
 _TESTS = frozenset(("isinstance", "hasattr", "type", "callable"))
-# Other scopes, and what names nothing.
-_LEFT_OUT: frozenset[type[ast.AST]] = frozenset(
-    (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Constant)
-)
 Resolve = Callable[[ast.expr], str | None]
 
 
@@ -37,19 +32,17 @@ class LaterUses:
     ``resolve`` is not kept: it belongs to the run that holds this, and no collector runs meanwhile.
     """
 
-    def __init__(self, body: Iterable[ast.stmt], resolve: Resolve) -> None:
+    def __init__(self, nodes: Iterable[ast.AST], resolve: Resolve) -> None:
+        """``nodes`` are those of the function itself, without those of functions inside."""
         self._bound: dict[str, list[int]] = defaultdict(list)
         self._shown: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self._tested: set[str] = set()
-        front: list[ast.AST] = [each for each in body if each.__class__ not in _LEFT_OUT]
-        for node in front:
+        for node in nodes:
             if node.__class__ is ast.Name:
                 if node.ctx.__class__ is ast.Store:
                     self._bound[node.id].append(node.lineno)
-                continue
-            if node.__class__ is ast.Call:
+            elif node.__class__ is ast.Call:
                 self._read_call(node, resolve)
-            front += children_but(node, _LEFT_OUT)
         for lines in self._bound.values():
             lines.sort()
         for shown in self._shown.values():

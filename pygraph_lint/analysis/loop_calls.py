@@ -10,7 +10,7 @@ from typing import TypeGuard
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Need, any_of
-from pygraph_lint.analysis.nodes import dotted
+from pygraph_lint.analysis.nodes import dotted, last_part
 from pygraph_lint.analysis.values import Value
 
 # What is called on modules only.
@@ -191,7 +191,7 @@ def _gets_optimizer(call: ast.Call) -> bool:
     """``loss_scaler(loss, optimizer)``: an object of the project's own that computes the gradients
     and steps.
     """
-    if _COMPUTING.search(_last(call.func)) is None or not call.args:
+    if not call.args or _COMPUTING.search(_last(call.func)) is None:
         return False
     others = [*call.args[1:], *(item.value for item in call.keywords)]
     return _OF_LOSS.search(_last(call.args[0])) is not None and any(
@@ -201,7 +201,7 @@ def _gets_optimizer(call: ast.Call) -> bool:
 
 def _last(node: ast.expr) -> str:
     """The last part of a name."""
-    return (dotted(node) or "").rpartition(".")[2].lower()
+    return last_part(node).lower()
 
 
 def _plain(node: ast.expr) -> Iterator[ast.expr]:

@@ -69,9 +69,9 @@ def _is_recursive(function: ast.AST, name: str) -> bool:
     )
 
 
-def has_per_batch(nodes: Iterable[ast.AST]) -> bool:
-    """Whether a file has such functions."""
-    for node in nodes:
+def has_per_batch(statements: Iterable[ast.AST]) -> bool:
+    """Whether a file, given as all its statements, has such functions."""
+    for node in statements:
         if isinstance(node, ast.ClassDef):
             if any(per_batch(each, node) for each in node.body if _is_function(each)):
                 return True

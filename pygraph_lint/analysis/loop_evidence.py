@@ -27,21 +27,19 @@ class LoopEvidence:
         parent = self._queries.parent
         return {
             (parent(node) if isinstance(parent(node), ast.ClassDef) else None, node.name): node
-            for node in self._queries.nodes
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            for node in self._queries.definitions.functions
         }
 
     @cached_property
     def called(self) -> frozenset[str | None]:
         """The dotted names that the file calls."""
-        nodes = self._queries.nodes
-        return frozenset(dotted(node.func) for node in nodes if isinstance(node, ast.Call))
+        return frozenset(dotted(node.func) for node in self._queries.of_kind(ast.Call))
 
     @cached_property
     def loss_places(self) -> set[Definition | str]:
         """Definitions and dotted places on which gradients are computed."""
         found: set[Definition | str] = set()
-        for loss in losses(self._queries.nodes):
+        for loss in losses(self._queries.of_kind(ast.Call)):
             if isinstance(loss, ast.Name):
                 found.update(self._queries.definitions.reaching(loss))
             written = ast.unparse(loss)
@@ -77,7 +75,7 @@ class LoopEvidence:
     def moved_later(self) -> set[Definition]:
         """Definitions whose value, or a part of it, is moved to the device later."""
         moved: set[Definition] = set()
-        for node in self._queries.nodes:
+        for node in self._queries.of_kind(ast.Call):
             for whole in moved_by(node):
                 for name in _wholes(whole):
                     moved.update(self._queries.definitions.reaching(name))
@@ -121,8 +119,8 @@ class LoopEvidence:
     def module_names(self) -> set[tuple[Scope | None, str]]:
         """Names and attributes that are used as modules: by scope and text."""
         found: set[tuple[Scope | None, str]] = set()
-        for node in self._queries.nodes:
-            if isinstance(node, ast.Attribute) and node.attr in MODULE_MARKS:
+        for node in self._queries.of_kind(ast.Attribute):
+            if node.attr in MODULE_MARKS:
                 written = dotted(node.value)
                 if written is not None:
                     found.add((self._scope_of(written, node), written))
@@ -179,9 +177,8 @@ class LoopEvidence:
         """Names of buffers, by class: they are where the module is."""
         return {
             (self._queries.owner(node), node.args[0].value)
-            for node in self._queries.nodes
-            if isinstance(node, ast.Call)
-            and dotted(node.func) == "self.register_buffer"
+            for node in self._queries.of_kind(ast.Call)
+            if dotted(node.func) == "self.register_buffer"
             and node.args
             and isinstance(node.args[0], ast.Constant)
         }
@@ -192,9 +189,7 @@ class LoopEvidence:
     ) -> dict[tuple[ast.ClassDef | None, str], list[tuple[ast.expr, ast.expr]]]:
         """What is assigned to attributes of ``self``, with the target, by class and name."""
         found: dict[tuple[ast.ClassDef | None, str], list[tuple[ast.expr, ast.expr]]] = {}
-        for node in self._queries.nodes:
-            if not isinstance(node, ast.Assign):
-                continue
+        for node in self._queries.of_kind(ast.Assign):
             for target in node.targets:
                 pairs = [(target, node.value)]
                 if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
@@ -208,14 +203,12 @@ class LoopEvidence:
     @cached_property
     def _scatters(self) -> bool:
         """Whether the file has ``DataParallel``, which moves the batches itself."""
-        return any(
-            isinstance(node, ast.Attribute) and node.attr == "DataParallel"
-            for node in self._queries.nodes
-        )
+        named = self._queries.of_kind(ast.Attribute)
+        return any(node.attr == "DataParallel" for node in named)
 
     @cached_property
     def _loss_nodes(self) -> list[ast.expr]:
-        return list(losses(self._queries.nodes))
+        return list(losses(self._queries.of_kind(ast.Call)))
 
 
 def _operands(node: ast.AST) -> Iterator[ast.Name]:

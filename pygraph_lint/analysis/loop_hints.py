@@ -71,7 +71,7 @@ def _has_words(text: str) -> bool:
 
 def _may_be_script(text: str) -> bool:
     """Whether a text may have a loop that trains by the methods of another file."""
-    for parts in (_PARTS_OF_TRAINS, _TRAINING):
+    for parts in (_TRAINING, _PARTS_OF_TRAINS):
         if not any(part in text for part in parts):
             return False
     return _TRAINS.search(text) is not None
@@ -84,7 +84,7 @@ def hints(text: str, file: Module) -> LoopHints:
     words = _has_words(text)
     helps = any(part in text for part in _HELPERS)
     batches = helps and "torch" in text and any(part in text for part in _PER_BATCH)
-    batches = batches and has_per_batch(file.nodes)
+    batches = batches and has_per_batch(statements(file.tree.body))
     if not words and not _may_be_script(text):
         return LoopHints(may_help=True, starts=batches) if helps else NO_LOOPS
     nodes = file.nodes

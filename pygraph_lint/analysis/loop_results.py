@@ -101,10 +101,7 @@ class CallResults:
     def _makes_on_device(self) -> bool:
         """Whether the file asks torch to make tensors on the device where none is named."""
         setters = ("torch.set_default_tensor_type", "torch.set_default_device")
-        return any(
-            isinstance(node, ast.Call) and (dotted(node.func) or "") in setters
-            for node in self._queries.nodes
-        )
+        return any((dotted(node.func) or "") in setters for node in self._queries.of_kind(ast.Call))
 
     def _made(self, name: str) -> Value:
         """An object of a class of the project, or of a library."""

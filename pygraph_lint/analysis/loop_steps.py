@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.loop_calls import is_step_hook, is_trainer_part, losses, over_batches
@@ -30,11 +30,12 @@ _COMPUTES = "computes gradients on every step"
 def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
     """The loops, and the functions that are run on every step, with the reason."""
     queries = values.queries
-    found = {*_of_losses(queries), *_of_updates(queries)}
-    seen = dict.fromkeys(_with_callers(values, found))
+    found = (*_of_losses(queries), *_of_updates(queries))
+    seen = dict.fromkeys(_with_callers(values, dict.fromkeys(found)))
     yield from ((node, _COMPUTES) for node in seen if not _runs_once(queries, node))
     loops = [node for node in queries.nodes if isinstance(node, LOOPS) and node not in seen]
-    compiles = any(names_a_compiler(node) for node in queries.nodes)
+    named = (*queries.of_kind(ast.Attribute), *queries.of_kind(ast.alias))
+    compiles = any(map(names_a_compiler, named))
     around = set(_over_batches(queries, seen))
     for node in loops:
         if node in around:
@@ -68,11 +69,9 @@ def _over_batches(queries: FileQueries, found: Iterable[ast.AST]) -> Iterator[as
                 yield each
 
 
-def functions_of(queries: FileQueries) -> Iterator[Function]:
+def functions_of(queries: FileQueries) -> Sequence[Function]:
     """Every function of a file that has a name."""
-    for node in queries.nodes:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node
+    return queries.definitions.functions
 
 
 def is_in_inner_loop(queries: FileQueries, loop: ast.AST, node: ast.AST) -> bool:
@@ -99,7 +98,7 @@ def acts_on_every_turn(queries: FileQueries, loop: ast.AST) -> bool:
 
 
 def _of_losses(queries: FileQueries) -> Iterator[ast.AST]:
-    for loss in losses(queries.nodes):
+    for loss in losses(queries.of_kind(ast.Call)):
         place = _step_around(queries, loss, loss)
         whole = isinstance(place, FUNCTIONS)
         if not whole or _TRAINS.search(getattr(place, "name", "")) or _steps_weights(queries):
@@ -111,8 +110,8 @@ def _of_losses(queries: FileQueries) -> Iterator[ast.AST]:
 
 def _of_updates(queries: FileQueries) -> Iterator[ast.AST]:
     """Where optimizers step: ``self.optimizer.step()``."""
-    for node in queries.nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    for node in queries.of_kind(ast.Call):
+        if isinstance(node.func, ast.Attribute):
             of = (dotted(node.func.value) or "").rpartition(".")[2].lower()
             if node.func.attr == "step" and ("optim" in of or of == "opt"):
                 place = _step_around(queries, node, node)
@@ -122,8 +121,8 @@ def _of_updates(queries: FileQueries) -> Iterator[ast.AST]:
 
 def _steps_weights(queries: FileQueries) -> bool:
     """Whether the file changes weights by gradients, which may be for something else."""
-    for node in queries.nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    for node in queries.of_kind(ast.Call):
+        if isinstance(node.func, ast.Attribute):
             method, of = node.func.attr, (dotted(node.func.value) or "").lower()
             if method == "step" or (method == "zero_grad" and "optim" in of):
                 return True
@@ -167,8 +166,8 @@ def _not_passed(node: ast.AST) -> Iterator[str]:
 def _passed_to_step(queries: FileQueries, function: ast.AST) -> Iterator[ast.Call]:
     """Calls of ``optimizer.step(closure)`` that get a function."""
     name = getattr(function, "name", None)
-    for node in queries.nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    for node in queries.of_kind(ast.Call):
+        if isinstance(node.func, ast.Attribute):
             given = [*node.args, *(item.value for item in node.keywords)]
             if node.func.attr == "step" and any(
                 each is function or (name and dotted(each) == name) for each in given
@@ -186,19 +185,19 @@ def _runs_once(queries: FileQueries, place: ast.AST) -> bool:
 # -- functions that call a step --------------------------------------------------------------------
 
 
-def _with_callers(values: LoopValues, found: set[ast.AST]) -> Iterator[ast.AST]:
+def _with_callers(values: LoopValues, found: dict[ast.AST, None]) -> Iterator[ast.AST]:
     """Steps, and functions of the file that call one outside of a loop, and so on."""
     callers: dict[ast.AST, list[ast.AST]] = {}
     if any(isinstance(each, FUNCTIONS) for each in found):
         for function in functions_of(values.queries):
             for called in _called_once(values, function):
                 callers.setdefault(called, []).append(function)
-    yield from found
     front = list(found)
+    yield from front
     while front:
         for caller in callers.get(front.pop(), ()):
             if caller not in found:
-                found.add(caller)
+                found[caller] = None
                 front.append(caller)
                 yield caller
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from pygraph_lint.analysis.events import Span
 
@@ -31,6 +32,13 @@ def _fields() -> dict[type[ast.AST], tuple[str, ...]]:
 
 
 _FIELDS = _fields()
+_BLOCKS = ("body", "items", "orelse", "handlers", "finalbody", "cases")
+_BLOCK_FIELDS = {
+    kind: tuple(name for name in fields if name in _BLOCKS) for kind, fields in _FIELDS.items()
+}
+_SCOPES: frozenset[type[ast.AST]] = frozenset(
+    (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+)
 EXPRESSIONS = frozenset(ast.expr.__subclasses__())
 
 
@@ -65,13 +73,49 @@ def walk(root: ast.AST) -> list[ast.AST]:
     found = [root]
     add = found.append
     for node in found:
-        for name in _FIELDS[node.__class__]:
+        kind = node.__class__
+        if kind is ast.Name or kind is ast.Constant:
+            continue
+        if kind is ast.Attribute:
+            add(node.value)  # type: ignore[attr-defined]
+            continue
+        if kind is ast.Call:
+            add(node.func)  # type: ignore[attr-defined]
+            found += node.args  # type: ignore[attr-defined]
+            found += node.keywords  # type: ignore[attr-defined]
+            continue
+        for name in _FIELDS[kind]:
             value = getattr(node, name)
             if value.__class__ is list:
                 found += value if name not in _WITH_GAPS else filter(None, value)
             elif value is not None:
                 add(value)
     return found
+
+
+class Body:
+    """The statements of a function, or of a module, and the nodes in them, looked for once."""
+
+    def __init__(self, statements: Sequence[ast.stmt]) -> None:
+        self.statements = statements
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes, statement by statement, in the order of ``walk``."""
+        found: list[ast.AST] = []
+        for statement in self.statements:
+            found += walk(statement)
+        return found
+
+    @cached_property
+    def own(self) -> list[ast.AST]:
+        """The nodes without functions and classes inside and what is below these."""
+        if _SCOPES.isdisjoint(map(type, self.nodes)):
+            return self.nodes
+        found: list[ast.AST] = [each for each in self.statements if each.__class__ not in _SCOPES]
+        for node in found:
+            found += children_but(node, _SCOPES)
+        return found
 
 
 def parents_below(root: ast.AST) -> dict[ast.AST, ast.AST]:
@@ -82,7 +126,12 @@ def parents_below(root: ast.AST) -> dict[ast.AST, ast.AST]:
     for node in front:
         for name in _FIELDS[node.__class__]:
             value = getattr(node, name)
-            for each in value if value.__class__ is list else (value,):
+            if value.__class__ is not list:
+                if value is not None:
+                    found[value] = node
+                    add(value)
+                continue
+            for each in value:
                 if each is not None:
                     found[each] = node
                     add(each)
@@ -95,12 +144,17 @@ def statements(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        stack += children_but(node, EXPRESSIONS)
+        for name in _BLOCK_FIELDS[node.__class__]:
+            stack += getattr(node, name)
 
 
 def span_of(node: ast.AST) -> Span:
     """The node's range, columns in UTF-8 bytes."""
-    return Span(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+    # As a plain tuple is made: without the call that NamedTuple puts before it.
+    return tuple.__new__(
+        Span,
+        (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset),  # type: ignore[attr-defined]
+    )
 
 
 def span_to(start: ast.AST, end: ast.AST) -> Span:
@@ -118,6 +172,16 @@ def dotted(node: ast.expr) -> str | None:
         parts.append(node.id)
         return ".".join(reversed(parts))
     return None
+
+
+def last_part(node: ast.expr) -> str:
+    """``c`` of ``a.b.c``; empty where the expression is anything else."""
+    root = node
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return ""
+    return node.attr if isinstance(node, ast.Attribute) else root.id
 
 
 def short(name: str) -> str:

@@ -12,7 +12,7 @@ from pygraph_lint.analysis.events import KEYWORDS, PLACES, Need
 from pygraph_lint.analysis.model import FunctionFacts
 from pygraph_lint.analysis.module import Module, kind_of_constant
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import children_but, source_of, walk
+from pygraph_lint.analysis.nodes import Body, children_but, source_of
 from pygraph_lint.analysis.passed import literal_defaults
 from pygraph_lint.analysis.symbols import symbol
 from pygraph_lint.analysis.values import Value
@@ -43,6 +43,7 @@ BY_AXES = "is indexed by several axes"
 _BINDING_NOTHING = frozenset(ast.expr.__subclasses__()) - {
     *(ast.Name, ast.NamedExpr, ast.Tuple, ast.List, ast.Starred),
 }
+_WITH_VALUE = (ast.Assign, ast.Expr, ast.Return)
 _MADE_ON_HOST = frozenset(f"torch.{name}" for name in ops.FACTORIES | ops.FROM_DATA)
 _TELLING = frozenset((ast.Assign, ast.Attribute, ast.Call, ast.Subscript))
 
@@ -55,7 +56,9 @@ class Uses:
     those that may be several things.
     """
 
-    def __init__(self, module: Module, function: FunctionNode, self_name: str, owner: str) -> None:
+    def __init__(
+        self, module: Module, function: FunctionNode, self_name: str, owner: str, body: Body
+    ) -> None:
         self.module = module
         self.self_name = self_name
         self.layers = module.layer_names(owner)
@@ -64,6 +67,7 @@ class Uses:
         self.against: set[str] = set()
         self.tested: set[str] = set()
         self.function = function
+        self.body = body
         self._called: dict[ast.expr, ast.Call] = {}
         self._masks: dict[str, ast.expr] = {}
         self._placed: set[str] = set()
@@ -73,8 +77,7 @@ class Uses:
         """Collect what is known of ``names``."""
         made_of = {name: name for name in names}
         last = _last_lines(self.function, names)
-        every = (node for statement in self.function.body for node in walk(statement))
-        nodes = [node for node in every if node.__class__ in _TELLING]
+        nodes = [node for node in self.body.nodes if node.__class__ in _TELLING]
         for node in nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 if isinstance(node.value, (ast.Compare, ast.UnaryOp)):
@@ -246,7 +249,16 @@ def assigned_names(function: ast.AST) -> set[str]:
     stack: list[ast.AST] = list(getattr(function, "body", []))
     while stack:
         node = stack.pop()
-        if isinstance(node, ast.Name):
+        if node.__class__ in _WITH_VALUE:
+            value = node.value
+            if value is not None and value.__class__ not in _BINDING_NOTHING:
+                stack.append(value)
+            for target in getattr(node, "targets", ()):
+                if target.__class__ is ast.Name:
+                    found.add(target.id)
+                elif target.__class__ not in _BINDING_NOTHING:
+                    stack.append(target)
+        elif isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Store):
                 found.add(node.id)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -266,7 +278,7 @@ def parameter_names(node: FunctionNode, bound: bool) -> tuple[str, ...]:
 
 
 def bind_parameters(
-    module: Module, facts: FunctionFacts, node: FunctionNode, self_name: str
+    module: Module, facts: FunctionFacts, node: FunctionNode, self_name: str, body: Body
 ) -> dict[str, Value]:
     """Values of the parameters: annotation, else the way they are used, else what callers pass."""
     env: dict[str, Value] = {}
@@ -285,7 +297,7 @@ def bind_parameters(
             either.append(argument.arg)
         env[argument.arg] = value
     if unknown:
-        uses = Uses(module, node, self_name, facts.owner)
+        uses = Uses(module, node, self_name, facts.owner, body)
         uses.read(set(unknown))
         _note_unexplained(facts, unknown, uses, defaults)
         for name in unknown:

@@ -53,7 +53,7 @@ class FileQueries:
 
     def believing(self) -> FileQueries:
         """The same, where a value is taken for a tensor as soon as a finding would do so."""
-        assert self._recorded is not None  # made once, for both
+        assert self._recording is not None  # made once, for both
         other = copy(self)
         other._known_nodes = {}
         other.believes, other.believed = True, set()
@@ -75,11 +75,10 @@ class FileQueries:
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The innermost statement that ``node`` is, or stands in."""
-        found = node if isinstance(node, ast.stmt) else None
-        for each in self.path(node):
-            found = found or (each if isinstance(each, ast.stmt) else None)
-        assert found is not None
-        return found
+        above = self.definitions.parents
+        while not isinstance(node, ast.stmt):
+            node = above[node]
+        return node
 
     def owner(self, node: ast.AST) -> ast.ClassDef | None:
         """The innermost class around ``node``."""
@@ -199,13 +198,16 @@ class FileQueries:
     # -- values
 
     @cached_property
-    def _recorded(self) -> recording.Recorded:
-        return recording.record(self.tree, self.view.module, self.view.is_package)
+    def _recording(self) -> recording.Recording:
+        return recording.Recording(self.tree, self.view.module, self.view.is_package)
+
+    def _recorded(self, node: ast.AST) -> recording.Recorded:
+        return self._recording.around((node, *self.path(node)))
 
     def known(self, node: ast.expr) -> Known:
         """What is known of the value of an expression."""
         if node not in self._known_nodes:
-            value = self._recorded.values.get(node)
+            value = self._recorded(node).values.get(node)
             self._known_nodes[node] = UNKNOWN, frozenset()
             self._known_nodes[node] = self._admitted(value, lambda it: certain(self, node, it))
         known, believed = self._known_nodes[node]
@@ -217,7 +219,7 @@ class FileQueries:
         holds; nothing of a name that may be unbound there.
         """
         statement = self.statement(at)
-        env = self._recorded.environments.get(statement, {})
+        env = self._recorded(statement).environments.get(statement, {})
         value = env.get(place)
         if value is None or ("." not in place and self.may_be_unbound(place, statement)):
             return UNKNOWN

@@ -7,10 +7,10 @@ for one file.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.interpreter import EXPRESSIONS, STATEMENTS, run_module
+from pygraph_lint.analysis.interpreter import EXPRESSIONS, STATEMENTS, runs_of
 from pygraph_lint.analysis.model import Sinks
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.state import Handlers, State
@@ -39,11 +39,38 @@ class Recorded:
                 old[name] = v.join(old[name], env[name])
 
 
-def record(tree: ast.Module, name: str, is_package: bool) -> Recorded:
-    """Run every function of a file abstractly; deeply nested code is left out."""
-    recorded = Recorded()
-    run_module(Module(tree, "", name, is_package, Sinks()), True, _recording(recorded))
-    return recorded
+class Recording:
+    """The functions of a file are run abstractly, always in one order, as far as somebody asks;
+    deeply nested code is left out.
+    """
+
+    def __init__(self, tree: ast.Module, name: str, is_package: bool) -> None:
+        module = Module(tree, "", name, is_package, Sinks())
+        self._recorded = Recorded()
+        self.functions = module.done  # those that were run so far
+        self._names: dict[ast.AST, str] = {node: name for name, node, _ in module.functions}
+        # What is recorded does not refer to the runs: they end when nobody asks any more.
+        self._runs = runs_of(module, True, _recording(self._recorded))
+
+    def around(self, path: Iterable[ast.AST]) -> Recorded:
+        """What was recorded, with all there is of a node; ``path`` leads from it outwards."""
+        name = self._function(path)
+        for _ in self._runs if name is None or name not in self.functions else ():
+            if name is not None and name in self.functions:
+                break
+        return self._recorded
+
+    def _function(self, path: Iterable[ast.AST]) -> str | None:
+        """The function in whose run alone a node is evaluated; None for any other node."""
+        child: ast.AST | None = None
+        name: str | None = None
+        for node in path:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                name = self._names.get(node) if child in node.body else None
+            elif not isinstance(node, (ast.ClassDef, ast.Module)) and isinstance(node, ast.stmt):
+                name = None  # a block at import level is run with the module's statements, too
+            child = node
+        return name
 
 
 def _recording(recorded: Recorded) -> Handlers:

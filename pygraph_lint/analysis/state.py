@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from pygraph_lint.analysis.events import Event, Need, Span
 from pygraph_lint.analysis.later_uses import LaterUses
 from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.module import Module
-from pygraph_lint.analysis.nodes import span_of
+from pygraph_lint.analysis.nodes import Body, span_of
 from pygraph_lint.analysis.symbols import as_argument
 from pygraph_lint.analysis.values import Value
 
@@ -115,7 +115,7 @@ class State:
         self.settled: set[ast.Compare] = set()
         self.unchanged: frozenset[str] = frozenset()  # parameters that are never bound again
         self.passed: Environment = {}  # what the parameters hold at the start
-        self.body: Sequence[ast.stmt] = ()
+        self.body = Body(())
         self._later: LaterUses | None = None
 
     def ev(self, node: ast.expr | None) -> Value:
@@ -132,7 +132,7 @@ class State:
         self.quiet -= 1
         return value
 
-    def run(self, body: list[ast.stmt]) -> bool:
+    def run(self, body: Iterable[ast.stmt]) -> bool:
         """Run statements in order; True where no path reaches the end."""
         handlers = self.handlers.statements
         for statement in body:
@@ -255,7 +255,7 @@ class State:
     def used_later(self, name: str, line: int) -> str:
         """Why a variable that is bound on ``line`` can only be bound to a tensor, by its uses."""
         if self._later is None:
-            self._later = LaterUses(self.body, self.qualified)
+            self._later = LaterUses(self.body.own, self.qualified)
         return self._later.tensor(name, line)
 
     def restore(self, saved: list[tuple[str, Value | None]]) -> None:

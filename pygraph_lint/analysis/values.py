@@ -122,6 +122,8 @@ class Value(NamedTuple):
         return bool(self.kinds & TENSOR) and self.dtype == "bool"
 
 
+_new = tuple.__new__  # makes a named tuple without the call that gives its defaults
+
 UNKNOWN_VALUE = Value(UNKNOWN)
 NUMBER_VALUE = Value(NUMBER)
 NONE_VALUE = Value(NONE)
@@ -154,7 +156,9 @@ def tensor(
     home: Need | None = None,
 ) -> Value:
     """A tensor."""
-    return Value(TENSOR, dtype, device, ndim, flags, needs, None, None, "", None, why, None, home)
+    return _new(
+        Value, (TENSOR, dtype, device, ndim, flags, needs, None, None, "", None, why, None, home)
+    )
 
 
 def sequence(items: list[Value]) -> Value:
@@ -278,20 +282,13 @@ def join(a: Value, b: Value) -> Value:
     if kinds & (SEQUENCE | MAPPING) or a.item is not None or b.item is not None:
         items, item, keys = _joined_elements(a, b)
     same = a.const is not None and type(a.const) is type(b.const) and a.const == b.const
-    return Value(
-        kinds,
-        dtype,
-        device,
-        ndim,
-        _joined_flags(a, b),
-        needs,
-        items,
-        item,
-        _joined_classes(a, b) if a.cls or b.cls else "",
-        a.const if same else None,
-        why,
-        keys,
-        _joined_home(a, b) if a.home is not b.home else a.home,
+    flags = _joined_flags(a, b)
+    cls = _joined_classes(a, b) if a.cls or b.cls else ""
+    const = a.const if same else None
+    home = _joined_home(a, b) if a.home is not b.home else a.home
+    return _new(
+        Value,
+        (kinds, dtype, device, ndim, flags, needs, items, item, cls, const, why, keys, home),
     )
 
 

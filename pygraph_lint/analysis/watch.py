@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 from pygraph_lint.analysis.values import Value
 
-P = ParamSpec("P")
 T = TypeVar("T")
+AnswerT = TypeVar("AnswerT", bound=Callable[..., Any])
+ModuleT = TypeVar("ModuleT")
 
 
 class Step(NamedTuple):
@@ -45,25 +46,28 @@ class Watch:
         self.steps.append(Step("", names, value))
 
 
-class Watchable(Protocol):
-    """A module whose functions are run."""
-
-    watch: Watch | None
-
-
-WatchableT = TypeVar("WatchableT", bound=Watchable)
+def watched(answer: AnswerT) -> AnswerT:
+    """Mark a method of a module as a question about names, for ``watching``."""
+    answer.asks = True  # type: ignore[attr-defined]
+    return answer
 
 
-def watched(
-    answer: Callable[Concatenate[WatchableT, P], T],
-) -> Callable[Concatenate[WatchableT, P], T]:
-    """A question about names that a module answers, whoever watches."""
+def watching(module: type[ModuleT]) -> type[ModuleT]:
+    """The same kind of module, whose objects tell their ``watch`` the questions they are asked."""
+    questions = {
+        name: _told(answer) for name, answer in vars(module).items() if hasattr(answer, "asks")
+    }
+    return type(f"Watched{module.__name__}", (module,), questions)
+
+
+def _told(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """A question that a module answers after it has told who watches, if anybody does."""
 
     @wraps(answer)
-    def asked(module: WatchableT, /, *names: P.args, **unused: P.kwargs) -> T:
-        if module.watch is None:
+    def asked(module: Any, /, *names: str, **unused: Any) -> Any:
+        watch: Watch | None = module.watch
+        if watch is None:
             return answer(module, *names, **unused)
-        given = cast("tuple[str, ...]", names)
-        return module.watch.ask(answer.__name__, given, partial(answer, module, *names, **unused))
+        return watch.ask(answer.__name__, names, partial(answer, module, *names, **unused))
 
     return asked

@@ -28,6 +28,11 @@ _EXPORTING = frozenset(
 )
 _ASKING = re.compile(rf"\b(?:{'|'.join(sorted(_SETTINGS))})\b")
 _NAMED = re.compile(rf"\b(?:{'|'.join(sorted(_EXPORTING))})\b")
+# What a text has one of that has one of the packages: plain words are looked for faster.
+_PARTS_OF_PACKAGES = (
+    *("torch.export", "torch._export", "torch.onnx", "torch._dynamo", "torch._functorch"),
+    "from torch import",
+)
 _PACKAGES = re.compile(r"\btorch\.(?:_?export|onnx|_dynamo|_functorch)|\bfrom torch import")
 
 
@@ -37,7 +42,8 @@ def traces_whole(text: str, file: Module) -> bool:
     """
     asks = any(each in text for each in _SETTINGS) and _ASKING.search(text) is not None
     scripts = "torch.jit" in text or "jit.script" in text
-    exports = "export" in text and all(each.search(text) for each in (_NAMED, _PACKAGES))
+    exports = "export" in text and any(each in text for each in _PARTS_OF_PACKAGES)
+    exports = exports and all(each.search(text) for each in (_NAMED, _PACKAGES))
     nodes = file.nodes if asks or scripts or exports else []
     return (
         (asks and any(map(_asks_for_it, nodes)))

@@ -71,7 +71,7 @@ def parse(text: str, every: bool = False) -> tuple[Directive, ...]:
     Unless ``every`` is set, a text whose comments concern other tools only is not tokenized and has
     none.
     """
-    if not every and not _WORTH.search(text):
+    if not every and not _may_concern(text):
         return ()
     comments: list[tuple[int, int, str, bool]] = []
     logical: list[tuple[int, int]] = []
@@ -88,6 +88,8 @@ def parse(text: str, every: bool = False) -> tuple[Directive, ...]:
             start = token.start[0]
     found = []
     for row, column, comment, alone in comments:
+        if not _is_named(comment):
+            continue
         rows = next(((a, b) for a, b in logical if a <= row <= b), (row, row))
         for pattern in (_IGNORE, _NOQA):
             for match in pattern.finditer(comment):
@@ -95,6 +97,17 @@ def parse(text: str, every: bool = False) -> tuple[Directive, ...]:
                 if directive is not None:
                     found.append(directive)
     return tuple(found)
+
+
+def _may_concern(text: str) -> bool:
+    """Whether a text may have comments that concern this tool."""
+    return _is_named(text) and _WORTH.search(text) is not None
+
+
+def _is_named(text: str) -> bool:
+    """Whether a text has what every directive begins with."""
+    plain = text.lower()
+    return "noqa" in plain or "pygraph:" in plain
 
 
 _LAYOUT = {tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER, tokenize.ENCODING}

@@ -128,7 +128,7 @@ def test_an_assumption_counts_where_linking_confirmed_it() -> None:
     source = "def f(x):\n    return x + 1\n"
     unknown = ask(source)
     assert unknown.known(find(unknown, "x + 1")).types == Type.ANYTHING
-    values = [value for value in unknown._recorded.values.values() if value.needs]
+    values = [value for value in unknown._recorded(unknown.tree).values.values() if value.needs]
     view = ProjectView("module", tensors=frozenset(values[0].needs))
     queries = ask(source, view)
     assert not queries.is_tensor(find(queries, "x + 1"))
