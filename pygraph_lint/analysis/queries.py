@@ -1,13 +1,11 @@
 """What rules and rewrites ask about a place in a file. They ask here and nowhere else.
 
-``FileQueries`` answers for one file: which values an expression may have, which definitions a name
-may have, what surely ran before, what a piece of code may change, who else may hold an object. What
-the other files of the project may do comes in as a ``ProjectView``; the default knows nothing of
-them, and then nothing is private and every parameter may be anything.
+``FileQueries`` answers for one file: which values and definitions there may be, what surely ran
+before, what code may change, who else may hold an object. What other files of the project may do
+comes in as a ``ProjectView``; the default knows nothing of them: then nothing is private.
 
 Every "surely" and "only" is proven or answered with no. ``believing()`` answers from what the
-analysis only believes, too: enough for a change that says what it rests on. Positions are nodes of
-``tree``.
+analysis only believes, too: for a change that says what it rests on. Positions are nodes of ``tree``.
 """
 
 from __future__ import annotations
