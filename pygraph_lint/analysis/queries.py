@@ -5,7 +5,7 @@ before, what code may change, who else may hold an object. What other files of t
 comes in as a ``ProjectView``; the default knows nothing of them: then nothing is private.
 
 Every "surely" and "only" is proven or answered with no. ``believing()`` answers from what the
-analysis only believes, too: for a change that says what it rests on. Positions are nodes of ``tree``.
+analysis only believes, too, for a change that says so. Positions are nodes of ``tree``.
 """
 
 from __future__ import annotations
