@@ -22,6 +22,7 @@ TEST_JOBS ?= 2
 	bench-fix-models \
 	bench-fix-models-old \
 	bench-fix-models-tests \
+	bench-fix-suites \
 	bench-graph-memory \
 	bench-helpers \
 	bench-first-calls \
@@ -265,6 +266,14 @@ bench-fix-models-tests: .venv-truth/.ready
 	.venv-truth/bin/python -m benchmarks.fix_models.own_tests \
 		--source .venv-truth/source/transformers-5.4.0 $(ARGS)
 
+# The test suites of other authors' packages, before and after fixes.
+bench-fix-suites: .venv-suites/.ready
+	for each in e3nn==0.6.0 gpytorch==1.15.2 opacus==1.6.0 stable_baselines3==2.9.2; do \
+		.venv-suites/bin/python -m pip download -q $(PIP_FLAGS) --no-deps --no-binary $${each%%==*} \
+			-d .venv-suites/source $$each || exit 1; \
+	done
+	.venv-suites/bin/python benchmarks/fix_suites.py --folder .venv-suites/source $(ARGS)
+
 # Fetches the packages that have marked loops; ARGS="score --codes PG7 --list" shows what is missed in `develop` and `fresh`.
 bench-training-loops: .venv-loops/.ready
 	.venv-loops/bin/python -m benchmarks.training_loops $(ARGS)
@@ -423,6 +432,11 @@ $(VENV)/.ready-long: $(VENV)/.ready-test
 	$(PYTHON) -m venv .venv-truth-packages
 	.venv-truth-packages/bin/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e . \
 		-r benchmarks/lint_truth_packages/requirements.txt
+	touch $@
+
+.venv-suites/.ready: pyproject.toml benchmarks/fix_suites_packages.txt
+	$(PYTHON) -m venv .venv-suites
+	.venv-suites/bin/python -m pip install -q $(PIP_FLAGS) $(TORCH) -e . -r benchmarks/fix_suites_packages.txt
 	touch $@
 
 .venv-torch-%/.ready: pyproject.toml
