@@ -18,7 +18,7 @@ from torch import nn
 
 class Net(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * torch.tensor(2.0)
+        return x * torch.tensor(2.0, device=x.device)
 """
 
 
