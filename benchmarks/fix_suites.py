@@ -41,19 +41,38 @@ _TEST_S, _SUITE_S = 60, 900
 
 
 class Suite(NamedTuple):
-    """A distribution's folder, the package in it, its tests, and further arguments of pytest."""
+    """A distribution's folder, the package in it, the tests that are run, and the folder that the
+    package is in.
+    """
 
     distribution: str
     package: str
-    tests: str
-    more: tuple[str, ...] = ()
+    tests: tuple[str, ...]
+    inside: str = "."
+
+    def code(self, where: Path) -> Path:
+        """The package's folder in a copy."""
+        return where / self.inside / self.package
 
 
 SUITES = (
-    Suite("gpytorch-1.15.2", "gpytorch", "test"),
-    Suite("e3nn-0.6.0", "e3nn", "tests"),
-    Suite("opacus-1.6.0", "opacus", "opacus/tests"),
-    Suite("stable_baselines3-2.9.2", "stable_baselines3", "tests"),
+    Suite("gpytorch-1.15.2", "gpytorch", ("test",)),
+    Suite("linear_operator-0.6.1", "linear_operator", ("test",)),
+    Suite(
+        "pykeen-1.11.1",
+        "pykeen",
+        (
+            *(
+                "tests/test_nn",
+                "tests/test_sampling",
+                "tests/test_evaluation",
+                "tests/test_models.py",
+            ),
+            *("tests/test_losses.py", "tests/test_regularizers.py", "tests/test_utils.py"),
+        ),
+        "src",
+    ),
+    Suite("e3nn-0.6.0", "e3nn", ("tests",)),
 )
 Outcomes = dict[str, str]
 
@@ -74,7 +93,7 @@ def fixed(suite: Suite, where: Path, variant: str) -> dict[str, int]:
     settings.write_text(f"assume-closed = {str(closed).lower()}\n")
     overrides = {"regions": "all", "exclude": ("tests",), "respect_gitignore": False}
     runner = runs.Runner(rules=load(), overrides=overrides, config=settings, jobs=1)
-    files = runner.collect([str(where / suite.package)])
+    files = runner.collect([str(suite.code(where))])
     done = loop.fix_files(runner, files, unsafe=unsafe)
     for path, content in done.after.items():
         path.write_bytes(content)
@@ -85,7 +104,7 @@ def fixed(suite: Suite, where: Path, variant: str) -> dict[str, int]:
 def changed(suite: Suite, before: Path, after: Path) -> dict[Path, set[int]]:
     """The lines of each changed file that are new."""
     found: dict[Path, set[int]] = {}
-    for path in sorted((after / suite.package).rglob("*.py")):
+    for path in sorted(suite.code(after).rglob("*.py")):
         old = (before / path.relative_to(after)).read_text("utf-8").splitlines()
         new = path.read_text("utf-8").splitlines()
         blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
@@ -102,10 +121,10 @@ def outcomes(suite: Suite, where: Path, tests: Sequence[str], data: Path | None)
         command = [sys.executable, "-m"]
         if data is not None:
             command += ["coverage", "run", f"--data-file={data}", f"--source={suite.package}", "-m"]
-        command += ["pytest", "-q", "-p", "no:cacheprovider", f"--timeout={_TEST_S}", *suite.more]
+        command += ["pytest", "-q", "-p", "no:cacheprovider", f"--timeout={_TEST_S}"]
         command += [f"--rootdir={where}", "-c", settings_of(where)]
         command += [f"--junitxml={report}", "-o", "junit_family=xunit1", *tests]
-        environment = {**os.environ, "PYTHONPATH": str(where), "HF_HUB_OFFLINE": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(where / suite.inside), "HF_HUB_OFFLINE": "1"}
         environment |= {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
         try:
             subprocess.run(
@@ -161,7 +180,7 @@ def executed(data: Path, lines: dict[Path, set[int]]) -> tuple[int, int]:
 def measure(suite: Suite, folder: Path) -> dict[str, Any]:
     """All copies of one package."""
     before = unpacked(suite, folder, BEFORE)
-    expected = outcomes(suite, before, [suite.tests], None)
+    expected = outcomes(suite, before, suite.tests, None)
     row: dict[str, Any] = {"name": suite.distribution, BEFORE: dict(Counter(expected.values()))}
     for variant in VARIANTS:
         where = unpacked(suite, folder, variant)
@@ -171,7 +190,7 @@ def measure(suite: Suite, folder: Path) -> dict[str, Any]:
         if not lines:
             continue
         data = folder / variant / f"{suite.package}.coverage"
-        found = outcomes(suite, where, [suite.tests], data)
+        found = outcomes(suite, where, suite.tests, data)
         worse = [name for name, how in expected.items() if how == "passed" != found.get(name)]
         there, run = executed(data, lines) if data.exists() else (0, 0)
         row[variant] |= {

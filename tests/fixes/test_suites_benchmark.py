@@ -11,7 +11,7 @@ import pytest
 from benchmarks import fix_suites
 from benchmarks.fix_suites import Suite
 
-SUITE = Suite("toy-1.0", "toy", "tests")
+SUITE = Suite("toy-1.0", "toy", ("tests",))
 CODE = """import torch
 from torch import nn
 
