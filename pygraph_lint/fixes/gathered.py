@@ -54,9 +54,9 @@ def can_gather(site: Site, found: ast.expr, reads: ast.AST) -> bool:
 def gather(site: Site, found: ast.expr, torch: str) -> None:
     """Move a comprehension that `can_gather` admits."""
     stay_unseen(site)
-    shared = (ast.Nonlocal, ast.Global)
-    rebound = any(isinstance(node, shared) for node in all_nodes(site.ask.scope(found)))
-    looks = any(isinstance(each, ast.Name) and each.id in LOOKING for each in all_nodes(found))
+    shared, around = (ast.Nonlocal, ast.Global), all_nodes(site.ask.scope(found))
+    rebound = any(isinstance(node, shared) for node in around)
+    looks = any(isinstance(each, ast.Name) and each.id in LOOKING for each in around)
     site.safe_only_if(
         "names", not rebound and not looks, "the names that it reads may be bound anew meanwhile"
     )

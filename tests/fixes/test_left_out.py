@@ -423,6 +423,19 @@ def test_a_comprehension_that_does_more_stays(turns: str) -> None:
     assert "_read_steps" not in after
 
 
+@pytest.mark.parametrize("looks", ["", "sorted(locals())", "vars()"])
+def test_a_function_that_looks_at_its_names_is_not_cut_safely(looks: str) -> None:
+    """Where the graph ends, torch keeps the names that are used later."""
+    text = (
+        "import torch\n\n\ndef forward(x: torch.Tensor, known: torch.Tensor):\n"
+        "    found = [«t.nonzero()» for t in x.split(2)]\n"
+        f"    return x * 2, found, {looks or 'known.sin()'}\n"
+    )
+    fix, _ = offer(text, "PG401", closed=True)
+    assert fix is not None and fix.rewrite == "gathered_reads"
+    assert fix.applicability == ("unsafe" if looks else "safe")
+
+
 def test_a_comprehension_that_breaks_itself_is_moved() -> None:
     for turns in (
         "[«t.nonzero()» for t in x.split(2)]",

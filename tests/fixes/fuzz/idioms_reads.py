@@ -33,6 +33,8 @@ def read_in_a_list(made: Program) -> None:
         made.above.append(
             "def turned(part, sizes):\n    sizes.copy_(sizes.flip(0))\n    return part"
         )
+    if "seen.append" in user and many == "seen":
+        many = "[*seen]"  # else it never ends
     made.add("first = x.clone()")
     made.add(made.pick("sizes = torch.tensor([1, len(x) - 1])", "sizes = torch.arange(2) + 1"))
     made.scripted = False
