@@ -67,9 +67,9 @@ def _suites() -> Claims:
             f"{sum(unsafe['fixes'].values())} | {unsafe['executed_lines']} of "
             f"{unsafe['changed_lines']} | {len(unsafe['no_longer_pass'])} |",
         )
-    lines, run = (
-        sum(r["unsafe"][k] for r in packages) for k in ("changed_lines", "executed_lines")
-    )
+    counted = ("changed_lines", "executed_lines")
+    lines, run = (sum(row["unsafe"][key] for row in packages) for key in counted)
+    share = round(100 * run / lines)
     yield (
         "explanation/fixes-measured.md",
         f"{made['closed']} safe fixes with `assume-closed` and {made['unsafe']} unsafe ones are "
