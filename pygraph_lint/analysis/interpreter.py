@@ -126,11 +126,10 @@ def run_function(
     body = Body(node.body)
     env |= bind_parameters(module, facts, node, self_name, body)
     state = State(module, facts, env, handlers, "" if "classmethod" in marks else self_name)
-    assigned = assigned_names(node)
-    state.locals |= assigned
+    state.locals |= (assigned := assigned_names(node))
     state.unchanged = frozenset(facts.parameters) - assigned
-    own = [name for name in facts.parameters if name in env]
-    state.passed = {name: Value._make(env[name]) for name in own}  # objects of their own
+    own = (name for name in facts.parameters if name in env)  # objects of their own
+    state.passed = {name: Value._make(env[name]) for name in own}
     env |= state.passed
     if owner:
         state.last_stores = last_stores(node)

@@ -53,20 +53,8 @@ class ReadOnce(Rewrite):
         site.safe_only_if(
             "runs", first, "it is read where the list is empty or another part raises"
         )
-        bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-        names = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
-        site.require("same", bound.isdisjoint(names), "each element reads another value")
-        stays = site.ask.is_pure(call) and not _changes(made.elt, read.value)
-        site.require("pure", stays, "an element is made by what changes what is read")
-        known = site.ask.is_pure(made.elt)
-        site.safe_only_if("known", known, "what makes an element must not change what is read")
         kept = read.attr == "tolist" and not _is_size(site, call)
-        flat = not kept or site.ask.known(read.value).rank == 1
-        site.require("kept", flat, "each element may hold the list that was read")
-        listed = any(site.ask.callee(node) in _LISTING for node in own_nodes(site.function))
-        site.require("unseen", not listed, "the function lists its names")
-        proven = site.proven_tensor(read.value)
-        site.safe_only_if("tensor", proven, "what is read has to be a tensor")
+        _require_one_value(site, made, read, kept)
         site.remains = True
         base = read.value.attr if isinstance(read.value, ast.Attribute) else ""
         base = read.value.id if isinstance(read.value, ast.Name) else base
@@ -76,6 +64,27 @@ class ReadOnce(Rewrite):
         line = changed(site.statement_node(statement), {node: lambda _: new})
         assert isinstance(line, cst.SimpleStatementLine)
         site.put_statements([statement], [assign(name, node), line.with_changes(leading_lines=())])
+
+
+def _require_one_value(site: Site, made: ast.ListComp, read: ast.Attribute, kept: bool) -> None:
+    """Each element has to read the same value, and nothing may tell whether it is read once;
+    ``kept``: an element may hold the list that is read.
+    """
+    (loop,), call = made.generators, site.path[-1]
+    assert site.function is not None
+    bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    names = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
+    site.require("same", bound.isdisjoint(names), "each element reads another value")
+    stays = site.ask.is_pure(call) and not _changes(made.elt, read.value)
+    site.require("pure", stays, "an element is made by what changes what is read")
+    known = site.ask.is_pure(made.elt)
+    site.safe_only_if("known", known, "what makes an element must not change what is read")
+    flat = not kept or site.ask.known(read.value).rank == 1
+    site.require("kept", flat, "each element may hold the list that was read")
+    listed = any(site.ask.callee(node) in _LISTING for node in own_nodes(site.function))
+    site.require("unseen", not listed, "the function lists its names")
+    proven = site.proven_tensor(read.value)
+    site.safe_only_if("tensor", proven, "what is read has to be a tensor")
 
 
 _LISTING = frozenset(f"builtins.{name}" for name in ("locals", "vars", "dir", "eval", "exec"))
