@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
+from collections.abc import Iterable
 from dataclasses import replace
 
 from pygraph_lint.analysis.events import Event, Span
@@ -110,3 +112,9 @@ def decline(before: str, code: str, reason: str, kind: str = "", **notes: str) -
     assert fix is not None
     assert (fix.applicability, fix.edits) == ("declined", ())
     assert reason in fix.reason
+
+
+def forget_modules(names: Iterable[str]) -> None:
+    """The next import of these modules reads their files."""
+    for name in names:
+        sys.modules.pop(name, None)

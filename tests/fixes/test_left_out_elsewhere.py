@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -16,7 +14,7 @@ from pygraph_lint.fixes import loop
 from pygraph_lint.rules.catalogue import load
 from pygraph_lint.runner import Runner
 from tests.fixes.equivalence import assert_same, breaks, module_of, run
-from tests.fixes.support import marked, offer
+from tests.fixes.support import forget_modules, marked, offer
 
 ENDS = {
     "a number": "return (t + known).max().item()",
@@ -44,20 +42,7 @@ class Model(torch.nn.Module):
         y = {MUCH}
         return passes(y.sum(), known), {MUCH.replace("x", "y")}
 """
-FOLDED = ("inner", "passes", "model")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder that modules are imported from."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield tmp_path
-    _forget()
-
-
-def _forget() -> None:
-    for name in FOLDED:
-        sys.modules.pop(name, None)
+MODULES = ("inner", "passes", "model")
 
 
 def _written(folder: Path, ends: str, passes: str) -> None:
@@ -80,7 +65,7 @@ def _fixed(folder: Path, **settings: object) -> loop.Fixed:
 
 
 def _imported() -> ModuleType:
-    _forget()
+    forget_modules(MODULES)
     importlib.invalidate_caches()
     torch._dynamo.reset()
     return importlib.import_module("model")
@@ -96,7 +81,7 @@ def test_what_calls_it_in_another_file_goes_with_it(folder: Path, ends: str, pas
     old = _imported().Model()
     fixed = _fixed(folder)
     new = _imported().Model()
-    texts = [(folder / f"{name}.py").read_text() for name in FOLDED]
+    texts = [(folder / f"{name}.py").read_text() for name in MODULES]
     assert ["@torch.compiler.disable" in text for text in texts] == [True, True, False]
     assert_same(run(old, GIVEN), run(new, GIVEN))
     before = breaks(old, GIVEN)

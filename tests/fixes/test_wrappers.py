@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -16,6 +14,7 @@ from pygraph_lint.fixes import loop
 from pygraph_lint.rules.catalogue import load
 from pygraph_lint.runner import Runner
 from tests.fixes.equivalence import assert_same, breaks, graphs, run
+from tests.fixes.support import forget_modules
 
 MARK = "@torch.compiler.disable(recursive=False)"
 USED = {
@@ -78,20 +77,7 @@ class Model(torch.nn.Module):
         return self.layer({MUCH}, sizes) + ({MUCH})
 """
 GIVEN = (torch.rand(3), torch.tensor([1, 2]))
-NAMES = ("around", "layer")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder that modules are imported from."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield tmp_path
-    _forget()
-
-
-def _forget() -> None:
-    for name in NAMES:
-        sys.modules.pop(name, None)
+MODULES = ("around", "layer")
 
 
 def _written(folder: Path, decorator: str, layer: str = LAYER) -> None:
@@ -109,7 +95,7 @@ def _fixed(folder: Path) -> str:
 
 
 def _imported() -> ModuleType:
-    _forget()
+    forget_modules(MODULES)
     importlib.invalidate_caches()
     return importlib.import_module("layer")
 
