@@ -30,6 +30,7 @@ from benchmarks.runtime.__main__ import environment
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "benchmarks" / "results" / "distributed.json"
 _COMPARE_NO_TIMES = ("right", "soak", "faults")
+_AFTER_RESULTS_S = 60.0
 
 
 def launch(
@@ -63,7 +64,8 @@ def launch(
             running.append(
                 subprocess.Popen(command, cwd=ROOT, env=own, stdout=log, stderr=subprocess.STDOUT)
             )
-    ended, killed = wait(running, started, row.seconds)
+    files = [folder / f"rank{rank}.json" for rank in range(ranks)]
+    ended, killed = wait(running, files, started, row.seconds)
     failed = [at for rank in range(ranks) if (at := fault_of(folder, rank)) is not None]
     begun = min(failed, default=started_at)
     return {
@@ -76,13 +78,17 @@ def launch(
 
 
 def wait(
-    running: Sequence[subprocess.Popen[bytes]], started: float, most: float
+    running: Sequence[subprocess.Popen[bytes]], results: Sequence[Path], started: float, most: float
 ) -> tuple[list[float], set[int]]:
-    """Seconds after which each process had ended; which were left after `most`, and killed."""
+    """Seconds after which each process had ended; which were left after `most`, or a while after
+    all had a result, and killed.
+    """
     ended: dict[int, float] = {}
     killed: set[int] = set()
     while len(ended) < len(running):
         passed = time.monotonic() - started
+        if all(file.exists() for file in results):
+            most = min(most, passed + _AFTER_RESULTS_S)
         for number, process in enumerate(running):
             if passed > most and process.poll() is None:
                 process.kill()

@@ -100,9 +100,9 @@ def idle_share(program: Program, steps: int = 3) -> float | None:
     return round(1 - busy / passed, 4)
 
 
-def speed(case: Case, steps: int, device: torch.device) -> dict[str, Any]:
-    """All modes interleaved in blocks of steps. memory_mib: the most that a mode has allocated, on
-    any rank, from its fourth step until its graphs are chosen.
+def speed(case: Case, steps: int, device: torch.device) -> tuple[dict[str, Any], Program | None]:
+    """All modes interleaved in blocks of steps; default mode's program. memory_mib: the most that a
+    mode has allocated, on any rank, from its fourth step until its graphs are chosen.
     """
     programs: dict[str, Program] = {}
     found: dict[str, Any] = {}
@@ -126,18 +126,18 @@ def speed(case: Case, steps: int, device: torch.device) -> dict[str, Any]:
             found[mode]["warm_up_steps"] = warm_up(programs[mode], 10, mode == "pygraph")
             found[mode]["memory_mib"] = mib(peak() - before)
     timed_in_turn(programs, steps, found)
-    idle = idle_share(programs["default"]) if "default" in programs else None
     reads = next(iter(programs.values())).reads if programs else 0
     limit = reads / bandwidth(device) * 1e3 if reads else None
     tokens = 1 if case.spread == "decode" else case.batch * case.shape.length
-    return {
+    result = {
         "modes": found,
         "errors": errors,
         "limit_ms": limit,
-        "idle_share": idle,
+        "idle_share": None,
         "tokens_a_step_and_rank": tokens,
         "regions": states(),
     }
+    return result, programs.get("default")
 
 
 @contextlib.contextmanager

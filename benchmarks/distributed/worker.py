@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,20 +55,24 @@ def deterministic() -> None:
     torch.backends.cudnn.benchmark = False
 
 
-def measure(row: Row, device: torch.device, mode: str, modes: right.Modes) -> Mapping[str, Any]:
-    """What this rank finds."""
+def measure(
+    row: Row, device: torch.device, mode: str, modes: right.Modes
+) -> Iterator[Mapping[str, Any]]:
+    """What this rank finds; each result holds all of the one before. The profiler comes last: where
+    a stock graph holds a collective it may never return.
+    """
     if row.kind == "right":
         deterministic()
-        return right.compare(row.case, row.steps, device, modes)
-    if row.kind == "faults":
-        return faults.run(row.case, row.steps, device, row.fault, mode)
-    kinds = {
-        "speed": speed.speed,
-        "soak": speed.soak,
-        "freed": speed.freed,
-        "layers": speed.layers,
-    }
-    return kinds[row.kind](row.case, row.steps, device)
+        yield right.compare(row.case, row.steps, device, modes)
+    elif row.kind == "faults":
+        yield faults.run(row.case, row.steps, device, row.fault, mode)
+    elif row.kind == "speed":
+        found, default = speed.speed(row.case, row.steps, device)
+        yield found
+        yield found | {"idle_share": speed.idle_share(default) if default else None}
+    else:
+        kinds = {"soak": speed.soak, "freed": speed.freed, "layers": speed.layers}
+        yield kinds[row.kind](row.case, row.steps, device)
 
 
 def main(arguments: Sequence[str], modes: right.Modes = right.MODES) -> int:
@@ -84,18 +88,25 @@ def main(arguments: Sequence[str], modes: right.Modes = right.MODES) -> int:
         row = row.tiny()
         torch._inductor.config.fallback_by_default = True
     rank = int(os.environ["RANK"])
-    status = 0
     try:
         timeout = FAULT_TIMEOUT_S if row.kind == "faults" else TIMEOUT_S
-        found = dict(measure(row, start(rank, timeout), given.mode, modes))
+        for found in measure(row, start(rank, timeout), given.mode, modes):
+            keep(found, given.out, rank)
     except Exception as error:
         traceback.print_exc()
         said = next(iter(str(error).splitlines()), "")
-        found, status = {"error": f"{type(error).__name__}: {said[:300]}"}, 1
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / f"report{rank}.json").write_text(pygraph_rt.report().to_json())
-    (given.out / f"rank{rank}.json").write_text(json.dumps(found))
-    return status
+        keep({"error": f"{type(error).__name__}: {said[:300]}"}, given.out, rank)
+        return 1
+    return 0
+
+
+def keep(found: Mapping[str, Any], folder: Path, rank: int) -> None:
+    """Write a rank's result, in place of an earlier one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"report{rank}.json").write_text(pygraph_rt.report().to_json())
+    new = folder / f"rank{rank}.new"
+    new.write_text(json.dumps(found))
+    new.replace(folder / f"rank{rank}.json")
 
 
 if __name__ == "__main__":

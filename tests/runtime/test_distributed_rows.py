@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +35,17 @@ def test_meshes_of_two_dimensions_are_left_out_on_two_ranks(
     command.main(["--ranks", "4", "--list"])
     assert "right: fsdp x tp" not in two
     assert "right: fsdp x tp" in capsys.readouterr().out
+
+
+def test_a_rank_that_hangs_after_its_result_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_AFTER_RESULTS_S", 0.2)
+    result = tmp_path / "rank0.json"
+    result.write_text("{}")
+    hangs = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    _, killed = command.wait([hangs], [result], time.monotonic(), 30.0)
+    assert killed == {0}
 
 
 def fault(codes: list[int], seconds: float, done: bool = True) -> dict[str, Any]:
