@@ -311,8 +311,15 @@ def _counts(values: LoopValues, test: ast.Compare) -> bool:
     if not isinstance(operator, ast.Eq):
         return False
     if isinstance(left, ast.Call) and dotted(left.func) == "len":
-        return True
+        return not _is_parameter(values, left)
     return _is_counter(values, left) or _is_counter(values, right)
+
+
+def _is_parameter(values: LoopValues, call: ast.Call) -> bool:
+    """Whether a function gets a parameter as it is: a batch, which does not grow by steps."""
+    name = call.args[0] if call.args else None
+    found = values.queries.only_definition(name) if isinstance(name, ast.Name) else None
+    return found is not None and found.kind is BindingKind.PARAMETER
 
 
 def _is_counter(values: LoopValues, node: ast.expr) -> bool:

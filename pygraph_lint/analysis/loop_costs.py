@@ -256,8 +256,13 @@ class Costs:
                 yield _event("loop.copy", node, source_of(node, 40), value)
         elif method == "copy_" and node.args:
             data, target = self.values.of(node.args[0]), self.values.of(receiver)
-            host = data.device == v.ON_HOST and not data.kinds & v.UNKNOWN and data.is_tensor
-            if host and on_device(target) and not target.needs and waits_for_copy(node):
+            known = data.is_tensor and not data.kinds & v.UNKNOWN and data.device == v.ON_HOST
+            if (
+                (known or is_batch(data))
+                and on_device(target)
+                and not target.needs
+                and waits_for_copy(node)
+            ):
                 yield _event("loop.copy", node, source_of(node, 40), data)
         elif method == "synchronize" and "stream" in (dotted(receiver) or "").lower():
             yield _event("loop.synchronize", node, source_of(node, 40))

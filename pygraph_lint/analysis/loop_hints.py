@@ -29,7 +29,7 @@ _WORDS = [
         *((end, _AROUND_A_STEP) for end in ("_start(", "_begin(", "_end(", "_completed(")),
         ("def on_", r"\bdef on_(step|batch|iteration|loss|update|backward|forward)(_and|\()"),
         (".step(", r"optim\w*\.step\(\w"),
-        ("train_step(", r"\btrain_step\("),
+        ("train_step", r"\btrain_step\w*\("),
         (".learn(", r"\.learn\("),
         ("train_on_batch(", r"\btrain_on_batch\("),
         ("optim", r"loss\w*,\s*(self\.)?\w*optim"),
@@ -99,6 +99,11 @@ def hints(text: str, file: Module) -> LoopHints:
     )
     called = {_last_name(inner) for loop in loops for inner in walk(loop)}
     if called:
+        called |= {
+            _last_name(node.value)  # of a function that returns what a loop calls
+            for node in nodes
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in called
+        }
         called |= {node.name for node in nodes if isinstance(node, ast.alias) and node.asname}
     return LoopHints(True, starts, frozenset(called - {""}), words)
 

@@ -175,7 +175,9 @@ class LoopRegions:
         return any(not steps.isdisjoint(self._reached(function, call)) for call in calls)
 
     def _starts_in(self, modules: Iterable[ModuleFacts]) -> list[LoopBody]:
-        words = {name.rpartition(".")[2] for name in self._steps} | {"step"}  # of an environment
+        words = {word for name in self._steps for word in _words(name)} | {
+            "step"
+        }  # of an environment
         words |= {mark + name for name in self._passed.names(self._steps) for mark in ("", "_")}
         unnamed = not words.isdisjoint(_UNNAMED)
         found: list[LoopBody] = []
@@ -194,6 +196,8 @@ class LoopRegions:
             return False
         if body.why not in (MAY_CALL_STEP, ACTS):
             return True
+        if body.why == MAY_CALL_STEP and _of_evaluation(body.function):
+            return False  # by a step that is told not to train
         calls = (call for call in body.calls if call.how != "hook")  # whose steps may be others'
         reached = {target for call in calls for target in self._reached(body.function, call)}
         if not reached.isdisjoint(self._steps):
@@ -328,6 +332,20 @@ class LoopRegions:
         """Whether functions that a call may mean by a name have the same parameters."""
         known = [self._program.functions.get(name) for name in functions]
         return len({facts.parameters for facts in known if facts is not None}) == 1
+
+
+def _of_evaluation(function: str) -> bool:
+    """Whether a function evaluates and does not train, by its name."""
+    name = function.rpartition(".")[2]
+    return name.lstrip("_").startswith(("eval", "valid")) and "train" not in name
+
+
+def _words(function: str) -> Iterator[str]:
+    """The names by which code may call a function: its own, and that of one which returns it."""
+    outer, _, own = function.rpartition(".")
+    yield own
+    if outer.endswith(".<locals>"):
+        yield outer.removesuffix(".<locals>").rpartition(".")[2]
 
 
 def _start(body: LoopBody) -> str:

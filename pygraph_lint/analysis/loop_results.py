@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from functools import cached_property
 
@@ -35,6 +36,9 @@ from pygraph_lint.analysis.nodes import dotted, short
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.values import Value
 
+# Names of models, of which a file may show nothing else.
+_MODEL = re.compile(r"(^|[._])(model|net|network|net[A-Z])\d?$")
+
 
 class CallResults:
     """Results of calls. ``of`` gives the value of an expression, ``element`` what one turn of a
@@ -64,6 +68,8 @@ class CallResults:
                 return found
         callee = self._of(node.func)
         if callee.flags & v.MODULE:
+            return DEVICE
+        if callee.kinds & v.UNKNOWN and _MODEL.search(dotted(node.func) or ""):
             return DEVICE
         if callee.kinds == v.CALLABLE and callee.cls.startswith("torch."):
             return self._of_torch(callee.cls, node)

@@ -393,7 +393,7 @@ class LoopValues:
         return v.UNKNOWN_VALUE
 
     def _binary(self, node: ast.BinOp) -> Value:
-        if isinstance(node.op, ast.Mod) and self.of(node.left).kinds == v.TEXT:
+        if self.of(node.left).kinds == v.TEXT:  # joined, repeated or filled in
             return v.TEXT_VALUE
         return self._together([node.left, node.right])
 
