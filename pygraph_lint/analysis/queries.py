@@ -27,8 +27,6 @@ from pygraph_lint.analysis.statement_graph import (
     BindingKind,
     Definition,
     Function,
-    default_of,
-    parameters,
 )
 from pygraph_lint.analysis.values import Value
 
@@ -240,10 +238,6 @@ class FileQueries:
         """Whether an expression is a tensor on every run."""
         return self.known(node).must_be(Type.TENSOR)
 
-    def may_be_none(self, node: ast.expr) -> bool:
-        """Whether an expression is None on some run."""
-        return self.known(node).may_be(Type.NONE)
-
     def shaped_like(self, node: ast.expr) -> str | None:
         """The name whose shape an expression surely has: ``x`` for ``zeros_like(x)``, ``x > 0``,
         ``~(x == 1)``, ``x.abs()``; also through a local name.
@@ -434,55 +428,6 @@ class FileQueries:
         """Whether no class of the project can derive from a class of this file."""
         qualified = f"{self.view.module}.{node.name}"
         return qualified not in self.view.subclassed and self.is_private(node)
-
-    def calls_of(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.Call] | None:
-        """Every call of a function; None if others may call it, or it is handed on as a value."""
-        if not self.is_private(function):
-            return None
-        found: list[ast.Call] = []
-        for node in self.nodes:
-            name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", None)
-            if name != function.name or not isinstance(node, (ast.Name, ast.Attribute)):
-                continue
-            parent = self.parent(node)
-            if not isinstance(node.ctx, ast.Load):
-                return None
-            if not isinstance(parent, ast.Call) or parent.func is not node:
-                return None
-            found.append(parent)
-        return found
-
-    def given(
-        self, function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: str
-    ) -> list[ast.expr] | None:
-        """What the calls of a function pass for a parameter, its default where one does not; None
-        where not every call is known.
-        """
-        calls = self.calls_of(function)
-        if calls is None:
-            return None
-        default = default_of(function, parameter)
-        method = isinstance(self.parent(function), ast.ClassDef)
-        names = [item.arg for item in parameters(function)][method:]
-        found: list[ast.expr] = []
-        for call in calls:
-            if any(isinstance(item, ast.Starred) for item in call.args):
-                return None
-            keywords = {item.arg: item.value for item in call.keywords}
-            position = names.index(parameter) if parameter in names else len(call.args)
-            by_place = call.args[position] if position < len(call.args) else None
-            value = keywords.get(parameter, by_place) or default
-            if value is None or None in keywords:
-                return None
-            found.append(value)
-        return found
-
-    def returned(self, function: Function) -> list[ast.expr | None]:
-        """The expressions a function returns; None stands for a bare ``return``."""
-        if isinstance(function, ast.Lambda):
-            return [function.body]
-        steps = (step.node for step in self.definitions.flow(function).flow.steps)
-        return [node.value for node in steps if isinstance(node, ast.Return)]
 
 
 _BUILTINS = frozenset(dir(__import__("builtins")))
