@@ -307,7 +307,6 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "module": _is_module,
     **dict.fromkeys(("true", "false"), _can_return),
     "keeps": lambda proof, need: memoised.breaks_graph(proof.program, need.owner, proof.all_hold),
-    "asked": lambda proof, need: memoised.called_at_import(proof.program, need.owner, need.name),
     "ends": lambda proof, need: proof.graph_ends.in_method(need.owner, need.name),
     "generator": _is_generator,
     "checks": lambda proof, need: VALIDATES not in proof.program.patched,
