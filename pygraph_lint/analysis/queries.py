@@ -382,32 +382,14 @@ class FileQueries:
     # -- functions of the file, and the rest of the project
 
     def called_function(self, call: ast.Call) -> Function | None:
-        """The function of this file that a call surely calls: by its name, or as a method of
-        ``self`` that no subclass overrides.
-        """
-        if isinstance(call.func, ast.Name):
-            found = self.only_definition(call.func)
-            node = found.node if found is not None else None
-            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return None
-            outer = isinstance(self.parent(node), ast.Module)
-            patched = outer and f"{self.view.module}.{node.name}" in self.view.patched
-            return None if node.decorator_list or patched else node
-        if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "self":
-            return self._method(call)
-        return None
-
-    def _method(self, call: ast.Call) -> Function | None:
-        assert isinstance(call.func, ast.Attribute)
-        owner = self.owner(call)
-        if owner is None or not self.has_no_subclass(owner):
+        """The function of this file that a call by its name surely calls."""
+        found = self.only_definition(call.func) if isinstance(call.func, ast.Name) else None
+        node = found.node if found is not None else None
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return None
-        found = [
-            node
-            for node in owner.body
-            if isinstance(node, ast.FunctionDef) and node.name == call.func.attr
-        ]
-        return found[0] if len(found) == 1 and not found[0].decorator_list else None
+        outer = isinstance(self.parent(node), ast.Module)
+        patched = outer and f"{self.view.module}.{node.name}" in self.view.patched
+        return None if node.decorator_list or patched else node
 
     def is_private(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
         """Whether only this file can mean a function or class: no other file imports it, it is not

@@ -314,10 +314,5 @@ def test_what_others_may_do() -> None:
     alone = ask(source)
     run = find(alone, "self.part(x)")
     assert alone.called_function(run) is None and alone.effects(run).unknown
-    view = ProjectView("module", private=frozenset({"helper", "M"}))
-    queries = ask(source, view)
-    assert queries.effects(find(queries, "self.part(x)")) == Effects(mutates=frozenset({"x"}))
-    derived = ask(source, ProjectView("module", view.private, subclassed=frozenset({"module.M"})))
-    assert derived.called_function(find(derived, "self.part(x)")) is None
     patched = ask(source, ProjectView("module", patched=frozenset({"module.helper"})))
     assert patched.called_function(find(patched, "helper(3)")) is None
