@@ -206,9 +206,8 @@ def _note_masked(
     about = base if base.needs else base._replace(needs=mask.needs, why=mask.why or base.why)
     if value.flags & v.SYMBOL:  # a number would be filled in
         about = about._replace(needs=(*about.needs, *value.needs))
-    kind = "0-d" if value.ndim == 0 else "tensor"
     text = source_of(target, 40)
-    state.event("shape.mask-write", span_of(target), text, about, boolean="yes", value=kind)
+    state.event("shape.mask-write", span_of(target), text, about)
 
 
 def _store_entry(state: State, target: ast.Subscript, base: Value, value: Value) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from itertools import islice
 from typing import Any
 
 from pygraph_lint.analysis import ops
@@ -32,7 +31,6 @@ from pygraph_lint.analysis.values import Value
 
 def exec_if(state: State, node: ast.If) -> bool:
     only_raises = not node.orelse and isinstance(node.body[-1], ast.Raise) and len(node.body) <= 2
-    before = len(state.events)
     state.whole = node.test
     static = truth(state, node.test, "branch.raise" if only_raises else "branch.if")
     state.whole = None
@@ -40,8 +38,6 @@ def exec_if(state: State, node: ast.If) -> bool:
         return state.run(node.body)
     if static is False:
         return state.run(node.orelse)
-    new = islice(state.events, before, None)  # none where nothing is recorded
-    tests = [key for key in new if key[0].startswith("branch.")]
     start = state.env
     guards = guarded(state, node.test, False), guarded(state, node.test, True)
     once = _runs_once(state, node)
@@ -50,8 +46,6 @@ def exec_if(state: State, node: ast.If) -> bool:
     state.quiet -= once
     then, state.env = state.env, start
     other_ended = _run_arm(state, node, False, guards[False])
-    if tests:
-        note_assigned(state, tests, start, then, state.env)
     if ended and other_ended:
         return True
     if ended or other_ended:
@@ -134,25 +128,6 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     state.quiet -= rare
     state.guards = saved_guards
     return ended
-
-
-def note_assigned(
-    state: State,
-    tests: list[tuple[str, int, int]],
-    start: dict[str, Value],
-    then: dict[str, Value],
-    other: dict[str, Value],
-) -> None:
-    """Which names the arms of a tensor branch give tensors to."""
-    names = []
-    for name, value in then.items():
-        if value is not start.get(name) and value.is_tensor and not value.kinds & v.UNKNOWN:
-            opposite = other.get(name)
-            if opposite is not None and opposite.is_tensor and not opposite.kinds & v.UNKNOWN:
-                names.append(name)
-    if names:
-        for key in tests:
-            state.add_note(key, "tensors", ",".join(sorted(names)))
 
 
 def exec_while(state: State, node: ast.While) -> bool:

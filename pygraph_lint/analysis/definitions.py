@@ -240,16 +240,9 @@ class FileDefinitions:
         return [load for load in loads if definition in self.reaching(load)]
 
     def definition_at(self, node: ast.AST) -> Definition | None:
-        """The definition made by a ``Name`` that is stored to, a parameter, an alias, a ``def``."""
-        flow = self.flow(node if isinstance(node, FUNCTIONS) else self.scope(node))
-        if isinstance(node, ast.arg):
-            flow = self.flow(self._function_of(node))
-        elif isinstance(node, FUNCTIONS):
-            flow = self.flow(self.scope(node))
+        """The definition made by a ``Name`` that is stored to, or by an alias."""
+        flow = self.flow(self.scope(node))
         return next((each for each in flow.definitions if each.node is node), None)
-
-    def _function_of(self, argument: ast.arg) -> Function:
-        return next(node for node in self.path(argument) if isinstance(node, FUNCTIONS))
 
     def _in_expression(self, name: str, place: ast.AST) -> Definition | None:
         """What a comprehension or a class body around a place binds."""

@@ -64,13 +64,9 @@ def returned(state: State, need: Need, why: str) -> Value:
 
 def _note_cached_call(state: State, name: str, node: ast.Call) -> None:
     """Record a call without arguments: of a memoised function, perhaps."""
-    keeps = Need("keeps", name, "")
-    for kind, needs in (
-        ("effect.asked-call", (keeps, Need("asked", name, state.module.name))),
-        ("effect.cached-call", (keeps,)),
-    ):
-        about = Value(v.OTHER, needs=needs, why=f"{short(name)} is cached, and breaks the graph")
-        state.event(kind, span_of(node), f"{short(name)}()", about)
+    why = f"{short(name)} is cached, and breaks the graph"
+    about = Value(v.OTHER, needs=(Need("keeps", name, ""),), why=why)
+    state.event("effect.cached-call", span_of(node), f"{short(name)}()", about)
 
 
 def pass_on(state: State, function: Value, site: CallSite) -> Value:

@@ -269,12 +269,9 @@ def _arguments(function: Function, call: ast.Call) -> dict[str, ast.expr] | None
     if any(item.arg is None for item in call.keywords):
         return None
     names = [item.arg for item in (*function.args.posonlyargs, *function.args.args)]
-    given: list[ast.expr] = list(call.args)
-    if isinstance(call.func, ast.Attribute) and names[:1] in (["self"], ["cls"]):
-        given = [call.func.value, *given]
-    if len(given) > len(names):
+    if len(call.args) > len(names):
         return None
-    found = dict(zip(names, given, strict=False))
+    found = dict(zip(names, call.args, strict=False))
     return found | {item.arg: item.value for item in call.keywords if item.arg}
 
 

@@ -22,10 +22,10 @@ class Need(NamedTuple):
     ``true`` / ``false`` (a predicate can give that), ``keeps`` (a cached function ends the graph),
     ``generator`` (an attribute of a class is a torch.Generator),
     ``ends`` (the graph ends in a method), ``checks`` (distributions check their arguments),
-    ``asked`` (importing a module calls it), ``may`` (at some
-    call all ``tests`` of parameters may come out as they have to), ``any`` (all of one of the
-    ``choices`` hold), ``not`` (all of none of them); ``owner`` is the qualified name of the
-    function or class, ``name`` the parameter, the attribute or the module (empty for ``return``).
+    ``may`` (at some call all ``tests`` of parameters may come out as they have to), ``any`` (all
+    of one of the ``choices`` hold), ``not`` (all of none of them); ``owner`` is the qualified name
+    of the function or class, ``name`` the parameter, the attribute or the module (empty for
+    ``return``).
     ``site`` is the call whose result is meant (``call_site``); without one, of any call.
     """
 
@@ -184,7 +184,6 @@ KINDS: dict[str, str] = {
     "effect.context": "a with statement over torch.device(...) or torch.backends.cudnn.flags(...)",
     "effect.cached-property": "a functools.cached_property of the own class read in a region",
     "effect.cached-call": "a cached function without parameters called, in which the graph ends",
-    "effect.asked-call": "the same, of one that importing the file calls anyway",
     "effect.generator": "a draw with generator=, which is made elsewhere",
     "effect.disabled-call": "a function that torch.compiler.disable keeps out of the region called",
     "effect.untraced-call": "a call that Dynamo does not trace: list[int](), pow(t, 2)",

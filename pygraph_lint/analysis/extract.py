@@ -14,13 +14,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from pygraph_lint.analysis import capture, host_loops, loop_hints
-from pygraph_lint.analysis.answers import (
-    asked_on_import,
-    forgotten,
-    head,
-    last_import,
-    loaded_by,
-)
 from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.exports import exported, patched
 from pygraph_lint.analysis.interpreter import run_module
@@ -62,9 +55,7 @@ def extract(
         if kept is not None:
             kept.take(text, file)
         run_module(file, "compile" in text or "graph" in text, kept=kept)
-        _read_imports(file, text)
-        if "cache_clear" in text:
-            facts.forgotten = tuple(forgotten(tree, file.names))
+        facts.exported = exported(tree) if "__all__" in text else None
         if _REGION.search(text) is not None:
             facts.roots += _marked(text, file)
         facts.patched = patched(text, file)
@@ -160,17 +151,6 @@ def _registered(file: Module) -> Iterator[str]:
             name = file.names.resolve(given)
             if name in file.facts.functions:
                 yield name
-
-
-def _read_imports(file: Module, text: str) -> None:
-    """What running the file imports, calls and offers."""
-    above = head(file.tree.body)
-    facts = file.facts
-    facts.asked = tuple(asked_on_import(file.tree.body, file.names))
-    facts.asked_above = tuple(asked_on_import(above, file.names))
-    facts.loads = tuple(loaded_by(above, file.name, file.is_package))
-    facts.last_import = last_import(file.tree)
-    facts.exported = exported(file.tree) if "__all__" in text else None
 
 
 def _capture_events(file: Module) -> list[Event]:

@@ -22,9 +22,6 @@ class FlowGraph:
         self.successors: list[list[int]] = [[]]
         self.predecessors: list[list[int]] = [[]]
 
-    def __len__(self) -> int:
-        return len(self.successors)
-
     def add_node(self) -> int:
         """A new node without edges."""
         self.successors.append([])

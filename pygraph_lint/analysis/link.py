@@ -1,4 +1,4 @@
-"""The project as a whole: the facts of all files joined, regions found, obligations discharged."""
+"""The project as a whole: the facts of all files joined, regions found, needs proven."""
 
 from __future__ import annotations
 

@@ -99,8 +99,6 @@ class CallResults:
             return v.NUMBER_VALUE if _draws_one(name, node) else v.NUMPY_VALUE
         if last[:1].isupper():
             return self._made(name)
-        if last == "DataLoader":
-            return LOADER
         return _returned(name, f"{short(name)}() returns a tensor of the device")
 
     @cached_property

@@ -193,11 +193,6 @@ class ModuleFacts:
         default_factory=dict
     )  # module-level objects: qualified name to class
     types: dict[str, Value] = field(default_factory=dict)  # names of types that hold tensors
-    asked: tuple[str, ...] = ()  # what each run of the file calls without arguments
-    asked_above: tuple[str, ...] = ()  # the same, of the imports it begins with
-    loads: tuple[str, ...] = ()  # what these import
-    last_import: int = 0  # line
-    forgotten: tuple[str, ...] = ()  # functions whose cache the file clears
     exported: tuple[str, ...] | None = None  # __all__, where it is written out
     patched: tuple[str, ...] = ()  # qualified names that the file assigns to from outside
     inner_imports: set[str] = field(default_factory=set)  # what its functions import

@@ -1,10 +1,8 @@
-"""Discharging obligations: whether what one file assumes about another place holds."""
+"""Proof of needs: whether what one file assumes about another place holds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
 from pygraph_lint.analysis import memoised, ops
 from pygraph_lint.analysis import values as v
@@ -20,28 +18,6 @@ from pygraph_lint.analysis.events import (
 from pygraph_lint.analysis.exports import VALIDATES
 from pygraph_lint.analysis.graph_ends import GraphEnds
 from pygraph_lint.analysis.model import Call, FunctionFacts
-from pygraph_lint.analysis.obligations import (
-    RESULT,
-    AnyOf,
-    AttributeIsGenerator,
-    AttributeIsTensor,
-    BreaksGraph,
-    CalledAtImport,
-    CallMayPass,
-    CanReturn,
-    ChecksArguments,
-    EndsGraph,
-    IsModule,
-    NoneOf,
-    Obligation,
-    OfValue,
-    ParameterIsOpen,
-    ParameterIsTensor,
-    Path,
-    Presumed,
-    ReturnsTensor,
-    TypeIsTensor,
-)
 from pygraph_lint.analysis.passed import (
     handed_on,
     is_of_another,
@@ -54,9 +30,14 @@ from pygraph_lint.analysis.passed_on import PassedOn, computes
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
+_MAX_PATH = 6
+# Ways into a value: "0" is an element, ".x" an attribute, RESULT what calling it gives.
+Path = tuple[str, ...]
+RESULT = "()"
+
 
 class Proof:
-    """Discharges obligations; an answer is worked out once.
+    """Says whether needs hold; an answer is worked out once.
 
     ``callers`` are the calls, by function, that count for what a parameter may be; ``entered`` has
     the functions that a region begins with: their arguments come from outside, by the calls that
@@ -78,9 +59,8 @@ class Proof:
         self.graph_ends = GraphEnds(program)
         self.passed_on = PassedOn(program)
         self._returned = returned
-        self.asked: set[AttributeIsTensor] = set()
+        self.asked: set[tuple[Need, bool]] = set()
         self._known: dict[Need, bool] = {}
-        self._proven: dict[Obligation, bool] = {}
         self._sites: dict[str, Call | None] = {}
 
     @property
@@ -108,172 +88,161 @@ class Proof:
         return self._sites[site] if site else None
 
     def holds(self, need: Need) -> bool:
-        """Whether what a file's facts need holds."""
+        """Whether what a file's facts need holds. While it is being proven it does not, but for a
+        predicate, which can give anything.
+        """
         known = self._known.get(need)
         if known is None:
-            known = self._known[need] = self.discharged(of_need(need))
+            self._known[need] = need.kind in ("true", "false", "may")
+            known = self._known[need] = _PROOFS[need.kind](self, need)
         return known
 
     def all_hold(self, needs: Iterable[Need]) -> bool:
         """Whether all of several assumptions hold."""
         return all(map(self.holds, needs))
 
-    def discharged(self, obligation: Obligation) -> bool:
-        """Whether an obligation holds. While it is being proven it counts as open, and a predicate
-        as one that can give anything.
-        """
-        known = self._proven.get(obligation)
-        if known is None:
-            self._proven[obligation] = isinstance(obligation, (CanReturn, CallMayPass))
-            known = _DISCHARGE[type(obligation)](self, obligation)
-            if not known and isinstance(obligation, OfValue) and not obligation.at_home:
-                known = _method_returns_tensor(self, obligation.path)
-            self._proven[obligation] = known
-        return known
 
-
-def of_need(need: Need) -> Obligation:
-    """The obligation that a file's facts name by kind, owner and name."""
+def path_of(need: Need) -> Path:
+    """The part of the value that a need names."""
     first, *steps = need.name.split("|")
-    path = tuple(steps)
-    if need.kind in ("param", "given"):
-        return ParameterIsTensor(path, need.owner, first, need.kind == "given", need.site)
-    if need.kind == "return":
-        return ReturnsTensor(tuple(filter(None, (first, *steps))), need.owner, need.site)
-    if need.kind == "attr":
-        return AttributeIsTensor(path, need.owner, first)
-    if need.kind == "type":
-        return TypeIsTensor(tuple(step for step in (first, *steps) if step), need.owner)
-    if need.kind in ("true", "false"):
-        return CanReturn(need.owner, need.kind == "true")
-    if need.kind == "any":
-        return AnyOf(tuple(tuple(map(of_need, needs)) for needs in need.choices))
-    if need.kind == "not":
-        return NoneOf(tuple(tuple(map(of_need, needs)) for needs in need.choices))
-    if need.kind == "may":
-        return CallMayPass(need.owner, need.tests, need.site)
-    if need.kind == "asked":
-        return CalledAtImport(need.owner, need.name)
-    if need.kind == "generator":
-        return AttributeIsGenerator(need.owner, need.name)
-    if need.kind == "checks":
-        return ChecksArguments()
-    if need.kind == "ends":
-        return EndsGraph(need.owner, need.name)
-    if need.kind in ("presumed", "open"):
-        return ParameterIsOpen(need.owner, need.name) if need.kind == "open" else Presumed()
-    if need.kind == "host":
-        named = of_need(need.choices[0][0])
-        return replace(named, at_home=True) if isinstance(named, OfValue) else named
-    return IsModule(need.owner) if need.kind == "module" else BreaksGraph(need.owner)
+    if need.kind in ("return", "type"):
+        steps = [step for step in (first, *steps) if step]
+    return tuple(steps)
+
+
+def along(need: Need, path: Path) -> Need | None:
+    """The same of a part of the value; None for a part that lies too deep."""
+    deep = max(len(path_of(need)), len(path)) > _MAX_PATH
+    if need.kind not in _OF_VALUE or deep:
+        return None
+    return need._replace(name="|".join((need.name, *path)))
 
 
 # -- one function a kind ---------------------------------------------------------------------------
 
 
-def _is_module(proof: Proof, obligation: IsModule) -> bool:
-    return proof.program.is_module(proof.program.symbol(obligation.cls))
+def _is_module(proof: Proof, need: Need) -> bool:
+    return proof.program.is_module(proof.program.symbol(need.owner))
 
 
-def _can_return(proof: Proof, obligation: CanReturn) -> bool:
-    facts = proof.program.functions.get(proof.program.symbol(obligation.function) or "")
+def _can_return(proof: Proof, need: Need) -> bool:
+    facts = proof.program.functions.get(proof.program.symbol(need.owner) or "")
     if facts is None or facts.returns is None:
         return True
     const = facts.returns.const
-    return const is None or bool(const) == obligation.outcome
+    return const is None or bool(const) == (need.kind == "true")
 
 
-def _breaks_graph(proof: Proof, obligation: BreaksGraph) -> bool:
-    return memoised.breaks_graph(proof.program, obligation.function, proof.all_hold)
-
-
-def _checks_arguments(proof: Proof, obligation: ChecksArguments) -> bool:
-    return VALIDATES not in proof.program.patched
-
-
-def _presumed(proof: Proof, obligation: Presumed) -> bool:
-    return proof.of_loops
-
-
-def _parameter_is_open(proof: Proof, obligation: ParameterIsOpen) -> bool:
-    facts = proof.program.functions.get(obligation.function)
-    if not obligation.parameter:
-        return proof.of_loops and not returning(proof.program, obligation.function)
-    if not proof.of_loops or facts is None or obligation.parameter not in facts.parameters:
+def _is_open(proof: Proof, need: Need) -> bool:
+    """Whether at some call of a function that a training loop makes nothing is known of an
+    argument; with no name: the project does not have the function.
+    """
+    facts = proof.program.functions.get(need.owner)
+    if not need.name:
+        return proof.of_loops and not returning(proof.program, need.owner)
+    if not proof.of_loops or facts is None or need.name not in facts.parameters:
         return False
-    calls = proof.callers(obligation.function)
+    calls = proof.callers(need.owner)
     for call in calls:
-        if is_unknown(facts, obligation.parameter, call):
+        if is_unknown(facts, need.name, call):
             return True
-        need = handed_on(passed(facts, obligation.parameter, call))
-        if need is not None and proof.discharged(ParameterIsOpen(need.owner, need.name)):
+        given = handed_on(passed(facts, need.name, call))
+        if given is not None and proof.holds(Need("open", given.owner, given.name)):
             return True
     return not calls
 
 
-def _ends_graph(proof: Proof, obligation: EndsGraph) -> bool:
-    return proof.graph_ends.in_method(obligation.classes, obligation.method)
+def _any_holds(proof: Proof, need: Need) -> bool:
+    return any(map(proof.all_hold, need.choices))
 
 
-def _called_at_import(proof: Proof, obligation: CalledAtImport) -> bool:
-    return memoised.called_at_import(proof.program, obligation.function, obligation.module)
+def _is_on_host(proof: Proof, need: Need) -> bool:
+    named = need.choices[0][0]
+    of_value = _OF_VALUE.get(named.kind)
+    return of_value(proof, named, True) if of_value is not None else proof.holds(named)
 
 
-def _parameter_is_tensor(proof: Proof, obligation: ParameterIsTensor) -> bool:
-    facts = proof.program.functions.get(obligation.function)
+def _is_generator(proof: Proof, need: Need) -> bool:
+    owner = proof.program.class_named(need.owner)
+    return owner is not None and proof.program.attribute(owner, need.name) == v.GENERATOR_VALUE
+
+
+def _call_may_pass(proof: Proof, need: Need) -> bool:
+    facts = proof.program.functions.get(need.owner)
+    call = proof.call_at(need.site)
+    calls = proof.callers(need.owner) if call is None else (call,)
+    if facts is None or not calls or (call is None and need.owner in proof.entered):
+        return True
+
+    def is_tensor(value: Value) -> bool:
+        return _is_tensor(proof, value, ())
+
+    return any(may_pass(facts, call, need.tests, is_tensor) for call in calls)
+
+
+def _is_value(proof: Proof, need: Need) -> bool:
+    found = _OF_VALUE[need.kind](proof, need, False)
+    return found or _method_returns_tensor(proof, path_of(need))
+
+
+# -- values that are tensors, or with ``at_home`` tensors on the host ------------------------------
+
+
+def _parameter_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
+    facts = proof.program.functions.get(need.owner)
     if facts is None:
         return False
-    call = proof.call_at(obligation.site)
-    calls = proof.callers(obligation.function) if call is None else (call,)
+    parameter, only, path = need.name.partition("|")[0], need.kind == "given", path_of(need)
+    call = proof.call_at(need.site)
+    calls = proof.callers(need.owner) if call is None else (call,)
     # Where a program's tensors are before it calls compiled code says nothing of a GPU.
-    asked = call is None and not obligation.at_home
-    outside = proof.outside(obligation.function) if asked else ()
-    on_host = bool(outside) and not calls and obligation.function not in proof.entered
+    outside = proof.outside(need.owner) if call is None and not at_home else ()
+    on_host = bool(outside) and not calls and need.owner not in proof.entered
     calls = (*calls, *outside)
     if not calls and facts.name.endswith(".__init__"):
         calls = proof.program.constructions.get(facts.name, ())
-    if obligation.parameter == KEYWORDS:
+    if parameter == KEYWORDS:
         others = (each for call in calls for each in call.named if each[0] not in facts.parameters)
-        path, at_home = obligation.path, obligation.at_home
         return any(_is_tensor(proof, value, path, at_home) for _, value in others)
-    if obligation.parameter not in facts.parameters:
-        return _others_are_tensors(proof, facts, calls, obligation)
+    if parameter not in facts.parameters:
+        return _others_are_tensors(proof, facts, calls, need, at_home)
     unsaid = not calls
-    given = passed_or_default if obligation.at_home else passed
+    given = passed_or_default if at_home else passed
     for call in calls:
-        if proof.of_loops and is_of_another(facts, obligation.parameter, call):
+        if proof.of_loops and is_of_another(facts, parameter, call):
             continue
-        value = given(facts, obligation.parameter, call)
+        value = given(facts, parameter, call)
         unsaid = unsaid or value is None or bool(value.kinds & v.UNKNOWN)
-        if value is None or (obligation.only and not _is_only_tensor(value)):
+        if value is None or (only and not _is_only_tensor(value)):
             continue
-        if _is_tensor(proof, value, obligation.path, obligation.at_home):
+        if _is_tensor(proof, value, path, at_home):
             return True
-    if obligation.at_home and not calls:
-        value = dict(facts.defaults).get(obligation.parameter)
-        return value is not None and _is_tensor(proof, value, obligation.path, at_home=True)
+    if at_home and not calls:
+        value = dict(facts.defaults).get(parameter)
+        return value is not None and _is_tensor(proof, value, path, at_home=True)
     # Of compiled code's arguments only tensors, and arrays that are traced as such, have an array's
     # methods.
-    if not unsaid or obligation.only or obligation.at_home or proof.of_loops or on_host:
+    if not unsaid or only or at_home or proof.of_loops or on_host:
         return False
-    if obligation.path == (RESULT,):
-        return computes(facts, obligation.parameter)
-    return not obligation.path and proof.passed_on.is_tensor(facts, obligation.parameter)
+    if path == (RESULT,):
+        return computes(facts, parameter)
+    return not path and proof.passed_on.is_tensor(facts, parameter)
 
 
 def _others_are_tensors(
-    proof: Proof, facts: FunctionFacts, calls: Sequence[Call], obligation: ParameterIsTensor
+    proof: Proof, facts: FunctionFacts, calls: Sequence[Call], need: Need, at_home: bool
 ) -> bool:
     """Whether some call passes a tensor by a keyword that names no parameter, or, with ``*``, only
     tensors behind the last parameter.
     """
     places = len(facts.parameters) - len(facts.named_only)
+    parameter = need.name.partition("|")[0]
     for call in calls:
-        given: Sequence[Value | None] = [dict(call.named).get(obligation.parameter)]
-        if obligation.parameter == PLACES:
+        given: Sequence[Value | None] = [dict(call.named).get(parameter)]
+        if parameter == PLACES:
             given = call.positional[places:]
         if given and all(
-            value is not None and _is_tensor(proof, value, obligation.path, obligation.at_home)
+            value is not None and _is_tensor(proof, value, path_of(need), at_home)
             for value in given
         ):
             return True
@@ -288,88 +257,62 @@ def _is_only_tensor(value: Value) -> bool:
     return value.kinds == v.TENSOR or (value.kinds == v.TENSOR | v.UNKNOWN and bool(held))
 
 
-def _call_may_pass(proof: Proof, obligation: CallMayPass) -> bool:
-    facts = proof.program.functions.get(obligation.function)
-    call = proof.call_at(obligation.site)
-    calls = proof.callers(obligation.function) if call is None else (call,)
-    if facts is None or not calls or (call is None and obligation.function in proof.entered):
-        return True
-
-    def is_tensor(value: Value) -> bool:
-        return _is_tensor(proof, value, ())
-
-    return any(may_pass(facts, call, obligation.tests, is_tensor) for call in calls)
-
-
-def _returns_tensor(proof: Proof, obligation: ReturnsTensor) -> bool:
-    names = returning(proof.program, obligation.function)
-    path, site, at_home = obligation.path, obligation.site, obligation.at_home
-    if not names and not path and obligation.function.rpartition(".")[2] in ops.OF_ARRAYS:
-        call = proof.call_at(site)
+def _returns_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
+    names, path = returning(proof.program, need.owner), path_of(need)
+    if not names and not path and need.owner.rpartition(".")[2] in ops.OF_ARRAYS:
+        call = proof.call_at(need.site)
         first = call.positional[0] if call is not None and call.positional else None
         return first is not None and _is_tensor(proof, first, (), at_home)
-    return any(_one_returns_tensor(proof, name, path, site, at_home) for name in names)
+    return any(_one_returns_tensor(proof, name, path, need.site, at_home) for name in names)
 
 
-def _attribute_is_tensor(proof: Proof, obligation: AttributeIsTensor) -> bool:
-    owner = proof.program.class_named(obligation.cls)
+def _attribute_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
+    owner = proof.program.class_named(need.owner)
     if owner is None:
         return False
-    value = proof.program.attribute(owner, obligation.attribute)
+    attribute, path = need.name.partition("|")[0], path_of(need)
+    value = proof.program.attribute(owner, attribute)
     if value is not None:
-        return _is_tensor(proof, value, obligation.path, obligation.at_home)
-    method = proof.program.method(owner, obligation.attribute)
+        return _is_tensor(proof, value, path, at_home)
+    method = proof.program.method(owner, attribute)
     if method is None:
         return False
-    path = obligation.path[1:] if obligation.path[:1] == (RESULT,) else obligation.path
-    return _one_returns_tensor(proof, method, path, at_home=obligation.at_home)
+    path = path[1:] if path[:1] == (RESULT,) else path
+    return _one_returns_tensor(proof, method, path, at_home=at_home)
 
 
-def _attribute_is_generator(proof: Proof, obligation: AttributeIsGenerator) -> bool:
-    owner = proof.program.class_named(obligation.cls)
-    return owner is not None and (
-        proof.program.attribute(owner, obligation.attribute) == v.GENERATOR_VALUE
-    )
-
-
-def _type_is_tensor(proof: Proof, obligation: TypeIsTensor) -> bool:
-    value = proof.program.types.get(proof.program.symbol(obligation.name) or "")
+def _type_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
+    value, path = proof.program.types.get(proof.program.symbol(need.owner) or ""), path_of(need)
     if value is not None:  # a number or a tensor: only callers know
-        number = value.kinds & v.NUMBER
-        return not number and _is_tensor(proof, value, obligation.path, obligation.at_home)
-    step, rest = "".join(obligation.path[:1]), obligation.path[1:]
-    if not step.startswith("."):
+        return not value.kinds & v.NUMBER and _is_tensor(proof, value, path, at_home)
+    if not path or not path[0].startswith("."):
         return False
-    return proof.discharged(
-        AttributeIsTensor(rest, obligation.name, step[1:], at_home=obligation.at_home)
-    )
+    held = _held(need.owner, path)
+    return proof.holds(on_host(held) if at_home else held)
 
 
-def _one_of(proof: Proof, obligation: AnyOf) -> bool:
-    return any(all(map(proof.discharged, choice)) for choice in obligation.choices)
-
-
-def _none_of(proof: Proof, obligation: NoneOf) -> bool:
-    return not any(all(map(proof.discharged, choice)) for choice in obligation.choices)
-
-
-_DISCHARGE: dict[type[Obligation], Callable[[Proof, Any], bool]] = {
-    AnyOf: _one_of,
-    NoneOf: _none_of,
-    CallMayPass: _call_may_pass,
-    IsModule: _is_module,
-    CanReturn: _can_return,
-    BreaksGraph: _breaks_graph,
-    ChecksArguments: _checks_arguments,
-    Presumed: _presumed,
-    ParameterIsOpen: _parameter_is_open,
-    EndsGraph: _ends_graph,
-    CalledAtImport: _called_at_import,
-    ParameterIsTensor: _parameter_is_tensor,
-    ReturnsTensor: _returns_tensor,
-    AttributeIsTensor: _attribute_is_tensor,
-    AttributeIsGenerator: _attribute_is_generator,
-    TypeIsTensor: _type_is_tensor,
+_OF_VALUE: dict[str, Callable[[Proof, Need, bool], bool]] = {
+    "param": _parameter_is_tensor,
+    "given": _parameter_is_tensor,
+    "return": _returns_tensor,
+    "attr": _attribute_is_tensor,
+    "type": _type_is_tensor,
+}
+_PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
+    **dict.fromkeys(_OF_VALUE, _is_value),
+    "host": _is_on_host,
+    "any": _any_holds,
+    "not": lambda proof, need: not _any_holds(proof, need),
+    "may": _call_may_pass,
+    "module": _is_module,
+    **dict.fromkeys(("true", "false"), _can_return),
+    "keeps": lambda proof, need: memoised.breaks_graph(proof.program, need.owner, proof.all_hold),
+    "ends": lambda proof, need: proof.graph_ends.in_method(need.owner, need.name),
+    "generator": _is_generator,
+    "checks": lambda proof, need: VALIDATES not in proof.program.patched,
+    "open": _is_open,
+    # A tensor of unknown origin is on the device, as in training loops.
+    "presumed": lambda proof, need: proof.of_loops,
 }
 
 
@@ -424,9 +367,8 @@ def _is_tensor(proof: Proof, value: Value, path: Path, at_home: bool = False) ->
             return False
         return here and proof.all_hold(value.needs)
     if value.flags & v.SYMBOL and value.needs:
-        named = of_need(on_host(value.needs[0]) if at_home else value.needs[0])
-        further = named.along(path) if isinstance(named, OfValue) else None
-        return further is not None and proof.discharged(further)
+        further = along(value.needs[0], path)
+        return further is not None and proof.holds(on_host(further) if at_home else further)
     step, rest = path[0], path[1:]
     if step == RESULT:
         return _result_is_tensor(proof, value, rest, at_home)
@@ -435,18 +377,23 @@ def _is_tensor(proof: Proof, value: Value, path: Path, at_home: bool = False) ->
         return entry is not None and _is_tensor(proof, entry, rest, at_home)
     if step.startswith("."):
         held = bool(value.kinds & v.INSTANCE and value.cls)
-        named = AttributeIsTensor(rest, value.cls, step[1:], at_home=at_home)
-        return held and _held_is_tensor(proof, named)
+        return held and _held_is_tensor(proof, _held(value.cls, path), at_home)
     return _element_is_tensor(proof, value, step, rest, at_home)
 
 
-def _held_is_tensor(proof: Proof, obligation: AttributeIsTensor) -> bool:
+def _held(cls: str, path: Path) -> Need:
+    """That what an object of a class holds, by a path that begins with ``.attribute``, is one."""
+    return Need("attr", cls, "|".join(path)[1:])
+
+
+def _held_is_tensor(proof: Proof, held: Need, at_home: bool) -> bool:
     """The same of what an object holds; while that is being asked, it is not."""
-    if obligation in proof.asked:
+    asked = (held, at_home)
+    if asked in proof.asked:
         return False
-    proof.asked.add(obligation)
-    known = _attribute_is_tensor(proof, obligation)
-    proof.asked.discard(obligation)
+    proof.asked.add(asked)
+    known = _attribute_is_tensor(proof, held, at_home)
+    proof.asked.discard(asked)
     return known
 
 

@@ -27,8 +27,6 @@ from pygraph_lint.analysis.statement_graph import (
     BindingKind,
     Definition,
     Function,
-    default_of,
-    parameters,
 )
 from pygraph_lint.analysis.values import Value
 
@@ -240,10 +238,6 @@ class FileQueries:
         """Whether an expression is a tensor on every run."""
         return self.known(node).must_be(Type.TENSOR)
 
-    def may_be_none(self, node: ast.expr) -> bool:
-        """Whether an expression is None on some run."""
-        return self.known(node).may_be(Type.NONE)
-
     def shaped_like(self, node: ast.expr) -> str | None:
         """The name whose shape an expression surely has: ``x`` for ``zeros_like(x)``, ``x > 0``,
         ``~(x == 1)``, ``x.abs()``; also through a local name.
@@ -388,32 +382,14 @@ class FileQueries:
     # -- functions of the file, and the rest of the project
 
     def called_function(self, call: ast.Call) -> Function | None:
-        """The function of this file that a call surely calls: by its name, or as a method of
-        ``self`` that no subclass overrides.
-        """
-        if isinstance(call.func, ast.Name):
-            found = self.only_definition(call.func)
-            node = found.node if found is not None else None
-            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return None
-            outer = isinstance(self.parent(node), ast.Module)
-            patched = outer and f"{self.view.module}.{node.name}" in self.view.patched
-            return None if node.decorator_list or patched else node
-        if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "self":
-            return self._method(call)
-        return None
-
-    def _method(self, call: ast.Call) -> Function | None:
-        assert isinstance(call.func, ast.Attribute)
-        owner = self.owner(call)
-        if owner is None or not self.has_no_subclass(owner):
+        """The function of this file that a call by its name surely calls."""
+        found = self.only_definition(call.func) if isinstance(call.func, ast.Name) else None
+        node = found.node if found is not None else None
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return None
-        found = [
-            node
-            for node in owner.body
-            if isinstance(node, ast.FunctionDef) and node.name == call.func.attr
-        ]
-        return found[0] if len(found) == 1 and not found[0].decorator_list else None
+        outer = isinstance(self.parent(node), ast.Module)
+        patched = outer and f"{self.view.module}.{node.name}" in self.view.patched
+        return None if node.decorator_list or patched else node
 
     def is_private(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
         """Whether only this file can mean a function or class: no other file imports it, it is not
@@ -434,55 +410,6 @@ class FileQueries:
         """Whether no class of the project can derive from a class of this file."""
         qualified = f"{self.view.module}.{node.name}"
         return qualified not in self.view.subclassed and self.is_private(node)
-
-    def calls_of(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.Call] | None:
-        """Every call of a function; None if others may call it, or it is handed on as a value."""
-        if not self.is_private(function):
-            return None
-        found: list[ast.Call] = []
-        for node in self.nodes:
-            name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", None)
-            if name != function.name or not isinstance(node, (ast.Name, ast.Attribute)):
-                continue
-            parent = self.parent(node)
-            if not isinstance(node.ctx, ast.Load):
-                return None
-            if not isinstance(parent, ast.Call) or parent.func is not node:
-                return None
-            found.append(parent)
-        return found
-
-    def given(
-        self, function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: str
-    ) -> list[ast.expr] | None:
-        """What the calls of a function pass for a parameter, its default where one does not; None
-        where not every call is known.
-        """
-        calls = self.calls_of(function)
-        if calls is None:
-            return None
-        default = default_of(function, parameter)
-        method = isinstance(self.parent(function), ast.ClassDef)
-        names = [item.arg for item in parameters(function)][method:]
-        found: list[ast.expr] = []
-        for call in calls:
-            if any(isinstance(item, ast.Starred) for item in call.args):
-                return None
-            keywords = {item.arg: item.value for item in call.keywords}
-            position = names.index(parameter) if parameter in names else len(call.args)
-            by_place = call.args[position] if position < len(call.args) else None
-            value = keywords.get(parameter, by_place) or default
-            if value is None or None in keywords:
-                return None
-            found.append(value)
-        return found
-
-    def returned(self, function: Function) -> list[ast.expr | None]:
-        """The expressions a function returns; None stands for a bare ``return``."""
-        if isinstance(function, ast.Lambda):
-            return [function.body]
-        steps = (step.node for step in self.definitions.flow(function).flow.steps)
-        return [node.value for node in steps if isinstance(node, ast.Return)]
 
 
 _BUILTINS = frozenset(dir(__import__("builtins")))

@@ -105,7 +105,6 @@ class State:
         self.stops: list[Environment] | None = None
         self.origins: dict[str, Key] = {}  # names that hold a tensor just made on the host
         self.loads: dict[Key, set[tuple[int, int]]] = {}  # where those names are read
-        self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet a tensor of the device
         self.read: dict[Key, set[tuple[int, int]]] = {}  # where the host reads their values
         self.device_context = 0
         self.half = 0

@@ -8,7 +8,7 @@ are caught the graph has more paths than the program, never fewer.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -62,7 +62,6 @@ class Step:
     """What is run at one place: expressions are evaluated, then names are bound."""
 
     node: ast.AST
-    evaluated: tuple[ast.AST, ...] = ()
     definitions: tuple[Definition, ...] = ()
 
 
@@ -105,9 +104,8 @@ class StatementGraph:
         definitions: list[Definition] | None = None,
     ) -> int:
         index = self.graph.add_node()
-        parts = tuple(evaluated or ())
-        bound = [*self._evaluated(parts, index), *(definitions or ())]
-        self.steps.append(Step(node, parts, tuple(bound)))
+        bound = [*self._evaluated(evaluated or (), index), *(definitions or ())]
+        self.steps.append(Step(node, tuple(bound)))
         for each in definitions or ():
             self.of_node.setdefault(each.node, index)
         if isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case)):
@@ -118,7 +116,7 @@ class StatementGraph:
             steps.append(index)
         return index
 
-    def _evaluated(self, parts: tuple[ast.AST, ...], index: int) -> Iterator[Definition]:
+    def _evaluated(self, parts: Sequence[ast.AST], index: int) -> Iterator[Definition]:
         """Note the nodes that are run with the parts of a step, or that see its names: those of
         functions inside are not. Gives what ``:=`` binds in them.
         """

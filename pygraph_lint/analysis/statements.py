@@ -8,7 +8,6 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import annotated
 from pygraph_lint.analysis.binding import assign
 from pygraph_lint.analysis.conditions import asked, narrow, only_if, truth
-from pygraph_lint.analysis.devices import note_mixed_devices
 from pygraph_lint.analysis.nodes import source_of
 from pygraph_lint.analysis.operators import arithmetic
 from pygraph_lint.analysis.state import State
@@ -45,7 +44,6 @@ def exec_augmented(state: State, node: ast.AugAssign) -> None:
         load = ast.copy_location(ast.Subscript(target.value, target.slice, ast.Load()), target)
     old = state.ev(load)
     added = state.ev(node.value)
-    note_mixed_devices(state, load, old, node.value, added)
     value = arithmetic(state, type(node.op), old, added, node)
     if old.is_tensor and not added.is_tensor:
         value = value._replace(dtype=old.dtype)

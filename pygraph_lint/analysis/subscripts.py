@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.devices import note_mixed_devices
 from pygraph_lint.analysis.events import Need, any_of, not_on_host, on_host
 from pygraph_lint.analysis.names import name_of_all
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
@@ -104,12 +103,11 @@ def index_tensor(state: State, base: Value, node: ast.Subscript) -> Value:
         combined = base if base.needs or not mask.needs else base._replace(needs=mask.needs)
         if mask.needs and base.needs and mask.needs != base.needs:
             combined = base._replace(needs=(*base.needs, *mask.needs))
-        state.event("shape.mask-read", span_of(node), source_of(node, 40), combined, boolean="yes")
+        state.event("shape.mask-read", span_of(node), source_of(node, 40), combined)
         flags |= v.DYNAMIC
     if lists is not None and base.device != v.ON_HOST:
         state.event("host.index-list", span_of(node), source_of(node, 40), base._replace(why=""))
     elif gathered is not None and _is_copied(gathered, base):
-        note_mixed_devices(state, node.slice, gathered, node.value, base)
         if not gathered.flags & v.PLAIN and not made_here(state, node.slice):
             state.event("host.moved", span_of(node), source_of(node, 40), base)
     elif gathered is not None and (names_place(gathered) or _is_element(state, gathered)):

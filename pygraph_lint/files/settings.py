@@ -211,18 +211,6 @@ DECLARED = {f.name.replace("_", "-"): f for f in fields(Settings) if f.metadata}
 EXTEND = "extend"
 
 
-def reference() -> str:
-    """The table of settings for the documentation."""
-    rows = ["| key | default | meaning |", "| --- | --- | --- |"]
-    for key, declared in DECLARED.items():
-        rows.append(f"| `{key}` | {default_of(key)} | {declared.metadata['meaning']} |")
-    rows.append(
-        f"| `{EXTEND}` | none | another settings file, relative to this one; its values hold where "
-        "this one says nothing |"
-    )
-    return "\n".join(rows) + "\n"
-
-
 def default_of(key: str) -> str:
     """A setting's default, as the reference shows it."""
     if key == "exclude":

@@ -33,33 +33,9 @@ def operands(node: cst.BooleanOperation) -> list[cst.BaseExpression]:
     return [left, *reversed(found)]
 
 
-def walk_binary(tree: ast.BinOp, node: cst.BinaryOperation) -> Iterator[Pair]:
-    yield tree.left, node.left
-    yield tree.right, node.right
-
-
-def walk_unary(tree: ast.UnaryOp, node: cst.UnaryOperation) -> Iterator[Pair]:
-    yield tree.operand, node.expression
-
-
 def walk_compare(tree: ast.Compare, node: cst.Comparison) -> Iterator[Pair]:
     yield tree.left, node.left
     yield from each(tree.comparators, [one.comparator for one in node.comparisons])
-
-
-def walk_conditional(tree: ast.IfExp, node: cst.IfExp) -> Iterator[Pair]:
-    yield tree.test, node.test
-    yield tree.body, node.body
-    yield tree.orelse, node.orelse
-
-
-def walk_named(tree: ast.NamedExpr, node: cst.NamedExpr) -> Iterator[Pair]:
-    yield tree.target, node.target
-    yield tree.value, node.value
-
-
-def walk_await(tree: ast.Await, node: cst.Await) -> Iterator[Pair]:
-    yield tree.value, node.expression
 
 
 def walk_starred(tree: ast.Starred, node: cst.CSTNode) -> Iterator[Pair]:
@@ -95,12 +71,6 @@ def walk_subscript(tree: ast.Subscript, node: cst.Subscript) -> Iterator[Pair]:
         yield from walk_sequence(tree.slice, node)
     else:
         yield tree.slice, index(node.slice[0])
-
-
-def walk_slice(tree: ast.Slice, node: cst.Slice) -> Iterator[Pair]:
-    yield from optional(tree.lower, node.lower)
-    yield from optional(tree.upper, node.upper)
-    yield from optional(tree.step, node.step)
 
 
 def walk_dict(tree: ast.Dict, node: cst.Dict) -> Iterator[Pair]:

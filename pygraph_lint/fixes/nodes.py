@@ -19,6 +19,8 @@ import libcst as cst
 from pygraph_lint.fixes import node_expressions as of
 from pygraph_lint.fixes.node_parts import Mismatch, Pair, arguments, each, optional, parameters
 
+Walk = Callable[..., Iterator[Pair]]
+
 
 def pairs(tree: ast.AST, node: cst.CSTNode) -> Iterator[Pair]:
     """Each ``ast`` node below ``tree`` that has a libcst node of its own, with that node.
@@ -56,10 +58,6 @@ def statements(body: Sequence[ast.stmt], node: cst.CSTNode) -> Iterator[Pair]:
     return each(body, nodes)
 
 
-def _module(tree: ast.Module, node: cst.Module) -> Iterator[Pair]:
-    return statements(tree.body, node)
-
-
 def _orelse(body: Sequence[ast.stmt], node: cst.CSTNode | None) -> Iterator[Pair]:
     """What stands behind ``else``; an ``elif`` is an ``if`` there."""
     if isinstance(node, cst.If):
@@ -68,23 +66,29 @@ def _orelse(body: Sequence[ast.stmt], node: cst.CSTNode | None) -> Iterator[Pair
         yield from statements(body, node.body)
 
 
-def _if(tree: ast.If, node: cst.If) -> Iterator[Pair]:
-    yield tree.test, node.test
-    yield from statements(tree.body, node.body)
-    yield from _orelse(tree.orelse, node.orelse)
+def _parts(names: str) -> Walk:
+    """The parts that are one node each, by their names; ``a=b`` where libcst has another name."""
+    pairs = [(name, other or name) for name, _, other in (n.partition("=") for n in names.split())]
+
+    def walk(tree: ast.AST, node: cst.CSTNode) -> Iterator[Pair]:
+        for name, other in pairs:
+            yield from optional(getattr(tree, name), getattr(node, other))
+
+    return walk
 
 
-def _while(tree: ast.While, node: cst.While) -> Iterator[Pair]:
-    yield tree.test, node.test
-    yield from statements(tree.body, node.body)
-    yield from _orelse(tree.orelse, node.orelse)
+def _compound(names: str) -> Walk:
+    """The same of what has a block of statements, and perhaps an ``else``. (A pattern of a
+    ``match`` is left out.)
+    """
+    head = _parts(names)
 
+    def walk(tree: ast.AST, node: cst.CSTNode) -> Iterator[Pair]:
+        yield from head(tree, node)
+        yield from statements(getattr(tree, "body"), getattr(node, "body"))  # noqa: B009
+        yield from _orelse(getattr(tree, "orelse", ()), getattr(node, "orelse", None))
 
-def _for(tree: ast.For | ast.AsyncFor, node: cst.For) -> Iterator[Pair]:
-    yield tree.target, node.target
-    yield tree.iter, node.iter
-    yield from statements(tree.body, node.body)
-    yield from _orelse(tree.orelse, node.orelse)
+    return walk
 
 
 def _try(tree: ast.Try, node: cst.Try | cst.TryStar) -> Iterator[Pair]:
@@ -92,11 +96,6 @@ def _try(tree: ast.Try, node: cst.Try | cst.TryStar) -> Iterator[Pair]:
     yield from each(tree.handlers, node.handlers)
     yield from _orelse(tree.orelse, node.orelse)
     yield from _orelse(tree.finalbody, node.finalbody)
-
-
-def _handler(tree: ast.ExceptHandler, node: cst.ExceptHandler) -> Iterator[Pair]:
-    yield from optional(tree.type, node.type)
-    yield from statements(tree.body, node.body)
 
 
 def _with(tree: ast.With | ast.AsyncWith, node: cst.With) -> Iterator[Pair]:
@@ -142,10 +141,6 @@ def _type_parameters(tree: ast.AST, node: cst.FunctionDef | cst.ClassDef) -> Ite
         yield from each(getattr(tree, "type_params"), node.type_parameters.params)  # noqa: B009
 
 
-def _keyword(tree: ast.keyword, node: cst.Arg) -> Iterator[Pair]:
-    yield tree.value, node.value
-
-
 def _assign(tree: ast.Assign, node: cst.Assign) -> Iterator[Pair]:
     yield from each(tree.targets, [one.target for one in node.targets])
     yield tree.value, node.value
@@ -155,11 +150,6 @@ def _annotated(tree: ast.AnnAssign, node: cst.AnnAssign) -> Iterator[Pair]:
     yield tree.target, node.target
     yield tree.annotation, node.annotation.annotation
     yield from optional(tree.value, node.value)
-
-
-def _augmented(tree: ast.AugAssign, node: cst.AugAssign) -> Iterator[Pair]:
-    yield tree.target, node.target
-    yield tree.value, node.value
 
 
 def _delete(tree: ast.Delete, node: cst.Del) -> Iterator[Pair]:
@@ -183,11 +173,6 @@ def _raise(tree: ast.Raise, node: cst.Raise) -> Iterator[Pair]:
     yield from optional(tree.cause, node.cause and node.cause.item)
 
 
-def _assert(tree: ast.Assert, node: cst.Assert) -> Iterator[Pair]:
-    yield tree.test, node.test
-    yield from optional(tree.msg, node.msg)
-
-
 def _import(tree: ast.Import | ast.ImportFrom, node: cst.Import | cst.ImportFrom) -> Iterator[Pair]:
     if not isinstance(node.names, cst.ImportStar):
         yield from each(tree.names, node.names)
@@ -198,25 +183,14 @@ def _match(tree: ast.Match, node: cst.Match) -> Iterator[Pair]:
     yield from each(tree.cases, node.cases)
 
 
-def _case(tree: ast.match_case, node: cst.MatchCase) -> Iterator[Pair]:
-    """A case; expressions inside of its pattern are left out."""
-    yield from optional(tree.guard, node.guard)
-    yield from statements(tree.body, node.body)
-
-
-def _type_alias(tree: ast.AST, node: cst.TypeAlias) -> Iterator[Pair]:
-    yield getattr(tree, "name"), node.name  # noqa: B009 - new in 3.12
-    yield getattr(tree, "value"), node.value  # noqa: B009
-
-
-_WALKS: dict[type[ast.AST], Callable[..., Iterator[Pair]]] = {
-    ast.Module: _module,
-    ast.If: _if,
-    ast.While: _while,
-    ast.For: _for,
-    ast.AsyncFor: _for,
+_WALKS: dict[type[ast.AST], Walk] = {
+    ast.Module: lambda tree, node: statements(tree.body, node),
+    ast.If: _compound("test"),
+    ast.While: _compound("test"),
+    ast.For: _compound("target iter"),
+    ast.AsyncFor: _compound("target iter"),
     ast.Try: _try,
-    ast.ExceptHandler: _handler,
+    ast.ExceptHandler: _compound("type"),
     ast.With: _with,
     ast.AsyncWith: _with,
     ast.withitem: _item,
@@ -225,10 +199,10 @@ _WALKS: dict[type[ast.AST], Callable[..., Iterator[Pair]]] = {
     ast.Lambda: _lambda,
     ast.arg: _argument,
     ast.ClassDef: _class,
-    ast.keyword: _keyword,
+    ast.keyword: _value,
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
-    ast.AugAssign: _augmented,
+    ast.AugAssign: _parts("target value"),
     ast.Delete: _delete,
     ast.Expr: _value,
     ast.Return: _value,
@@ -236,25 +210,25 @@ _WALKS: dict[type[ast.AST], Callable[..., Iterator[Pair]]] = {
     ast.Yield: _value,
     ast.YieldFrom: _value,
     ast.Raise: _raise,
-    ast.Assert: _assert,
+    ast.Assert: _parts("test msg"),
     ast.Import: _import,
     ast.ImportFrom: _import,
     ast.Match: _match,
-    ast.match_case: _case,
+    ast.match_case: _compound("guard"),
     ast.Call: of.walk_call,
     ast.BoolOp: of.walk_bool,
-    ast.BinOp: of.walk_binary,
-    ast.UnaryOp: of.walk_unary,
+    ast.BinOp: _parts("left right"),
+    ast.UnaryOp: _parts("operand=expression"),
     ast.Compare: of.walk_compare,
-    ast.IfExp: of.walk_conditional,
-    ast.NamedExpr: of.walk_named,
-    ast.Await: of.walk_await,
+    ast.IfExp: _parts("test body orelse"),
+    ast.NamedExpr: _parts("target value"),
+    ast.Await: _parts("value=expression"),
     ast.Starred: of.walk_starred,
     ast.Tuple: of.walk_sequence,
     ast.List: of.walk_sequence,
     ast.Set: of.walk_sequence,
     ast.Subscript: of.walk_subscript,
-    ast.Slice: of.walk_slice,
+    ast.Slice: _parts("lower upper step"),
     ast.Dict: of.walk_dict,
     ast.ListComp: of.walk_comprehension,
     ast.SetComp: of.walk_comprehension,
@@ -267,4 +241,4 @@ _WALKS: dict[type[ast.AST], Callable[..., Iterator[Pair]]] = {
 if hasattr(ast, "TryStar"):  # Python 3.11
     _WALKS[ast.TryStar] = _try
 if hasattr(ast, "TypeAlias"):  # Python 3.12
-    _WALKS[ast.TypeAlias] = _type_alias
+    _WALKS[ast.TypeAlias] = _parts("name value")

@@ -25,16 +25,14 @@ def is_within(site: Site, test: ast.expr) -> bool:
 
 
 def tested_operands(site: Site, test: ast.expr) -> list[ast.expr]:
-    """The operands of an ``and`` that need a tensor's value: where the finding is, what the
-    analysis noted, what is a tensor or reduces one.
+    """The operands of an ``and`` that need a tensor's value: where the finding is, what is
+    a tensor or reduces one.
     """
-    noted = (site.note("tensor") or "").split("\n")
     place = site.source.at(site.finding.location)
     found = []
     for part in operands(test):
         start, end = with_parentheses(site.source, part, site.ask.parent(test) or test)
-        here = start <= place < end or site.source.segment(part) in noted
-        if here or _reads(part) or site.ask.is_tensor(part):
+        if start <= place < end or _reads(part) or site.ask.is_tensor(part):
             found.append(part)
     return found
 

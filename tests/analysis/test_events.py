@@ -284,21 +284,6 @@ def test_loops_and_branches_join() -> None:
     ) == ["branch.if"]
 
 
-def test_what_a_host_tensor_meets_is_noted() -> None:
-    source = """
-        import torch
-        class M(torch.nn.Module):
-            def forward(self, x: torch.Tensor):
-                a = torch.arange(3)
-                b = torch.arange(4)
-                return x + a, b, x + b
-    """
-    linked, facts = project(m=source)
-    first, second = confirmed(linked, facts["m"])
-    assert first.note("meets") == "x.device" and first.note("uses") == "device"
-    assert second.note("meets") == "x.device" and second.note("uses") is None
-
-
 def test_tensors_passed_for_annotated_numbers_are_seen() -> None:
     source = """
         import torch

@@ -332,7 +332,6 @@ CASES = [
         "PG301",
         lines("y = len(x)", "if «y > 0»:", "    x = x * 2.0", "return x"),
         lambda: (torch.ones(3),),
-        notes={"tensors": "x"},
     ),
     Case(
         "tensor_branch",

@@ -35,13 +35,10 @@ def _places(source: Source, draw: random.Random) -> list[Finding]:
         if isinstance(node, kinds):
             inner = node.test if isinstance(node, (ast.If, ast.Assert)) else node
             nodes.append(inner)
-    names = [node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name)]
     found = []
     for node in draw.choices(nodes, k=PLACES) if nodes else []:
         span = source.span(node)
-        known = ",".join(sorted(set(draw.choices(names, k=5)))) if names else ""
-        notes = {"meets": "self.x.device", "uses": "device", "tensors": known}
-        found.append(finding(source.text, span, draw.choice(CODES), "effect.log", **notes))
+        found.append(finding(source.text, span, draw.choice(CODES), "effect.log"))
     return found
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from pygraph_lint.analysis.obligations import ParameterIsTensor
+from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.proof import along, path_of
 from pygraph_lint.fixes import loop
 from pygraph_lint.rules.catalogue import load
 from pygraph_lint.runner import Runner
@@ -70,7 +71,7 @@ def test_numbers_stay_numbers(tmp_path: Path) -> None:
 
 def test_an_assumption_does_not_grow_for_ever() -> None:
     """A property that gives an object with the same property leads nowhere."""
-    held = ParameterIsTensor((), "f", "x")
-    longer = held.along((".inv",) * 6)
+    held = Need("param", "f", "x")
+    longer = along(held, (".inv",) * 6)
     assert longer is not None
-    assert held.along((*longer.path, ".inv")) is None
+    assert along(held, (*path_of(longer), ".inv")) is None

@@ -15,9 +15,9 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from pygraph_lint.fixes.node_kinds import same_kind
 from pygraph_lint.fixes.node_parts import Mismatch
 from pygraph_lint.fixes.nodes import pairs, statements
+from tests.fixes.node_kinds import same_kind
 
 FOLDERS = [
     Path(name) for name in os.environ.get("PYGRAPH_NODE_FOLDERS", "").split(os.pathsep) if name

@@ -217,16 +217,6 @@ def test_factory_is_left_alone(before: str, reason: str) -> None:
     decline(f"{HEAD}    return {before}\n", "PG101", reason)
 
 
-def test_a_tensor_to_move_to_keeps_its_dtype() -> None:
-    expect(
-        HEAD + "    return «torch.zeros(3).to(other)»\n",
-        HEAD + "    return torch.zeros(3, device=other.device).to(other)\n",
-        "PG101",
-        kind="host.factory-moved",
-        moved_to="tensor",
-    )
-
-
 def test_a_device_known_by_name_only_is_unsafe() -> None:
     text = "import torch\ndef forward(x, device):\n    return «torch.zeros(3).to(device)»\n"
     fix, changed = offer(text, "PG101")

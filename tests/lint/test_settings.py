@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.settings_reference import reference
 from pygraph_lint.errors import SettingsError
 from pygraph_lint.files.selection import Selection, matches_glob
-from pygraph_lint.files.settings import DECLARED, Resolver, Settings, read_file, reference
+from pygraph_lint.files.settings import DECLARED, Resolver, Settings, read_file
 from pygraph_lint.rules.catalogue import load
 from tests.lint.support import REPOSITORY, SYNCS, Lint
 

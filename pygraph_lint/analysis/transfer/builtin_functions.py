@@ -37,13 +37,9 @@ def call_math(state: State, name: str, site: CallSite) -> Value:
         read |= value.flags & v.READ
         if value.is_tensor:
             span = span_of(site.node)
-            state.event("sync.math", span, f"math.{name}()", value, **_numbers(value))
+            state.event("sync.math", span, f"math.{name}()", value)
             read = v.READ
     return Value(v.NUMBER, flags=read)
-
-
-def _numbers(value: Value) -> dict[str, str]:
-    return {"numbers": "0-d"} if value.ndim == 0 else {}
 
 
 def _number(state: State, name: str, site: CallSite) -> Value:
@@ -56,11 +52,9 @@ def _number(state: State, name: str, site: CallSite) -> Value:
     if name == "float" and is_result(first):  # a loss: what is a number already needs no float()
         first = first._replace(needs=(), kinds=v.TENSOR)
     kind = "sync.bool" if name == "bool" else "sync.number"
-    doubtful = first.flags & v.SYMBOL and first.needs and first.kinds & v.UNKNOWN
-    notes = {} if doubtful and not first.dtype else _numbers(first)
     if node.args:
         note_read(state, node.args[0])
-    state.event(kind, span_of(node), f"{name}()", first, **notes)
+    state.event(kind, span_of(node), f"{name}()", first)
     return v.READ_VALUE
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import has_starred
-from pygraph_lint.analysis.devices import note_mixed_devices
 from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.transfer.arithmetic import (
@@ -130,8 +129,6 @@ def torch_operation(
         receiver.needs if receiver is not None else (),
         merge_home(tensors) if "device" not in site.named else None,
     )
-    if len(tensors) > 1 and receiver is None:
-        _note_operands(state, site)
     note_numbers(state, name, site, receiver)
     return _shaped(name, result, rest, site.named, receiver)
 
@@ -190,18 +187,6 @@ def _result_flags(name: str, tensors: list[Value]) -> int:
     if name in _DYNAMIC:
         flags |= v.DYNAMIC
     return flags
-
-
-def _note_operands(state: State, site: CallSite) -> None:
-    """Record a host tensor that meets a device tensor in one call."""
-    pairs = [
-        (argument, value)
-        for argument, value in zip(site.node.args, site.positional)
-        if value.is_tensor
-    ]
-    for index, (one_node, one) in enumerate(pairs):
-        for other_node, other in pairs[index + 1 :]:
-            note_mixed_devices(state, one_node, one, other_node, other)
 
 
 def _note_costs(

@@ -62,8 +62,8 @@ def _number(state: State, base: Value, method: str, site: CallSite) -> Value:
 
 
 def _item(state: State, base: Value, method: str, site: CallSite) -> Value:
-    numbers = "0-d" if base.ndim == 0 else "one"
-    state.event("sync.item", span_of(site.node), f".{method}()", base, numbers=numbers)
+    # An event with a note replaces an earlier one: the last turn of a loop knows most.
+    state.event("sync.item", span_of(site.node), f".{method}()", base, numbers="one")
     return v.READ_VALUE
 
 

@@ -121,8 +121,6 @@ def _call_top_level(state: State, tail: str, site: CallSite) -> Value | None:
         return make_factory(state, tail, site)
     if tail in ops.FROM_DATA or tail in ops.TYPED_CONSTRUCTORS:
         return make_from_data(state, tail, site)
-    if tail in ops.DTYPES:
-        return v.UNKNOWN_VALUE
     if tail[:1].isupper() and not tail.endswith("Tensor"):  # GradScaler and other classes
         return v.OTHER_VALUE
     if tail.startswith("_foreach"):

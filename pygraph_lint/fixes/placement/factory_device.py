@@ -240,10 +240,6 @@ def _to(site: Site, move: ast.Call) -> _Move:
         if not others:
             raise Declined("the move names no device")
         device = others.pop(0)
-        if site.note("moved_to") == "tensor" and pure(device):
-            other = site.expression_node(device)
-            where = cst.Attribute(value=other, attr=cst.Name("device"))
-            return _Move(where, device, cst.Arg(other), device)
         _expect_device(site, device)
     dtype = keyword(move, "dtype") or (others[0] if others else None)
     names = {item.arg for item in move.keywords}
@@ -261,7 +257,7 @@ def _to(site: Site, move: ast.Call) -> _Move:
 
 def _expect_device(site: Site, node: ast.expr) -> None:
     """Decline or doubt unless the only argument of ``.to`` is a device, not a dtype or a tensor."""
-    if is_device(site, node) or site.note("moved_to") == "device":
+    if is_device(site, node):
         return
     named = (dotted(node) or "").endswith("device")
     site.require("one-device", named, "the argument of .to() may be a dtype or a tensor")
