@@ -37,6 +37,8 @@ def joined(values: list[Value]) -> Value:
     certain = [each for each in values if on_device(each) and not each.needs]
     if certain:
         return certain[0]
+    if len(values) == 1:
+        return values[0]
     known = [each for each in values if each.kinds not in (v.UNKNOWN, v.NONE)]
     if not known:
         return v.UNKNOWN_VALUE

@@ -299,6 +299,8 @@ class LoopValues:
         if self.evidence.gives_to_module(loop):
             return GIVEN
         value = self.of(iterated)
+        if value.cls == "prepared":
+            return v.tensor("the data loader puts batches on the device", device=v.ON_DEVICE)
         if value.cls == LOADER.cls or is_batch(value):
             return BATCH
         over = self.evidence.is_step_loop(loop) or over_batches(iterated)
