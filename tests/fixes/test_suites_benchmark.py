@@ -43,6 +43,15 @@ def test_a_copy_is_fixed_and_its_tests_are_not(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "made"), [("from .common import it", True), ("from toy import it", False)]
+)
+def test_tests_that_import_each_other_are_a_package(tmp_path: Path, line: str, made: bool) -> None:
+    (tmp_path / "test_net.py").write_text(f"import torch\n\n{line}\n")
+    fix_suites.complete(tmp_path)
+    assert (tmp_path / "__init__.py").exists() == made
+
+
+@pytest.mark.parametrize(
     ("classname", "expected"),
     [("tests.test_net", "test_it[1]"), ("tests.test_net.TestNet", "TestNet::test_it[1]")],
 )
