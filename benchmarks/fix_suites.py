@@ -6,12 +6,14 @@ FOLDER holds the source distributions, `NAME-VERSION.tar.gz`. Of each there are 
 is, and with safe fixes, with the safe fixes of `assume-closed`, and with unsafe fixes. All
 functions that get tensors are checked (`--regions all`), tests are not. A test that fails only
 after a fix is run again on both copies, and counts if it still does. Beside that: how many of the
-changed lines the suite executes. Goes on where it stopped.
+changed lines the suite executes; a decorator counts where its function is. Goes on where it
+stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
 import json
 import os
@@ -174,7 +176,9 @@ def _outcome(case: ElementTree.Element) -> str:
 
 
 def executed(data: Path, lines: dict[Path, set[int]]) -> tuple[int, int]:
-    """Of the changed lines that hold statements: how many there are, and how many were run."""
+    """Of the changed lines that hold statements: how many there are, and how many were run. A
+    decorator was run where the decorated function was.
+    """
     import coverage
 
     measured = coverage.Coverage(data_file=str(data))
@@ -182,9 +186,23 @@ def executed(data: Path, lines: dict[Path, set[int]]) -> tuple[int, int]:
     there = run = 0
     for path, new in lines.items():
         _, statements, _, missing, _ = measured.analysis2(str(path))
-        there += len(new & set(statements))
-        run += len(new & (set(statements) - set(missing)))
+        decides = decorated(path.read_text("utf-8"))
+        held = [decides.get(line, line) for line in new & set(statements)]
+        there += len(held)
+        run += sum(line not in missing for line in held)
     return there, run
+
+
+def decorated(text: str) -> dict[int, int]:
+    """Line of a decorator -> that of the first statement of its function."""
+    found: dict[int, int] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            start = 1 if ast.get_docstring(node) is not None and node.body[1:] else 0
+            for each in node.decorator_list:
+                lines = range(each.lineno, (each.end_lineno or each.lineno) + 1)
+                found |= dict.fromkeys(lines, node.body[start].lineno)
+    return found
 
 
 def measure(suite: Suite, folder: Path) -> dict[str, Any]:

@@ -62,6 +62,18 @@ def test_tests_have_the_names_that_pytest_takes(classname: str, expected: str) -
     assert fix_suites._place(case) == expected
 
 
+def test_a_decorator_is_run_where_its_function_is() -> None:
+    text = """@first
+@second(
+    1
+)
+def run(x):
+    \"\"\"It runs.\"\"\"
+    return x
+"""
+    assert fix_suites.decorated(text) == {1: 7, 2: 7, 3: 7, 4: 7}
+
+
 def test_settings_of_pytest_are_the_distributions_own(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\n")
     assert fix_suites.settings_of(tmp_path) == "/dev/null"
