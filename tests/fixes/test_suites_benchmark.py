@@ -43,6 +43,15 @@ def test_a_copy_is_fixed_and_its_tests_are_not(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "made"), [("from .common import it", True), ("from toy import it", False)]
+)
+def test_tests_that_import_each_other_are_a_package(tmp_path: Path, line: str, made: bool) -> None:
+    (tmp_path / "test_net.py").write_text(f"import torch\n\n{line}\n")
+    fix_suites.complete(tmp_path)
+    assert (tmp_path / "__init__.py").exists() == made
+
+
+@pytest.mark.parametrize(
     ("classname", "expected"),
     [("tests.test_net", "test_it[1]"), ("tests.test_net.TestNet", "TestNet::test_it[1]")],
 )
@@ -51,6 +60,18 @@ def test_tests_have_the_names_that_pytest_takes(classname: str, expected: str) -
         "testcase", file="tests/test_net.py", classname=classname, name="test_it[1]"
     )
     assert fix_suites._place(case) == expected
+
+
+def test_a_decorator_is_run_where_its_function_is() -> None:
+    text = """@first
+@second(
+    1
+)
+def run(x):
+    \"\"\"It runs.\"\"\"
+    return x
+"""
+    assert fix_suites.decorated(text) == {1: 7, 2: 7, 3: 7, 4: 7}
 
 
 def test_settings_of_pytest_are_the_distributions_own(tmp_path: Path) -> None:
