@@ -54,6 +54,13 @@ _OF_MASKS = frozenset(
         *("logical_and", "logical_or", "logical_not", "isin", "isclose"),
     )
 )
+# Methods that give the same values in another shape or place.
+_SHAPING = frozenset(
+    (
+        *("view", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "expand_as", "view_as"),
+        *("to", "cuda", "detach", "clone", "contiguous"),
+    )
+)
 _EMPTYING = frozenset(
     (
         "torch.cuda.empty_cache",
@@ -162,7 +169,10 @@ class Costs:
         if isinstance(index, ast.UnaryOp):
             return isinstance(index.op, ast.Invert) and self._is_mask(index.operand)
         if isinstance(index, ast.Call):
-            return (dotted(index.func) or "").rpartition(".")[2] in _OF_MASKS
+            function = index.func
+            if isinstance(function, ast.Attribute) and function.attr in _SHAPING:
+                return self._is_mask(function.value, depth)
+            return (dotted(function) or "").rpartition(".")[2] in _OF_MASKS
         if isinstance(index, ast.Name):
             value = self.values.queries.only_value(index)
             if value is not None and depth and not isinstance(value, ast.Name):
@@ -302,6 +312,9 @@ class Costs:
             return
         if value.kinds & v.INSTANCE and value.cls and not is_batch(value):
             return
+        owner = self.values.queries.owner(receiver)
+        if any("Optimizer" in (dotted(base) or "") for base in getattr(owner, "bases", ())):
+            return  # gradients, and what an optimizer keeps
         if self._is_kept_on_device(receiver):
             return
         known = value.device == v.ON_HOST and not value.kinds & v.UNKNOWN
