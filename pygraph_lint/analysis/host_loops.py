@@ -185,7 +185,7 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
             continue
         yield statement
         if isinstance(statement, ast.If):
-            rare = _is_rare(values, statement.test)
+            rare = _is_rare(values, statement.test) or _runs_once(values, statement)
             usual = _asks_if_finite(statement.test)
             if usual is None:
                 usual = _asks_if_training(statement.test)
@@ -203,6 +203,25 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
         elif isinstance(statement, ast.Match):
             for case in statement.cases:
                 yield from _run_each_time(values, case.body)
+
+
+def _runs_once(values: LoopValues, branch: ast.If) -> bool:
+    """``if self.first: ...; self.first = False``, ``if self.table is None: self.table = ...``: a
+    branch that makes its own condition fail, which nothing else of the class does but ``__init__``.
+    """
+    test = branch.test.operand if isinstance(branch.test, ast.UnaryOp) else branch.test
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is):
+        test = test.left
+    if not isinstance(test, ast.Attribute) or dotted(test.value) != "self":
+        return False
+    owner = values.queries.owner(branch)
+    stores = values.evidence.assigned_to_self.get((owner, test.attr), ())
+    inside = {node for statement in branch.body for node in walk(statement)}
+    others = [target for target, _ in stores if target not in inside]
+    scopes = (values.queries.scope(target) for target in others)
+    return len(others) < len(stores) and all(
+        getattr(scope, "name", "") == "__init__" for scope in scopes
+    )
 
 
 def _is_usual(test: ast.expr) -> bool:
