@@ -209,19 +209,22 @@ def _runs_once(values: LoopValues, branch: ast.If) -> bool:
     """``if self.first: ...; self.first = False``, ``if self.table is None: self.table = ...``: a
     branch that makes its own condition fail, which nothing else of the class does but ``__init__``.
     """
-    test = branch.test.operand if isinstance(branch.test, ast.UnaryOp) else branch.test
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is):
-        test = test.left
+    test, ends_false = branch.test, True
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, ends_false = test.operand, False
+    elif isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is):
+        test, ends_false = test.left, False
     if not isinstance(test, ast.Attribute) or dotted(test.value) != "self":
         return False
     owner = values.queries.owner(branch)
-    stores = values.evidence.assigned_to_self.get((owner, test.attr), ())
     inside = {node for statement in branch.body for node in walk(statement)}
-    others = [target for target, _ in stores if target not in inside]
-    scopes = (values.queries.scope(target) for target in others)
-    return len(others) < len(stores) and all(
-        getattr(scope, "name", "") == "__init__" for scope in scopes
-    )
+    ends = False
+    for target, value in values.evidence.assigned_to_self.get((owner, test.attr), ()):
+        if target in inside:
+            ends |= (isinstance(value, ast.Constant) and not value.value) == ends_false
+        elif getattr(values.queries.scope(target), "name", "") != "__init__":
+            return False
+    return ends
 
 
 def _is_usual(test: ast.expr) -> bool:

@@ -265,15 +265,7 @@ class Costs:
             if on_device(value) and not on_device(data):
                 yield _event("loop.copy", node, source_of(node, 40), value)
         elif method == "copy_" and node.args:
-            data, target = self.values.of(node.args[0]), self.values.of(receiver)
-            known = data.is_tensor and not data.kinds & v.UNKNOWN and data.device == v.ON_HOST
-            if (
-                (known or is_batch(data))
-                and on_device(target)
-                and not target.needs
-                and waits_for_copy(node)
-            ):
-                yield _event("loop.copy", node, source_of(node, 40), data)
+            yield from self._copied(node, receiver)
         elif method == "synchronize" and "stream" in (dotted(receiver) or "").lower():
             yield _event("loop.synchronize", node, source_of(node, 40))
         elif method == "get_scale" and not node.args:
@@ -288,6 +280,14 @@ class Costs:
             only = method == "masked_select" and value.kinds == v.UNKNOWN  # a tensor's method
             if only or (on_device(value) and not value.needs):
                 yield _event("loop.read", node, f".{method}()", value)
+
+    def _copied(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:
+        """``target.copy_(data)``: from the host to the device."""
+        data, target = self.values.of(node.args[0]), self.values.of(receiver)
+        known = data.is_tensor and not data.kinds & v.UNKNOWN and data.device == v.ON_HOST
+        certain = on_device(target) and not target.needs
+        if certain and (known or is_batch(data)) and waits_for_copy(node):
+            yield _event("loop.copy", node, source_of(node, 40), data)
 
     def _writes_scalar(self, node: ast.Call, method: str) -> bool:
         """Whether a writer of an unknown class gets a number: no function of a module."""
