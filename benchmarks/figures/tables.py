@@ -145,13 +145,14 @@ _WAYS = {
     "whole default": "default",
     "whole pygraph": "pygraph",
     "blocks default": "default, block by block",
+    "blocks reduce-overhead": "reduce-overhead, block by block",
     "blocks pygraph": "pygraph, block by block",
 }
 _MODELS = {
-    "llama32_inference": "Llama-like, 32 layers",
-    "dit24_inference": "DiT-L/2, 24 blocks",
-    "vit_l_inference": "ViT-L/16",
-    "bert_large_inference": "BERT-large",
+    "llama32": "Llama-like, 32 layers",
+    "dit24": "DiT-L/2, 24 blocks",
+    "vit_l": "ViT-L/16",
+    "bert_large": "BERT-large",
 }
 
 
@@ -159,10 +160,13 @@ def _regional() -> str:
     rows = load("regional.json")["rows"]
     body = []
     for row in rows:
-        times = [row["ways"][way]["period_ms"]["median"] for way in _WAYS]
-        cold = [row["ways"][way]["cold_s"] for way in _WAYS]
-        cells = [f"{ms:.2f} ({s:.1f})" for ms, s in zip(times, cold, strict=True)]
-        body.append([_MODELS[row["name"]], *cells])
+        ways = [row["ways"][way] for way in _WAYS]
+        cells = [
+            "fails" if "error" in way else f"{way['period_ms']['median']:.2f} ({way['cold_s']:.1f})"
+            for way in ways
+        ]
+        model, _, kind = row["name"].rpartition("_")
+        body.append([f"{_MODELS[model]}, {kind}", *cells])
     return markdown(["ms a step (cold start, s)", *_WAYS.values()], body)
 
 

@@ -162,7 +162,8 @@ def test_results_that_do_not_come_again_are_compared_as_they_are() -> None:
         Aside({0, 1, 2, 5}),
     )
     assert undone == [True]
-    assert (calls.made, calls.served) == (2 + compare._REPEATS, 2)
+    assert calls.made >= 2 + compare._FEWEST_REPEATS
+    assert calls.served == 2
     assert first.made
     assert "1 of 8, first number 1: 1048576 of" in first.refused
 

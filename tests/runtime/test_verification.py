@@ -4,6 +4,8 @@ fails.
 
 from __future__ import annotations
 
+import itertools
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -195,6 +197,42 @@ def test_one_repeat_is_enough_where_it_tells_enough() -> None:
     first = first_call(noisy, noisy, [torch.randn(100_000)], frozenset(), [])
     assert first.accepted
     assert calls == 3  # the call, the graph's, one repeat
+
+
+def test_code_that_rarely_differs_from_call_to_call_is_run_until_it_does() -> None:
+    calls = 0
+
+    def rarely(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        nonlocal calls
+        calls += 1
+        return (args[0] + (1e-6 if calls % 20 == 2 else 0.0),)
+
+    def wrong(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        return (args[0] + 1e-2,)
+
+    given = [torch.randn(1000)]
+    # The graph's call is the second one, and so one of those that differ.
+    first = first_call(rarely, rarely, [*given], frozenset(), [])
+    assert first.accepted
+    assert calls == 22
+    assert first_call(rarely, wrong, [*given], frozenset(), []).refused
+
+
+def test_code_that_is_slow_is_not_run_for_long_to_see_whether_it_differs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = 0
+
+    def compiled(args: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        nonlocal calls
+        calls += 1
+        return (args[0] + 1,)
+
+    clock = itertools.count(0.0, 2.0)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    first = first_call(compiled, lambda args: (args[0] + 2,), [torch.randn(4)], frozenset(), [])
+    assert first.refused
+    assert calls == 4  # the call, and three repeats
 
 
 def test_code_that_does_not_repeat_itself_may_write_to_what_it_was_given(

@@ -115,7 +115,7 @@ class Helper:
     """This process's helper. It is asked for now and then, and never waited for."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         # Only ever tried: a forked process may get it from a thread that it has not.
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -127,7 +127,7 @@ class Helper:
 
     @cached_property
     def _file(self) -> Path:
-        return built_file(self._folder)
+        return built_file(self.folder)
 
     def ask(self, work: int = 0) -> Any:
         """The helper's module, or None. While `open` is true, another answer may come later. A
@@ -150,7 +150,7 @@ class Helper:
             self.open = False
             self._module = load_file(self._file)
         elif self._process is None and self._work >= ENOUGH:
-            with alone(self._folder, wait=False) as nobody_builds:
+            with alone(self.folder, wait=False) as nobody_builds:
                 pass
             if nobody_builds:
                 self._start()
@@ -159,7 +159,7 @@ class Helper:
 
     def _start(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _CHILD, str(self._folder), *map(str, sys.path)],
+            [sys.executable, "-I", "-c", _CHILD, str(self.folder), *map(str, sys.path)],
             env={**os.environ, **_ENVIRONMENT},
             stdin=subprocess.PIPE,  # its end is the program's
             stdout=subprocess.DEVNULL,
