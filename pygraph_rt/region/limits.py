@@ -44,8 +44,12 @@ class GraphMemory:
         they have more than that.
         """
         with self._lock:
-            nodes = sum(r.nodes for r in self._graphs.get(device, ()) if not r.closed)
+            nodes = sum(r.held_nodes for r in self._graphs.get(device, ()) if not r.closed)
         return int(share * self._capacity(device)) - nodes * BYTES_PER_NODE
+
+    def nodes(self, device: int, share: float) -> int:
+        """For how many more nodes there is room."""
+        return self.room(device, share) // BYTES_PER_NODE
 
 
 class BackOff:

@@ -290,6 +290,8 @@ class Partition:
             if self._apply(Event.ACCEPT):
                 freed = self._make_room(replay)
                 self._maker.memory.add(self.device, replay)
+                share = self._options.graph_memory
+                replay.may_grow(partial(self._maker.memory.nodes, self.device, share))
                 variant.replay = replay
                 self._variants.back_off.renew()
                 if not self._life.closed:
@@ -312,7 +314,7 @@ class Partition:
         needed = replay.nodes * BYTES_PER_NODE
         while self._variants.bytes() and (
             self._variants.full()
-            or self._room() + sum(r.nodes for r in freed) * BYTES_PER_NODE < needed
+            or self._room() + sum(r.held_nodes for r in freed) * BYTES_PER_NODE < needed
         ):
             oldest = self._variants.swap()
             freed += self._take_out(oldest)

@@ -126,7 +126,7 @@ class Variants:
 
     def bytes(self) -> int:
         """GPU memory that the driver keeps for the graphs."""
-        return sum(r.nodes for r in self.replays()) * BYTES_PER_NODE
+        return sum(r.held_nodes for r in self.replays()) * BYTES_PER_NODE
 
     def next_bytes(self) -> int:
         """About what one more graph would take: as much as the largest one; 0 when there is none

@@ -18,6 +18,7 @@ from pygraph_rt.plan.graph import Capture, Patch
 from pygraph_rt.plan.memory_blocks import Block, aligned
 from pygraph_rt.replay.node_params import NodeTemplates
 from pygraph_rt.replay.patch import NativePatcher, Patcher, PythonPatcher
+from pygraph_rt.replay.weight_sets import Executables, WeightSets, patched_often
 
 REINSTANTIATE_AT = (2, 512)
 """The launches after which an executable graph is instantiated again."""
@@ -125,14 +126,36 @@ class ExecutableGraph:
         is the compiled helper.
         """
         self._driver = driver
-        # The last one is in use; others are yet to be freed.
+        # The first one is in use, or is yet to be freed; others are those of sets of weights.
         self._handles = [executable.handle]
         self._graph, self._templates = executable.graph, executable.templates
         given = (driver, self._templates, groups, addresses, executable.handle)
         self.patcher: Patcher = (
             PythonPatcher(*given) if launch is None else NativePatcher(*given, launch)
         )
-        self.launch = self.patcher.launch
+        self.launch: Callable[[int], int] = self.patcher.launch
+        self._inputs = [place for place, block in enumerate(groups) if block.kind == "input"]
+        self._nodes_of = [len({p.node for p in group}) for group in groups.values()]
+
+    @property
+    def executables(self) -> int:
+        """How many there are."""
+        return len(self._handles)
+
+    def look_for_weight_sets(self, launches: int, room: Callable[[], int]) -> None:
+        """Find out whether an executable for each set of weights is faster (see weight_sets.py),
+        where many nodes were patched in so many `launches`. `room` says for how many nodes there
+        is memory.
+        """
+        if patched_often(self.patcher.patched, launches):
+            nodes = max(1, len(list(self._templates.nodes())))
+            given = Executables(self._instantiate, self._free_others, lambda: room() // nodes)
+            sets = WeightSets(self.patcher, self._inputs, self._nodes_of, given, self._settle)
+            self.launch = sets.launch
+
+    def _settle(self, launch: Callable[[int], int]) -> None:
+        self.launch = launch
+        self.reinstantiate()  # what was put off
 
     def describe(self, code: int) -> str:
         """What went wrong in a launch that returned an error code."""
@@ -146,16 +169,26 @@ class ExecutableGraph:
         """Instantiate the graph at the addresses in use, if enough nodes gain by it. Where the
         driver refuses, the executable in use stays.
         """
-        nodes = list(self._templates.nodes())
-        if len(nodes) < _WORTH_IT:
+        alone = self.launch == self.patcher.launch
+        if len(list(self._templates.nodes())) < _WORTH_IT or not alone:
             return
         with contextlib.suppress(DriverError):
-            for node in nodes:
-                self._templates.store(node, self._driver)
-            self._handles.append(self._driver.instantiate(self._graph))
-            self.patcher.bind(self._handles[-1])
+            self.patcher.use(self.patcher.target(self._instantiate()))
             # The driver frees it after its last launch; it also reports errors of earlier launches.
             self._driver.destroy_exec(self._handles.pop(0))
+
+    def _instantiate(self) -> int:
+        """One more executable, at the addresses in use. Raises DriverError."""
+        for node in self._templates.nodes():
+            self._templates.store(node, self._driver)
+        self._handles.append(self._driver.instantiate(self._graph))
+        return self._handles[-1]
+
+    def _free_others(self) -> None:
+        """Free all executables but the first."""
+        while len(self._handles) > 1:
+            with contextlib.suppress(DriverError):
+                self._driver.destroy_exec(self._handles.pop())
 
     def detach(self) -> tuple[list[int], int, NodeTemplates]:
         """Take the handles out, so that no call can launch them again: executables, the graph that

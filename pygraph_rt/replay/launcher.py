@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -31,14 +31,15 @@ class Code(NamedTuple):
 
 
 class SubGraphLaunch(NamedTuple):
-    """What a sub-graph does on a call: allocate, launch, drop arguments, free segments (their
-    places among the addresses).
+    """What a sub-graph of so many nodes does on a call: allocate, launch, drop arguments, free
+    segments (their places among the addresses).
     """
 
     graph: ExecutableGraph
     memory: Allocator
     dropped: Sequence[int]
     freed: Sequence[int]
+    nodes: int
 
 
 class _Random(NamedTuple):
@@ -77,12 +78,15 @@ class Launcher:
             graph = ExecutableGraph(driver, executable, own, self.addresses, native)
             memory = self._allocator(plan, need, platform)
             freed = [self.slots[block] for block in part.freed]
-            self.sub_graphs.append(SubGraphLaunch(graph, memory, part.dropped, freed))
+            self.sub_graphs.append(
+                SubGraphLaunch(graph, memory, part.dropped, freed, len(part.nodes))
+            )
         inside = [k for need in needs for slab in need.slabs for k in slab.storages]
         self._shares = any(need.slabs for need in needs)
         self.order = [*(k for need in needs for k in need.own), *inside]
         self._random = self._draws(plan, platform)
         self._last_stream: int | None = None
+        self.room: Callable[[], int] = int  # for how many more nodes there is memory
 
     def _allocator(self, plan: ReplayPlan, need: Needs, platform: Platform) -> PythonAllocator:
         return PythonAllocator(
@@ -124,7 +128,7 @@ class Launcher:
         drawn: tuple[int, int] | None = None
         begun = False
         try:
-            for graph, memory, dropped, freed in self.sub_graphs:
+            for graph, memory, dropped, freed, _ in self.sub_graphs:
                 own, segments = memory.allocate(stream, allocate)
                 made += own
                 arena.update(enumerate(segments, memory.first_segment))
@@ -169,6 +173,16 @@ class Launcher:
         """Instantiate the graphs again, at the addresses in use."""
         for launch in self.sub_graphs:
             launch.graph.reinstantiate()
+
+    def look_for_weight_sets(self, launches: int) -> None:
+        """Find out whether executables for several sets of weights are faster."""
+        for launch in self.sub_graphs:
+            launch.graph.look_for_weight_sets(launches, self.room)
+
+    @property
+    def held_nodes(self) -> int:
+        """Nodes of all executables."""
+        return sum(launch.graph.executables * launch.nodes for launch in self.sub_graphs)
 
     def forget_memory(self) -> None:
         """Keep no memory for the next call."""

@@ -9,6 +9,10 @@ of the blocks. `launch` updates the nodes of blocks that moved since the last la
 returns the driver's error code; after an error the graph must not be launched again, and `failed`
 is the node that the driver refused to update, if that was it. An exception at any moment leaves
 what the next launch makes good. `patched` counts node updates.
+
+Several executables of one graph may take turns: each is a target, which `use` chooses in one step.
+`current` is the one in use, `target` makes one of an executable that was instantiated with the
+parameters in use.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +30,9 @@ from pygraph_rt.cuda.structures import fields
 from pygraph_rt.plan.graph import Patch
 from pygraph_rt.plan.memory_blocks import Block
 from pygraph_rt.replay.node_params import NodeTemplates
+
+Updates = Mapping[int, Callable[[], int]]
+"""By node, what puts its parameters into an executable graph: returns the driver's error code."""
 
 
 class Words:
@@ -43,11 +50,22 @@ class Words:
             word.value = base + addend
 
 
+class _PythonTarget:
+    """An executable graph, and what puts parameters into its nodes. written: the addresses that
+    they hold; None while nobody knows.
+    """
+
+    def __init__(self, executable: int, written: array[int] | None, updates: Updates) -> None:
+        self.executable = executable
+        self.written = written
+        self.updates = updates
+
+
 class PythonPatcher:
     """One driver call after the other, through ctypes.
 
-    Kept true, also by an exception at any moment: nodes hold the addresses in `_written`; while it
-    is None, nobody knows what they hold.
+    Kept true, also by an exception at any moment: parameters hold the addresses in `_held`; while
+    it is None, nobody knows what they hold.
     """
 
     def __init__(
@@ -62,40 +80,65 @@ class PythonPatcher:
         self._templates = templates
         self._words = [Words(group, templates) for group in groups.values()]
         self.addresses = addresses
-        self._written: array[int] | None = array("Q", [0] * len(self._words))
+        self._held: array[int] | None = array("Q", [0] * len(self._words))
         self.failed: int | None = None
         self.patched = 0
-        self.bind(executable)
+        updates = templates.updates(driver, executable)
+        self._target = _PythonTarget(executable, array("Q", self._held), updates)
 
-    def bind(self, executable: int) -> None:
-        """Launch and update another executable graph, one that holds the same parameters."""
-        # In one step: an interrupt leaves those of the one or of the other.
-        self._target = (executable, self._templates.updates(self._driver, executable))
+    def current(self) -> Any:
+        """See above."""
+        return self._target
+
+    def target(self, executable: int) -> Any:
+        """See above."""
+        updates = self._templates.updates(self._driver, executable)
+        return _PythonTarget(executable, self._target.written, updates)
+
+    def use(self, target: Any) -> None:
+        """See above."""
+        self._target = target
 
     def launch(self, stream: int) -> int:
         """See above."""
         self.failed = None
-        executable, updates = self._target
-        if self.addresses != self._written:
-            before, self._written = self._written, None
+        target = self._target
+        if self.addresses != target.written:
+            before, target.written = target.written, None
             wanted = array("Q", self.addresses)
-            dirty = self._write(wanted, before or itertools.repeat(None))
+            self._write(wanted)
+            dirty = self._moved(wanted, before)
             for node in dirty:
-                if code := updates[node]():
+                if code := target.updates[node]():
                     self.failed = node
                     return code
-            self._written = wanted
+            target.written = wanted
             self.patched += len(dirty)
-        return self._driver.launch(executable, stream)
+        return self._driver.launch(target.executable, stream)
 
-    def _write(self, wanted: array[int], before: Iterable[int | None]) -> set[int]:
-        """Write the words of blocks that moved; the nodes that hold them."""
-        dirty: set[int] = set()
+    def _write(self, wanted: array[int]) -> None:
+        """Write the words of blocks whose addresses the parameters do not hold."""
+        held, self._held = self._held, None
+        before = held or itertools.repeat(None)
         for words, now, then in zip(self._words, wanted, before, strict=False):
             if now != then:
                 words.write(now)
+        self._held = wanted
+
+    def _moved(self, wanted: array[int], before: array[int] | None) -> set[int]:
+        """The nodes of blocks that moved."""
+        dirty: set[int] = set()
+        known = before or itertools.repeat(None)
+        for words, now, then in zip(self._words, wanted, known, strict=False):
+            if now != then:
                 dirty |= words.nodes
         return dirty
+
+
+class _Target(ctypes.Structure):
+    """`struct target` of launch.c."""
+
+    _fields_ = fields(ctypes.c_void_p, "executable written")
 
 
 class _Table(ctypes.Structure):
@@ -104,7 +147,7 @@ class _Table(ctypes.Structure):
     _fields_ = [
         *fields(
             ctypes.c_void_p,
-            "set_kernel set_copy set_fill launch context executable memory wanted written blocks "
+            "set_kernel set_copy set_fill launch context target memory wanted held blocks "
             "places addends block_nodes handles parameters kinds stamps queue",
         ),
         *fields(ctypes.c_uint64, "block_count round patched"),
@@ -132,7 +175,7 @@ class NativePatcher:
         self._lay_out(templates, groups)
         self.addresses = addresses
         table.wanted = self.addresses.buffer_info()[0]
-        table.written = self._keep([0] * len(groups), np.uint64)
+        table.held = self._keep([0] * len(groups), np.uint64)
         table.stamps = self._keep([0] * len(self._numbers), np.uint64)
         table.queue = self._keep([0] * len(self._numbers), np.uint32)
         table.block_count = len(groups)
@@ -140,7 +183,9 @@ class NativePatcher:
         table.context = templates.context
         table.set_kernel, table.set_copy, table.set_fill, table.launch = driver.entry_points()
         self._address = ctypes.addressof(table)
-        self.bind(executable)
+        self._targets: dict[int, _Target] = {}  # by address
+        self._written: dict[int, Any] = {}  # the arrays of these
+        self.use(self._made(executable, np.zeros(len(groups), np.uint64)))
 
     def _keep(self, values: Sequence[int], dtype: Any) -> int:
         """Address of an array that lives as long as the table."""
@@ -171,9 +216,23 @@ class NativePatcher:
         table.blocks = self._keep(blocks, np.uint32)
         table.block_nodes = self._keep(nodes, np.uint32)
 
-    def bind(self, executable: int) -> None:
-        """Launch and update another executable graph, one that holds the same parameters."""
-        self._table.executable = executable
+    def _made(self, executable: int, written: Any) -> _Target:
+        target = _Target(executable, written.ctypes.data)
+        self._written[ctypes.addressof(target)] = written
+        self._targets[ctypes.addressof(target)] = target
+        return target
+
+    def current(self) -> Any:
+        """See above."""
+        return self._targets[self._table.target]
+
+    def target(self, executable: int) -> Any:
+        """See above."""
+        return self._made(executable, self._written[self._table.target].copy())
+
+    def use(self, target: Any) -> None:
+        """See above."""
+        self._table.target = ctypes.addressof(target)
 
     def launch(self, stream: int) -> int:
         """See above."""

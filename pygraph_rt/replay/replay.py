@@ -22,6 +22,7 @@ from pygraph_rt.replay.inputs import Input, InputAddresses
 from pygraph_rt.replay.launcher import Code, Launcher
 from pygraph_rt.replay.platform import Platform
 from pygraph_rt.replay.results import Results
+from pygraph_rt.replay.weight_sets import LOOK_AT
 
 _ALL_BITS = (1 << 64) - 1
 _NEVER = 1 << 62
@@ -101,7 +102,7 @@ class Replay:
             again = self.launches + _LOOK_EVERY
         else:
             self._helper = None
-        self._upkeep_at = min(n for n in (*REINSTANTIATE_AT, again) if n > self.launches)
+        self._upkeep_at = min(n for n in (*REINSTANTIATE_AT, LOOK_AT, again) if n > self.launches)
 
     # -- a call
 
@@ -137,10 +138,16 @@ class Replay:
             raise
         args.clear()
         if self.launches >= self._upkeep_at:
-            if self.launches in REINSTANTIATE_AT:
-                self._launcher.reinstantiate()
-            self._ask_for_helper()
+            self._keep_up()
         return results
+
+    def _keep_up(self) -> None:
+        """What is due after so many launches."""
+        if self.launches in REINSTANTIATE_AT:
+            self._launcher.reinstantiate()
+        if self.launches == LOOK_AT:
+            self._launcher.look_for_weight_sets(self.launches)
+        self._ask_for_helper()
 
     # -- what others ask
 
@@ -150,9 +157,18 @@ class Replay:
         return self.plan.patches.nodes
 
     @property
+    def held_nodes(self) -> int:
+        """Nodes of all its executable graphs."""
+        return self._launcher.held_nodes
+
+    @property
     def patched(self) -> int:
         """Node updates so far."""
         return sum(launch.graph.patcher.patched for launch in self._launcher.sub_graphs)
+
+    def may_grow(self, room: Callable[[], int]) -> None:
+        """It may have more executables: `room` says for how many nodes there is memory."""
+        self._launcher.room = room
 
     def forget_counts(self) -> None:
         """Count launches and node updates from here on."""

@@ -14,6 +14,8 @@ import torch
 from torch._dynamo.utils import counters
 
 import pygraph_rt
+from pygraph_rt.region.limits import BYTES_PER_NODE
+from pygraph_rt.replay import replay, weight_sets
 from pygraph_rt.shared_state import forget_everything
 from tests.runtime import inductor_on_software_gpu
 from tests.runtime.inductor_on_software_gpu import FALLBACK, OPTIONS
@@ -68,6 +70,25 @@ def test_training_is_served_and_equal_to_default_mode() -> None:
     regions = pygraph_rt.report().regions
     assert {region["state"] for region in regions} == {"serving"}
     assert sum(region["served"] for region in regions) > len(regions)
+
+
+def test_equal_blocks_with_an_executable_each_compute_the_same(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "LOOK_AT", 6)
+    for name, value in {"_MANY": 1, "_WATCHED": 24, "_FEWER": 1.0, "_FASTER": 1e9}.items():
+        monkeypatch.setattr(weight_sets, name, value)
+    expected = train(lambda block: block.compile(options=FALLBACK), 40)
+    found = train(ours, 40)
+    assert all(map(torch.equal, expected, found))
+    regions = pygraph_rt.report().regions
+    assert {region["state"] for region in regions} == {"serving"}
+    # The first block's input needs no gradient: it has regions of its own. Those of the two others
+    # have the first executable, and one for each block.
+    of_one = [region["nodes"] * BYTES_PER_NODE for region in regions]
+    found_times = [r["graph_bytes"] / each for r, each in zip(regions, of_one, strict=True)]
+    assert sorted(found_times) == [1, 1, 3, 3]
+    assert len(gpu.executables) == sum(found_times)
 
 
 def test_a_kernel_at_a_stale_address_would_be_seen(gpu: Any, monkeypatch: Any) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from array import array
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,11 @@ def both(
     return made
 
 
+def blocks(patches: tuple[Patch, ...]) -> Iterable[Block]:
+    """The blocks, in the order of the addresses."""
+    return PatchPlan(patches, 1 + max((p.node for p in patches), default=0)).by_block()
+
+
 moves = st.lists(
     st.tuples(st.integers(0, len(BLOCKS) - 1), st.integers(1, (1 << 47) - 1)), max_size=4
 )
@@ -154,6 +160,50 @@ def test_both_ways_make_the_same_driver_calls(
         assert sorted(left.calls[:-1]) == sorted(right.calls[:-1])
         assert first.patched == second.patched
         assert first.failed is second.failed is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(programs(), st.lists(st.tuples(st.integers(0, 3), moves), min_size=1, max_size=12))
+def test_executables_that_take_turns_get_the_same_driver_calls(
+    helper: Any, program: tuple[list[int], tuple[Patch, ...]], rounds: list[Any]
+) -> None:
+    pairs = both(*program, helper)
+    targets: list[list[Any]] = [[patcher.current()] for _, patcher in pairs]
+    # By executable: the bytes of its nodes, as it was instantiated and as they were updated.
+    nodes: list[dict[int, dict[int, bytes]]] = [{9: {}}, {9: {}}]
+    for number, (chosen, changes) in enumerate(rounds):
+        for (driver, patcher), known, held in zip(pairs, targets, nodes, strict=True):
+            if chosen < len(known):
+                patcher.use(known[chosen])
+            else:
+                executable = 100 + number
+                before = patcher.current()
+                known.append(patcher.target(executable))
+                held[executable] = dict(held[before.executable])
+                patcher.use(known[-1])
+            driver.calls.clear()
+            for slot, address in changes:
+                if slot < len(patcher.addresses):
+                    patcher.addresses[slot] = address
+            assert patcher.launch(7) == 0
+            *updates, (_, launched, _) = driver.calls
+            assert launched == patcher.current().executable
+            for _, executable, node, content, _ in updates:
+                assert executable == launched
+                held[executable][node] = content
+            wanted = {
+                p.node: patcher.addresses[list(blocks(program[1])).index(p.block)] + p.addend
+                for p in program[1]
+                if len([q for q in program[1] if q.node == p.node]) == 1
+            }
+            for node, word in wanted.items():
+                if node // 3 + 50 in held[launched]:
+                    assert (word % (1 << 64)).to_bytes(8, "little") in held[launched][
+                        node // 3 + 50
+                    ]
+        (left, _), (right, _) = pairs
+        assert sorted(left.calls[:-1]) == sorted(right.calls[:-1])
+        assert left.calls[-1] == right.calls[-1]
 
 
 PROGRAM = (
@@ -196,7 +246,7 @@ def test_another_executable_takes_over(helper: Any) -> None:
     for driver, patcher in both(*PROGRAM, helper):
         patcher.addresses[0] = 4096
         patcher.launch(7)
-        patcher.bind(11)
+        patcher.use(patcher.target(11))
         driver.calls.clear()
         patcher.addresses[2] = 8192
         patcher.launch(8)

@@ -26,15 +26,20 @@ struct block {
     uint32_t first_node, end_node;
 };
 
+struct target {
+    void *executable;
+    uint64_t *written;         /* each block's address in its nodes */
+};
+
 struct table {
     set_kernel set_kernel;
     set_memory set_copy, set_fill;
     launch launch;
     void *context;
-    void *executable;
+    struct target *target;
     char *memory;              /* parameters of all nodes */
     const uint64_t *wanted;    /* each block's address on this call */
-    uint64_t *written;         /* each block's address in the parameters */
+    uint64_t *held;            /* each block's address in the parameters */
     const struct block *blocks;
     const uint32_t *places;    /* each word's byte offset in memory */
     const int64_t *addends;    /* each word's distance from its block's address */
@@ -50,18 +55,28 @@ struct table {
     int64_t failed;            /* the node that the driver refused, or -1 */
 };
 
-static uint32_t write_words(struct table *t)
+static void write_words(const struct table *t, const struct block *block, uint64_t base)
 {
+    for (uint32_t w = block->first_word; w < block->end_word; w++) {
+        const uint64_t value = base + (uint64_t)t->addends[w];
+        memcpy(t->memory + t->places[w], &value, sizeof value); /* 4-byte alignment only */
+    }
+}
+
+/* Queues the nodes of blocks that moved; how many. */
+static uint32_t write_blocks(struct table *t)
+{
+    const uint64_t *const written = t->target->written;
     uint32_t waiting = 0;
     for (uint64_t b = 0; b < t->block_count; b++) {
         const struct block *block = &t->blocks[b];
         const uint64_t base = t->wanted[b];
-        if (base == t->written[b])
-            continue;
-        for (uint32_t w = block->first_word; w < block->end_word; w++) {
-            const uint64_t value = base + (uint64_t)t->addends[w];
-            memcpy(t->memory + t->places[w], &value, sizeof value); /* 4-byte alignment only */
+        if (base != t->held[b]) {
+            write_words(t, block, base);
+            t->held[b] = base;
         }
+        if (base == written[b])
+            continue;
         for (uint32_t i = block->first_node; i < block->end_node; i++) {
             const uint32_t node = t->block_nodes[i];
             if (t->stamps[node] == t->round)
@@ -78,10 +93,10 @@ static int submit(const struct table *t, uint32_t node)
     void *handle = t->handles[node];
     const void *parameters = t->parameters[node];
     if (t->kinds[node] == KERNEL)
-        return t->set_kernel(t->executable, handle, parameters);
+        return t->set_kernel(t->target->executable, handle, parameters);
     if (t->kinds[node] == MEMORY_COPY)
-        return t->set_copy(t->executable, handle, parameters, t->context);
-    return t->set_fill(t->executable, handle, parameters, t->context);
+        return t->set_copy(t->target->executable, handle, parameters, t->context);
+    return t->set_fill(t->target->executable, handle, parameters, t->context);
 }
 
 /* The driver's error code: 0 when the graph was launched. After an error the graph must not be
@@ -90,7 +105,7 @@ static int patch_and_launch(struct table *t, void *stream)
 {
     t->round++;
     t->failed = -1;
-    const uint32_t waiting = write_words(t);
+    const uint32_t waiting = write_blocks(t);
     for (uint32_t i = 0; i < waiting; i++) {
         const int code = submit(t, t->queue[i]);
         if (code) {
@@ -99,9 +114,9 @@ static int patch_and_launch(struct table *t, void *stream)
         }
     }
     /* Only now: what counts as written is what the driver holds. */
-    memcpy(t->written, t->wanted, t->block_count * sizeof *t->written);
+    memcpy(t->target->written, t->wanted, t->block_count * sizeof *t->wanted);
     t->patched += waiting;
-    return t->launch(t->executable, stream);
+    return t->launch(t->target->executable, stream);
 }
 
 /* launch(address of a table, stream): the driver's error code. */
