@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
 
 import torch
 
+from pygraph_rt.interrupts import RLock, release
 from pygraph_rt.replay.replay import Replay
 
 # To look what kind a call is, and to watch it, costs as much as a small region. After so many looks
@@ -31,7 +31,7 @@ class GraphMemory:
 
     def __init__(self, capacity: Callable[[int], int] = device_bytes) -> None:
         self._capacity = capacity
-        self._lock = threading.Lock()
+        self._lock = RLock()  # also taken in served calls, which a signal may interrupt
         self._graphs: dict[int, weakref.WeakSet[Replay]] = {}
 
     def add(self, device: int, replay: Replay) -> None:
@@ -43,8 +43,12 @@ class GraphMemory:
         """Bytes that are left when graphs may take a share of the GPU's memory; below zero when
         they have more than that.
         """
-        with self._lock:
-            nodes = sum(r.held_nodes for r in self._graphs.get(device, ()) if not r.closed)
+        try:
+            with self._lock:
+                nodes = sum(r.held_nodes for r in self._graphs.get(device, ()) if not r.closed)
+        except BaseException:
+            release(self._lock)
+            raise
         return int(share * self._capacity(device)) - nodes * BYTES_PER_NODE
 
     def nodes(self, device: int, share: float) -> int:

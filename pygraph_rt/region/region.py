@@ -290,8 +290,8 @@ class Partition:
             if self._apply(Event.ACCEPT):
                 freed = self._make_room(replay)
                 self._maker.memory.add(self.device, replay)
-                share = self._options.graph_memory
-                replay.may_grow(partial(self._maker.memory.nodes, self.device, share))
+                half = self._options.graph_memory / 2  # the rest is for other graphs
+                replay.may_grow(partial(self._maker.memory.nodes, self.device, half))
                 variant.replay = replay
                 self._variants.back_off.renew()
                 if not self._life.closed:

@@ -144,12 +144,11 @@ class ExecutableGraph:
 
     def look_for_weight_sets(self, launches: int, room: Callable[[], int]) -> None:
         """Find out whether an executable for each set of weights is faster (see weight_sets.py),
-        where many nodes were patched in so many `launches`. `room` says for how many nodes there
+        where many nodes were patched in so many `launches`. `room` says for how many more there
         is memory.
         """
         if patched_often(self.patcher.patched, launches):
-            nodes = max(1, len(list(self._templates.nodes())))
-            given = Executables(self._instantiate, self._free_others, lambda: room() // nodes)
+            given = Executables(self._instantiate, self._free_others, room)
             sets = WeightSets(self.patcher, self._inputs, self._nodes_of, given, self._settle)
             self.launch = sets.launch
 
@@ -179,21 +178,26 @@ class ExecutableGraph:
 
     def _instantiate(self) -> int:
         """One more executable, at the addresses in use. Raises DriverError."""
+        if not self._graph:
+            raise DriverError("the graph is gone")
         for node in self._templates.nodes():
             self._templates.store(node, self._driver)
-        self._handles.append(self._driver.instantiate(self._graph))
+        self._handles.extend(map(self._driver.instantiate, [self._graph]))
         return self._handles[-1]
 
     def _free_others(self) -> None:
-        """Free all executables but the first."""
-        while len(self._handles) > 1:
+        """Free all executables but the one in use."""
+        here = self.patcher.current().executable
+        for handle in [each for each in self._handles if each != here]:
+            self._handles.remove(handle)
             with contextlib.suppress(DriverError):
-                self._driver.destroy_exec(self._handles.pop())
+                self._driver.destroy_exec(handle)
 
     def detach(self) -> tuple[list[int], int, NodeTemplates]:
         """Take the handles out, so that no call can launch them again: executables, the graph that
         they were instantiated from, and the templates.
         """
+        self.launch = self.patcher.launch  # what refers to this is let go of
         handles, self._handles = self._handles, []
         graph, self._graph = self._graph, 0
         return handles, graph, self._templates

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -177,7 +178,11 @@ class Launcher:
     def look_for_weight_sets(self, launches: int) -> None:
         """Find out whether executables for several sets of weights are faster."""
         for launch in self.sub_graphs:
-            launch.graph.look_for_weight_sets(launches, self.room)
+            launch.graph.look_for_weight_sets(launches, partial(self._room_for, launch.nodes))
+
+    def _room_for(self, nodes: int) -> int:
+        """For how many more executables of so many nodes there is memory."""
+        return self.room() // max(1, nodes)
 
     @property
     def held_nodes(self) -> int:

@@ -11,8 +11,8 @@ is the node that the driver refused to update, if that was it. An exception at a
 what the next launch makes good. `patched` counts node updates.
 
 Several executables of one graph may take turns: each is a target, which `use` chooses in one step.
-`current` is the one in use, `target` makes one of an executable that was instantiated with the
-parameters in use.
+`current` is the one in use, `target` makes one of an executable that was instantiated with what the
+parameters hold, `forget_others` drops all but the one in use.
 """
 
 from __future__ import annotations
@@ -93,11 +93,14 @@ class PythonPatcher:
     def target(self, executable: int) -> Any:
         """See above."""
         updates = self._templates.updates(self._driver, executable)
-        return _PythonTarget(executable, self._target.written, updates)
+        return _PythonTarget(executable, self._held, updates)
 
     def use(self, target: Any) -> None:
         """See above."""
         self._target = target
+
+    def forget_others(self) -> None:
+        """See above."""
 
     def launch(self, stream: int) -> int:
         """See above."""
@@ -175,7 +178,8 @@ class NativePatcher:
         self._lay_out(templates, groups)
         self.addresses = addresses
         table.wanted = self.addresses.buffer_info()[0]
-        table.held = self._keep([0] * len(groups), np.uint64)
+        self._held = np.zeros(len(groups), np.uint64)
+        table.held = int(self._held.ctypes.data)
         table.stamps = self._keep([0] * len(self._numbers), np.uint64)
         table.queue = self._keep([0] * len(self._numbers), np.uint32)
         table.block_count = len(groups)
@@ -228,11 +232,16 @@ class NativePatcher:
 
     def target(self, executable: int) -> Any:
         """See above."""
-        return self._made(executable, self._written[self._table.target].copy())
+        return self._made(executable, self._held.copy())
 
     def use(self, target: Any) -> None:
         """See above."""
         self._table.target = ctypes.addressof(target)
+
+    def forget_others(self) -> None:
+        """See above."""
+        here = self._table.target
+        self._targets, self._written = {here: self._targets[here]}, {here: self._written[here]}
 
     def launch(self, stream: int) -> int:
         """See above."""

@@ -27,6 +27,7 @@ LOOK_AT = 64
 _MANY = 8  # nodes that are patched on each launch
 _WATCHED = 256  # launches that are looked at, and as many that are timed
 _MOST_SETS = 64
+_MOST_WAYS = 16  # ways to tell sets apart that are compared
 _SEEN = 3  # calls of each set among those that are watched
 _FEWER, _FASTER = 0.5, 0.9  # nodes that would be patched; time of a launch with what is made
 
@@ -126,11 +127,12 @@ class WeightSets:
         self._patcher.use(self._first)
         self._sets = {}
         self._executables.free()
+        self._patcher.forget_others()
         self._end(self._patcher.launch)
 
     def _end(self, launch: Callable[[int], int]) -> None:
-        done, self._done, self._executables = self._done, None, None  # which refer to this
-        done(launch)
+        self._done(launch)
+        self._done = self._executables = None  # which refer to this
 
 
 def patched_often(patched: int, launches: int) -> bool:
@@ -153,6 +155,8 @@ def best_place(rows: Any, inputs: Sequence[int], nodes: Sequence[int]) -> int | 
         alike = np.argsort(np.argsort(first))[sets].tobytes()  # numbered in the order of calls
         if alike in seen:
             continue
+        if len(seen) == _MOST_WAYS:
+            break
         seen.add(alike)
         patched = _patched(rows, sets, weights)
         if patched <= least:

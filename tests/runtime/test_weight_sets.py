@@ -62,18 +62,29 @@ class Layers:
             n: RawNode(n + 50, KernelNode(f"k{n}", (), kernel, layout, 0, (b"\xab" * 8,) * 3))
             for n in range(NODES)
         }
-        self.groups = PatchPlan(patches(), NODES).by_block()
-        self.addresses = array("Q", [0] * len(self.groups))
-        templates = NodeTemplates(raw, 0)
+        self.helper, self.templates = helper, NodeTemplates(raw, 0)
         for node in raw:
-            templates.store(node, driver)  # type: ignore[arg-type]
-        executable = Executable(driver.instantiate(1), 1, templates)
-        self.graph = ExecutableGraph(driver, executable, self.groups, self.addresses, helper)  # type: ignore[arg-type]
+            self.templates.store(node, driver)  # type: ignore[arg-type]
+        self.use(patches())
         self.room = 1 << 20
         self.clock = Clock(driver)
         monkeypatch.setattr(weight_sets.time, "perf_counter_ns", self.clock)
         self.launches = 0
         self.source = random.Random(0)
+
+    def use(self, found: tuple[Patch, ...]) -> None:
+        """Make the graph, with these patches."""
+        self.patches = found
+        self.groups = PatchPlan(found, NODES).by_block()
+        self.addresses = array("Q", [0] * len(self.groups))
+        executable = Executable(self.driver.instantiate(1), 1, self.templates)
+        given = (self.driver, executable, self.groups, self.addresses, self.helper)
+        self.graph = ExecutableGraph(*given)  # type: ignore[arg-type]
+
+    def only_half_read_weights(self) -> None:
+        """Of the nodes."""
+        self.driver.log.clear()
+        self.use(tuple(p for p in patches() if p.node < NODES // 2 or p.block != WEIGHT))
 
     def call(self, layer: int, **moved: int) -> int:
         """One launch; its number of node updates. Fails where a node has another call's address."""
@@ -90,9 +101,9 @@ class Layers:
         assert self.graph.launch(7) == 0
         self.launches += 1
         if self.launches == LOOK_AT:
-            self.graph.look_for_weight_sets(LOOK_AT, self._left)
+            self.graph.look_for_weight_sets(LOOK_AT, lambda: self._left() // NODES)
         _, _, nodes = self.driver.launches[-1]
-        for patch in patches():
+        for patch in self.patches:
             word = nodes[patch.node + 50][patch.field]
             assert int.from_bytes(word, "little") == where[patch.block] + patch.addend
         return len(self.driver.submitted) - before
@@ -157,6 +168,39 @@ def test_where_launches_get_no_faster_there_is_one_again(layers: Layers) -> None
     assert layers.graph.executables == layers.alive == 1
     assert layers.graph.launch == layers.graph.patcher.launch
     assert layers.call(0) == NODES
+
+
+@pytest.mark.parametrize("count", [3, 7, 11])
+def test_the_one_that_stays_has_the_addresses_of_each_call(layers: Layers, count: int) -> None:
+    """Outputs come again in the next layer but one: what the nodes held long ago is no guide."""
+    layers.only_half_read_weights()
+    layers.clock.each, layers.clock.more = 0, 1000
+    for number in range(LOOK_AT + 3 * 256 + 5 * count):
+        layer = number % count
+        layers.call(layer, output=(1 << 34) + 4096 * (layer % 2))
+    assert layers.graph.executables == layers.alive == 1
+
+
+def test_an_interrupt_where_it_is_settled_changes_nothing(
+    layers: Layers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle, left = layers.graph._settle, [3]
+
+    def interrupted(launch: Any) -> None:
+        left[0] -= 1
+        if left[0] > 0:
+            raise KeyboardInterrupt
+        settle(launch)
+
+    monkeypatch.setattr(layers.graph, "_settle", interrupted)
+    interrupts = 0
+    for number in range(SETTLED * LAYERS):
+        try:
+            layers.call(number % LAYERS)
+        except KeyboardInterrupt:
+            interrupts += 1
+    assert interrupts == 2
+    assert layers.graph.executables == LAYERS + 1
 
 
 def test_without_room_there_is_one(layers: Layers) -> None:
