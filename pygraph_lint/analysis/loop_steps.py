@@ -194,7 +194,9 @@ def _makes_its_optimizer(queries: FileQueries, place: ast.AST) -> bool:
             holder, inside = node.func.value, is_in_inner_loop(queries, place, node)
             if node.func.attr == "step" and not inside and not node.args:
                 made = queries.only_value(holder) if isinstance(holder, ast.Name) else None
-                return isinstance(made, ast.Call) and queries.scope(made) is place
+                name = (dotted(made.func) or "") if isinstance(made, ast.Call) else ""
+                is_class = name.rpartition(".")[2][:1].isupper()
+                return made is not None and is_class and queries.scope(made) is place
     return False
 
 
