@@ -122,7 +122,9 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     state.quiet += rare
     state.half += half
     state.on_host += host
+    state.arms += 1
     ended = state.run(body)
+    state.arms -= 1
     state.on_host -= host
     state.half -= half
     state.quiet -= rare

@@ -346,9 +346,10 @@ class LoopValues:
                 return v.OTHER_VALUE
             if node.attr in ops.TENSOR_ATTRIBUTES or node.attr in _PARTS:
                 return base
+            if base.needs or self.is_only_annotated(node.value):
+                return v.UNKNOWN_VALUE  # what its author has set there
             moved = base.why in (MOVED.why, GIVEN.why)  # of an object: a number, too
-            held = base._replace(cls=OF_OBJECT) if moved else base
-            return v.UNKNOWN_VALUE if base.needs else held
+            return base._replace(cls=OF_OBJECT) if moved else base
         if is_batch(base):
             return BATCH
         if base.flags & v.MODULE and node.attr in ("module", "model", "weight", "bias"):

@@ -108,6 +108,7 @@ class State:
         self.read: dict[Key, set[tuple[int, int]]] = {}  # where the host reads their values
         self.device_context = 0
         self.half = 0
+        self.arms = 0  # of if statements around what runs now
         self.on_host = 0  # arms that run for tensors of the host
         self.last_stores: dict[str, int] = {}  # attributes, and the line of their last store
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated

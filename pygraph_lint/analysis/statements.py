@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import annotated
 from pygraph_lint.analysis.binding import assign
 from pygraph_lint.analysis.conditions import asked, narrow, only_if, truth
-from pygraph_lint.analysis.nodes import source_of
+from pygraph_lint.analysis.nodes import source_of, walk
 from pygraph_lint.analysis.operators import arithmetic
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.values import Value
+
+# Words of a warning that says what the caller does wrong, or asks for what is not there.
+_MISUSE = re.compile(
+    r"deprecat|legacy|\bignor|ineffective|no effect|unsupported|incompatible|unexpected|invalid"
+    r"|fall(s|ing)? ?back|instead|\bshould|\bmust\b|please|did you|consider|may not|might not"
+    r"|(not|n't) (be )?(currently )?(support|recommend|expect|initiali|compatib|implement|valid)",
+    re.IGNORECASE,
+)
 
 
 def exec_assign(state: State, node: ast.Assign) -> None:
@@ -69,7 +78,20 @@ def exec_raise(state: State, node: ast.Raise) -> bool:
 
 
 def exec_expression(state: State, node: ast.Expr) -> None:
-    state.ev(node.value)
+    if state.arms and _warns_of_misuse(node.value):
+        state.ev_quiet(node.value)  # a program in use does not come here
+    else:
+        state.ev(node.value)
+
+
+def _warns_of_misuse(call: ast.expr) -> bool:
+    """``logger.warning("`scale` is deprecated")``; not what is said once, and so often reached."""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr not in ("warning", "warn") or not call.args:
+        return False
+    texts = (each.value for each in walk(call.args[0]) if isinstance(each, ast.Constant))
+    return any(isinstance(text, str) and _MISUSE.search(text) is not None for text in texts)
 
 
 def exec_assert(state: State, node: ast.Assert) -> None:

@@ -213,3 +213,33 @@ class M(nn.Module):
     started = time.process_time()
     kinds(source)
     assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "reported"),
+    [
+        ("if x.ndim == 3:\n    logger.warning('3d input is deprecated')", False),
+        ("if x.ndim == 3:\n    logger.warning(f'{x.ndim} dimensions are not supported')", False),
+        ("if x.ndim == 3:\n    logger.warn('falling back to ' + 'a loop')", False),
+        ("if x.ndim == 2:\n    pass\nelse:\n    warnings.warn('you should pass 2 sizes')", False),
+        ("if x.ndim == 3:\n    logger.warning_once('3d input is deprecated')", True),
+        ("if x.ndim == 3:\n    logger.warning('padded to a multiple of 8')", True),
+        ("if x.ndim == 3:\n    logger.info('3d input is deprecated')", True),
+        ("logger.warning('this layer is deprecated')", True),
+        ("if x.ndim == 3:\n    warnings.warn(message)", True),
+    ],
+)
+def test_warnings_about_a_wrong_use_are_not_reported(statement: str, reported: bool) -> None:
+    lines = "".join(f"\n        {line}" for line in statement.splitlines())
+    source = f"""
+import logging, warnings
+{HEAD}
+logger = logging.getLogger(__name__)
+message = "m"
+
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):{lines}
+        return x
+"""
+    found = [finding.code for finding in lint_text(source)]
+    assert bool({"PG502", "PG503"} & {*found}) is reported
