@@ -3,8 +3,8 @@
 Each way is one process without a cache over a fresh copy of the package, in memory where there is
 such a folder. What counts is its CPU time: user and system, start included. A round of fixing tries
 fixes in some files and looks at all files again; its lines are those of the files it tried. Beside
-that the wall time of one file, alone in a folder: of the files in which one fix was made, that with
-nearest to 3,000 lines.
+that the time of one file, alone in a folder: of the files that got one fix in the package, the one
+nearest to 3,000 lines. Alone it may get others, as its package says less.
 
 Writes ``benchmarks/results/fix_cost.json`` (or ``--out FILE``).
 """
