@@ -76,18 +76,6 @@ SUITES = (
     ),
     Suite("e3nn-0.6.0", "e3nn", ("tests",)),
     Suite("peft-0.21.2", "peft", ("tests/test_custom_models.py",), "src"),
-    Suite(
-        "stable_baselines3-2.9.2",
-        "stable_baselines3",
-        tuple(
-            f"tests/test_{name}.py"
-            for name in (
-                *("buffers", "custom_policy", "distributions", "gae", "n_step_replay", "predict"),
-                *("preprocessing", "run", "sde", "spaces", "train_eval_mode", "utils"),
-                *("vec_normalize", "vec_stacked_obs"),
-            )
-        ),
-    ),
 )
 Outcomes = dict[str, str]
 
