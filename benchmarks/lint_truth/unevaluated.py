@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import dis
 import functools
 import json
@@ -136,10 +137,9 @@ class Recorder:
 def _observe_model(entry: Any, mode: str, wanted: Parts, report: Report) -> None:
     import torch
 
-    from benchmarks.lint_truth import ghost
     from benchmarks.lint_truth.builders import build
     from benchmarks.lint_truth.packages import relative_name
-    from benchmarks.lint_truth.worker import calls_of, prepare_on, quiet, seed_all
+    from benchmarks.lint_truth.worker import calls_of, prepare_on, seed_all
 
     recorder = Recorder(wanted)
 
@@ -151,17 +151,11 @@ def _observe_model(entry: Any, mode: str, wanted: Parts, report: Report) -> None
             calls = calls_of(inputs, mode)
             recorder.during(lambda: [model(**each) for each in calls], relative_name)
 
-    with quiet():
-        run()
-        with ghost.as_if_compiling():
-            run()
-    report(_record(f"{entry.name}:{mode}", recorder))
+    _report(f"{entry.name}:{mode}", run, recorder, report)
 
 
 def _observe_program(program: Any, wanted: Parts, report: Report) -> None:
-    from benchmarks.lint_truth import ghost
     from benchmarks.lint_truth.packages import relative_name
-    from benchmarks.lint_truth.worker import quiet
     from benchmarks.lint_truth_packages.worker import CALLS, built
 
     recorder = Recorder(wanted)
@@ -170,15 +164,29 @@ def _observe_program(program: Any, wanted: Parts, report: Report) -> None:
         call = built(program)
         recorder.during(lambda: [call.run() for _ in range(CALLS)], relative_name)
 
-    with quiet():
-        run()
-        with ghost.as_if_compiling():
+    _report(program.label, run, recorder, report)
+
+
+def _report(label: str, run: Callable[[], None], recorder: Recorder, report: Report) -> None:
+    """Report what `run` evaluates, in eager mode and with the branches that are meant for
+    compilation; also where it ends with an error.
+    """
+    from benchmarks.lint_truth import ghost
+
+    errors = _error_of(run, contextlib.nullcontext()), _error_of(run, ghost.as_if_compiling())
+    seen = {file: sorted(parts) for file, parts in recorder.seen.items()}
+    report({"label": label, "seen": seen, "error": "; ".join(filter(None, errors))})
+
+
+def _error_of(run: Callable[[], None], mode: contextlib.AbstractContextManager[None]) -> str:
+    from benchmarks.lint_truth.worker import quiet, short_traceback
+
+    try:
+        with quiet(), mode:
             run()
-    report(_record(program.label, recorder))
-
-
-def _record(label: str, recorder: Recorder) -> dict[str, Any]:
-    return {"label": label, "seen": {f: sorted(parts) for f, parts in recorder.seen.items()}}
+    except Exception as error:
+        return short_traceback(error)
+    return ""
 
 
 def _model_jobs(
