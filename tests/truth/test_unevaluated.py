@@ -11,6 +11,8 @@ import pytest
 
 from benchmarks.lint_truth.claims import break_claims
 from benchmarks.lint_truth.findings import Finding, evaluated
+from benchmarks.lint_truth.size_breaks import Table, programs_of_numbers
+from benchmarks.lint_truth.statements import Sources
 from benchmarks.lint_truth.unevaluated import Recorder, conditional_parts, outermost, wanted_parts
 
 FILE = "package/models/x.py"
@@ -85,3 +87,24 @@ def test_findings_in_parts_that_never_ran_do_not_count() -> None:
         truth, evaluated([inside, beside], truth), lambda _, line: line, counted=bool
     )
     assert claims["break_claims"]["without_a_break"] == 1
+
+
+def test_a_second_size_adds_breaks_where_an_operator_reads_a_number() -> None:
+    site = {"file": FILE, "line": 2, "end": 2, "text": "t", "kinds": {"break": {}}, "lines": [2]}
+    made = {"host_tensor": {"what": ["div"], "in": ["A:eval"]}}
+    truth: dict[str, Any] = {"sites": [site, {**site, "line": 5, "end": 5, "kinds": made}]}
+    assert programs_of_numbers(truth) == {"A:eval"}
+    table = Table(truth, Sources(lambda file: SOURCE))
+    breaks = [
+        {"file": FILE, "line": line, "kind": kind}
+        for line, kind in (
+            (2, "Data dependent operator"),
+            (4, "Data dependent operator (in torch/x.py:2)"),
+            (5, "Data dependent operator"),
+            (6, "Data-dependent branching"),
+        )
+    ]
+    assert table.add("A:eval", breaks) == 2
+    assert table.added == {(FILE, 4), (FILE, 5)}
+    assert [row["line"] for row in truth["sites"]] == [2, 4, 5]
+    assert truth["sites"][1]["text"] == "third = [str(y) for y in x if y > 1]"
