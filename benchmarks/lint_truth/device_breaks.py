@@ -19,7 +19,6 @@ import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from benchmarks.lint_truth.claims import NOT_AGAINST
@@ -28,6 +27,7 @@ from benchmarks.lint_truth.pool import Report, run_all
 from benchmarks.lint_truth_packages import truth_file
 
 READ = "_local_scalar_dense"
+Otherwise = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 @contextlib.contextmanager
@@ -75,32 +75,35 @@ def add_breaks(
     return added
 
 
-def _trace(observe: Callable[[Report], None], report: Report) -> None:
-    with as_on_device():
+def _trace(observe: Callable[[Report], None], otherwise: Otherwise, report: Report) -> None:
+    with otherwise():
         observe(report)
 
 
-def _jobs(chosen: str, wanted: set[str]) -> list[tuple[str, Callable[[Report], None]]]:
-    """One traced program for each wanted label."""
+def jobs(
+    chosen: str, wanted: set[str], otherwise: Otherwise
+) -> list[tuple[str, Callable[[Report], None]]]:
+    """One program for each wanted label of a set, traced inside of `otherwise`."""
     from benchmarks.lint_truth import packages
 
     packages.declare_vision_operators()
-    jobs: list[tuple[str, Callable[[Report], None]]] = []
+    found: list[tuple[str, Callable[[Report], None]]] = []
     if chosen == "packages":
         from benchmarks.lint_truth_packages.catalogue import PACKAGES, programs
         from benchmarks.lint_truth_packages.worker import observe_stage
 
         for name in PACKAGES:
             try:
-                found = programs(name)
+                measured = programs(name)
             except ImportError as error:
                 print(f"not measured, {name}: {error}", flush=True)
                 continue
-            for program in found:
+            for program in measured:
                 if f"{program.label}:run" in wanted:
                     observe = functools.partial(observe_stage, program, "trace")
-                    jobs.append((f"{program.label}:run", functools.partial(_trace, observe)))
-        return jobs
+                    traced = functools.partial(_trace, observe, otherwise)
+                    found.append((f"{program.label}:run", traced))
+        return found
     from benchmarks.lint_truth import preload
     from benchmarks.lint_truth.catalogue import catalogue
     from benchmarks.lint_truth.versions import SETS
@@ -111,16 +114,8 @@ def _jobs(chosen: str, wanted: set[str]) -> list[tuple[str, Callable[[Report], N
         for mode in entry.modes:
             if f"{entry.name}:{mode}" in wanted:
                 run = functools.partial(observe_model, entry, mode, ["trace"])
-                jobs.append((f"{entry.name}:{mode}", functools.partial(_trace, run)))
-    return jobs
-
-
-def _truth_file(chosen: str) -> Path:
-    from benchmarks.lint_truth.versions import RESULTS, SETS
-
-    if chosen == "packages":
-        return RESULTS / "lint_truth_packages_sites.json"
-    return SETS[chosen].truth_file
+                found.append((f"{entry.name}:{mode}", functools.partial(_trace, run, otherwise)))
+    return found
 
 
 def main() -> int:
@@ -140,12 +135,12 @@ def main() -> int:
     import torch
 
     torch.set_num_threads(1)
-    path = _truth_file(arguments.set)
+    path = truth_file.of_set(arguments.set)
     of_packages = arguments.set == "packages"
     truth = truth_file.read(path) if of_packages else json.loads(path.read_text())
     sites = read_sites(truth)
-    jobs = _jobs(arguments.set, set(programs_with(sites)))
-    for records in run_all(jobs, arguments.workers, arguments.seconds):
+    traced = jobs(arguments.set, set(programs_with(sites)), as_on_device)
+    for records in run_all(traced, arguments.workers, arguments.seconds):
         for record in records:
             label = record.get("label") or f"{record['model']}:{record['mode']}"
             breaks = record.get("result", {}).get("breaks", ())

@@ -12,6 +12,7 @@ from pygraph_lint.analysis.literals import How, Test, Tested, comparison
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_tensor
+from pygraph_lint.analysis.told_apart import told_apart
 from pygraph_lint.analysis.transfer.numpy_functions import decides
 from pygraph_lint.analysis.values import Value
 
@@ -332,12 +333,13 @@ def narrow(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, Value
             for operand in node.values:
                 saved += narrow(state, operand, outcome)
         return saved
+    told = told_apart(state, node, outcome)
     name, value = narrowed(state, node, outcome)
-    if name is None or value is None:
-        return []
-    old = state.env.get(name)
-    state.env[name] = value
-    return [(name, old)]
+    if name is not None and value is not None:
+        told.append((name, value))
+    before = [(name, state.env.get(name)) for name, _ in told]
+    state.env.update(told)
+    return before
 
 
 def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, Value | None]:

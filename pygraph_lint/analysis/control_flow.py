@@ -25,6 +25,7 @@ from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.nodes import dotted, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made
+from pygraph_lint.analysis.told_apart import remember
 from pygraph_lint.analysis.transfer.containers import entry
 from pygraph_lint.analysis.values import Value
 
@@ -53,7 +54,9 @@ def exec_if(state: State, node: ast.If) -> bool:
         state.guards = guards[other_ended]  # hold behind the statement, too
         return False
     needs = (asked(state.guards, guards[outcome]) for outcome in (True, False))
-    state.env = join_environments(*_arms(then, state.env, *needs))
+    arms = _arms(then, state.env, *needs)
+    state.env = join_environments(*arms)
+    remember(state, node, *arms)
     return False
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event, Need, Span
 from pygraph_lint.analysis.later_uses import LaterUses
+from pygraph_lint.analysis.literals import Test
 from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.nodes import Body, span_of
@@ -73,6 +74,23 @@ class CallSite:
         return self.named.get(name, default)
 
 
+class Fact(NamedTuple):
+    """How a test of a name or of an attribute came out; ``held`` is what was known of the name."""
+
+    name: str
+    test: Test
+    outcome: bool
+    held: Value | None
+
+
+class Split(NamedTuple):
+    """A variable behind an if statement: what either arm left in it, and the facts of the arm."""
+
+    joined: Value
+    arms: tuple[Value, Value]
+    facts: tuple[tuple[Fact, ...], tuple[Fact, ...]]
+
+
 class State:
     """What happens in one function.
 
@@ -114,6 +132,7 @@ class State:
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
         self.settled: set[ast.Compare] = set()
         self.unchanged: frozenset[str] = frozenset()  # parameters that are never bound again
+        self.splits: dict[str, Split] = {}  # variables that an if statement left in two kinds
         self.passed: Environment = {}  # what the parameters hold at the start
         self.body = Body(())
         self._later: LaterUses | None = None
