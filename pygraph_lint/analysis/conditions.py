@@ -8,7 +8,7 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import note_read
 from pygraph_lint.analysis.events import NEVER, Need, Needs
-from pygraph_lint.analysis.literals import How, Test, Tested, comparison
+from pygraph_lint.analysis.literals import How, Test, Tested, asks_for_none, comparison
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_tensor
@@ -238,12 +238,7 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
 
 def _asks_for_any(node: ast.expr, outcome: bool) -> bool:
     """Whether a condition has an outcome where there is anything: ``x is not None``."""
-    return (
-        isinstance(node, ast.Compare)
-        and isinstance(node.ops[0], ast.IsNot if outcome else ast.Is)
-        and isinstance(node.comparators[0], ast.Constant)
-        and node.comparators[0].value is None
-    )
+    return asks_for_none(node) is (not outcome)
 
 
 def _guard_parameter(state: State, node: ast.expr, test: Test, outcome: bool) -> None:
@@ -359,18 +354,16 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
     held = _without_elements(state, node, outcome)
     if held is not None:
         return state.place(held), state.ev_quiet(held)._replace(items=(), item=None, keys=None)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        right = node.comparators[0]
-        if isinstance(right, ast.Constant) and right.value is None:
-            name = state.place(node.left)
-            if name is None:
-                return None, None
-            value = state.ev_quiet(node.left)
-            is_none = isinstance(node.ops[0], ast.Is) == outcome
-            if is_none:
-                return name, v.NONE_VALUE
-            if value.kinds & v.NONE and value.kinds != v.NONE:
-                return name, value._replace(kinds=value.kinds & ~v.NONE)
+    of_none = asks_for_none(node)
+    if of_none is not None and isinstance(node, ast.Compare):
+        name = state.place(node.left)
+        if name is None:
+            return None, None
+        value = state.ev_quiet(node.left)
+        if of_none == outcome:
+            return name, v.NONE_VALUE
+        if value.kinds & v.NONE and value.kinds != v.NONE:
+            return name, value._replace(kinds=value.kinds & ~v.NONE)
     return None, None
 
 

@@ -21,8 +21,9 @@ from pygraph_lint.analysis.conditions import (
     truth,
 )
 from pygraph_lint.analysis.events import Needs
+from pygraph_lint.analysis.first_calls import runs_once
 from pygraph_lint.analysis.model import FunctionFacts, Root
-from pygraph_lint.analysis.nodes import dotted, span_of, walk
+from pygraph_lint.analysis.nodes import dotted, span_of
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made
 from pygraph_lint.analysis.transfer.containers import entry
@@ -34,13 +35,16 @@ def exec_if(state: State, node: ast.If) -> bool:
     state.whole = node.test
     static = truth(state, node.test, "branch.raise" if only_raises else "branch.if")
     state.whole = None
-    if static is True:
-        return state.run(node.body)
     if static is False:
         return state.run(node.orelse)
+    once = runs_once(state, node)
+    if static is True:
+        state.quiet += once
+        ended = state.run(node.body)
+        state.quiet -= once
+        return ended
     start = state.env
     guards = guarded(state, node.test, False), guarded(state, node.test, True)
-    once = _runs_once(state, node)
     state.quiet += once
     ended = _run_arm(state, node, True, guards[True])
     state.quiet -= once
@@ -69,44 +73,6 @@ def _arms(
             then[name] = only_if(one, two, then_needs)
             other[name] = only_if(two, one, other_needs)
     return then, other
-
-
-def _runs_once(state: State, node: ast.If) -> bool:
-    """``if self.unset: ...; self.unset = False``: what is set up on the first call.
-
-    The same for ``if key not in self.kept: ...; self.kept[key] = ...``.
-    """
-    test = node.test
-    value = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-    if isinstance(test, ast.UnaryOp) and value:
-        test = test.operand
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In if value else ast.NotIn):
-        kept = test.comparators[0]
-        outlives = isinstance(kept, ast.Attribute) or dotted(kept) not in (None, *state.env)
-        return outlives and len(test.ops) == 1 and _is_kept(node.body, test.left, kept)
-    if not isinstance(test, ast.Attribute) or not state.is_self(test.value):
-        return False
-    return any(
-        isinstance(each, ast.Assign)
-        and dotted(each.targets[0]) == dotted(test)
-        and isinstance(each.value, ast.Constant)
-        and each.value.value is value
-        for each in node.body
-    )
-
-
-def _is_kept(body: list[ast.stmt], key: ast.expr, kept: ast.expr) -> bool:
-    """Whether something is stored under ``key`` in ``kept``."""
-    place = ast.dump(kept)
-    return any(
-        isinstance(target, ast.Subscript)
-        and ast.dump(target.value) == place
-        and ast.dump(target.slice) == ast.dump(key)
-        for statement in body
-        for each in walk(statement)
-        if isinstance(each, ast.Assign)
-        for target in each.targets
-    )
 
 
 def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:

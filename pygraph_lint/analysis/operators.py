@@ -151,7 +151,11 @@ def compare(
 ) -> Value:
     """One comparison."""
     if isinstance(operator, (ast.Is, ast.IsNot)):
-        return Value(v.NUMBER, const=identity(operator, left, right))
+        return Value(v.NUMBER, const=identity(isinstance(operator, ast.Is), left, right))
+    if isinstance(operator, (ast.Eq, ast.NotEq)) and right.kinds == v.NONE:
+        known = identity(isinstance(operator, ast.Eq), left, right)
+        if known is not None:
+            return Value(v.NUMBER, const=known)
     if _asks_for_other_device(state, left_node, right_node):
         return Value(v.NUMBER, const=isinstance(operator, (ast.NotEq, ast.NotIn)))
     if isinstance(operator, (ast.In, ast.NotIn)):

@@ -213,3 +213,48 @@ class M(nn.Module):
     started = time.process_time()
     kinds(source)
     assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("test", ["self.kind is None", "self.kind == None"])
+def test_an_attribute_that_is_always_none_decides(test: str) -> None:
+    found = forward(f"if {test}: return x\nreturn x[x > 0]", init="self.kind = None")
+    assert found == []
+
+
+SET_UP = """
+import torch
+from torch import nn
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {init}
+    def forward(self, x: torch.Tensor):
+        if {test}:
+            {body}
+        return x + self.w
+    {other}
+"""
+MADE = "self.w = torch.zeros(3).to(x.device)"
+
+
+@pytest.mark.parametrize(
+    ("test", "body", "other", "once"),
+    [
+        ("self.w is None", MADE, "", True),
+        ("self.w == None", MADE, "", True),
+        ("not hasattr(self, 'w')", MADE, "", True),
+        ("self.w is None", "self.register_buffer('w', torch.zeros(3).to(x.device))", "", True),
+        ("self.w is None", MADE, "def reset(self): self.w = None", False),
+        ("not hasattr(self, 'w')", MADE, "def reset(self): del self.w", False),
+        ("self.w is not None", MADE, "", False),
+        ("not hasattr(self, 'v')", MADE, "", False),
+        ("not hasattr(x, 'w')", MADE, "", False),
+        ("self.w is None", "self.w = None; y = torch.zeros(3).to(x.device)", "", False),
+    ],
+)
+def test_what_a_branch_sets_up_for_later_calls_is_no_cost_of_each_call(
+    test: str, body: str, other: str, once: bool
+) -> None:
+    init = "self.w = None" if "hasattr" not in test else "pass"
+    found = kinds(SET_UP.format(init=init, test=test, body=body, other=other))
+    assert any(kind.startswith("host.") for kind in found) is not once
