@@ -308,6 +308,14 @@ OF_NUMPY_ARRAYS = frozenset(
         transpose flatten squeeze copy round cumsum cumprod repeat nonzero any all swapaxes diagonal
     """.split()
 )
+# Operations that work element by element: an operand may be one number on the host.
+BY_ELEMENT = frozenset(
+    """
+        add sub subtract mul multiply div divide true_divide floor_divide remainder fmod pow
+        atan2 arctan2 max min maximum minimum fmax fmin clamp clip eq ne lt le gt ge logical_and
+        logical_or logical_xor copysign hypot xlogy float_power
+    """.split()
+)
 # Methods that other objects than tensors have too: modules, lists, texts, dictionaries.
 SHARED_METHODS = frozenset(
     """

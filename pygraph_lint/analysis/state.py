@@ -106,6 +106,7 @@ class State:
         self.origins: dict[str, Key] = {}  # names that hold a tensor just made on the host
         self.loads: dict[Key, set[tuple[int, int]]] = {}  # where those names are read
         self.read: dict[Key, set[tuple[int, int]]] = {}  # where the host reads their values
+        self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet tensors of the device
         self.device_context = 0
         self.half = 0
         self.on_host = 0  # arms that run for tensors of the host
