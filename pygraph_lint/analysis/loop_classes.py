@@ -95,7 +95,9 @@ def _is_running_metric(owner: ast.ClassDef) -> bool:
     methods = {each.name: each for each in owner.body if isinstance(each, ast.FunctionDef)}
     if not any(bases) and (own is None or "reset" not in methods):
         return False
-    adding = (methods[name] for name in _UPDATING & methods.keys())
+    # A metric that cannot begin anew is called for what it evaluates, not for each batch.
+    updating = _UPDATING if "reset" in methods else _UPDATING - {"__call__"}
+    adding = (methods[name] for name in updating & methods.keys())
     return any(_adds_up(node) for method in adding for node in walk(method))
 
 
