@@ -46,7 +46,8 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
     if isinstance(node, ast.BoolOp):
         return truth_of_all(state, node, kind)
     value = state.ev(node)
-    _note_decisions(state, node)
+    if kind != "branch.assert" or (isinstance(node, ast.Compare) and len(node.ops) > 1):
+        _note_decisions(state, node)  # a plain assert is traced
     if value.is_tensor or value.is_doubtful_number:
         decided_by(state, node, value, kind)
         return None

@@ -21,7 +21,7 @@ from pygraph_lint.analysis.conditions import (
     truth,
 )
 from pygraph_lint.analysis.events import Needs
-from pygraph_lint.analysis.first_calls import runs_once
+from pygraph_lint.analysis.first_calls import runs_once, sets_up_below
 from pygraph_lint.analysis.model import FunctionFacts, Root
 from pygraph_lint.analysis.nodes import dotted, span_of
 from pygraph_lint.analysis.state import State
@@ -55,6 +55,7 @@ def exec_if(state: State, node: ast.If) -> bool:
     if ended or other_ended:
         state.env = then if other_ended else state.env
         state.guards = guards[other_ended]  # hold behind the statement, too
+        state.quiet += ended and sets_up_below(state, node)
         return False
     needs = (asked(state.guards, guards[outcome]) for outcome in (True, False))
     state.env = join_environments(*_arms(then, state.env, *needs))

@@ -295,7 +295,7 @@ COMMON_METHODS = frozenset(
     """
         forward parameters named_parameters modules children state_dict load_state_dict train eval
         to step zero_grad log info warn warning debug error exception close open read write flush
-        run start stop save load reset build register create apply call main
+        run start stop save load reset build register create apply call main scale unscale_
     """.split()
 )
 # Methods of tensors, where they get a tensor: arrays have some of them, too.

@@ -27,7 +27,7 @@ from pygraph_lint.analysis.values import Value
 
 _SHOWN_STEPS = 8
 _CONDITIONS = ("true", "false")  # needs: what a predicate has to give
-_CALLING = ("function", "method", "instance", "result")  # calls of what is known
+_CALLING = ("function", "method", "object", "instance", "result")  # calls of what is known
 # How functions begin that run once, or around training: nobody compiles them.
 _SET_UP = tuple(
     "init_ initi reset_param load save from_pretrained convert export plot show main test_".split()
@@ -416,7 +416,7 @@ class _Guesses:
         self._uses_files[name, calls] = function.uses_files or any(
             self._works_with_files(target, calls - 1)
             for call, found in called
-            if call.how in ("function", "method")
+            if call.how in ("function", "method", "object")
             for target in found
         )
         return self._uses_files[name, calls]

@@ -258,3 +258,45 @@ def test_what_a_branch_sets_up_for_later_calls_is_no_cost_of_each_call(
     init = "self.w = None" if "hasattr" not in test else "pass"
     found = kinds(SET_UP.format(init=init, test=test, body=body, other=other))
     assert any(kind.startswith("host.") for kind in found) is not once
+
+
+FIRST = """
+import torch
+READY = False
+GRID = None
+SEEN = {{}}
+def set_up(x, ready=False):
+    {head}
+    print("x")
+    {tail}
+class M(torch.nn.Module):
+    ready = False
+    def forward(self, x: torch.Tensor):
+        set_up(x)
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "once"),
+    [
+        ("global READY\n    if READY: return", "READY = True", True),
+        ("global READY\n    if READY: return", "READY = False", False),
+        ("if READY: return", "READY = True", False),
+        ("if ready: return", "ready = True", False),
+        ("global GRID\n    if GRID is not None: return GRID", "GRID = x", True),
+        ("global GRID\n    if GRID is None: return x", "GRID = x", False),
+        ("if M.ready: return", "M.ready = True", True),
+        ("if SEEN.get('x'): return", "SEEN['x'] = True", False),
+        ("if SEEN['x']: return", "SEEN['x'] = True", True),
+        ("if 'x' in SEEN: return", "SEEN['x'] = 1", True),
+        ("if 'x' in SEEN: return", "SEEN['y'] = 1", False),
+        ("if hasattr(set_up, 'buffer'): return", "set_up.buffer = x", True),
+        ("global READY\n    if READY: x = 1", "READY = True", False),
+        ("global READY\n    if READY: return", "if x.ndim: READY = True", False),
+    ],
+)
+def test_what_a_function_sets_up_behind_its_return_is_no_cost_of_each_call(
+    head: str, tail: str, once: bool
+) -> None:
+    assert kinds(FIRST.format(head=head, tail=tail)) == ([] if once else ["call"])
