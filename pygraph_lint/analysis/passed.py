@@ -91,7 +91,7 @@ def objects_of(value: Value | None) -> tuple[str, ...]:
     """The classes of the project that an object which is passed may be of."""
     if value is None or not value.kinds & v.INSTANCE or not value.cls or value.flags & v.MODULE:
         return ()
-    return v.classes(value)
+    return tuple(v.classes(value))
 
 
 def literal_defaults(defaults: dict[str, ast.expr]) -> tuple[tuple[str, Value], ...]:

@@ -150,7 +150,7 @@ class State:
         **notes: str,
     ) -> None:
         """Record what happens at ``span`` because of the value ``about``."""
-        if self.quiet:
+        if self.quiet or (self.on_host and _tells_users(kind, subject)):
             return
         needs = self.guards
         evidence: tuple[str, ...] = ()
@@ -265,6 +265,12 @@ class State:
                 self.env.pop(name, None)
             else:
                 self.env[name] = value
+
+
+def _tells_users(kind: str, subject: str) -> bool:
+    """Whether a call only says something: of tensors of the host, that they should be elsewhere."""
+    said = subject.removeprefix("builtins.").startswith(("print", "warnings.", "logging."))
+    return kind == "effect.log" or (kind == "call" and said)
 
 
 def _unknown_arguments(

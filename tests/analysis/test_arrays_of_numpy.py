@@ -15,6 +15,8 @@ class M(torch.nn.Module):
         self.kept = kept
     def helper(self, t{hint}):
         return np.interp({given}, np.arange(9), np.arange(9))
+    def outer(self, t):
+        return self.helper(t[:, 0])
     def forward(self, x: torch.Tensor, names):
         h, w = names
         {body}
@@ -30,6 +32,8 @@ GRID = "self.helper(np.linspace(0, h, w))"
         ("", "t[:, 0]", "return x, self.other(self.helper)", False),
         ("", "t[:, 0]", "return self.helper(x)", True),
         ("", "t[:, 0]", f"return self.helper(x), {GRID}", True),
+        ("", "t[:, 0]", "return x, self.outer(np.zeros((3, 3)))", False),
+        ("", "t[:, 0]", "return self.outer(x)", True),
         (": torch.Tensor", "t[:, 0]", f"return x, {GRID}", True),
         ("", "t.unsqueeze(0)", f"return x, {GRID}", True),
     ],

@@ -91,7 +91,7 @@ def _no_array(state: State, value: Value) -> Value:
         return value
     home = value.home
     own = home is not None and (home.kind, home.owner) == ("param", state.function.name)
-    return value._replace(needs=(home._replace(kind="given") if home and own else NEVER,))
+    return value._replace(needs=(home._replace(kind="passed") if home and own else NEVER,))
 
 
 def _several(name: str, node: ast.Call, made: Value) -> Value:
