@@ -74,8 +74,11 @@ def _ending(state: State, test: ast.expr, holds: bool) -> _Ending | None:
 
 def _of_missing(state: State, place: ast.expr) -> _Ending | None:
     """What ends that there is nothing at a place yet."""
-    unset = isinstance(place, ast.Attribute) and state.module.is_unset(place.attr)
-    return _Ending(ast.unparse(place)) if _outlives(state, place) and not unset else None
+    if isinstance(place, ast.Attribute):
+        made_anew = state.is_self(place.value) and not state.module.is_lasting(state.owner)
+        if made_anew or state.module.is_unset(place.attr):
+            return None
+    return _Ending(ast.unparse(place)) if _outlives(state, place) else None
 
 
 def _outlives(state: State, place: ast.expr) -> bool:

@@ -279,6 +279,16 @@ class Module:
         return self._rebound[owner]
 
     @watched
+    def is_lasting(self, owner: str) -> bool:
+        """Whether a class is one of modules, as far as this file says: other objects may be made
+        anew on each call.
+        """
+        lineage = list(self.lineage(owner))
+        bases = {base for facts in lineage for base in facts.bases}
+        named = any(base.endswith("Module") for base in bases)
+        return named or any("forward" in facts.methods for facts in lineage)
+
+    @watched
     def is_unset(self, name: str) -> bool:
         """Whether a function of this file other than a constructor sets an attribute of that name
         to None, or deletes it.

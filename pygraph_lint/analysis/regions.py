@@ -202,7 +202,7 @@ class Reached:
                 continue
             if facts.owner and self._program.feeds_data(facts.owner):
                 continue
-            if kind is RegionKind.MODEL and facts.on_host:
+            if kind is RegionKind.MODEL and (facts.on_host or (step.parent and facts.uses_files)):
                 continue
             further = _Step(name, "", kind)
             if facts.only_itself and not self._program.is_wrapping(facts.kept_out):

@@ -276,6 +276,24 @@ class M(torch.nn.Module):
 """
 
 
+def test_what_an_object_sets_up_that_may_be_made_on_each_call() -> None:
+    source = """
+    import torch
+    class Step:
+        def __init__(self, x):
+            self.point = None
+            self.x = x
+        def solve(self):
+            if self.point is None:
+                self.point = torch.linalg.cholesky(self.x).sum().item()
+            return self.point
+    class M(torch.nn.Module):
+        def forward(self, x: torch.Tensor):
+            return Step(x).solve()
+    """
+    assert "sync.item" in kinds(source)
+
+
 @pytest.mark.parametrize(
     ("head", "tail", "once"),
     [
