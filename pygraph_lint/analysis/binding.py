@@ -31,7 +31,7 @@ def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None
             value if value.items is None and value.item is None else v.shallow(value)
         )
         state.origins.pop(target.id, None)
-        if isinstance(source, ast.Call):
+        if isinstance(source, ast.Call) and value.is_tensor:
             for kind in MADE:
                 key = (kind, source.lineno, source.col_offset)
                 if key in state.events:

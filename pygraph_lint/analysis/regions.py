@@ -6,6 +6,8 @@ import fnmatch
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
@@ -33,8 +35,8 @@ _OF_DATA = frozenset(
     "data dataset datasets dataio dataloader dataloaders datamodule datamodules".split()
 )
 
-# How many calls away from a module's forward code is believed to run in it.
-_MAX_DEPTH = 4
+# How far away from a module's forward code is believed to run in it, in calls.
+_MAX_DEPTH = 5
 
 
 class Reached:
@@ -213,48 +215,42 @@ class Reached:
                     queue.append((target, further))
 
     def keep_near(self, most: int) -> None:
-        """Leave out what lies more calls than ``most`` away from the forward of a module that is
-        only believed to be compiled: so long paths are mostly none that a program takes.
+        """Leave out what lies more than ``most`` away from the forward of a module that is only
+        believed to be compiled: programs mostly do not take so long paths. A call that leads to one
+        function counts as one, a call that may lead to several, or that names none, as two.
         """
-        depths: dict[str, int] = {}
-        for name in self._steps:
-            self._measure(name, depths)
-        far = {name for name, depth in depths.items() if depth > most}
-        if not far:
-            return
-        front = deque(name for name, depth in depths.items() if depth == 0)
-        seen = set(front)
-        while front:
-            name = front.popleft()
-            depth = depths[name] + 1
-            reached = dict.fromkeys(each for _, found in self.calls_in(name) for each in found)
-            for target in reached if depth <= most else ():
-                if depth < depths.get(target, 0):
-                    depths[target] = depth
-                    if target in far:
-                        self._steps[target] = _Step(name, "", self._steps[target].kind)
-                if depths.get(target) == depth and target not in seen:
-                    seen.add(target)
-                    front.append(target)
+        beside: dict[str, list[str]] = defaultdict(list)
+        for name, step in self._steps.items():
+            if step.how:
+                beside[step.parent].append(name)
+        parents: dict[str, str] = {}  # on the shortest path from a start
+        heap = [(0, name, "") for name in self._steps if self._is_start(name)]
+        heapify(heap)
+        while heap:
+            away, name, parent = heappop(heap)
+            if name in parents:
+                continue
+            parents[name] = parent
+            further = chain(((0, each) for each in beside[name]), self._lengths(name))
+            for length, each in further:
+                if away + length <= most and each in self._steps and each not in parents:
+                    heappush(heap, (away + length, each, name))
+        far = self._steps.keys() - parents.keys()
+        for name, parent in parents.items():
+            step = self._steps[name]
+            if parent and not step.how:
+                self._steps[name] = _Step(parent, "", step.kind)
         for name in far:
-            if depths[name] > most:
-                del self._steps[name]
-        for target, names in self._callers.items():
+            del self._steps[name]
+        for target, names in self._callers.items() if far else ():
             kept = [each for each in names if each in self._steps or each in self.passed]
             self._callers[target] = kept
 
-    def _measure(self, name: str, depths: dict[str, int]) -> None:
-        """Note how many calls a function is away from a forward, or from certain regions; the same
-        of all that lead to it.
-        """
-        chain: list[str] = []
-        while name and name not in depths and not self._is_start(name):
-            chain.append(name)
-            name = self._steps[name].parent
-        depth = depths.setdefault(name, 0)
-        for each in reversed(chain):
-            depth += not self._steps[each].how
-            depths[each] = depth
+    def _lengths(self, name: str) -> Iterator[tuple[int, str]]:
+        """How far away, and which, are the functions that a function calls."""
+        for call, found in self.calls_in(name):
+            length = 1 if call.how in _CALLING and len(found) == 1 else 2
+            yield from ((length, each) for each in found)
 
     def _is_start(self, name: str) -> bool:
         """Whether a function is a module's forward, or in a region that is certain."""

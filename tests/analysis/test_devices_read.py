@@ -116,3 +116,14 @@ def test_what_is_calculated_with_a_tensor_of_the_device_is_one_number(
     body: str, expected: dict[str, bool]
 ) -> None:
     assert waits(body) == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "k = torch.randint(0, 5, (1,)).item()\nreturn x[k:] + k",
+        "ks = torch.randperm(4).tolist()\nreturn x[ks[0] :] + ks[1]",
+    ],
+)
+def test_a_number_that_is_read_at_once_is_no_tensor_of_the_host(body: str) -> None:
+    assert waits(body)["host.factory"] is False
