@@ -176,6 +176,18 @@ def tests_host(state: State, node: ast.expr, outcome: bool) -> bool:
     return kind and outcome == (right.value == "cpu") and _is_device(state, left)
 
 
+def tests_broken(state: State, node: ast.expr, outcome: bool) -> bool:
+    """Whether a condition comes out so for a tensor with NaN or infinite numbers."""
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node, outcome = node.operand, not outcome
+    if isinstance(node, ast.BoolOp):
+        return False
+    value = state.ev_quiet(node)
+    if not value.is_tensor or not value.flags & v.FINITE:
+        return False
+    return outcome is not ("isfinite" in ast.unparse(node))
+
+
 def _is_device(state: State, node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and bool(state.ev_quiet(node.value).kinds & v.DEVICE)
 

@@ -15,6 +15,7 @@ from pygraph_lint.analysis.conditions import (
     narrow,
     narrowed_by_class,
     only_if,
+    tests_broken,
     tests_empty,
     tests_half,
     tests_host,
@@ -86,10 +87,13 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     rare = error or tests_empty(state, node.test, outcome)
     half = outcome and tests_half(state, node.test)
     host = tests_host(state, node.test, outcome)
+    odd = host or tests_broken(state, node.test, outcome)
     state.quiet += rare
     state.half += half
     state.on_host += host
+    state.odd += odd
     ended = state.run(body)
+    state.odd -= odd
     state.on_host -= host
     state.half -= half
     state.quiet -= rare

@@ -311,7 +311,7 @@ class LoopValues:
             return BATCH
         if value.needs and value.flags & v.SYMBOL and self.evidence.is_step_loop(loop):
             return BATCH
-        return v.element(value)
+        return v.UNKNOWN_VALUE if value.kinds == v.MAPPING else v.element(value)  # or its keys
 
     def held(self, value: Value) -> Value:
         """What a mapping holds; what a model gives is on the device with all it holds."""

@@ -110,6 +110,7 @@ class State:
         self.device_context = 0
         self.half = 0
         self.on_host = 0  # arms that run for tensors of the host
+        self.odd = 0  # arms that only run for these, or where numbers have gone wrong
         self.last_stores: dict[str, int] = {}  # attributes, and the line of their last store
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
         self.settled: set[ast.Compare] = set()
@@ -150,7 +151,7 @@ class State:
         **notes: str,
     ) -> None:
         """Record what happens at ``span`` because of the value ``about``."""
-        if self.quiet or (self.on_host and _tells_users(kind, subject)):
+        if self.quiet or (self.odd and _tells_users(kind, subject)):
             return
         needs = self.guards
         evidence: tuple[str, ...] = ()
@@ -268,7 +269,7 @@ class State:
 
 
 def _tells_users(kind: str, subject: str) -> bool:
-    """Whether a call only says something: of tensors of the host, that they should be elsewhere."""
+    """Whether a call only says something: in an odd arm, that something is wrong."""
     said = subject.removeprefix("builtins.").startswith(("print", "warnings.", "logging."))
     return kind == "effect.log" or (kind == "call" and said)
 

@@ -325,6 +325,9 @@ def test_what_a_function_sets_up_behind_its_return_is_no_cost_of_each_call(
         ("x.device.type != 'cuda'", "print('move it')", []),
         ("not x.is_cuda", "logger.warning('move it')", []),
         ("x.is_cuda", "print('here')", ["call"]),
+        ("x.isnan().any()", "print('NaN')", ["branch.finite-guard"]),
+        ("not torch.isfinite(x).all()", "logger.info('NaN')", ["branch.finite-guard"]),
+        ("torch.isfinite(x).all()", "print('good')", ["branch.finite-guard", "call"]),
         ("not x.is_cuda", "x = x[x > 0]", ["shape.mask-read"]),
     ],
 )

@@ -127,3 +127,15 @@ def test_what_is_calculated_with_a_tensor_of_the_device_is_one_number(
 )
 def test_a_number_that_is_read_at_once_is_no_tensor_of_the_host(body: str) -> None:
     assert waits(body)["host.factory"] is False
+
+
+@pytest.mark.parametrize(
+    ("body", "made"),
+    [
+        ("torch.tensor(others)\nreturn x", False),
+        ("torch.zeros(3).add_(x)\nreturn x", True),
+        ("y = torch.tensor(others)\nreturn y", True),
+    ],
+)
+def test_what_nothing_gets_is_copied_nowhere(body: str, made: bool) -> None:
+    assert bool(waits(body)) is made
