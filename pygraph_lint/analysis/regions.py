@@ -36,7 +36,7 @@ _OF_DATA = frozenset(
 )
 
 # How far away from a module's forward code is believed to run in it, in calls.
-_MAX_DEPTH = 5
+_MAX_DEPTH = 6
 
 
 class Reached:

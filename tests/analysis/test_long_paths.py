@@ -22,7 +22,7 @@ def seen(source: str, asked: Asked = NOTHING_ASKED) -> list[str]:
     return [event.kind for event in confirmed(linked, facts["m"])]
 
 
-@pytest.mark.parametrize(("length", "expected"), [(5, ["sync.item"]), (6, [])])
+@pytest.mark.parametrize(("length", "expected"), [(6, ["sync.item"]), (7, [])])
 def test_a_long_chain_of_calls(length: int, expected: list[str]) -> None:
     assert seen(chain(length) + MODEL) == expected
     assert seen(chain(length) + MODEL, Asked(every=True)) == ["sync.item"]
@@ -31,15 +31,15 @@ def test_a_long_chain_of_calls(length: int, expected: list[str]) -> None:
 
 def test_a_nearer_forward_counts() -> None:
     near = MODEL.replace("class M", "class N").replace("f1(", "f4(")
-    assert seen(chain(8) + near + MODEL) == ["sync.item"]
-    linked, facts = project(m=HEAD + chain(8) + MODEL + near)
-    region = linked.region("m.f8")
+    assert seen(chain(9) + near + MODEL) == ["sync.item"]
+    linked, facts = project(m=HEAD + chain(9) + MODEL + near)
+    region = linked.region("m.f9")
     assert region is not None
     assert region.call_path[0] == "N.forward (forward of an nn.Module)"
     assert linked.region("m.f6") is not None
 
 
-@pytest.mark.parametrize(("length", "expected"), [(3, ["sync.item"]), (4, [])])
+@pytest.mark.parametrize(("length", "expected"), [(4, ["sync.item"]), (5, [])])
 def test_a_call_that_may_lead_to_several_counts_twice(length: int, expected: list[str]) -> None:
     source = """
 class Base(nn.Module):
