@@ -74,7 +74,8 @@ def exec_expression(state: State, node: ast.Expr) -> None:
     place = span_of(node.value)
     for kind in MADE if isinstance(node.value, ast.Call) else ():
         made = state.events.get((kind, place.line, place.column))
-        if made is not None and made.span == place:  # what nothing gets is not copied
+        if made is not None and made.span == place and made.note("placed") is None:
+            # What nothing gets is not copied.
             del state.events[(kind, place.line, place.column)]
 
 

@@ -133,6 +133,7 @@ def test_a_number_that_is_read_at_once_is_no_tensor_of_the_host(body: str) -> No
     ("body", "made"),
     [
         ("torch.tensor(others)\nreturn x", False),
+        ("torch.tensor(others, device=x.device)\nreturn x", True),
         ("torch.zeros(3).add_(x)\nreturn x", True),
         ("y = torch.tensor(others)\nreturn y", True),
     ],
