@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pygraph_lint.analysis.akin import Akin, is_of_loss
-from pygraph_lint.analysis.call_graph import targets
+from pygraph_lint.analysis.call_graph import methods_of_passed, targets
 from pygraph_lint.analysis.events import Span
 from pygraph_lint.analysis.model import (
     ACTS,
@@ -303,15 +303,27 @@ class LoopRegions:
         guessed = call.how in ("named", "lone")
         if found and not guessed:
             return found
+        if guessed:
+            passed = self._of_passed(function, call)
+            if passed:
+                return passed
         known = self._known_calls(function).get(call.span, ())
         certain = [target for each in known for target in targets(self._program, each)]
         if certain:
             return certain
-        if call.how == "method":
+        if call.how in ("method", "object"):
             return self._passed.held(call.target, call.name) or self._of_attribute(call)
         if guessed and found and self._alike(found):
             return found
         return self._akin.methods(call) if call.how in _OF_OBJECTS else ()
+
+    def _of_passed(self, function: str, call: Call) -> Sequence[str]:
+        """What a method of an attribute may be that keeps what the constructor was passed."""
+        facts = self._program.functions.get(function)
+        if facts is None or not facts.owner:
+            return ()
+        attribute = call.target.rpartition(".")[2]
+        return methods_of_passed(self._program, f"{facts.owner}.{attribute}", call.name)
 
     def _of_attribute(self, call: Call) -> Sequence[str]:
         """What calling an attribute of an unknown class may reach, by its name."""

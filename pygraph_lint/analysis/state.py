@@ -124,10 +124,12 @@ class State:
         self.origins: dict[str, Key] = {}  # names that hold a tensor just made on the host
         self.loads: dict[Key, set[tuple[int, int]]] = {}  # where those names are read
         self.read: dict[Key, set[tuple[int, int]]] = {}  # where the host reads their values
+        self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet tensors of the device
         self.device_context = 0
         self.half = 0
         self.arms = 0  # of if statements around what runs now
         self.on_host = 0  # arms that run for tensors of the host
+        self.odd = 0  # arms that only run for these, or where numbers have gone wrong
         self.last_stores: dict[str, int] = {}  # attributes, and the line of their last store
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
         self.settled: set[ast.Compare] = set()
@@ -169,7 +171,7 @@ class State:
         **notes: str,
     ) -> None:
         """Record what happens at ``span`` because of the value ``about``."""
-        if self.quiet:
+        if self.quiet or (self.odd and _tells_users(kind, subject)):
             return
         needs = self.guards
         evidence: tuple[str, ...] = ()
@@ -284,6 +286,12 @@ class State:
                 self.env.pop(name, None)
             else:
                 self.env[name] = value
+
+
+def _tells_users(kind: str, subject: str) -> bool:
+    """Whether a call only says something: in an odd arm, that something is wrong."""
+    said = subject.removeprefix("builtins.").startswith(("print", "warnings.", "logging."))
+    return kind == "effect.log" or (kind == "call" and said)
 
 
 def _unknown_arguments(

@@ -9,7 +9,8 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import annotated
 from pygraph_lint.analysis.binding import assign
 from pygraph_lint.analysis.conditions import asked, narrow, only_if, truth
-from pygraph_lint.analysis.nodes import source_of, walk
+from pygraph_lint.analysis.devices import MADE
+from pygraph_lint.analysis.nodes import source_of, span_of, walk
 from pygraph_lint.analysis.operators import arithmetic
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.values import Value
@@ -80,8 +81,14 @@ def exec_raise(state: State, node: ast.Raise) -> bool:
 def exec_expression(state: State, node: ast.Expr) -> None:
     if state.arms and _warns_of_misuse(node.value):
         state.ev_quiet(node.value)  # a program in use does not come here
-    else:
-        state.ev(node.value)
+        return
+    state.ev(node.value)
+    place = span_of(node.value)
+    for kind in MADE if isinstance(node.value, ast.Call) else ():
+        made = state.events.get((kind, place.line, place.column))
+        if made is not None and made.span == place and made.note("placed") is None:
+            # What nothing gets is not copied.
+            del state.events[(kind, place.line, place.column)]
 
 
 def _warns_of_misuse(call: ast.expr) -> bool:

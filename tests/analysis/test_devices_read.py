@@ -90,3 +90,53 @@ def test_a_host_tensor_meets_what_may_be_a_number() -> None:
 )
 def test_what_other_devices_do_is_not_looked_at(test: str, copied: bool) -> None:
     assert ("sync.copy" in waits(f"if {test}:\n    x = x.cpu()\nreturn x + 1")) == copied
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return x * torch.tensor(others)", {"host.scalar-tensor": True}),
+        (
+            "low = torch.tensor(others)\nreturn torch.max(low, x) - low",
+            {"host.scalar-tensor": True},
+        ),
+        (
+            "low, high = torch.tensor(others), 2\nlow = torch.tensor(others)\n"
+            "return x.clamp(min=1) / (1 - low)",
+            {"host.scalar-tensor": True, "host.data-tensor": True},
+        ),
+        ("low = torch.tensor(others)\nreturn x + low, low", {"host.data-tensor": True}),
+        ("low = torch.tensor(others)\nreturn x[low] + low", {"host.data-tensor": True}),
+        ("return x + torch.tensor(others, device=x.device)", {"host.data-tensor": True}),
+        ("return x + torch.tensor([1.0, 2.0])", {"host.data-tensor": True}),
+        ("return torch.where(x > 0, x, torch.tensor(others))", {"host.data-tensor": True}),
+    ],
+)
+def test_what_is_calculated_with_a_tensor_of_the_device_is_one_number(
+    body: str, expected: dict[str, bool]
+) -> None:
+    assert waits(body) == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "k = torch.randint(0, 5, (1,)).item()\nreturn x[k:] + k",
+        "ks = torch.randperm(4).tolist()\nreturn x[ks[0] :] + ks[1]",
+    ],
+)
+def test_a_number_that_is_read_at_once_is_no_tensor_of_the_host(body: str) -> None:
+    assert waits(body)["host.factory"] is False
+
+
+@pytest.mark.parametrize(
+    ("body", "made"),
+    [
+        ("torch.tensor(others)\nreturn x", False),
+        ("torch.tensor(others, device=x.device)\nreturn x", True),
+        ("torch.zeros(3).add_(x)\nreturn x", True),
+        ("y = torch.tensor(others)\nreturn y", True),
+    ],
+)
+def test_what_nothing_gets_is_copied_nowhere(body: str, made: bool) -> None:
+    assert bool(waits(body)) is made

@@ -182,6 +182,8 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
         notes = {**({"placed": "yes"} if said else {}), **({"number": "yes"} if number else {})}
         if node.args and _is_constant(node.args[0]):
             notes["constant"] = "yes"
+        if tail == "tensor" and not said and data.kinds & v.UNKNOWN:
+            notes["unknown"] = "yes"
         _note_data(state, tail, node, data, notes)
     rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.kinds == v.NUMBER else -1
     return v.tensor(why, kind, device, rank, v.FRESH)
