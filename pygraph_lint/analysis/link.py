@@ -145,12 +145,11 @@ class Project:
         """What the project says about one of its files."""
         known = self._views.get(module.module)
         if known is None:
-            prefix = f"{module.module}."
             known = ProjectView(
                 module.module,
                 module.is_package,
                 self.program.private.get(module.module, frozenset()),
-                frozenset(name for name in self.program.patched if name.startswith(prefix)),
+                self.program.patched_in(module),
                 frozenset(name for name in module.classes if self.program.subclasses.get(name)),
                 self._believed(module),
                 starred=module.module in self.program.starred,

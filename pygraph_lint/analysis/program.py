@@ -360,9 +360,19 @@ class Program:
 
     @cached_property
     def patched(self) -> frozenset[str]:
-        """What some file assigns to from outside."""
-        names = (name for module in self.modules.values() for name in module.patched)
-        return frozenset(self.symbol(name) or name for name in names)
+        """What some file assigns to from outside, by the names that it uses."""
+        return frozenset(name for module in self.modules.values() for name in module.patched)
+
+    def patched_in(self, module: ModuleFacts) -> frozenset[str]:
+        """What some file assigns to of all that a module defines."""
+        prefix = f"{module.module}."
+        own = (*module.functions, *module.classes, *module.bindings)
+        words = {name.rpartition(".")[2] for name in own}
+        found = set()
+        for name in self.patched:
+            if name.startswith(prefix) or name.rpartition(".")[2] in words:
+                found.add(self.symbol(name) or name)
+        return frozenset(name for name in found if name.startswith(prefix))
 
     @cached_property
     def traced_whole(self) -> bool:

@@ -22,6 +22,7 @@ from pygraph_lint.analysis.model import (
     Root,
 )
 from pygraph_lint.analysis.nodes import short
+from pygraph_lint.analysis.outside_calls import OutsideCalls
 from pygraph_lint.analysis.parameters import holds_of_arrays
 from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.analysis.program import Program
@@ -56,7 +57,8 @@ class Reached:
         self._wrapped: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self._wrappers = 0
         self._calls: dict[str, list[Call]] = {}  # what was asked for so far
-        self._outside: dict[str, list[Call]] | None = None
+        self._outside: OutsideCalls | None = None
+        self._from_outside: dict[str, list[Call]] = {}
         # Functions in between that are left out alone: what they call is in regions.
         self.passed: dict[str, None] = {}
 
@@ -141,12 +143,14 @@ class Reached:
         if function in self._steps and function not in self.entered:
             return ()
         if self._outside is None:
-            self._outside = defaultdict(list)
             others = (f for name, f in self._program.functions.items() if name not in self._steps)
-            for call, found in (edge for each in others for edge in edges(self._program, each)):
-                for target in found if call.how in _CALLING else ():
-                    self._outside[target].append(_from_host(self._of_function(call, found)))
-        return self._outside.get(function, ())
+            self._outside = OutsideCalls(self._program, others)
+        known = self._from_outside.get(function)
+        if known is None:
+            found = self._outside.of(function)
+            known = [_from_host(self._of_function(call, reached)) for call, reached in found]
+            self._from_outside[function] = known
+        return known
 
     def _of_function(self, call: Call, found: Sequence[str]) -> Call:
         """A call as the functions that it reaches see it: an autograd Function's context comes
@@ -264,6 +268,7 @@ class Reached:
         """
         self._calls.clear()
         self._outside = None
+        self._from_outside.clear()
         for old, new in replaced:
             others = ((name, old.functions[name], facts) for name, facts in new.functions.items())
             if [each._replace(line=0) for each in old.roots] != [
