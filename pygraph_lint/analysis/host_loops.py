@@ -181,7 +181,7 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
     end the loop.
     """
     for statement in body:
-        if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+        if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Raise)):
             continue
         yield statement
         if isinstance(statement, ast.If):

@@ -140,3 +140,22 @@ def test_a_number_that_is_read_at_once_is_no_tensor_of_the_host(body: str) -> No
 )
 def test_what_nothing_gets_is_copied_nowhere(body: str, made: bool) -> None:
     assert bool(waits(body)) is made
+
+
+@pytest.mark.parametrize(
+    ("device", "waits"), [("CPU", False), ("devices.CPU", False), ("HOST", True)]
+)
+def test_a_constant_called_cpu_is_the_host(device: str, waits: bool) -> None:
+    source = f"""
+import torch
+from torch import nn
+import devices
+from devices import CPU, HOST
+
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):
+        drawn = torch.rand(3, device={device})
+        return x if float(drawn[0]) > 0.5 else -x
+"""
+    (found,) = [finding for finding in lint_text(source) if finding.code == "PG202"]
+    assert (found.consequences["sync"] == "yes") is waits

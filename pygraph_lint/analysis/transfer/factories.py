@@ -9,7 +9,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import has_starred
 from pygraph_lint.analysis.conditions import guard_other_than_tensor
 from pygraph_lint.analysis.events import Need
-from pygraph_lint.analysis.nodes import span_of
+from pygraph_lint.analysis.nodes import dotted, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
 from pygraph_lint.analysis.transfer.numpy_functions import need_numbers
@@ -34,8 +34,9 @@ def placement(state: State, site: CallSite) -> tuple[int, bool]:
                 if str(keyword.value.value) in ("cpu", "meta"):
                     return v.ON_HOST, True
                 return v.ON_DEVICE, True
-            value = site.named["device"]
-            return (v.ON_HOST if value.flags & v.DEVICE_CPU else v.ON_DEVICE), True
+            named = (dotted(keyword.value) or "").rpartition(".")[2] == "CPU"
+            host = named or site.named["device"].flags & v.DEVICE_CPU
+            return (v.ON_HOST if host else v.ON_DEVICE), True
         if keyword.arg == "out":
             return v.ANYWHERE, True
     if state.device_context:
