@@ -159,3 +159,19 @@ class M(nn.Module):
 """
     (found,) = [finding for finding in lint_text(source) if finding.code == "PG202"]
     assert (found.consequences["sync"] == "yes") is waits
+
+
+@pytest.mark.parametrize("device", ["", ", device=x.device"])
+def test_the_value_that_fills_a_tensor_is_read_on_the_host(device: str) -> None:
+    source = f"""
+import torch
+from torch import nn
+
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):
+        least = torch.tensor(torch.finfo(x.dtype).min)
+        mask = torch.full((3, 3), least{device})
+        return x + mask.to(x.device)
+"""
+    (found,) = [f for f in lint_text(source) if f.code in ("PG103", "PG104")]
+    assert found.consequences["sync"] == "no"
