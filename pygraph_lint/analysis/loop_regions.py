@@ -219,8 +219,20 @@ class LoopRegions:
         return any(name.rpartition(".")[0] in classes for name in self._trains)
 
     def _leads_to_training(self, functions: set[str]) -> bool:
-        """Whether gradients are computed in what functions call, now and then."""
-        seen, front = set(functions), functions
+        """Whether gradients are computed in what functions call, now and then, or in what
+        subclasses have in their place.
+        """
+        owned = (
+            (facts, name) for name in functions if (facts := self._program.functions.get(name))
+        )
+        below = {
+            override
+            for facts, name in owned
+            for each in self._program.subclasses.get(facts.owner, ())
+            if (override := self._program.classes[each].methods.get(name.rpartition(".")[2]))
+        }
+        front = functions | below
+        seen = set(front)
         for _ in range(_MAX_HANDED_ON):
             if not seen.isdisjoint(self._trains):
                 return True
@@ -229,6 +241,14 @@ class LoopRegions:
             front = {target for call in calls for target in targets(self._program, call)} - seen
             seen |= front
         return not seen.isdisjoint(self._trains)
+
+    def _overrides(self, function: str) -> Iterator[str]:
+        """What subclasses have in place of a method."""
+        facts = self._program.functions.get(function)
+        for each in self._program.subclasses.get(facts.owner, ()) if facts is not None else ():
+            override = self._program.classes[each].methods.get(function.rpartition(".")[2])
+            if override is not None:
+                yield override
 
     def of_start(self, body: LoopBody) -> Region | None:
         """The region that a loop, or a function run on every step, is."""

@@ -13,7 +13,7 @@ from pygraph_lint.analysis.call_graph import targets
 from pygraph_lint.analysis.model import Call, FunctionFacts
 from pygraph_lint.analysis.program import Program
 
-_CALLING = ("function", "method", "instance", "result")  # calls of what is known
+CALLING = ("function", "method", "object", "instance", "result")  # calls of what is known
 _MAKES = ("__init__", "__post_init__")
 
 
@@ -24,7 +24,7 @@ class OutsideCalls:
         self._program = program
         self._calls: list[Call] = []
         self._by_word: dict[str, list[int]] = defaultdict(list)
-        for call in (call for each in functions for call in each.calls if call.how in _CALLING):
+        for call in (call for each in functions for call in each.calls if call.how in CALLING):
             for word in set(_words(call)):
                 self._by_word[word].append(len(self._calls))
             self._calls.append(call)

@@ -22,7 +22,7 @@ from pygraph_lint.analysis.model import (
     Root,
 )
 from pygraph_lint.analysis.nodes import short
-from pygraph_lint.analysis.outside_calls import OutsideCalls
+from pygraph_lint.analysis.outside_calls import CALLING, OutsideCalls
 from pygraph_lint.analysis.parameters import holds_of_arrays
 from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.analysis.program import Program
@@ -30,7 +30,6 @@ from pygraph_lint.analysis.values import Value
 
 _SHOWN_STEPS = 8
 _CONDITIONS = ("true", "false")  # needs: what a predicate has to give
-_CALLING = ("function", "method", "object", "instance", "result")  # calls of what is known
 # Folders of what reads and prepares data for models.
 _OF_DATA = frozenset(
     "data dataset datasets dataio dataloader dataloaders datamodule datamodules".split()
@@ -253,7 +252,7 @@ class Reached:
     def _lengths(self, name: str) -> Iterator[tuple[int, str]]:
         """How far away, and which, are the functions that a function calls."""
         for call, found in self.calls_in(name):
-            length = 1 if call.how in _CALLING and len(found) == 1 else 2
+            length = 1 if call.how in CALLING and len(found) == 1 else 2
             yield from ((length, each) for each in found)
 
     def _is_start(self, name: str) -> bool:
