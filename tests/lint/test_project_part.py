@@ -73,6 +73,32 @@ def train(loader, optimizer):
 }
 
 
+HELPERS = """
+import pkg
+from pkg import settings, wrapped
+pkg.settings.depth = 3
+def keep(value):
+    return value.max().item()
+def apply(function, value):
+    return function(value)
+def run(loader, optimizer):
+    for x in loader:
+        apply(wrapped, x).backward()
+        optimizer.step()
+def report(value):
+    return pkg.describe(pkg.settings.measure(keep(value)))
+"""
+MODEL = """
+import torch
+from .helpers import keep
+class M(torch.nn.Module):
+    def forward(self, x: torch.Tensor, limit=None):
+        return x + 1 if keep(x) > self.level(limit) else x
+    def level(self, limit):
+        return 0 if limit is None else limit.sum()
+"""
+
+
 def _write(folder: Path) -> list[Path]:
     for name, text in FILES.items():
         path = folder / name
@@ -117,34 +143,10 @@ def test_files_that_a_package_passes_on_are_not_read_for_names_elsewhere(
 ) -> None:
     """What other files patch, pass on and call outside of compiled code may be in each of them."""
     many = [f"m{n}" for n in range(20)]
-    helpers = """
-import pkg
-from pkg import settings, wrapped
-pkg.settings.depth = 3
-def keep(value):
-    return value.max().item()
-def apply(function, value):
-    return function(value)
-def run(loader, optimizer):
-    for x in loader:
-        apply(wrapped, x).backward()
-        optimizer.step()
-def report(value):
-    return pkg.describe(pkg.settings.measure(keep(value)))
-"""
-    model = """
-import torch
-from .helpers import keep
-class M(torch.nn.Module):
-    def forward(self, x: torch.Tensor, limit=None):
-        return x + 1 if keep(x) > self.level(limit) else x
-    def level(self, limit):
-        return 0 if limit is None else limit.sum()
-"""
     files = {
         "pkg/__init__.py": "".join(f"from .{name} import *\n" for name in many),
-        "pkg/helpers.py": helpers,
-        "pkg/model.py": model,
+        "pkg/helpers.py": HELPERS,
+        "pkg/model.py": MODEL,
         **{f"pkg/{name}/__init__.py": f"from .part_{name} import *\n" for name in many},
         **{f"pkg/{name}/part_{name}.py": f"def of_{name}(x): return x\n" for name in many},
     }
