@@ -13,18 +13,15 @@ Run it after each merge, in the environment of the set. Only breaks are added; n
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
-import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from benchmarks.lint_truth import second_run
 from benchmarks.lint_truth.claims import NOT_AGAINST
 from benchmarks.lint_truth.gb_types import ids, named
 from benchmarks.lint_truth.pool import Report, run_all
-from benchmarks.lint_truth_packages import truth_file
 
 READ = "_local_scalar_dense"
 Otherwise = Callable[[], contextlib.AbstractContextManager[None]]
@@ -120,36 +117,18 @@ def jobs(
 
 def main() -> int:
     """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--set", choices=("current", "newer", "packages"), required=True)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=120.0)
-    arguments = parser.parse_args()
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-    if arguments.set == "packages":
-        from benchmarks.lint_truth import packages
-        from benchmarks.lint_truth_packages.catalogue import PACKAGES
-
-        packages.measure(PACKAGES.values())
-    import torch
-
-    torch.set_num_threads(1)
-    path = truth_file.of_set(arguments.set)
-    of_packages = arguments.set == "packages"
-    truth = truth_file.read(path) if of_packages else json.loads(path.read_text())
+    arguments = second_run.started(__doc__)
+    chosen = arguments.set
+    path, truth = second_run.read(chosen)
     sites = read_sites(truth)
-    traced = jobs(arguments.set, set(programs_with(sites)), as_on_device)
+    traced = jobs(chosen, set(programs_with(sites)), as_on_device)
     for records in run_all(traced, arguments.workers, arguments.seconds):
         for record in records:
             label = record.get("label") or f"{record['model']}:{record['mode']}"
             breaks = record.get("result", {}).get("breaks", ())
             failed = record.get("error", "")
             print(label, add_breaks(sites, label, breaks), failed, flush=True)
-    if of_packages:
-        truth_file.write(path, truth)
-    else:
-        path.write_text(json.dumps(truth, separators=(",", ":")) + "\n")
+    second_run.write(chosen, path, truth)
     found = sum("break" in site["kinds"] for site in sites)
     print(f"{found} of {len(sites)} reads break the graph on a device -> {path}")
     return 0

@@ -13,20 +13,17 @@ Run it after each merge, in the environment of the set. Only breaks are added; n
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
-import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from benchmarks.lint_truth import second_run
 from benchmarks.lint_truth.claims import NOT_AGAINST
 from benchmarks.lint_truth.device_breaks import jobs
 from benchmarks.lint_truth.gb_types import gb_type_of, ids, named
 from benchmarks.lint_truth.pool import run_all
 from benchmarks.lint_truth.statements import Sources
-from benchmarks.lint_truth_packages import truth_file
 
 #: Calls that make a tensor of Python numbers.
 OF_NUMBERS = frozenset({"tensor", "as_tensor", "scalar_tensor", "full", "div", "add", "sub", "mul"})
@@ -96,30 +93,12 @@ class Table:
 
 def main() -> int:
     """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--set", choices=("current", "newer", "packages"), required=True)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=120.0)
-    arguments = parser.parse_args()
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-    of_packages = arguments.set == "packages"
-    if of_packages:
-        from benchmarks.lint_truth import packages
-        from benchmarks.lint_truth_packages.catalogue import PACKAGES
-
-        packages.measure(PACKAGES.values())
-        from benchmarks.lint_truth_packages.__main__ import read_source
-    else:
-        from benchmarks.lint_truth.__main__ import read_source
-    import torch
-
-    torch.set_num_threads(1)
-    path = truth_file.of_set(arguments.set)
-    truth = truth_file.read(path) if of_packages else json.loads(path.read_text())
-    table = Table(truth, Sources(read_source))
+    arguments = second_run.started(__doc__)
+    chosen = arguments.set
+    path, truth = second_run.read(chosen)
+    table = Table(truth, Sources(second_run.reader(chosen)))
     for records in run_all(
-        jobs(arguments.set, programs_of_numbers(truth), symbolic_sizes),
+        jobs(chosen, programs_of_numbers(truth), symbolic_sizes),
         arguments.workers,
         arguments.seconds,
     ):
@@ -127,10 +106,7 @@ def main() -> int:
             label = record.get("label") or f"{record['model']}:{record['mode']}"
             breaks = record.get("result", {}).get("breaks", ())
             print(label, table.add(label, breaks), record.get("error", ""), flush=True)
-    if of_packages:
-        truth_file.write(path, truth)
-    else:
-        path.write_text(json.dumps(truth, separators=(",", ":")) + "\n")
+    second_run.write(chosen, path, truth)
     print(f"{len(table.added)} sites break with a second size -> {path}")
     return 0
 

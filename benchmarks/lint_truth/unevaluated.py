@@ -12,24 +12,21 @@ Run it after each merge, in the environment of the set.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import contextlib
 import dis
 import functools
-import json
-import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
+from benchmarks.lint_truth import second_run
 from benchmarks.lint_truth.findings import Part, statements_of
 from benchmarks.lint_truth.pool import Report, run_all
 from benchmarks.lint_truth.statements import Sources
 from benchmarks.lint_truth.truth import is_model_code
-from benchmarks.lint_truth_packages import truth_file
 
 Parts = dict[str, set[Part]]
 
@@ -223,30 +220,13 @@ def _program_jobs(wanted: Parts) -> Iterator[tuple[str, Callable[[Report], None]
 
 def main() -> int:
     """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--set", choices=("current", "newer", "packages"), required=True)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=120.0)
-    arguments = parser.parse_args()
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-    of_packages = arguments.set == "packages"
-    if of_packages:
-        from benchmarks.lint_truth import packages
-        from benchmarks.lint_truth_packages.catalogue import PACKAGES
-
-        packages.measure(PACKAGES.values())
-        from benchmarks.lint_truth_packages.__main__ import read_source
-    else:
-        from benchmarks.lint_truth.__main__ import read_source
-    import torch
-
-    torch.set_num_threads(1)
-    path = truth_file.of_set(arguments.set)
-    truth = truth_file.read(path) if of_packages else json.loads(path.read_text())
+    arguments = second_run.started(__doc__)
+    chosen = arguments.set
+    path, truth = second_run.read(chosen)
+    of_packages = chosen == "packages"
     counted = (lambda file: True) if of_packages else is_model_code
-    wanted = wanted_parts(truth["ran"], read_source, counted)
-    jobs = list(_program_jobs(wanted) if of_packages else _model_jobs(arguments.set, truth, wanted))
+    wanted = wanted_parts(truth["ran"], second_run.reader(chosen), counted)
+    jobs = list(_program_jobs(wanted) if of_packages else _model_jobs(chosen, truth, wanted))
     print(f"{sum(map(len, wanted.values()))} parts, {len(jobs)} programs", flush=True)
     for records in run_all(jobs, arguments.workers, arguments.seconds):
         for record in records:
@@ -255,10 +235,7 @@ def main() -> int:
                 wanted[file].difference_update(map(tuple, parts))  # jobs that start later ask less
     left = {file: outermost(held) for file, held in sorted(wanted.items()) if held}
     truth["unevaluated"] = left
-    if of_packages:
-        truth_file.write(path, truth)
-    else:
-        path.write_text(json.dumps(truth, separators=(",", ":")) + "\n")
+    second_run.write(chosen, path, truth)
     print(f"{sum(map(len, left.values()))} parts were evaluated by no program -> {path}")
     return 0
 

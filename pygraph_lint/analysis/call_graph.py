@@ -14,8 +14,8 @@ from pygraph_lint.analysis.values import Value
 def targets(program: Program, call: Call) -> Sequence[str]:
     """The project functions a call may reach."""
     if call.how == "named":
-        passed = methods_of_passed(program, call.target, call.name)
-        return passed or program.methods_called(call.name, call)
+        known_ones = methods_of_passed(program, call.target, call.name)
+        return known_ones or program.methods_called(call.name, call)
     key = call[:3]
     known = program.targets.get(key)
     if known is None:
