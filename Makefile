@@ -19,6 +19,7 @@ TEST_JOBS ?= 2
 	bench-complaints \
 	bench-cond \
 	bench-decode \
+	bench-fix-cost \
 	bench-fix-models \
 	bench-fix-models-old \
 	bench-fix-models-tests \
@@ -197,6 +198,11 @@ trace-programs: .venv-trace-programs/.ready
 bench-fix-uses: .venv-bench/.ready .venv-bench/packages/.ready
 	.venv-bench/bin/python benchmarks/fix_uses.py --packages .venv-bench/packages \
 		--out benchmarks/results/fix_uses.json $(ARGS)
+
+# What --fix costs beside check, over the whole of transformers.
+bench-fix-cost: .venv-bench/.ready .venv-bench/packages/.ready
+	.venv-bench/bin/python -m benchmarks.fix_cost \
+		--package .venv-bench/packages/transformers-5.4.0/transformers $(ARGS)
 
 .venv-bench/packages/.ready: benchmarks/fix_uses_packages.txt .venv-bench/.ready
 	.venv-bench/bin/python -m pip download -q $(PIP_FLAGS) --no-deps --only-binary :all: \

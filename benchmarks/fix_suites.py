@@ -94,7 +94,7 @@ def complete(tests: Path) -> None:
     """Make a package of tests that import each other by `from .`: what says that they are one is
     not in every source distribution.
     """
-    if any("\nfrom ." in path.read_text("utf-8") for path in tests.glob("*.py")):
+    if any(b"\nfrom ." in path.read_bytes() for path in tests.glob("*.py")):
         (tests / "__init__.py").touch()
 
 
@@ -117,8 +117,8 @@ def changed(suite: Suite, before: Path, after: Path) -> dict[Path, set[int]]:
     """The lines of each changed file that are new."""
     found: dict[Path, set[int]] = {}
     for path in sorted(suite.code(after).rglob("*.py")):
-        old = (before / path.relative_to(after)).read_text("utf-8").splitlines()
-        new = path.read_text("utf-8").splitlines()
+        old = (before / path.relative_to(after)).read_bytes().splitlines()
+        new = path.read_bytes().splitlines()
         blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
         lines = {n + 1 for kind, _, _, a, b in blocks if kind != "equal" for n in range(a, b)}
         if lines:
@@ -186,17 +186,17 @@ def executed(data: Path, lines: dict[Path, set[int]]) -> tuple[int, int]:
     there = run = 0
     for path, new in lines.items():
         _, statements, _, missing, _ = measured.analysis2(str(path))
-        decides = decorated(path.read_text("utf-8"))
+        decides = decorated(path.read_bytes())
         held = [decides.get(line, line) for line in new & set(statements)]
         there += len(held)
         run += sum(line not in missing for line in held)
     return there, run
 
 
-def decorated(text: str) -> dict[int, int]:
+def decorated(source: bytes) -> dict[int, int]:
     """Line of a decorator -> that of the first statement of its function."""
     found: dict[int, int] = {}
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             start = 1 if ast.get_docstring(node) is not None and node.body[1:] else 0
             for each in node.decorator_list:

@@ -35,13 +35,14 @@ def load(name: str) -> dict[str, Any]:
 def parts() -> dict[str, Any]:
     """What was measured on one GPU: microseconds, and kernels of a Llama layer."""
     per_kernel, per_region = [], []
-    for row in load("regional.json")["rows"]:
+    rows = load("regional.json")["rows"]
+    for row in (row for row in rows if row["name"].endswith("_inference")):
         default, ours = row["ways"]["blocks default"], row["ways"]["blocks pygraph"]
         calls = ours["region_calls"]
         nodes = next(r["nodes"] for r in row["regions"] if r["served"] > 1000)
         per_kernel.append((default["host_ms"] - ours["host_ms"]) / calls / nodes * 1e3)
         per_region.append(ours["in_regions_ms"] / calls * 1e3)
-    llama = next(r for r in load("regional.json")["rows"] if r["name"] == "llama32_inference")
+    llama = next(row for row in rows if row["name"] == "llama32_inference")
     whole = next(r["nodes"] for r in llama["regions"] if r["served"] < 1000)
     backward = [_nodes(t, "backward") / _nodes(t, "forward") for t in _training()]
     served = {row["case"]: row["host_us"]["median"] for row in load("runtime.json")["host"]["rows"]}

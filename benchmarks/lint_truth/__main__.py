@@ -119,7 +119,7 @@ def _environment() -> dict[str, str]:
     return {"python": platform.python_version(), **found}
 
 
-def _read_source(file: str) -> str | None:
+def read_source(file: str) -> str | None:
     from benchmarks.lint_truth.packages import package_roots
 
     package, _, rest = file.partition("/")
@@ -146,7 +146,7 @@ def _merge(arguments: argparse.Namespace) -> None:
         for record in records
         if (record.get("model") or record["label"].partition(":")[0]) in families
     ]
-    table = {"environment": _environment(), **merge(records, families, _read_source)}
+    table = {"environment": _environment(), **merge(records, families, read_source)}
     table["coverage"] = coverage(table["models"])
     name_breaks(table["sites"])
     if arguments.versions.blind:
@@ -167,7 +167,7 @@ def _causes(arguments: argparse.Namespace) -> None:
     before = len(without_cause(truth))
     _observe(arguments)
     records = [json.loads(line) for line in arguments.records.read_text().splitlines()]
-    changed = add_causes(truth, records, Sources(_read_source).statement)
+    changed = add_causes(truth, records, Sources(read_source).statement)
     arguments.truth.write_text(json.dumps(truth, indent=None, separators=(",", ":")) + "\n")
     left = len(without_cause(truth))
     print(f"causes named at {changed} sites; without any: {before} before, {left} now")
@@ -250,7 +250,7 @@ def _run_linter(roots: dict[str, str], options: list[str]) -> list[dict[str, Any
 def _score(arguments: argparse.Namespace) -> None:
     """Run the linter and score its findings on the truth table and the recorded corpus."""
     truth = json.loads(arguments.truth.read_text())
-    sources = Sources(_read_source)
+    sources = Sources(read_source)
     default, preview = _lint(arguments, _options(arguments, truth["environment"]["torch"]))
     findings = [*default, *preview]
     result = score(truth, findings, sources.statement, sources.text)

@@ -13,6 +13,9 @@ from benchmarks.lint_truth.truth import is_model_code
 #: Dynamo stopped at the statement, or could not say; neither speaks against a claim of a break.
 NOT_AGAINST = frozenset({"break", "dynamo_error", "break_below", "dynamo_error_below"})
 
+#: Breaks that Dynamo finds when it ends a graph, so never in a frame that it gave up on before.
+AT_THE_END = frozenset({"requires_grad_() intermediate leaked as output", "Reconstruction failure"})
+
 Place = tuple[str, int]
 
 
@@ -41,13 +44,37 @@ def _claims(
             place = (finding.file, statement(finding.file, finding.line))
             named.setdefault(place, set()).update(filter(None, [finding.gb_type]))
     kinds = {(site["file"], site["line"]): set(site["kinds"]) for site in truth["sites"]}
+    hidden = hidden_claims(truth, named)
     # Dynamo's lines include those of a jump behind a statement that did not run.
     traced = statements_of(truth["traced"], statement) & statements_of(truth["ran"], statement)
     return _Claims(
         named,
-        [place for place in named if place in traced and not NOT_AGAINST & kinds.get(place, set())],
+        [
+            place
+            for place in named
+            if place in traced - hidden and not NOT_AGAINST & kinds.get(place, set())
+        ],
         [place for place in named if "break" in kinds.get(place, ())],
     )
+
+
+def hidden_claims(truth: Mapping[str, Any], named: Mapping[Place, set[str]]) -> set[Place]:
+    """Claims in frames that Dynamo gave up on for another break, which hid this one.
+
+    Such a frame runs uncompiled. Where a value of the device was read in it and no break was seen
+    there (the second turn of a loop), Dynamo had already stopped; and it never came to the end of
+    the graph, where some breaks are found.
+    """
+    given_up: dict[str, list[tuple[int, int]]] = {}
+    for frame in truth.get("skipped_frames", ()):
+        given_up.setdefault(frame["file"], []).append((frame["line"], frame.get("end", 0)))
+    read = {(site["file"], site["line"]) for site in truth["sites"] if "sync" in site["kinds"]}
+    return {
+        (file, line)
+        for (file, line), names in named.items()
+        if any(first <= line <= last for first, last in given_up.get(file, ()))
+        and ((file, line) in read or names <= AT_THE_END)
+    }
 
 
 def break_claims(

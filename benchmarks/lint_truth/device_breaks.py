@@ -13,21 +13,18 @@ Run it after each merge, in the environment of the set. Only breaks are added; n
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
-import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
+from benchmarks.lint_truth import second_run
 from benchmarks.lint_truth.claims import NOT_AGAINST
 from benchmarks.lint_truth.gb_types import ids, named
 from benchmarks.lint_truth.pool import Report, run_all
-from benchmarks.lint_truth_packages import truth_file
 
 READ = "_local_scalar_dense"
+Otherwise = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 @contextlib.contextmanager
@@ -75,32 +72,35 @@ def add_breaks(
     return added
 
 
-def _trace(observe: Callable[[Report], None], report: Report) -> None:
-    with as_on_device():
+def _trace(observe: Callable[[Report], None], otherwise: Otherwise, report: Report) -> None:
+    with otherwise():
         observe(report)
 
 
-def _jobs(chosen: str, wanted: set[str]) -> list[tuple[str, Callable[[Report], None]]]:
-    """One traced program for each wanted label."""
+def jobs(
+    chosen: str, wanted: set[str], otherwise: Otherwise
+) -> list[tuple[str, Callable[[Report], None]]]:
+    """One program for each wanted label of a set, traced inside of `otherwise`."""
     from benchmarks.lint_truth import packages
 
     packages.declare_vision_operators()
-    jobs: list[tuple[str, Callable[[Report], None]]] = []
+    found: list[tuple[str, Callable[[Report], None]]] = []
     if chosen == "packages":
         from benchmarks.lint_truth_packages.catalogue import PACKAGES, programs
         from benchmarks.lint_truth_packages.worker import observe_stage
 
         for name in PACKAGES:
             try:
-                found = programs(name)
+                measured = programs(name)
             except ImportError as error:
                 print(f"not measured, {name}: {error}", flush=True)
                 continue
-            for program in found:
+            for program in measured:
                 if f"{program.label}:run" in wanted:
                     observe = functools.partial(observe_stage, program, "trace")
-                    jobs.append((f"{program.label}:run", functools.partial(_trace, observe)))
-        return jobs
+                    traced = functools.partial(_trace, observe, otherwise)
+                    found.append((f"{program.label}:run", traced))
+        return found
     from benchmarks.lint_truth import preload
     from benchmarks.lint_truth.catalogue import catalogue
     from benchmarks.lint_truth.versions import SETS
@@ -111,50 +111,24 @@ def _jobs(chosen: str, wanted: set[str]) -> list[tuple[str, Callable[[Report], N
         for mode in entry.modes:
             if f"{entry.name}:{mode}" in wanted:
                 run = functools.partial(observe_model, entry, mode, ["trace"])
-                jobs.append((f"{entry.name}:{mode}", functools.partial(_trace, run)))
-    return jobs
-
-
-def _truth_file(chosen: str) -> Path:
-    from benchmarks.lint_truth.versions import RESULTS, SETS
-
-    if chosen == "packages":
-        return RESULTS / "lint_truth_packages_sites.json"
-    return SETS[chosen].truth_file
+                found.append((f"{entry.name}:{mode}", functools.partial(_trace, run, otherwise)))
+    return found
 
 
 def main() -> int:
     """Command line; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--set", choices=("current", "newer", "packages"), required=True)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=120.0)
-    arguments = parser.parse_args()
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-    if arguments.set == "packages":
-        from benchmarks.lint_truth import packages
-        from benchmarks.lint_truth_packages.catalogue import PACKAGES
-
-        packages.measure(PACKAGES.values())
-    import torch
-
-    torch.set_num_threads(1)
-    path = _truth_file(arguments.set)
-    of_packages = arguments.set == "packages"
-    truth = truth_file.read(path) if of_packages else json.loads(path.read_text())
+    arguments = second_run.started(__doc__)
+    chosen = arguments.set
+    path, truth = second_run.read(chosen)
     sites = read_sites(truth)
-    jobs = _jobs(arguments.set, set(programs_with(sites)))
-    for records in run_all(jobs, arguments.workers, arguments.seconds):
+    traced = jobs(chosen, set(programs_with(sites)), as_on_device)
+    for records in run_all(traced, arguments.workers, arguments.seconds):
         for record in records:
             label = record.get("label") or f"{record['model']}:{record['mode']}"
             breaks = record.get("result", {}).get("breaks", ())
             failed = record.get("error", "")
             print(label, add_breaks(sites, label, breaks), failed, flush=True)
-    if of_packages:
-        truth_file.write(path, truth)
-    else:
-        path.write_text(json.dumps(truth, separators=(",", ":")) + "\n")
+    second_run.write(chosen, path, truth)
     found = sum("break" in site["kinds"] for site in sites)
     print(f"{found} of {len(sites)} reads break the graph on a device -> {path}")
     return 0

@@ -35,7 +35,7 @@ from benchmarks.lint_truth import ghost, packages, preload
 from benchmarks.lint_truth.builders import Entry, build
 from benchmarks.lint_truth.catalogue import catalogue
 from benchmarks.lint_truth.pool import run_all
-from benchmarks.lint_truth.worker import _calls, quiet, seed_all, short_traceback
+from benchmarks.lint_truth.worker import calls_of, quiet, seed_all, short_traceback
 
 SYNC_WARNING = "called a synchronizing CUDA operation"
 
@@ -98,8 +98,8 @@ def _pass(entry: Entry, mode: str, device: torch.device, watch: Any) -> list[dic
     inputs = _moved(inputs, device)
     seed_all()
     with torch.set_grad_enabled(mode == "train"), watch(marks):
-        for _ in range(_calls(mode)):
-            model(**inputs)
+        for each in calls_of(inputs, mode):
+            model(**each)
     return sorted(
         (
             {"kind": e.kind, "what": e.what, "file": e.file, "line": e.line, "callers": e.callers}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.lint_truth.claims import break_claims, claims_without_a_break, wrong_names
-from benchmarks.lint_truth.findings import Finding, StatementOf, statements_of
+from benchmarks.lint_truth.findings import Finding, StatementOf, evaluated, statements_of
 from benchmarks.lint_truth.truth import PARTS, is_model_code, part_of
 
 HALVES = ("tune", "held-out")
@@ -50,6 +50,7 @@ def read_findings(
                 not_capturable=follows.get("cudagraph", "ok") not in ("ok", ""),
                 preview=preview,
                 gb_type=row.get("gb_type") or "",
+                column=row["location"].get("column", 1) - 1,
             )
         )
     return found
@@ -292,8 +293,10 @@ def score(
     text_of: Callable[[str, int], str],
 ) -> dict[str, Any]:
     """All numbers, and every miss and false alarm, of default-on findings (preview apart); of the
-    held-out half only the numbers.
+    held-out half only the numbers. Findings in parts of statements that were never evaluated do
+    not count.
     """
+    findings = evaluated(findings, truth)
     default = [finding for finding in findings if not finding.preview]
     verdicts = judge(default, truth, statement)
     preview = judge([finding for finding in findings if finding.preview], truth, statement)

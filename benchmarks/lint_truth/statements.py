@@ -39,6 +39,16 @@ def statement_spans(source: str) -> dict[int, Span]:
     return spans
 
 
+def function_ends(source: str) -> dict[int, int]:
+    """First line of each function, with its decorators -> its last line. Raises SyntaxError."""
+    found = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            found[first] = node.end_lineno or node.lineno
+    return found
+
+
 class Sources:
     """Statements and source text by ("package/path.py", line), read once a file."""
 
@@ -46,6 +56,7 @@ class Sources:
         self._read = read
         self._lines: dict[str, list[str]] = {}
         self._spans: dict[str, dict[int, Span]] = {}
+        self._ends: dict[str, dict[int, int]] = {}
 
     def _load(self, file: str) -> None:
         if file not in self._spans:
@@ -61,6 +72,13 @@ class Sources:
     def statement(self, file: str, line: int) -> int:
         """First line of the logical statement at `line`."""
         return self.span(file, line)[0]
+
+    def function_end(self, file: str, first: int) -> int:
+        """Last line of the function that starts at `first`; `first` itself if there is none."""
+        if file not in self._ends:
+            source = self._read(file)
+            self._ends[file] = function_ends(source) if source else {}
+        return self._ends[file].get(first, first)
 
     def text(self, file: str, line: int) -> str:
         """The logical statement at `line` on one line, at most 200 characters."""

@@ -115,7 +115,8 @@ def merge(
     `families` maps model -> (package, family); `read_source` maps "package/path.py" to its text;
     what happens in a file that is not `counted` is also noted at its nearest caller in one that is.
     """
-    sites = Sites(Sources(read_source), counted)
+    sources = Sources(read_source)
+    sites = Sites(sources, counted)
     ran: dict[str, set[int]] = defaultdict(set)
     traced: dict[str, set[int]] = defaultdict(set)
     frames: dict[tuple[str, int, str, str], set[str]] = defaultdict(set)
@@ -137,7 +138,14 @@ def merge(
         "ran": {file: pack_lines(lines) for file, lines in sorted(ran.items())},
         "traced": {file: pack_lines(lines) for file, lines in sorted(traced.items())},
         "skipped_frames": [
-            {"file": file, "line": line, "name": name, "why": why, "in": sorted(seen_in)}
+            {
+                "file": file,
+                "line": line,
+                "end": sources.function_end(file, line),
+                "name": name,
+                "why": why,
+                "in": sorted(seen_in),
+            }
             for (file, line, name, why), seen_in in sorted(frames.items())
         ],
     }

@@ -53,7 +53,7 @@ def _lines(entry: Entry, mode: str) -> dict[str, list[int]]:
     seed_all()
     with torch.set_grad_enabled(mode == "train"):
         prepare_on(model, "cpu")
-        found = executed(lambda: [model(**each) for each in _calls(inputs, mode)])
+        found = executed(lambda: [model(**each) for each in calls_of(inputs, mode)])
     return {name: sorted(lines) for name, lines in found.lines.items()}
 
 
@@ -64,7 +64,7 @@ def _ghost(entry: Entry, mode: str) -> list[dict[str, Any]]:
     model, inputs = build(entry, mode)
     seed_all()
     with torch.set_grad_enabled(mode == "train"):
-        calls = _calls(inputs, mode)
+        calls = calls_of(inputs, mode)
         events = ghost.observe(
             lambda: [model(**each) for each in calls],
             [*model.parameters(), *model.buffers(), calls],
@@ -88,7 +88,7 @@ def _trace(entry: Entry, mode: str) -> dict[str, Any]:
     seed_all()
     with torch.set_grad_enabled(mode == "train"):
         prepare_on(model, "cpu")
-        seen = dynamo_breaks.observe_each(model, _calls(inputs, mode))
+        seen = dynamo_breaks.observe_each(model, calls_of(inputs, mode))
     return observation_row(seen)
 
 
@@ -112,7 +112,7 @@ def observation_row(seen: Observation) -> dict[str, Any]:
     }
 
 
-def _calls(inputs: Inputs | Calls, mode: str) -> list[Inputs]:
+def calls_of(inputs: Inputs | Calls, mode: str) -> list[Inputs]:
     """The arguments of each call: those that were built, or the same ones once or twice."""
     if isinstance(inputs, list):
         return inputs

@@ -87,7 +87,7 @@ def _environment() -> dict[str, Any]:
     }
 
 
-def _read_source(file: str) -> str | None:
+def read_source(file: str) -> str | None:
     package, _, rest = file.partition("/")
     path = Path(packages.package_roots().get(package, "")) / rest
     return path.read_text() if path.is_file() else None
@@ -102,7 +102,7 @@ def _merge(arguments: argparse.Namespace) -> None:
     names = arguments.packages or PACKAGES
     known = {program.label for name in names for program in programs(name)}
     rows = [json.loads(line) for line in arguments.records.read_text().splitlines()]
-    made = truth_table(rows, known, _read_source, gb_types.ids())
+    made = truth_table(rows, known, read_source, gb_types.ids())
     if arguments.packages:
         imported = {PACKAGES[name] for name in arguments.packages}
         made = exchanged(truth_file.read(arguments.truth), made, imported)
@@ -122,7 +122,7 @@ def _options(asked: str, torch: str) -> str:
 
 def _score(arguments: argparse.Namespace) -> None:
     """Run the linter on the packages as they are and without annotations; compare."""
-    sources = Sources(_read_source)
+    sources = Sources(read_source)
     absent = [name for name, module in PACKAGES.items() if module not in packages.package_roots()]
     if absent:  # what they miss would count as if the linter had missed it
         raise LinterError(f"not installed: {', '.join(absent)}; make .venv-truth-packages/.ready")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.lint_truth.claims import break_claims
-from benchmarks.lint_truth.findings import Finding, StatementOf, statements_of
+from benchmarks.lint_truth.findings import Finding, StatementOf, evaluated, statements_of
 from benchmarks.lint_truth.score import (
     BREAKS,
     DYNAMIC_SHAPES,
@@ -94,7 +94,10 @@ def score(
     text_of: Callable[[str, int], str],
     half_of: Callable[[str], str] = half_of_file,
 ) -> dict[str, Any]:
-    """Totals of both halves; of the develop half also each package, code, miss and alarm."""
+    """Totals of both halves; of the develop half also each package, code, miss and alarm. Findings
+    in parts of statements that were never evaluated do not count.
+    """
+    findings = evaluated(findings, truth)
     verdicts = judge(findings, truth, statement, _any_file)
     halves: dict[str, Any] = {}
     for half in HALVES:

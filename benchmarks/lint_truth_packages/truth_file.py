@@ -7,8 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.lint_truth.versions import RESULTS, SETS
+
 _ROWS = ("sites", "skipped_frames")
 _LINES = ("ran", "traced", "in_modules")
+_PARTS = "unevaluated"
+
+
+def of_set(chosen: str) -> Path:
+    """The committed truth table of a set: "current", "newer" or "packages"."""
+    if chosen == "packages":
+        return RESULTS / "lint_truth_packages_sites.json"
+    return SETS[chosen].truth_file
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -24,7 +34,8 @@ def write(path: Path, table: dict[str, Any]) -> None:
 
 def _named(table: dict[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
     rows = {key: [{**row, "file": name(row["file"])} for row in table[key]] for key in _ROWS}
-    lines = {key: {name(file): said for file, said in table[key].items()} for key in _LINES}
+    by_file = [*_LINES, *([_PARTS] if _PARTS in table else [])]
+    lines = {key: {name(file): said for file, said in table[key].items()} for key in by_file}
     return {**table, **rows, **lines}
 
 

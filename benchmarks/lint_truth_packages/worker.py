@@ -17,7 +17,7 @@ CALLS = 2
 MODE = "run"
 
 
-def _built(program: Program) -> Call:
+def built(program: Program) -> Call:
     """The program's call with fresh inputs; grad mode is set to what it asks for."""
     torch.set_grad_enabled(True)
     torch.set_default_dtype(torch.float32)
@@ -33,7 +33,7 @@ def _rows(lines: Lines) -> dict[str, list[int]]:
 
 
 def _executed(program: Program) -> Executed:
-    call = _built(program)
+    call = built(program)
     return executed(lambda: [call.run() for _ in range(CALLS)])
 
 
@@ -43,7 +43,7 @@ def _lines(program: Program) -> dict[str, Any]:
 
 
 def _ghost(program: Program) -> list[dict[str, Any]]:
-    call = _built(program)
+    call = built(program)
     return event_rows(ghost.observe(lambda: [call.run() for _ in range(CALLS)], call.on_device()))
 
 
@@ -53,7 +53,7 @@ def _ghost_compiling(program: Program) -> dict[str, Any]:
 
 
 def _trace(program: Program) -> dict[str, Any]:
-    call = _built(program)
+    call = built(program)
     calls = [dict(call.named)] * CALLS
     return observation_row(dynamo_breaks.observe_each(call.function, calls, *call.inputs))
 

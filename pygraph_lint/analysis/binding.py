@@ -31,7 +31,7 @@ def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None
             value if value.items is None and value.item is None else v.shallow(value)
         )
         state.origins.pop(target.id, None)
-        if isinstance(source, ast.Call):
+        if isinstance(source, ast.Call) and value.is_tensor:
             for kind in MADE:
                 key = (kind, source.lineno, source.col_offset)
                 if key in state.events:
@@ -92,7 +92,7 @@ def assign_attribute(
             state.event("effect.kept-output", span_of(target), f"self.{target.attr}", value)
         state.env["self." + target.attr] = value
         if source is not None and _is_moved(state, target, source):  # by the first call only
-            state.add_note(("host.moved", source.lineno, source.col_offset), "waits", "no")
+            state.events.pop(("host.moved", source.lineno, source.col_offset), None)
         overwritten = target.lineno < state.last_stores.get(target.attr, 0)
         if not (overwritten or _moves_itself(state, target, source)):
             state.module.set_attribute(state.owner, target.attr, as_held(state, value))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.model import Call, FunctionFacts
+from pygraph_lint.analysis.passed import objects_of, passed
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
@@ -13,7 +14,8 @@ from pygraph_lint.analysis.values import Value
 def targets(program: Program, call: Call) -> Sequence[str]:
     """The project functions a call may reach."""
     if call.how == "named":
-        return program.methods_called(call.name, call)
+        known_ones = methods_of_passed(program, call.target, call.name)
+        return known_ones or program.methods_called(call.name, call)
     key = call[:3]
     known = program.targets.get(key)
     if known is None:
@@ -22,6 +24,24 @@ def targets(program: Program, call: Call) -> Sequence[str]:
         found = program.methods_called(call.name.rpartition("|")[2], call)
         return found if len(found) == 1 else ()
     return known
+
+
+def methods_of_passed(program: Program, held: str, method: str) -> Sequence[str]:
+    """A method of an attribute, named as ``Class.attribute``, that keeps an argument of the
+    constructor: by the classes of the objects that the project is known to pass.
+    """
+    holder, _, attribute = held.rpartition(".")
+    owner = program.class_named(holder) if holder else None
+    value = program.attribute(owner, attribute) if owner is not None else None
+    need = value.needs[0] if value is not None and value.needs else None
+    maker = program.functions.get(need.owner) if need is not None and need.kind == "param" else None
+    if need is None or maker is None or need.name not in maker.parameters:
+        return ()
+    made = program.constructions.get(maker.name, ())
+    given = (passed(maker, need.name, call) for call in made)
+    owners = (program.class_named(each) for one in given for each in objects_of(one))
+    found = (program.method(each, method) for each in owners if each is not None)
+    return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
 def edges(program: Program, function: FunctionFacts) -> Sequence[tuple[Call, Sequence[str]]]:
@@ -61,6 +81,8 @@ def _targets(program: Program, call: Call) -> Sequence[str]:
         if held is None and not rest:  # a bound method
             return _of_method(program, owner, name)
         return _of_held(program, held)
+    if call.how == "object":
+        return _of_object(program, owner, call.name)
     return _of_method(program, owner, call.name)
 
 
@@ -127,6 +149,15 @@ def _of_method(program: Program, owner: str, name: str) -> list[str]:
         if override is not None:
             reached.append(override)
     return reached or _of_held(program, program.attribute(owner, name))
+
+
+def _of_object(program: Program, owner: str, name: str) -> list[str]:
+    """A method of an object of a class; what overrides it where it does nothing itself."""
+    found = program.method(owner, name)
+    facts = program.functions.get(found) if found is not None else None
+    if facts is None or not (facts.calls or facts.events or facts.returns is not None):
+        return _of_method(program, owner, name)
+    return [facts.name]
 
 
 def _of_held(program: Program, value: Value | None) -> list[str]:

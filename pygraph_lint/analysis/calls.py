@@ -295,7 +295,7 @@ def _method_on(state: State, base: Value, method: str, holder: ast.expr, site: C
                 return tensor_method(state, base, method, site)
             return v.UNKNOWN_VALUE  # it is none, whatever its annotation says
         if base.cls and base.kinds & v.INSTANCE:
-            state.record_call("method", base.cls, method, site.node, site)
+            state.record_call("object", base.cls, method, site.node, site)
         else:
             _note_named(state, method, site)
         return extend(extend(base, "." + method), "()")
@@ -379,7 +379,7 @@ def _gives_itself(state: State, base: Value, method: str) -> bool:
 
 def _method_of(state: State, cls: str, method: str, site: CallSite) -> Value:
     """A method of an object of a class."""
-    state.record_call("method", cls, method, site.node, site)
+    state.record_call("object", cls, method, site.node, site)
     need = result_of(state, f"{cls}.{method}", site.node)
     return returned(state, need, f"{short(cls)}.{method}() returns a tensor")
 
@@ -420,7 +420,7 @@ def _method_on_other(state: State, base: Value, method: str, site: CallSite) -> 
             believed = v.tensor(f"only a tensor has .{method}()", device=v.ANYWHERE)
             return tensor_method(state, believed, method, site)
         if base.cls:
-            state.record_call("method", base.cls, method, site.node, site)
+            state.record_call("object", base.cls, method, site.node, site)
         elif _note_named(state, method, site):
             need = Need("return", "", f"|.{method}|()")
             return symbol(need, f".{method}() of the project returns a tensor")
@@ -432,8 +432,16 @@ def _note_named(state: State, method: str, site: CallSite) -> bool:
     common = method in ops.COMMON_METHODS and not (method == "step" and len(site.node.args) > 1)
     if method.startswith("__") or method in ops.TENSOR_METHODS or common:
         return False
-    state.record_call("named", "", method, site.node, site)
+    state.record_call("named", _kept_argument(state, site.node.func), method, site.node, site)
     return True
+
+
+def _kept_argument(state: State, called: ast.expr) -> str:
+    """``Class.attribute`` for ``self.attribute.method``; empty for methods of other objects."""
+    holder = called.value if isinstance(called, ast.Attribute) else None
+    if not isinstance(holder, ast.Attribute) or not state.is_self(holder.value):
+        return ""
+    return f"{state.owner}.{holder.attr}" if state.owner else ""
 
 
 # -- values called

@@ -8,10 +8,11 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.devices import note_read
 from pygraph_lint.analysis.events import NEVER, Need, Needs
-from pygraph_lint.analysis.literals import How, Test, Tested, comparison
+from pygraph_lint.analysis.literals import How, Test, Tested, asks_for_none, comparison
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_tensor
+from pygraph_lint.analysis.told_apart import told_apart
 from pygraph_lint.analysis.transfer.numpy_functions import decides
 from pygraph_lint.analysis.values import Value
 
@@ -46,7 +47,8 @@ def truth(state: State, node: ast.expr, kind: str) -> bool | None:
     if isinstance(node, ast.BoolOp):
         return truth_of_all(state, node, kind)
     value = state.ev(node)
-    _note_decisions(state, node)
+    if kind != "branch.assert" or (isinstance(node, ast.Compare) and len(node.ops) > 1):
+        _note_decisions(state, node)  # a plain assert is traced
     if value.is_tensor or value.is_doubtful_number:
         decided_by(state, node, value, kind)
         return None
@@ -175,6 +177,18 @@ def tests_host(state: State, node: ast.expr, outcome: bool) -> bool:
     return kind and outcome == (right.value == "cpu") and _is_device(state, left)
 
 
+def tests_broken(state: State, node: ast.expr, outcome: bool) -> bool:
+    """Whether a condition comes out so for a tensor with NaN or infinite numbers."""
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node, outcome = node.operand, not outcome
+    if isinstance(node, ast.BoolOp):
+        return False
+    value = state.ev_quiet(node)
+    if not value.is_tensor or not value.flags & v.FINITE:
+        return False
+    return outcome is not ("isfinite" in ast.unparse(node))
+
+
 def _is_device(state: State, node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and bool(state.ev_quiet(node.value).kinds & v.DEVICE)
 
@@ -238,12 +252,7 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
 
 def _asks_for_any(node: ast.expr, outcome: bool) -> bool:
     """Whether a condition has an outcome where there is anything: ``x is not None``."""
-    return (
-        isinstance(node, ast.Compare)
-        and isinstance(node.ops[0], ast.IsNot if outcome else ast.Is)
-        and isinstance(node.comparators[0], ast.Constant)
-        and node.comparators[0].value is None
-    )
+    return asks_for_none(node) is (not outcome)
 
 
 def _guard_parameter(state: State, node: ast.expr, test: Test, outcome: bool) -> None:
@@ -332,12 +341,13 @@ def narrow(state: State, node: ast.expr, outcome: bool) -> list[tuple[str, Value
             for operand in node.values:
                 saved += narrow(state, operand, outcome)
         return saved
+    told = told_apart(state, node, outcome)
     name, value = narrowed(state, node, outcome)
-    if name is None or value is None:
-        return []
-    old = state.env.get(name)
-    state.env[name] = value
-    return [(name, old)]
+    if name is not None and value is not None:
+        told.append((name, value))
+    before = [(name, state.env.get(name)) for name, _ in told]
+    state.env.update(told)
+    return before
 
 
 def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, Value | None]:
@@ -359,18 +369,16 @@ def narrowed(state: State, node: ast.expr, outcome: bool) -> tuple[str | None, V
     held = _without_elements(state, node, outcome)
     if held is not None:
         return state.place(held), state.ev_quiet(held)._replace(items=(), item=None, keys=None)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        right = node.comparators[0]
-        if isinstance(right, ast.Constant) and right.value is None:
-            name = state.place(node.left)
-            if name is None:
-                return None, None
-            value = state.ev_quiet(node.left)
-            is_none = isinstance(node.ops[0], ast.Is) == outcome
-            if is_none:
-                return name, v.NONE_VALUE
-            if value.kinds & v.NONE and value.kinds != v.NONE:
-                return name, value._replace(kinds=value.kinds & ~v.NONE)
+    of_none = asks_for_none(node)
+    if of_none is not None and isinstance(node, ast.Compare):
+        name = state.place(node.left)
+        if name is None:
+            return None, None
+        value = state.ev_quiet(node.left)
+        if of_none == outcome:
+            return name, v.NONE_VALUE
+        if value.kinds & v.NONE and value.kinds != v.NONE:
+            return name, value._replace(kinds=value.kinds & ~v.NONE)
     return None, None
 
 

@@ -15,16 +15,19 @@ from pygraph_lint.analysis.conditions import (
     narrow,
     narrowed_by_class,
     only_if,
+    tests_broken,
     tests_empty,
     tests_half,
     tests_host,
     truth,
 )
 from pygraph_lint.analysis.events import Needs
+from pygraph_lint.analysis.first_calls import runs_once, sets_up_below
 from pygraph_lint.analysis.model import FunctionFacts, Root
-from pygraph_lint.analysis.nodes import dotted, span_of, walk
+from pygraph_lint.analysis.nodes import dotted, span_of
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made
+from pygraph_lint.analysis.told_apart import remember
 from pygraph_lint.analysis.transfer.containers import entry
 from pygraph_lint.analysis.values import Value
 
@@ -34,13 +37,16 @@ def exec_if(state: State, node: ast.If) -> bool:
     state.whole = node.test
     static = truth(state, node.test, "branch.raise" if only_raises else "branch.if")
     state.whole = None
-    if static is True:
-        return state.run(node.body)
     if static is False:
         return state.run(node.orelse)
+    once = runs_once(state, node)
+    if static is True:
+        state.quiet += once
+        ended = state.run(node.body)
+        state.quiet -= once
+        return ended
     start = state.env
     guards = guarded(state, node.test, False), guarded(state, node.test, True)
-    once = _runs_once(state, node)
     state.quiet += once
     ended = _run_arm(state, node, True, guards[True])
     state.quiet -= once
@@ -51,9 +57,12 @@ def exec_if(state: State, node: ast.If) -> bool:
     if ended or other_ended:
         state.env = then if other_ended else state.env
         state.guards = guards[other_ended]  # hold behind the statement, too
+        state.quiet += ended and sets_up_below(state, node)
         return False
     needs = (asked(state.guards, guards[outcome]) for outcome in (True, False))
-    state.env = join_environments(*_arms(then, state.env, *needs))
+    arms = _arms(then, state.env, *needs)
+    state.env = join_environments(*arms)
+    remember(state, node, *arms)
     return False
 
 
@@ -71,44 +80,6 @@ def _arms(
     return then, other
 
 
-def _runs_once(state: State, node: ast.If) -> bool:
-    """``if self.unset: ...; self.unset = False``: what is set up on the first call.
-
-    The same for ``if key not in self.kept: ...; self.kept[key] = ...``.
-    """
-    test = node.test
-    value = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-    if isinstance(test, ast.UnaryOp) and value:
-        test = test.operand
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In if value else ast.NotIn):
-        kept = test.comparators[0]
-        outlives = isinstance(kept, ast.Attribute) or dotted(kept) not in (None, *state.env)
-        return outlives and len(test.ops) == 1 and _is_kept(node.body, test.left, kept)
-    if not isinstance(test, ast.Attribute) or not state.is_self(test.value):
-        return False
-    return any(
-        isinstance(each, ast.Assign)
-        and dotted(each.targets[0]) == dotted(test)
-        and isinstance(each.value, ast.Constant)
-        and each.value.value is value
-        for each in node.body
-    )
-
-
-def _is_kept(body: list[ast.stmt], key: ast.expr, kept: ast.expr) -> bool:
-    """Whether something is stored under ``key`` in ``kept``."""
-    place = ast.dump(kept)
-    return any(
-        isinstance(target, ast.Subscript)
-        and ast.dump(target.value) == place
-        and ast.dump(target.slice) == ast.dump(key)
-        for statement in body
-        for each in walk(statement)
-        if isinstance(each, ast.Assign)
-        for target in each.targets
-    )
-
-
 def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     """Run one arm of an if statement, knowing how the test came out."""
     body = node.body if outcome else node.orelse
@@ -119,10 +90,15 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     rare = error or tests_empty(state, node.test, outcome)
     half = outcome and tests_half(state, node.test)
     host = tests_host(state, node.test, outcome)
+    odd = host or tests_broken(state, node.test, outcome)
     state.quiet += rare
     state.half += half
     state.on_host += host
+    state.odd += odd
+    state.arms += 1
     ended = state.run(body)
+    state.arms -= 1
+    state.odd -= odd
     state.on_host -= host
     state.half -= half
     state.quiet -= rare

@@ -1,16 +1,19 @@
-"""Tensors made on the host that the host reads itself."""
+"""Tensors made on the host that the host reads itself, or that are calculated with."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.nodes import walk
 from pygraph_lint.analysis.state import Key, State
+from pygraph_lint.analysis.values import Value
 
 # Findings are about CUDA devices and the host.
 OTHER_DEVICES = ("mps", "xpu", "npu", "hpu", "mlu", "xla", "tpu", "ipu", "privateuseone")
-MADE = ("host.factory", "host.scalar-tensor", "host.data-tensor")
+_OF_NUMBER = "host.scalar-tensor"
+MADE = ("host.factory", _OF_NUMBER, "host.data-tensor")
 
 
 def _made(state: State, node: ast.expr) -> Key | None:
@@ -24,22 +27,43 @@ def _made(state: State, node: ast.expr) -> Key | None:
     return None
 
 
+def _made_in(state: State, node: ast.expr) -> Iterator[tuple[Key, tuple[int, int]]]:
+    """The events of the host tensors in an expression, and the places where these stand."""
+    for part in walk(node):
+        if isinstance(part, (ast.Name, ast.Call)):
+            key = _made(state, part)
+            if key is not None:
+                yield key, (part.lineno, part.col_offset)
+
+
 def note_read(state: State, node: ast.expr) -> None:
     """Note that the host reads the values of tensors which it has made itself: of one, or of what
     it computes from some.
     """
     if state.ev_quiet(node).device != v.ON_HOST:
         return
-    for part in walk(node):
-        if not isinstance(part, (ast.Name, ast.Call)):
-            continue
-        key = _made(state, part)
-        if key is not None:
-            state.read.setdefault(key, set()).add((part.lineno, part.col_offset))
+    for key, place in _made_in(state, node):
+        state.read.setdefault(key, set()).add(place)
+
+
+def note_met(state: State, node: ast.expr, value: Value, other: Value) -> None:
+    """Note that tensors which the host has made, of numbers or of lists, are calculated with one of
+    the device: that can be done with tensors of one number only, which nothing copies.
+    """
+    if value.device == v.ON_HOST and other.is_tensor and other.device != v.ON_HOST:
+        for part in _made_in(state, node):
+            state.met.setdefault(part[0], set()).add(part[1])
 
 
 def note_uses(state: State) -> None:
-    """Mark the host tensors that only the host reads."""
+    """Mark the host tensors that only the host reads, and those that have to be of one number."""
     for key, places in state.read.items():
         if state.loads.get(key, places) <= places:
             state.add_note(key, "waits", "no")
+    for key, places in state.met.items():
+        event = state.events.get(key)
+        of_anything = event is not None and event.note("unknown") == "yes"
+        if event is not None and of_anything and state.loads.get(key, places) <= places:
+            del state.events[key]
+            event = event._replace(kind=_OF_NUMBER, notes=())
+            state.events[(_OF_NUMBER, key[1], key[2])] = event

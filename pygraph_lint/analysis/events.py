@@ -16,16 +16,16 @@ class Need(NamedTuple):
     """Something another function or file has to confirm before the event counts.
 
     ``kind`` is ``param`` (a parameter is a tensor at some call in a region), ``given`` (it is
-    nothing but a tensor at some call), ``return`` (a project function returns a tensor), ``attr``
-    (an attribute of a class holds a tensor), ``type`` (what the name of a type means is a tensor),
-    ``host`` (what its one choice names is a tensor on the host), ``module`` (a class is a module),
-    ``true`` / ``false`` (a predicate can give that), ``keeps`` (a cached function ends the graph),
-    ``generator`` (an attribute of a class is a torch.Generator),
-    ``ends`` (the graph ends in a method), ``checks`` (distributions check their arguments),
-    ``may`` (at some call all ``tests`` of parameters may come out as they have to), ``any`` (all
-    of one of the ``choices`` hold), ``not`` (all of none of them); ``owner`` is the qualified name
-    of the function or class, ``name`` the parameter, the attribute or the module (empty for
-    ``return``).
+    nothing but a tensor at some call), ``passed`` (the same, and no array of NumPy), ``return`` (a
+    project function returns a tensor), ``attr`` (an attribute of a class holds a tensor), ``type``
+    (what the name of a type means is a tensor), ``host`` (what its one choice names is a tensor on
+    the host), ``module`` (a class is a module), ``true`` / ``false`` (a predicate can give that),
+    ``keeps`` (a cached function ends the graph), ``generator`` (an attribute of a class is a
+    torch.Generator), ``ends`` (the graph ends in a method), ``checks`` (distributions check their
+    arguments), ``may`` (at some call all ``tests`` of parameters may come out as they have to),
+    ``any`` (all of one of the ``choices`` hold), ``not`` (all of none of them); ``owner`` is the
+    qualified name of the function or class, ``name`` the parameter, the attribute or the module
+    (empty for ``return``).
     ``site`` is the call whose result is meant (``call_site``); without one, of any call.
     """
 

@@ -181,7 +181,7 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
     end the loop.
     """
     for statement in body:
-        if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+        if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Raise)):
             continue
         yield statement
         if isinstance(statement, ast.If):
@@ -314,7 +314,9 @@ _RARE_WORDS = (
 )
 
 
-_COUNTERS = ("step", "i", "idx", "batch_idx", "iteration", "iter", "global_step", "batch_index")
+_COUNTERS = re.compile(
+    r"i|ni|idx|index|(?!max_|num_|n_|total_)(\w+_)?(step|iter|itr|iteration|batch_(i|idx|index|id|nb))"
+)
 _FIRST_STEPS = 10
 
 
@@ -348,7 +350,7 @@ def _is_counter(values: LoopValues, node: ast.expr) -> bool:
     """Whether an expression is the number of a step, or is computed from it: by its name, or by
     ``for i, batch in enumerate(loader)``.
     """
-    if (dotted(node) or "").rpartition(".")[2] in _COUNTERS:
+    if _COUNTERS.fullmatch((dotted(node) or "").rpartition(".")[2]) is not None:
         return True
     if isinstance(node, ast.BinOp):
         return _is_counter(values, node.left) or _is_counter(values, node.right)

@@ -19,6 +19,7 @@ from pygraph_lint.analysis.proof import Proof
 from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, Reached, compiled_regions
 
 _DEPTH = 8000
+_METHODS = ("method", "object")
 
 
 def link(
@@ -144,12 +145,11 @@ class Project:
         """What the project says about one of its files."""
         known = self._views.get(module.module)
         if known is None:
-            prefix = f"{module.module}."
             known = ProjectView(
                 module.module,
                 module.is_package,
                 self.program.private.get(module.module, frozenset()),
-                frozenset(name for name in self.program.patched if name.startswith(prefix)),
+                self.program.patched_in(module),
                 frozenset(name for name in module.classes if self.program.subclasses.get(name)),
                 self._believed(module),
                 starred=module.module in self.program.starred,
@@ -186,8 +186,8 @@ def _assumptions(function: FunctionFacts) -> set[Need]:
     found = {Need("param", function.name, name) for name in function.parameters}
     found |= {need for event in function.events for need in event.needs}
     for call in function.calls:
-        called = f"{call.target}.{call.name}" if call.how == "method" else call.target
-        if call.how in ("method", "function"):
+        called = f"{call.target}.{call.name}" if call.how in _METHODS else call.target
+        if call.how in (*_METHODS, "function"):
             found.add(Need("return", called, ""))
         given = (*call.positional, *(value for _, value in call.named))
         found |= {need for value in given if value is not None for need in value.needs}

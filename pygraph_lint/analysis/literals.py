@@ -53,11 +53,12 @@ def comparison(node: ast.expr) -> tuple[ast.expr, Test, bool] | None:
         return None
     operator, right = node.ops[0], node.comparators[0]
     positive = isinstance(operator, (ast.Eq, ast.Is, ast.In))
+    if asks_for_none(node) is not None:
+        return node.left, _NONE, positive
     if isinstance(operator, (ast.Is, ast.IsNot)):
-        if not isinstance(right, ast.Constant) or not isinstance(right.value, (bool, type(None))):
+        if not isinstance(right, ast.Constant) or not isinstance(right.value, bool):
             return None
-        test = _NONE if right.value is None else Test(How.ONE_OF, (right.value,))
-        return node.left, test, positive
+        return node.left, Test(How.ONE_OF, (right.value,)), positive
     if isinstance(operator, (ast.In, ast.NotIn)):
         listed = right.elts if isinstance(right, (ast.Tuple, ast.List, ast.Set)) else []
     elif isinstance(operator, (ast.Eq, ast.NotEq)):
@@ -68,3 +69,17 @@ def comparison(node: ast.expr) -> tuple[ast.expr, Test, bool] | None:
     if not among or len(among) < len(listed):
         return None
     return node.left, Test(How.ONE_OF, among), positive
+
+
+def asks_for_none(node: ast.expr) -> bool | None:
+    """Whether a condition holds for None, ``x is None``, or for all else, ``x != None``; None for
+    other conditions.
+    """
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+        return None
+    right = node.comparators[0]
+    if not isinstance(right, ast.Constant) or right.value is not None:
+        return None
+    if isinstance(node.ops[0], (ast.Is, ast.Eq)):
+        return True
+    return False if isinstance(node.ops[0], (ast.IsNot, ast.NotEq)) else None

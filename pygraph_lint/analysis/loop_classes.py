@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pygraph_lint.analysis.model import ACTS_IN, COLLATES, GIVES, MOVES, UPDATES
 from pygraph_lint.analysis.nodes import dotted, walk
 
+_OTHER_LOADERS = frozenset(("predict_dataloader", "test_dataloader"))
 _UPDATING = frozenset(("update", "__call__", "add", "add_batch", "process", "accumulate", "append"))
 _ADDING = (".append", ".extend", ".update", ".add", ".add_")
 _METRIC = re.compile(
@@ -43,6 +44,8 @@ def per_batch(function: ast.AST, owner: ast.AST | None) -> str | None:
     name = getattr(function, "name", "")
     if "collate" in name and _COLLATING.match(name):
         return COLLATES
+    if isinstance(owner, ast.ClassDef) and _only_predicts(owner):
+        return None
     if _MOVING.search(name) and (_BATCH.search(name) or _is_recursive(function, name)):
         return MOVES
     if not isinstance(owner, ast.ClassDef):
@@ -59,6 +62,12 @@ def per_batch(function: ast.AST, owner: ast.AST | None) -> str | None:
     if _GIVING.fullmatch(name) and any(map(_OF_BATCHES.search, called)):
         return GIVES
     return None
+
+
+def _only_predicts(owner: ast.ClassDef) -> bool:
+    """Whether a class gives batches, and none to train with."""
+    methods = {each.name for each in owner.body if isinstance(each, ast.FunctionDef)}
+    return "train_dataloader" not in methods and not _OTHER_LOADERS.isdisjoint(methods)
 
 
 def _is_recursive(function: ast.AST, name: str) -> bool:
@@ -95,7 +104,9 @@ def _is_running_metric(owner: ast.ClassDef) -> bool:
     methods = {each.name: each for each in owner.body if isinstance(each, ast.FunctionDef)}
     if not any(bases) and (own is None or "reset" not in methods):
         return False
-    adding = (methods[name] for name in _UPDATING & methods.keys())
+    # A metric that cannot begin anew is called for what it evaluates, not for each batch.
+    updating = _UPDATING if "reset" in methods else _UPDATING - {"__call__"}
+    adding = (methods[name] for name in updating & methods.keys())
     return any(_adds_up(node) for method in adding for node in walk(method))
 
 

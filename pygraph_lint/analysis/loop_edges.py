@@ -101,7 +101,7 @@ def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
         return None if owner is None else ("method", f"{values.module}.{owner.name}", method)
     base = values.of(receiver)
     if base.kinds & v.INSTANCE and base.cls and not base.cls.startswith("torch."):
-        return ("method", base.cls, method)
+        return ("object", base.cls, method)
     if is_step_hook(method) or method.startswith(("on_train_", "on_batch_", "on_step_")):
         return ("hook", "", method)
     written = _written(receiver)

@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pygraph_lint.analysis.akin import Akin, is_of_loss
-from pygraph_lint.analysis.call_graph import targets
+from pygraph_lint.analysis.call_graph import methods_of_passed, targets
 from pygraph_lint.analysis.events import Span
 from pygraph_lint.analysis.model import (
     ACTS,
@@ -219,8 +219,20 @@ class LoopRegions:
         return any(name.rpartition(".")[0] in classes for name in self._trains)
 
     def _leads_to_training(self, functions: set[str]) -> bool:
-        """Whether gradients are computed in what functions call, now and then."""
-        seen, front = set(functions), functions
+        """Whether gradients are computed in what functions call, now and then, or in what
+        subclasses have in their place.
+        """
+        owned = (
+            (facts, name) for name in functions if (facts := self._program.functions.get(name))
+        )
+        below = {
+            override
+            for facts, name in owned
+            for each in self._program.subclasses.get(facts.owner, ())
+            if (override := self._program.classes[each].methods.get(name.rpartition(".")[2]))
+        }
+        front = functions | below
+        seen = set(front)
         for _ in range(_MAX_HANDED_ON):
             if not seen.isdisjoint(self._trains):
                 return True
@@ -229,6 +241,14 @@ class LoopRegions:
             front = {target for call in calls for target in targets(self._program, call)} - seen
             seen |= front
         return not seen.isdisjoint(self._trains)
+
+    def _overrides(self, function: str) -> Iterator[str]:
+        """What subclasses have in place of a method."""
+        facts = self._program.functions.get(function)
+        for each in self._program.subclasses.get(facts.owner, ()) if facts is not None else ():
+            override = self._program.classes[each].methods.get(function.rpartition(".")[2])
+            if override is not None:
+                yield override
 
     def of_start(self, body: LoopBody) -> Region | None:
         """The region that a loop, or a function run on every step, is."""
@@ -303,15 +323,27 @@ class LoopRegions:
         guessed = call.how in ("named", "lone")
         if found and not guessed:
             return found
+        if guessed:
+            passed = self._of_passed(function, call)
+            if passed:
+                return passed
         known = self._known_calls(function).get(call.span, ())
         certain = [target for each in known for target in targets(self._program, each)]
         if certain:
             return certain
-        if call.how == "method":
+        if call.how in ("method", "object"):
             return self._passed.held(call.target, call.name) or self._of_attribute(call)
         if guessed and found and self._alike(found):
             return found
         return self._akin.methods(call) if call.how in _OF_OBJECTS else ()
+
+    def _of_passed(self, function: str, call: Call) -> Sequence[str]:
+        """What a method of an attribute may be that keeps what the constructor was passed."""
+        facts = self._program.functions.get(function)
+        if facts is None or not facts.owner:
+            return ()
+        attribute = call.target.rpartition(".")[2]
+        return methods_of_passed(self._program, f"{facts.owner}.{attribute}", call.name)
 
     def _of_attribute(self, call: Call) -> Sequence[str]:
         """What calling an attribute of an unknown class may reach, by its name."""

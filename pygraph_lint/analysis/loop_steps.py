@@ -179,7 +179,25 @@ def _runs_once(queries: FileQueries, place: ast.AST) -> bool:
     """Whether gradients are computed there for a test, or once by a script, not to train."""
     around = (each for each in (place, *queries.path(place)) if isinstance(each, FUNCTIONS))
     names = [getattr(each, "name", "") for each in around]
-    return isinstance(place, ast.Module) or any(name.startswith("test_") for name in names)
+    tests = any(name.startswith("test_") for name in names)
+    return tests or isinstance(place, ast.Module) or _makes_its_optimizer(queries, place)
+
+
+def _makes_its_optimizer(queries: FileQueries, place: ast.AST) -> bool:
+    """Whether a function makes the optimizer whose only step it takes: none is left for another
+    call. ``optimizer.step(closure)`` may be many steps.
+    """
+    if not isinstance(place, FUNCTIONS):
+        return False
+    for node in walk(place):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            holder, inside = node.func.value, is_in_inner_loop(queries, place, node)
+            if node.func.attr == "step" and not inside and not node.args:
+                made = queries.only_value(holder) if isinstance(holder, ast.Name) else None
+                name = (dotted(made.func) or "") if isinstance(made, ast.Call) else ""
+                is_class = name.rpartition(".")[2][:1].isupper()
+                return made is not None and is_class and queries.scope(made) is place
+    return False
 
 
 # -- functions that call a step --------------------------------------------------------------------

@@ -63,6 +63,7 @@ from pygraph_lint.analysis.values import Value
 _MAX_DEPTH = 60
 
 
+_ARRAY = re.compile(r"\b(ndarray|NDArray|np\.array|numpy\.array)\b")
 # Parameters that are numbers or texts of the host, whatever a call seems to pass for them.
 _OF_HOST = re.compile(r"(^|_)(epochs?|iters?|iterations?|stage|phase|mode|split|reduction|name)$")
 
@@ -185,6 +186,8 @@ class LoopValues:
             return LOADER
         if hint in ("int", "float", "bool", "str"):
             return v.NUMBER_VALUE if hint != "str" else v.TEXT_VALUE
+        if _ARRAY.search(hint) is not None and "ensor" not in hint:
+            return v.NUMPY_VALUE
         if _OF_HOST.search(argument.arg) is not None:
             return v.UNKNOWN_VALUE
         name = self.name_of(function)
@@ -308,7 +311,7 @@ class LoopValues:
             return BATCH
         if value.needs and value.flags & v.SYMBOL and self.evidence.is_step_loop(loop):
             return BATCH
-        return v.element(value)
+        return v.UNKNOWN_VALUE if value.kinds == v.MAPPING else v.element(value)  # or its keys
 
     def held(self, value: Value) -> Value:
         """What a mapping holds; what a model gives is on the device with all it holds."""
@@ -346,9 +349,10 @@ class LoopValues:
                 return v.OTHER_VALUE
             if node.attr in ops.TENSOR_ATTRIBUTES or node.attr in _PARTS:
                 return base
+            if base.needs or self.is_only_annotated(node.value):
+                return v.UNKNOWN_VALUE  # what its author has set there
             moved = base.why in (MOVED.why, GIVEN.why)  # of an object: a number, too
-            held = base._replace(cls=OF_OBJECT) if moved else base
-            return v.UNKNOWN_VALUE if base.needs else held
+            return base._replace(cls=OF_OBJECT) if moved else base
         if is_batch(base):
             return BATCH
         if base.flags & v.MODULE and node.attr in ("module", "model", "weight", "bias"):

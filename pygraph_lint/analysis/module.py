@@ -278,6 +278,39 @@ class Module:
             )
         return self._rebound[owner]
 
+    @watched
+    def is_lasting(self, owner: str) -> bool:
+        """Whether a class is one of modules, as far as this file says: other objects may be made
+        anew on each call.
+        """
+        lineage = list(self.lineage(owner))
+        bases = {base for facts in lineage for base in facts.bases}
+        named = any(base.endswith("Module") for base in bases)
+        return named or any("forward" in facts.methods for facts in lineage)
+
+    @watched
+    def is_unset(self, name: str) -> bool:
+        """Whether a function of this file other than a constructor sets an attribute of that name
+        to None, or deletes it.
+        """
+        return name in self._unset
+
+    @cached_property
+    def _unset(self) -> frozenset[str]:
+        made = {
+            id(each)
+            for node in self.nodes
+            if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+            for each in walk(node)
+        }
+        stores: list[ast.expr] = []
+        for node in self.nodes:
+            if isinstance(node, ast.Delete):
+                stores += node.targets
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+                stores += node.targets if node.value.value is None and id(node) not in made else ()
+        return frozenset(each.attr for each in stores if isinstance(each, ast.Attribute))
+
     def set_attribute(self, owner: str, name: str, value: Value) -> None:
         """Remember that an attribute may hold ``value``."""
         if self.watch is None:

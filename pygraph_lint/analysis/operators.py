@@ -16,7 +16,7 @@ from pygraph_lint.analysis.conditions import (
     settle_comparisons,
     truth,
 )
-from pygraph_lint.analysis.devices import OTHER_DEVICES
+from pygraph_lint.analysis.devices import OTHER_DEVICES, note_met
 from pygraph_lint.analysis.nodes import span_to
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made, constant
@@ -46,6 +46,8 @@ def eval_binary(state: State, node: ast.BinOp) -> Value:
     left = state.ev(chain[-1].left)
     for operation in reversed(chain):
         right = state.ev(operation.right)
+        note_met(state, operation.left, left, right)
+        note_met(state, operation.right, right, left)
         left = arithmetic(state, type(operation.op), left, right, operation)
     return left
 
@@ -151,7 +153,11 @@ def compare(
 ) -> Value:
     """One comparison."""
     if isinstance(operator, (ast.Is, ast.IsNot)):
-        return Value(v.NUMBER, const=identity(operator, left, right))
+        return Value(v.NUMBER, const=identity(isinstance(operator, ast.Is), left, right))
+    if isinstance(operator, (ast.Eq, ast.NotEq)) and right.kinds == v.NONE:
+        known = identity(isinstance(operator, ast.Eq), left, right)
+        if known is not None:
+            return Value(v.NUMBER, const=known)
     if _asks_for_other_device(state, left_node, right_node):
         return Value(v.NUMBER, const=isinstance(operator, (ast.NotEq, ast.NotIn)))
     if isinstance(operator, (ast.In, ast.NotIn)):
@@ -165,6 +171,8 @@ def compare(
         return _compare_plain(operator, left, right)
     if _gives_a_number(left, right) or _gives_a_number(right, left):
         return v.NUMBER_VALUE
+    note_met(state, left_node, left, right)
+    note_met(state, right_node, right, left)
     why = left.why if left.is_tensor else right.why
     return _computed("bool", left, right)._replace(why=why)
 

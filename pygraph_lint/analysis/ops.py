@@ -295,7 +295,7 @@ COMMON_METHODS = frozenset(
     """
         forward parameters named_parameters modules children state_dict load_state_dict train eval
         to step zero_grad log info warn warning debug error exception close open read write flush
-        run start stop save load reset build register create apply call main
+        run start stop save load reset build register create apply call main scale unscale_
     """.split()
 )
 # Methods of tensors, where they get a tensor: arrays have some of them, too.
@@ -306,6 +306,14 @@ OF_NUMPY_ARRAYS = frozenset(
     """
         shape ndim size dtype T item tolist view dot sum mean std max min argmax argmin reshape
         transpose flatten squeeze copy round cumsum cumprod repeat nonzero any all swapaxes diagonal
+    """.split()
+)
+# Operations that work element by element: an operand may be one number on the host.
+BY_ELEMENT = frozenset(
+    """
+        add sub subtract mul multiply div divide true_divide floor_divide remainder fmod pow
+        atan2 arctan2 max min maximum minimum fmax fmin clamp clip eq ne lt le gt ge logical_and
+        logical_or logical_xor copysign hypot xlogy float_power
     """.split()
 )
 # Methods that other objects than tensors have too: modules, lists, texts, dictionaries.

@@ -12,7 +12,7 @@ from pygraph_lint.analysis.events import KEYWORDS, PLACES, Need
 from pygraph_lint.analysis.model import FunctionFacts
 from pygraph_lint.analysis.module import Module, kind_of_constant
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import Body, children_but, source_of
+from pygraph_lint.analysis.nodes import Body, children_but, source_of, walk
 from pygraph_lint.analysis.passed import literal_defaults
 from pygraph_lint.analysis.symbols import symbol
 from pygraph_lint.analysis.values import Value
@@ -77,7 +77,10 @@ class Uses:
         """Collect what is known of ``names``."""
         made_of = {name: name for name in names}
         last = _last_lines(self.function, names)
-        nodes = [node for node in self.body.nodes if node.__class__ in _TELLING]
+        hidden = _hidden(self.body.nodes, names)
+        nodes = [
+            node for node in self.body.nodes if node.__class__ in _TELLING and node not in hidden
+        ]
         for node in nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 if isinstance(node.value, (ast.Compare, ast.UnaryOp)):
@@ -166,6 +169,17 @@ def holds_of_arrays(evidence: str) -> bool:
     used = " is used as a tensor: " in evidence or evidence.startswith("only a tensor has .")
     last = evidence.rpartition(".")[2].removesuffix("()")
     return evidence.endswith(BY_AXES) or (used and last in ops.OF_NUMPY_ARRAYS)
+
+
+def _hidden(nodes: list[ast.AST], names: set[str]) -> set[ast.AST]:
+    """The nodes of comprehensions that bind one of ``names`` themselves."""
+    found: set[ast.AST] = set()
+    for node in nodes:
+        for each in getattr(node, "generators", ()):
+            bound = (part.id for part in walk(each.target) if isinstance(part, ast.Name))
+            if not names.isdisjoint(bound):
+                found.update(walk(node))
+    return found
 
 
 def _last_lines(function: FunctionNode, names: set[str]) -> dict[str, int]:

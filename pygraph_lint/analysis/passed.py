@@ -87,6 +87,13 @@ def is_of_another(facts: FunctionFacts, parameter: str, call: Call) -> bool:
     return plain and call.how in _GUESSED
 
 
+def objects_of(value: Value | None) -> tuple[str, ...]:
+    """The classes of the project that an object which is passed may be of."""
+    if value is None or not value.kinds & v.INSTANCE or not value.cls or value.flags & v.MODULE:
+        return ()
+    return tuple(v.classes(value))
+
+
 def literal_defaults(defaults: dict[str, ast.expr]) -> tuple[tuple[str, Value], ...]:
     """The defaults that are spelled out as literals."""
     return tuple(

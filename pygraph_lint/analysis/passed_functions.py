@@ -46,18 +46,22 @@ class PassedFunctions:
     def names(self, functions: frozenset[str]) -> set[str]:
         """The names of parameters for which one of some functions is passed."""
         found: set[str] = set()
+        # To find out what other names stand for may need files that were not read.
+        words = {_last(name) for name in (*functions, *self._program.groups)}
         for call in {id(each): each for calls in self._calls.values() for each in calls}.values():
-            places = [
-                place for place, each in enumerate(call.positional) if self._is(each, functions)
-            ]
-            found.update(name for name, each in call.named if self._is(each, functions))
+            given = [self._is(each, functions, words) for each in call.positional]
+            places = [place for place, fits in enumerate(given) if fits]
+            found.update(name for name, each in call.named if self._is(each, functions, words))
             for target in targets(self._program, call) if places else ():
                 parameters = self._program.functions[target].parameters
                 found.update(parameters[place] for place in places if place < len(parameters))
         return found
 
-    def _is(self, value: Value | None, functions: frozenset[str]) -> bool:
-        return _is_function(value) and not functions.isdisjoint(self._named(value))
+    def _is(self, value: Value | None, functions: frozenset[str], words: set[str]) -> bool:
+        if value is None or not _is_function(value):
+            return False
+        fitting = [name for name in value.cls.split(",") if _last(name) in words]
+        return any(not functions.isdisjoint(self._program.functions_named(n)) for n in fitting)
 
     def _given(self, function: str, parameter: str, calls: Iterable[Call]) -> Sequence[str]:
         facts = self._program.functions.get(function)

@@ -12,6 +12,7 @@ from itertools import chain
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.exports import private_names
 from pygraph_lint.analysis.model import Call, ClassFacts, FunctionFacts, ModuleFacts
+from pygraph_lint.analysis.passed import objects_of
 from pygraph_lint.analysis.values import Value
 
 _MAX_PARTS = 14
@@ -94,6 +95,7 @@ class Program:
         if list(map(_held, new)) != list(map(_held, old)):
             self.targets.clear()
             self.edges.clear()
+            self.__dict__.pop("constructions", None)
             self.replaced = None
         for module in new:
             self.modules[module.module] = module
@@ -358,9 +360,19 @@ class Program:
 
     @cached_property
     def patched(self) -> frozenset[str]:
-        """What some file assigns to from outside."""
-        names = (name for module in self.modules.values() for name in module.patched)
-        return frozenset(self.symbol(name) or name for name in names)
+        """What some file assigns to from outside, by the names that it uses."""
+        return frozenset(name for module in self.modules.values() for name in module.patched)
+
+    def patched_in(self, module: ModuleFacts) -> frozenset[str]:
+        """What some file assigns to of all that a module defines."""
+        prefix = f"{module.module}."
+        own = (*module.functions, *module.classes, *module.bindings)
+        words = {name.rpartition(".")[2] for name in own}
+        found = set()
+        for name in self.patched:
+            if name.startswith(prefix) or name.rpartition(".")[2] in words:
+                found.add(self.symbol(name) or name)
+        return frozenset(name for name in found if name.startswith(prefix))
 
     @cached_property
     def traced_whole(self) -> bool:
@@ -449,9 +461,22 @@ def _names(module: ModuleFacts) -> tuple[object, ...]:
     )
 
 
+def _objects(call: Call) -> list[tuple[str, ...]]:
+    """The classes of the objects that a call passes."""
+    return [objects_of(each) for each in (*call.positional, *(value for _, value in call.named))]
+
+
 def _held(module: ModuleFacts) -> tuple[object, ...]:
-    """What the attributes of the classes of a file hold, and what its functions take."""
+    """What the attributes of the classes of a file hold, what its functions take, and the objects
+    that it passes to constructors.
+    """
     return (
         [each.attributes for each in module.classes.values()],
         {name: function.parameters for name, function in module.functions.items()},
+        [
+            (call.target, *passed)
+            for function in module.functions.values()
+            for call in function.calls
+            if call.how == "function" and any(passed := _objects(call))
+        ],
     )

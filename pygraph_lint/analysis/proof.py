@@ -18,6 +18,7 @@ from pygraph_lint.analysis.events import (
 from pygraph_lint.analysis.exports import VALIDATES
 from pygraph_lint.analysis.graph_ends import GraphEnds
 from pygraph_lint.analysis.model import Call, FunctionFacts
+from pygraph_lint.analysis.parameters import holds_of_arrays
 from pygraph_lint.analysis.passed import (
     handed_on,
     is_of_another,
@@ -229,6 +230,24 @@ def _parameter_is_tensor(proof: Proof, need: Need, at_home: bool) -> bool:
     return not path and proof.passed_on.is_tensor(facts, parameter)
 
 
+def _is_passed(proof: Proof, need: Need) -> bool:
+    """Whether some call passes a tensor for a parameter, and not what may be an array as well."""
+    facts, parameter = proof.program.functions.get(need.owner), need.name.partition("|")[0]
+    if facts is None or parameter not in facts.parameters:
+        return False
+    for call in proof.callers(need.owner):
+        value = passed(facts, parameter, call)
+        if value is None or not _is_only_tensor(value) or not _is_tensor(proof, value, ()):
+            continue
+        home = value.home
+        helper = home is not None and home.kind == "param" and not home.owner.endswith(".forward")
+        if not holds_of_arrays(value.why) or not helper or home is None:
+            return True
+        if proof.holds(home._replace(kind="passed")):
+            return True
+    return False
+
+
 def _others_are_tensors(
     proof: Proof, facts: FunctionFacts, calls: Sequence[Call], need: Need, at_home: bool
 ) -> bool:
@@ -311,6 +330,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "generator": _is_generator,
     "checks": lambda proof, need: VALIDATES not in proof.program.patched,
     "open": _is_open,
+    "passed": _is_passed,
     # A tensor of unknown origin is on the device, as in training loops.
     "presumed": lambda proof, need: proof.of_loops,
 }

@@ -6,10 +6,13 @@ import fnmatch
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.call_graph import edges
+from pygraph_lint.analysis.guesses import Guesses, may_be_named
 from pygraph_lint.analysis.model import (
     KEYWORDED,
     STARRED,
@@ -19,29 +22,21 @@ from pygraph_lint.analysis.model import (
     Root,
 )
 from pygraph_lint.analysis.nodes import short
+from pygraph_lint.analysis.outside_calls import CALLING, OutsideCalls
 from pygraph_lint.analysis.parameters import holds_of_arrays
-from pygraph_lint.analysis.passed_on import PassedOn
 from pygraph_lint.analysis.places import Region, RegionKind
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
 _SHOWN_STEPS = 8
 _CONDITIONS = ("true", "false")  # needs: what a predicate has to give
-_CALLING = ("function", "method", "instance", "result")  # calls of what is known
-# How functions begin that run once, or around training: nobody compiles them.
-_SET_UP = tuple(
-    "init_ initi reset_param load save from_pretrained convert export plot show main test_".split()
-)
-
 # Folders of what reads and prepares data for models.
 _OF_DATA = frozenset(
     "data dataset datasets dataio dataloader dataloaders datamodule datamodules".split()
 )
 
-# How parameters are called that only what trains or judges a model gets.
-_OF_TRAINING = ("loader", "optimizer")
-# How many calls away files may be used.
-_MAX_CALLS = 3
+# How far away from a module's forward code is believed to run in it, in calls.
+_MAX_DEPTH = 6
 
 
 class Reached:
@@ -61,7 +56,8 @@ class Reached:
         self._wrapped: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self._wrappers = 0
         self._calls: dict[str, list[Call]] = {}  # what was asked for so far
-        self._outside: dict[str, list[Call]] | None = None
+        self._outside: OutsideCalls | None = None
+        self._from_outside: dict[str, list[Call]] = {}
         # Functions in between that are left out alone: what they call is in regions.
         self.passed: dict[str, None] = {}
 
@@ -146,12 +142,14 @@ class Reached:
         if function in self._steps and function not in self.entered:
             return ()
         if self._outside is None:
-            self._outside = defaultdict(list)
             others = (f for name, f in self._program.functions.items() if name not in self._steps)
-            for call, found in (edge for each in others for edge in edges(self._program, each)):
-                for target in found if call.how in _CALLING else ():
-                    self._outside[target].append(_from_host(self._of_function(call, found)))
-        return self._outside.get(function, ())
+            self._outside = OutsideCalls(self._program, others)
+        known = self._from_outside.get(function)
+        if known is None:
+            found = self._outside.of(function)
+            known = [_from_host(self._of_function(call, reached)) for call, reached in found]
+            self._from_outside[function] = known
+        return known
 
     def _of_function(self, call: Call, found: Sequence[str]) -> Call:
         """A call as the functions that it reaches see it: an autograd Function's context comes
@@ -202,7 +200,7 @@ class Reached:
                 continue
             if facts.owner and self._program.feeds_data(facts.owner):
                 continue
-            if kind is RegionKind.MODEL and facts.on_host:
+            if kind is RegionKind.MODEL and (facts.on_host or (step.parent and facts.uses_files)):
                 continue
             further = _Step(name, "", kind)
             if facts.only_itself and not self._program.is_wrapping(facts.kept_out):
@@ -219,12 +217,57 @@ class Reached:
                 if target not in self._steps:
                     queue.append((target, further))
 
+    def keep_near(self, most: int) -> None:
+        """Leave out what lies more than ``most`` away from the forward of a module that is only
+        believed to be compiled: programs mostly do not take so long paths. A call that leads to one
+        function counts as one, a call that may lead to several, or that names none, as two.
+        """
+        beside: dict[str, list[str]] = defaultdict(list)
+        for name, step in self._steps.items():
+            if step.how:
+                beside[step.parent].append(name)
+        parents: dict[str, str] = {}  # on the shortest path from a start
+        heap = [(0, name, "") for name in self._steps if self._is_start(name)]
+        heapify(heap)
+        while heap:
+            away, name, parent = heappop(heap)
+            if name in parents:
+                continue
+            parents[name] = parent
+            further = chain(((0, each) for each in beside[name]), self._lengths(name))
+            for length, each in further:
+                if away + length <= most and each in self._steps and each not in parents:
+                    heappush(heap, (away + length, each, name))
+        far = self._steps.keys() - parents.keys()
+        for name, parent in parents.items():
+            step = self._steps[name]
+            if parent and not step.how:
+                self._steps[name] = _Step(parent, "", step.kind)
+        for name in far:
+            del self._steps[name]
+        for target, names in self._callers.items() if far else ():
+            kept = [each for each in names if each in self._steps or each in self.passed]
+            self._callers[target] = kept
+
+    def _lengths(self, name: str) -> Iterator[tuple[int, str]]:
+        """How far away, and which, are the functions that a function calls."""
+        for call, found in self.calls_in(name):
+            length = 1 if call.how in CALLING and len(found) == 1 else 2
+            yield from ((length, each) for each in found)
+
+    def _is_start(self, name: str) -> bool:
+        """Whether a function is a module's forward, or in a region that is certain."""
+        step, facts = self._steps[name], self._program.functions[name]
+        forward = name.endswith(".forward") and self._program.is_module(facts.owner)
+        return forward or not step.parent or step.kind is not RegionKind.MODEL
+
     def still_holds(self, replaced: Iterable[tuple[ModuleFacts, ModuleFacts]]) -> bool:
         """Whether all that was reached still is, after the program took new facts of some files:
         given with the old ones, where these define the same names.
         """
         self._calls.clear()
         self._outside = None
+        self._from_outside.clear()
         for old, new in replaced:
             others = ((name, old.functions[name], facts) for name, facts in new.functions.items())
             if [each._replace(line=0) for each in old.roots] != [
@@ -366,7 +409,9 @@ def compiled_regions(
             forward = facts.methods.get("forward")
             if forward is not None and program.is_module(name) and not beside:
                 reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
-    guesses = _Guesses(program)
+    if not asked.every:
+        reached.keep_near(_MAX_DEPTH)
+    guesses = Guesses(program)
     for module in modules if asked.every else ():
         for name in () if _is_beside_models(module) or _is_of_arrays(module) else module.functions:
             outer = name.rpartition(".<locals>.")[0]
@@ -376,56 +421,6 @@ def compiled_regions(
                 if not name.rpartition(".")[2].startswith("_"):  # users call it as they like
                     reached.entered.setdefault(name, RegionKind.MODEL)
     return reached
-
-
-class _Guesses:
-    """Which functions of a library its users may compile: those that get tensors, and do not do
-    what a program does around compiled code.
-    """
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._passed_on = PassedOn(program)
-        self._uses_files: dict[tuple[str, int], bool] = {}  # by function and number of calls
-
-    def may_be_compiled(self, name: str, inside: bool) -> bool:
-        """``inside``: it is a function in another one that is a region, or gives it away."""
-        function = self._program.functions[name]
-        made_once = name.endswith(".__init__") and self._program.is_module(function.owner)
-        trains = any(parameter.endswith(_OF_TRAINING) for parameter in function.parameters) or (
-            bool(function.owner) and self._program.drives_training(function.owner)
-        )
-        return (
-            (inside or _may_be_compiled(name))
-            and not (made_once or trains or function.registered or _sets_up(function))
-            and (self._passed_on.takes_tensors(function) or self._is_of_module(function))
-            and not self._works_with_files(name, _MAX_CALLS)
-        )
-
-    def _is_of_module(self, function: FunctionFacts) -> bool:
-        """Whether a function is a module's method with a parameter that nothing explains."""
-        return bool(function.unexplained) and self._program.is_module(function.owner)
-
-    def _works_with_files(self, name: str, calls: int) -> bool:
-        """Whether a function, or one that so many calls lead to, uses files or processes."""
-        known = self._uses_files.get((name, calls))
-        if known is not None:
-            return known
-        function = self._program.functions[name]
-        called = edges(self._program, function) if calls else ()
-        self._uses_files[name, calls] = function.uses_files or any(
-            self._works_with_files(target, calls - 1)
-            for call, found in called
-            if call.how in ("function", "method")
-            for target in found
-        )
-        return self._uses_files[name, calls]
-
-
-def _sets_up(function: FunctionFacts) -> bool:
-    """Whether a function without parameters makes those of a module: it runs once."""
-    made = any(event.kind == "effect.parameter-made" for event in function.events)
-    return made and not function.parameters
 
 
 def _is_beside_models(module: ModuleFacts) -> bool:
@@ -445,16 +440,8 @@ def _is_of_arrays(module: ModuleFacts) -> bool:
 def _hands_out(program: Program, outer: str, inner: str) -> bool:
     """Whether a function that may be called by others names one of its own as a value."""
     facts = program.functions.get(outer)
-    called = facts is not None and _may_be_compiled(outer)
+    called = facts is not None and may_be_named(outer)
     return called and any(call[:2] == ("mention", inner) for call in facts.calls)  # type: ignore[union-attr]
-
-
-def _may_be_compiled(name: str) -> bool:
-    """Whether a function is one that others call by its name, and not only to set things up."""
-    last = name.rpartition(".")[2]
-    if "<locals>" in name or last.startswith("__"):
-        return "<locals>" not in name and last in ("__call__", "__init__")
-    return not last.lstrip("_").startswith(_SET_UP)
 
 
 def _named(program: Program, patterns: tuple[str, ...]) -> Iterator[tuple[str, str]]:

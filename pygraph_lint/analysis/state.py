@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event, Need, Span
 from pygraph_lint.analysis.later_uses import LaterUses
+from pygraph_lint.analysis.literals import Test
 from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.nodes import Body, span_of
@@ -73,6 +74,23 @@ class CallSite:
         return self.named.get(name, default)
 
 
+class Fact(NamedTuple):
+    """How a test of a name or of an attribute came out; ``held`` is what was known of the name."""
+
+    name: str
+    test: Test
+    outcome: bool
+    held: Value | None
+
+
+class Split(NamedTuple):
+    """A variable behind an if statement: what either arm left in it, and the facts of the arm."""
+
+    joined: Value
+    arms: tuple[Value, Value]
+    facts: tuple[tuple[Fact, ...], tuple[Fact, ...]]
+
+
 class State:
     """What happens in one function.
 
@@ -106,13 +124,17 @@ class State:
         self.origins: dict[str, Key] = {}  # names that hold a tensor just made on the host
         self.loads: dict[Key, set[tuple[int, int]]] = {}  # where those names are read
         self.read: dict[Key, set[tuple[int, int]]] = {}  # where the host reads their values
+        self.met: dict[Key, set[tuple[int, int]]] = {}  # where they meet tensors of the device
         self.device_context = 0
         self.half = 0
+        self.arms = 0  # of if statements around what runs now
         self.on_host = 0  # arms that run for tensors of the host
+        self.odd = 0  # arms that only run for these, or where numbers have gone wrong
         self.last_stores: dict[str, int] = {}  # attributes, and the line of their last store
         self.whole: ast.expr | None = None  # the test of the if statement that is being evaluated
         self.settled: set[ast.Compare] = set()
         self.unchanged: frozenset[str] = frozenset()  # parameters that are never bound again
+        self.splits: dict[str, Split] = {}  # variables that an if statement left in two kinds
         self.passed: Environment = {}  # what the parameters hold at the start
         self.body = Body(())
         self._later: LaterUses | None = None
@@ -149,7 +171,7 @@ class State:
         **notes: str,
     ) -> None:
         """Record what happens at ``span`` because of the value ``about``."""
-        if self.quiet:
+        if self.quiet or (self.odd and _tells_users(kind, subject)):
             return
         needs = self.guards
         evidence: tuple[str, ...] = ()
@@ -264,6 +286,12 @@ class State:
                 self.env.pop(name, None)
             else:
                 self.env[name] = value
+
+
+def _tells_users(kind: str, subject: str) -> bool:
+    """Whether a call only says something: in an odd arm, that something is wrong."""
+    said = subject.removeprefix("builtins.").startswith(("print", "warnings.", "logging."))
+    return kind == "effect.log" or (kind == "call" and said)
 
 
 def _unknown_arguments(

@@ -29,13 +29,14 @@ Refused = set[tuple[Path, str, str, str]]
 @dataclass
 class Fixed:
     """What became of the files: bytes before and after of each changed one, fixes made, findings
-    left.
+    left, and the files that each round tried to fix.
     """
 
     findings: list[Finding]
     before: dict[Path, bytes] = field(default_factory=dict)
     after: dict[Path, bytes] = field(default_factory=dict)
     applied: list[tuple[Finding, Fix]] = field(default_factory=list)
+    rounds: list[list[Path]] = field(default_factory=list)
 
 
 def fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fixed:
@@ -43,10 +44,10 @@ def fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fix
 
     ``unsafe`` says whether unsafe rewrites are wanted too; None: as each file's settings say. Where
     the rewrites of a file do not all help, half as many are tried the next time, down to single
-    ones: a single one that does not help is not tried again. Only files that changed are looked at
-    again in each round, and all of them when nothing is left to do: what one file says may matter
-    in another. The calls of what a fix left out of compiled code are looked at, too, and of these
-    only what the settings ask for is among the findings left.
+    ones: a single one that does not help is not tried again. All files are looked at again in each
+    round, since what one file says may matter in another; those for which it does not cost little.
+    The calls of what a fix left out of compiled code are looked at, too, and of these only what the
+    settings ask for is among the findings left.
     """
     # The collector would look at the facts of all files in every round, and find nothing to free.
     with parallel.without_collecting():
@@ -54,21 +55,15 @@ def fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fix
 
 
 def _fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fixed:
-    looked = _Looked(runner)
-    fixed = Fixed(looked.first(files))
-    complete = True
+    looked = _Looked(runner, files)
+    fixed = Fixed(looked.first())
     attempts = _Attempts()
     for _ in range(ROUNDS):
         plan = attempts.limited(_plan(runner, fixed.findings, unsafe, attempts.refused))
-        if not plan and complete:
+        if not plan:
             break
-        complete = not plan
-        if plan:
-            _round(looked, fixed, plan, attempts)
-        else:
-            fixed.findings = looked.at(files)
-    if not complete:
-        fixed.findings = runner.check(files)
+        fixed.rounds.append(list(plan))
+        _round(looked, fixed, plan, attempts)
     laid_out = {path: new for path in fixed.after if (new := _laid_out(runner, fixed, path))}
     if laid_out:
         fixed.after |= laid_out
@@ -83,11 +78,12 @@ class _Looked:
     """What is found in files, with the calls of what was not left out at the beginning."""
 
     runner: Runner
+    files: Sequence[Path]
     given: frozenset[str] = frozenset()
 
-    def first(self, files: Sequence[Path]) -> list[Finding]:
+    def first(self) -> list[Finding]:
         """The findings that the settings ask for; what is left out already is kept in mind."""
-        found = self.runner.check(files, lambda each: each.code == DISABLED_CALL)
+        found = self.runner.check(self.files, lambda each: each.code == DISABLED_CALL)
         self.given = frozenset(map(_subject_of, found))
         return self.reported(found)
 
@@ -99,18 +95,12 @@ class _Looked:
         selection = self.runner.selection(Path(finding.filename))
         return selection.enabled(finding.code, finding.preview)
 
-    def at(self, files: Sequence[Path]) -> list[Finding]:
+    def again(self) -> list[Finding]:
         """The findings that the settings ask for, and calls of what a fix left out."""
-        return self.runner.check(files, self._is_new)
+        return self.runner.check(self.files, self._is_new)
 
     def _is_new(self, finding: Finding) -> bool:
         return finding.code == DISABLED_CALL and _subject_of(finding) not in self.given
-
-    def again(self, known: Iterable[Finding], changed: Sequence[Path]) -> list[Finding]:
-        """The findings, with those of the changed files made again."""
-        names = {str(path) for path in changed}
-        kept = [finding for finding in known if finding.filename not in names]
-        return sorted([*kept, *self.at(changed)], key=lambda finding: finding.sort_key)
 
 
 def _subject_of(finding: Finding) -> str:
@@ -147,7 +137,7 @@ def _round(looked: _Looked, fixed: Fixed, plan: dict[Path, Made], attempts: _Att
     tried = {path: _rewritten(runner.source(path), wanted) for path, wanted in plan.items()}
     old = {path: runner.content(path) for path in plan}
     runner.replace_content({path: data for path, (data, made) in tried.items() if made})
-    found = looked.again(fixed.findings, list(plan))
+    found = looked.again()
     undone: list[Path] = []
     for path, (data, made) in tried.items():
         if made and _helped(path, fixed.findings, found, made):
@@ -160,7 +150,7 @@ def _round(looked: _Looked, fixed: Fixed, plan: dict[Path, Made], attempts: _Att
             undone.append(path)
     if undone:
         runner.replace_content({path: old[path] for path in undone})
-        found = looked.again(found, undone)
+        found = looked.again()
     fixed.findings = found
 
 

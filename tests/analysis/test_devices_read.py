@@ -90,3 +90,88 @@ def test_a_host_tensor_meets_what_may_be_a_number() -> None:
 )
 def test_what_other_devices_do_is_not_looked_at(test: str, copied: bool) -> None:
     assert ("sync.copy" in waits(f"if {test}:\n    x = x.cpu()\nreturn x + 1")) == copied
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return x * torch.tensor(others)", {"host.scalar-tensor": True}),
+        (
+            "low = torch.tensor(others)\nreturn torch.max(low, x) - low",
+            {"host.scalar-tensor": True},
+        ),
+        (
+            "low, high = torch.tensor(others), 2\nlow = torch.tensor(others)\n"
+            "return x.clamp(min=1) / (1 - low)",
+            {"host.scalar-tensor": True, "host.data-tensor": True},
+        ),
+        ("low = torch.tensor(others)\nreturn x + low, low", {"host.data-tensor": True}),
+        ("low = torch.tensor(others)\nreturn x[low] + low", {"host.data-tensor": True}),
+        ("return x + torch.tensor(others, device=x.device)", {"host.data-tensor": True}),
+        ("return x + torch.tensor([1.0, 2.0])", {"host.data-tensor": True}),
+        ("return torch.where(x > 0, x, torch.tensor(others))", {"host.data-tensor": True}),
+    ],
+)
+def test_what_is_calculated_with_a_tensor_of_the_device_is_one_number(
+    body: str, expected: dict[str, bool]
+) -> None:
+    assert waits(body) == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "k = torch.randint(0, 5, (1,)).item()\nreturn x[k:] + k",
+        "ks = torch.randperm(4).tolist()\nreturn x[ks[0] :] + ks[1]",
+    ],
+)
+def test_a_number_that_is_read_at_once_is_no_tensor_of_the_host(body: str) -> None:
+    assert waits(body)["host.factory"] is False
+
+
+@pytest.mark.parametrize(
+    ("body", "made"),
+    [
+        ("torch.tensor(others)\nreturn x", False),
+        ("torch.tensor(others, device=x.device)\nreturn x", True),
+        ("torch.zeros(3).add_(x)\nreturn x", True),
+        ("y = torch.tensor(others)\nreturn y", True),
+    ],
+)
+def test_what_nothing_gets_is_copied_nowhere(body: str, made: bool) -> None:
+    assert bool(waits(body)) is made
+
+
+@pytest.mark.parametrize(
+    ("device", "waits"), [("CPU", False), ("devices.CPU", False), ("HOST", True)]
+)
+def test_a_constant_called_cpu_is_the_host(device: str, waits: bool) -> None:
+    source = f"""
+import torch
+from torch import nn
+import devices
+from devices import CPU, HOST
+
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):
+        drawn = torch.rand(3, device={device})
+        return x if float(drawn[0]) > 0.5 else -x
+"""
+    (found,) = [finding for finding in lint_text(source) if finding.code == "PG202"]
+    assert (found.consequences["sync"] == "yes") is waits
+
+
+@pytest.mark.parametrize("device", ["", ", device=x.device"])
+def test_the_value_that_fills_a_tensor_is_read_on_the_host(device: str) -> None:
+    source = f"""
+import torch
+from torch import nn
+
+class M(nn.Module):
+    def forward(self, x: torch.Tensor):
+        least = torch.tensor(torch.finfo(x.dtype).min)
+        mask = torch.full((3, 3), least{device})
+        return x + mask.to(x.device)
+"""
+    (found,) = [f for f in lint_text(source) if f.code in ("PG103", "PG104")]
+    assert found.consequences["sync"] == "no"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from pygraph_lint.analysis.regions import Asked
@@ -117,3 +119,34 @@ def test_a_parameter_named_as_an_element_of_a_tensor_of_its_object(
     linked, facts = project(Asked(every=True), m=SCHEDULER.format(kept=kept).lstrip())
     found = [event for event in confirmed(linked, facts["m"]) if event.kind == "shape.from-value"]
     assert [event.span.line for event in found if "scales" in event.subject] == places
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("means = [torch.mean(mask) for mask in x]", []),
+        ("means = {k: torch.mean(mask) for k, mask in x.items()}", []),
+        ("means = [torch.mean(mask) for y in x]", ["branch.loop"]),
+    ],
+)
+def test_what_a_comprehension_binds_itself_says_nothing_of_a_parameter(
+    source: str, expected: list[str]
+) -> None:
+    body = f"{source}\nfor i in range(mask):\n    x = x + 1\nreturn x"
+    assert forward(body, "x: torch.Tensor, mask=None") == expected
+
+
+def test_a_helper_that_works_with_files_is_not_compiled() -> None:
+    source = """
+    import json
+    def tuned(path):
+        with open(path) as file:
+            print(path)
+            return json.load(file)
+    class M(nn.Module):
+        def forward(self, x: torch.Tensor):
+            return x + tuned("a")["b"]
+    """
+    assert kinds(HEAD + textwrap.dedent(source)) == []
+    inside = source.replace("return x + tuned", "open('a'); print(x.shape); return x + tuned")
+    assert kinds(HEAD + textwrap.dedent(inside)) == ["call"]

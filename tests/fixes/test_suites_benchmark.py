@@ -51,6 +51,16 @@ def test_tests_that_import_each_other_are_a_package(tmp_path: Path, line: str, m
     assert (tmp_path / "__init__.py").exists() == made
 
 
+def test_files_need_not_be_utf8(tmp_path: Path) -> None:
+    for name, text in (("old", "x = 'é'\n"), ("new", "x = 'é'\ny = 1\n")):
+        code = tmp_path / name / "toy"
+        code.mkdir(parents=True)
+        (code / "net.py").write_bytes(f"# coding: latin-1\n{text}".encode("latin-1"))
+        fix_suites.complete(code)
+    new = tmp_path / "new"
+    assert fix_suites.changed(SUITE, tmp_path / "old", new) == {new / "toy" / "net.py": {3}}
+
+
 @pytest.mark.parametrize(
     ("classname", "expected"),
     [("tests.test_net", "test_it[1]"), ("tests.test_net.TestNet", "TestNet::test_it[1]")],
@@ -63,7 +73,7 @@ def test_tests_have_the_names_that_pytest_takes(classname: str, expected: str) -
 
 
 def test_a_decorator_is_run_where_its_function_is() -> None:
-    text = """@first
+    text = b"""@first
 @second(
     1
 )

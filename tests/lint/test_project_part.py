@@ -73,6 +73,32 @@ def train(loader, optimizer):
 }
 
 
+HELPERS = """
+import pkg
+from pkg import settings, wrapped
+pkg.settings.depth = 3
+def keep(value):
+    return value.max().item()
+def apply(function, value):
+    return function(value)
+def run(loader, optimizer):
+    for x in loader:
+        apply(wrapped, x).backward()
+        optimizer.step()
+def report(value):
+    return pkg.describe(pkg.settings.measure(keep(value)))
+"""
+MODEL = """
+import torch
+from .helpers import keep
+class M(torch.nn.Module):
+    def forward(self, x: torch.Tensor, limit=None):
+        return x + 1 if keep(x) > self.level(limit) else x
+    def level(self, limit):
+        return 0 if limit is None else limit.sum()
+"""
+
+
 def _write(folder: Path) -> list[Path]:
     for name, text in FILES.items():
         path = folder / name
@@ -110,6 +136,41 @@ def test_one_file_has_its_slice_of_the_whole(
         mine = [row for row in whole if row[0] == str(path)]
         assert _checked([path], regions=regions) == mine, path
     assert min(read) < len(paths) - 2  # some files were checked without reading the others
+
+
+def test_files_that_a_package_passes_on_are_not_read_for_names_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What other files patch, pass on and call outside of compiled code may be in each of them."""
+    many = [f"m{n}" for n in range(20)]
+    files = {
+        "pkg/__init__.py": "".join(f"from .{name} import *\n" for name in many),
+        "pkg/helpers.py": HELPERS,
+        "pkg/model.py": MODEL,
+        **{f"pkg/{name}/__init__.py": f"from .part_{name} import *\n" for name in many},
+        **{f"pkg/{name}/part_{name}.py": f"def of_{name}(x): return x\n" for name in many},
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "pyproject.toml").write_text("")
+    paths = sorted(tmp_path.rglob("*.py"))
+    whole = _checked(paths)
+    read: list[str] = []
+    check = workspace._remember_check
+
+    def noted(facts: dict[str, Any], *rest: Any) -> None:
+        read.extend(facts)
+        check(facts, *rest)
+
+    monkeypatch.setattr(workspace, "_MANY", 1)
+    monkeypatch.setattr(workspace, "_remember_check", noted)
+    path = tmp_path / "pkg/model.py"
+    mine = [row[:-1] for row in whole if row[0] == str(path)]
+    assert mine
+    assert [row[:-1] for row in _checked([path])] == mine
+    assert not [name for name in read if Path(name).parent.name in many]
 
 
 def test_importers_are_found_through_files_and_by_name_through_packages() -> None:

@@ -63,6 +63,30 @@ class Model(torch.nn.Module):
     assert found.consequences["fullgraph"] == fullgraph
 
 
+@pytest.mark.parametrize(
+    ("line", "fullgraph"),
+    [
+        ("assert x.max().item() < 10", "ok"),
+        ("assert x.max().item() < 10, 'large'", "ok"),
+        ("assert x.max().item() < 10, f'{len(x)}'", "error"),
+        ("assert not x.max().item()", "error"),
+        ("assert 0 < x.max().item() < 10", "error"),
+        ("if x.max().item() < 10: x = x + 1", "error"),
+    ],
+)
+def test_a_plain_assert_stays_in_a_whole_graph(line: str, fullgraph: str) -> None:
+    source = f"""
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        {line}
+        return x
+"""
+    (found,) = [each for each in lint_text(source) if each.code == "PG201"]
+    assert found.consequences["compile"] == "break"
+    assert found.consequences["fullgraph"] == fullgraph
+
+
 def test_assigning_data_breaks_the_graph_for_what_the_graph_made() -> None:
     source = """
 import torch

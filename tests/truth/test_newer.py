@@ -261,6 +261,28 @@ def test_a_claim_at_a_statement_that_never_ran_is_not_judged() -> None:
     assert result["break_claims"] == {"claims": 1, "without_a_break": 0, "share": 0.0}
 
 
+LEAKED = "requires_grad_() intermediate leaked as output"
+
+
+@pytest.mark.parametrize(
+    ("line", "gb_type", "first", "last", "counted"),
+    [
+        (3, "Data-dependent branching", 1, 4, 0),  # the device was waited for, and nothing traced
+        (3, "Data-dependent branching", 4, 9, 1),  # in another function
+        (5, LEAKED, 1, 6, 0),
+        (5, LEAKED, 6, 9, 1),
+        (5, "Data-dependent branching", 1, 6, 1),  # traced without a break
+    ],
+)
+def test_a_break_that_another_one_hides_is_not_judged(
+    line: int, gb_type: str, first: int, last: int, counted: int
+) -> None:
+    frame = {"file": FILE, "line": first, "end": last, "name": "f", "why": "graph break in loop"}
+    truth = _truth() | {"skipped_frames": [frame]}
+    claims = break_claims(truth, [_finding(line, gb_type)], lambda file, line: line)
+    assert claims["break_claims"]["claims"] == counted
+
+
 def test_a_claim_is_right_by_a_break_in_a_model_of_the_other_half() -> None:
     findings = [_finding(line) for line in (1, 2, 3)]
     halves = score(_truth(), findings, lambda f, n: n, lambda f, n: "t")["halves"]

@@ -60,9 +60,8 @@ def inherited_flags(values: list[Value]) -> int:
     return flags
 
 
-def identity(operator: ast.cmpop, left: Value, right: Value) -> bool | None:
-    """``left is right`` where the kinds leave no choice."""
-    positive = isinstance(operator, ast.Is)
+def identity(positive: bool, left: Value, right: Value) -> bool | None:
+    """``left is right``, or ``left is not right``, where the kinds leave no choice."""
     if right.kinds == v.NONE:
         if left.kinds == v.NONE:
             return positive

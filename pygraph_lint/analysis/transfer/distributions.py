@@ -13,7 +13,7 @@ _PREFIX = "torch.distributions."
 _COUNTING = frozenset(("Categorical", "OneHotCategorical"))  # their draws are integers
 # What checks nothing itself.
 _MADE_OF_OTHERS = ("Independent", "TransformedDistribution", "MixtureSameFamily", "Distribution")
-_CHECKED = ("log_prob", "cdf", "icdf")
+_CHECKED = ("log_prob", "cdf")
 _DRAWS = frozenset(("sample", "rsample", "sample_n", "rsample_n"))
 _TENSORS = frozenset(
     """

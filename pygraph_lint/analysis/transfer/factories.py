@@ -8,8 +8,9 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import has_starred
 from pygraph_lint.analysis.conditions import guard_other_than_tensor
+from pygraph_lint.analysis.devices import note_read
 from pygraph_lint.analysis.events import Need
-from pygraph_lint.analysis.nodes import span_of
+from pygraph_lint.analysis.nodes import dotted, span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
 from pygraph_lint.analysis.transfer.numpy_functions import need_numbers
@@ -34,8 +35,9 @@ def placement(state: State, site: CallSite) -> tuple[int, bool]:
                 if str(keyword.value.value) in ("cpu", "meta"):
                     return v.ON_HOST, True
                 return v.ON_DEVICE, True
-            value = site.named["device"]
-            return (v.ON_HOST if value.flags & v.DEVICE_CPU else v.ON_DEVICE), True
+            named = (dotted(keyword.value) or "").rpartition(".")[2] == "CPU"
+            host = named or site.named["device"].flags & v.DEVICE_CPU
+            return (v.ON_HOST if host else v.ON_DEVICE), True
         if keyword.arg == "out":
             return v.ANYWHERE, True
     if state.device_context:
@@ -63,6 +65,9 @@ def make_factory(state: State, tail: str, site: CallSite) -> Value:
     filled = site.get(1, "fill_value") if tail == "full" else v.NUMBER_VALUE
     if filled.is_tensor and filled.device != v.ON_HOST and not filled.kinds & v.UNKNOWN:
         state.event("sync.number", span_of(site.node), "fill_value=", filled, form="fill")
+    if filled.is_tensor and filled.device == v.ON_HOST:
+        for node in (*site.node.args[1:2], *(item.value for item in site.node.keywords)):
+            note_read(state, node)
     note_wanted_grad(state, site)
     kind = dtype_of(site.named) or _made_dtype(tail, site)
     return v.tensor(f"made by torch.{tail}", kind, device, _rank_of_sizes(tail, site), flags)
@@ -182,6 +187,8 @@ def make_from_data(state: State, tail: str, site: CallSite) -> Value:
         notes = {**({"placed": "yes"} if said else {}), **({"number": "yes"} if number else {})}
         if node.args and _is_constant(node.args[0]):
             notes["constant"] = "yes"
+        if tail == "tensor" and not said and data.kinds & v.UNKNOWN:
+            notes["unknown"] = "yes"
         _note_data(state, tail, node, data, notes)
     rank = 0 if number else 1 if data.kinds == v.SEQUENCE and inner.kinds == v.NUMBER else -1
     return v.tensor(why, kind, device, rank, v.FRESH)

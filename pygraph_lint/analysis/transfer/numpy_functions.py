@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 
 from pygraph_lint.analysis import values as v
+from pygraph_lint.analysis.events import NEVER
 from pygraph_lint.analysis.nodes import source_of, span_of
+from pygraph_lint.analysis.parameters import holds_of_arrays
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.values import Value
 
@@ -64,6 +66,7 @@ def call_numpy(state: State, name: str, site: CallSite) -> Value:
     for value in site.everything:
         for part in (value, *(value.items or ())):
             if part.is_tensor and not (part.kinds & v.UNKNOWN):
+                part = _no_array(state, part)
                 state.event("sync.numpy", span_of(node), name, part)
                 made = v.NUMPY_VALUE._replace(flags=v.LITERAL if part.needs else 0)
                 return _several(name, node, made)
@@ -78,6 +81,17 @@ def call_numpy(state: State, name: str, site: CallSite) -> Value:
     _note_array_of_numbers(state, name, site)
     made = v.NUMPY_VALUE._replace(ndim=_rank(name, site), flags=_settled(name, site))
     return _several(name, node, made)
+
+
+def _no_array(state: State, value: Value) -> Value:
+    """A tensor that NumPy gets; in a helper that uses it like any array, only if a call passes it a
+    tensor.
+    """
+    if value.needs or state.function.name.endswith(".forward") or not holds_of_arrays(value.why):
+        return value
+    home = value.home
+    own = home is not None and (home.kind, home.owner) == ("param", state.function.name)
+    return value._replace(needs=(home._replace(kind="passed") if home and own else NEVER,))
 
 
 def _several(name: str, node: ast.Call, made: Value) -> Value:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.arguments import has_starred
+from pygraph_lint.analysis.devices import note_met
 from pygraph_lint.analysis.nodes import span_of
 from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.transfer.arithmetic import (
@@ -130,7 +133,20 @@ def torch_operation(
         merge_home(tensors) if "device" not in site.named else None,
     )
     note_numbers(state, name, site, receiver)
+    if name in ops.BY_ELEMENT:
+        _note_met(state, site, receiver)
     return _shaped(name, result, rest, site.named, receiver)
+
+
+def _note_met(state: State, site: CallSite, receiver: Value | None) -> None:
+    """Note which operands of an operation by element are on the host while others are not."""
+    function = site.node.func
+    operands = list(zip(site.node.args, site.positional))
+    if receiver is not None and isinstance(function, ast.Attribute):
+        operands.append((function.value, receiver))
+    far = [value for _, value in operands if value.is_tensor and value.device != v.ON_HOST]
+    for node, value in operands if far else ():
+        note_met(state, node, value, far[0])
 
 
 def _tensors(receiver: Value | None, site: CallSite) -> list[Value]:

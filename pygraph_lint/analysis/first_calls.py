@@ -1,0 +1,114 @@
+"""Code that runs on the first call only: what it stores ends the condition that it stands under."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pygraph_lint.analysis.literals import asks_for_none
+from pygraph_lint.analysis.nodes import dotted, walk
+from pygraph_lint.analysis.state import State
+
+
+class _Ending(NamedTuple):
+    """What ends a condition: a place that outlives the call, as it is written, gets ``flag``, or
+    where that is None anything but None.
+    """
+
+    place: str
+    flag: bool | None = None
+
+
+def runs_once(state: State, node: ast.If) -> bool:
+    """Whether a branch sets up what outlives the call: ``if self.unset: ...; self.unset = False``,
+    ``if key not in self.kept: ...; self.kept[key] = ...``, ``if self.table is None: self.table =
+    ...`` and ``if not hasattr(self, "table"): self.table = ...``.
+    """
+    ending = _ending(state, node.test, True)
+    stores = (each for statement in node.body for each in walk(statement))
+    return ending is not None and any(_ends(state, ending, each) for each in stores)
+
+
+def sets_up_below(state: State, node: ast.If) -> bool:
+    """Whether what follows a branch that returns sets up so: ``if self.ready: return``, then
+    ``self.ready = True``.
+    """
+    statements = list(state.body.statements)
+    if node not in statements or not isinstance(node.body[-1], ast.Return):
+        return False
+    ending = _ending(state, node.test, False)
+    below = _unconditional(statements[statements.index(node) + 1 :])
+    return ending is not None and any(_ends(state, ending, each) for each in below)
+
+
+def _unconditional(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements, and those in with statements and below try among them."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, (ast.With, ast.Try)):
+            yield from _unconditional(statement.body)
+
+
+def _ending(state: State, test: ast.expr, holds: bool) -> _Ending | None:
+    """What ends a condition that comes out as said; None where nothing that outlives the call
+    does.
+    """
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    of_none = asks_for_none(test)
+    if of_none is not None and isinstance(test, ast.Compare):
+        return _of_missing(state, test.left) if of_none is holds else None
+    if isinstance(test, ast.Compare):
+        listed = isinstance(test.ops[0], ast.NotIn if holds else ast.In) and len(test.ops) == 1
+        kept = test.comparators[0]
+        written = ast.unparse(ast.Subscript(kept, test.left))
+        return _Ending(written) if listed and _is_kept(state, kept) else None
+    if isinstance(test, ast.Call) and len(test.args) == 2 and not holds:
+        holder, name = test.args
+        if state.qualified(test.func) != "builtins.hasattr" or not isinstance(name, ast.Constant):
+            return None
+        return _of_missing(state, ast.Attribute(holder, str(name.value)))
+    return _Ending(ast.unparse(test), not holds) if _outlives(state, test) else None
+
+
+def _of_missing(state: State, place: ast.expr) -> _Ending | None:
+    """What ends that there is nothing at a place yet."""
+    if isinstance(place, ast.Attribute):
+        made_anew = state.is_self(place.value) and not state.module.is_lasting(state.owner)
+        if made_anew or state.module.is_unset(place.attr):
+            return None
+    return _Ending(ast.unparse(place)) if _outlives(state, place) else None
+
+
+def _outlives(state: State, place: ast.expr) -> bool:
+    """Whether what is stored at a place is there on the next call."""
+    if isinstance(place, ast.Attribute):
+        return state.is_self(place.value) or state.qualified(place) is not None
+    if isinstance(place, ast.Subscript):
+        return _is_kept(state, place.value)
+    declared = (each for each in state.body.own if isinstance(each, ast.Global))
+    return isinstance(place, ast.Name) and any(place.id in each.names for each in declared)
+
+
+def _is_kept(state: State, holder: ast.expr) -> bool:
+    """Whether a mapping is no variable of the function."""
+    return isinstance(holder, ast.Attribute) or dotted(holder) not in (None, *state.env)
+
+
+def _ends(state: State, ending: _Ending, node: ast.AST) -> bool:
+    """Whether a statement, or a call that adds a buffer, ends a condition."""
+    if isinstance(node, ast.Expr):
+        node = node.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        name = node.args[0] if len(node.args) > 1 else None
+        if not node.func.attr.startswith("register_") or not isinstance(name, ast.Constant):
+            return False
+        written = f"{ast.unparse(node.func.value)}.{name.value!s}"
+        return ending.flag is None and written == ending.place
+    if not isinstance(node, ast.Assign):
+        return False
+    constant = isinstance(node.value, ast.Constant)
+    value = node.value.value if isinstance(node.value, ast.Constant) else None
+    fits = value is ending.flag if ending.flag is not None else not constant or value is not None
+    return fits and any(ast.unparse(each) == ending.place for each in node.targets)
