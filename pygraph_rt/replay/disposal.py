@@ -16,14 +16,13 @@ from pygraph_rt.errors import DriverError
 @dataclass(frozen=True)
 class Handles:
     """Executable graphs, the graph they were instantiated from, what the kernels `need` to stay
-    loaded, and the stream of the last launch (None: never launched). The driver runs launches of
-    one graph one after the other, so all have ended when the last one has.
+    loaded, and the streams of their launches (none: never launched).
     """
 
     executables: tuple[int, ...]
     graph: int
     need: Any
-    stream: int | None
+    streams: frozenset[int]
 
 
 class Disposal:
@@ -54,11 +53,11 @@ class Disposal:
         with self._lock:
             waiting, self._waiting = self._waiting, []
         freed = 0
-        ended: dict[int | None, bool] = {None: True}
+        ended: dict[int, bool] = {}
         for handles in waiting:
-            if handles.stream is not None and handles.stream not in ended:
-                ended[handles.stream] = self._ended(handles.stream)
-            if ended[handles.stream]:
+            for stream in handles.streams - ended.keys():
+                ended[stream] = self._ended(stream)
+            if all(ended[stream] for stream in handles.streams):
                 self._free(handles)
                 freed += 1
             else:

@@ -86,7 +86,7 @@ class Launcher:
         self._shares = any(need.slabs for need in needs)
         self.order = [*(k for need in needs for k in need.own), *inside]
         self._random = self._draws(plan, platform)
-        self._last_stream: int | None = None
+        self._streams = set[int]()  # of launches
         self.room: Callable[[], int] = int  # for how many more nodes there is memory
 
     def _allocator(self, plan: ReplayPlan, need: Needs, platform: Platform) -> PythonAllocator:
@@ -136,7 +136,7 @@ class Launcher:
                 del own, segments  # what is held now is in two places that are cleared
                 if drawn is None:
                     drawn = (0, 0) if self._random is None else self._draw(addresses)
-                self._last_stream = stream
+                self._streams.add(stream)
                 if code := graph.launch(stream):
                     raise DriverError(graph.describe(code))
                 begun = True
@@ -202,5 +202,5 @@ class Launcher:
         for launch in self.sub_graphs:
             executables, graph, templates = launch.graph.detach()
             need = (code, templates)
-            found.append(Handles(tuple(executables), graph, need, self._last_stream))
+            found.append(Handles(tuple(executables), graph, need, frozenset(self._streams)))
         return found

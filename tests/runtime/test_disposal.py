@@ -62,15 +62,15 @@ def library() -> Library:
     return Library()
 
 
-def waiting(library: Library, *streams: int | None) -> Disposal:
+def waiting(library: Library, *launched_on: set[int]) -> Disposal:
     disposal = Disposal(Driver(library), lambda: False)
-    for number, stream in enumerate(streams, 1):
-        disposal.add(Handles((number, 10 * number), 100 * number, None, stream))
+    for number, streams in enumerate(launched_on, 1):
+        disposal.add(Handles((number, 10 * number), 100 * number, None, frozenset(streams)))
     return disposal
 
 
 def test_a_stream_that_is_captured_is_left_alone(library: Library) -> None:
-    disposal = waiting(library, CAPTURED, IDLE, None, IDLE)
+    disposal = waiting(library, {CAPTURED}, {IDLE}, set(), {IDLE})
     assert disposal.drain() == 3
     assert library.log == [
         ("cuStreamSynchronize", IDLE),
@@ -82,16 +82,28 @@ def test_a_stream_that_is_captured_is_left_alone(library: Library) -> None:
     assert disposal.drain() == 0  # still captured
 
 
+def test_all_streams_of_launches_are_waited_for(library: Library) -> None:
+    """Executables of one graph do not wait for each other."""
+    other = IDLE + 1
+    disposal = waiting(library, {IDLE, other}, {IDLE, CAPTURED})
+    assert disposal.drain() == 1
+    waited = [("cuStreamSynchronize", stream) for stream in (IDLE, other)]
+    assert sorted(library.log[:2]) == waited
+    assert library.log[2:] == [
+        *(("cuGraphExecDestroy", 1), ("cuGraphExecDestroy", 10), ("cuGraphDestroy", 100)),
+    ]
+
+
 def test_an_error_of_earlier_work_leaves_this_threads_mode(library: Library) -> None:
     library.fail = "cuStreamSynchronize"
-    assert waiting(library, IDLE).drain() == 1
+    assert waiting(library, {IDLE}).drain() == 1
     assert library.mode == 0
 
 
 def test_while_a_capture_forbids_to_ask_nothing_is_freed(library: Library) -> None:
     """As of the legacy stream, while a blocking stream is captured."""
     library.forbidden = 906
-    disposal = waiting(library, IDLE)
+    disposal = waiting(library, {IDLE})
     assert disposal.drain() == 0
     assert library.mode == 0
     assert library.log == []
