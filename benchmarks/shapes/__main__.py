@@ -1,7 +1,8 @@
 """1,000 steps of fine-tuning on a fixed trace of lengths: `python -m benchmarks.shapes`.
 
-Row `any_length`: 64 to 2048, most of them once; `multiples_of_64`: padded to 64. Options as in
-`benchmarks.rows`; without `--jobs`, because captures are part of what is timed.
+Rows `any_length`: 64 to 2048, most of them once; `multiples_of_64`: padded to 64; each way beside
+default mode, in a row of its own. Options as in `benchmarks.rows`; without `--jobs`, because
+captures are part of what is timed.
 """
 
 from __future__ import annotations
