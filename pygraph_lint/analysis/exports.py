@@ -16,33 +16,33 @@ _ASSIGNED_THROUGH_A_DOT = re.compile(
 )
 
 
-# What says whether distributions check their arguments, and the call that sets it.
+# What says whether distributions check their arguments, and the method that sets it, of each of
+# their classes.
 VALIDATES = "torch.distributions.Distribution._validate_args"
-_SETS_IT = "torch.distributions.Distribution.set_default_validate_args"
+_SETS_IT = re.compile(r"torch\.distributions\.[\w.]+\.set_default_validate_args")
 
 
 def patched(text: str, file: Module) -> tuple[str, ...]:
     """Qualified names of what a file assigns to through a name that is imported or defined at its
     top: ``module.function = other``, ``setattr(Class, "method", other)``. Whether distributions
-    check their arguments is among them where importing the file turns that off.
+    check their arguments is among them where the file turns that off, also in a function.
     """
     found = set(_assigned_through_names(text, file))
     found.discard(VALIDATES)
-    if "validate_args" in text and any(_turns_off(file, each) for each in file.tree.body):
+    if "validate_args" in text and any(_turns_off(file, each) for each in file.nodes):
         found.add(VALIDATES)
     return tuple(sorted(found))
 
 
-def _turns_off(file: Module, statement: ast.stmt) -> bool:
-    """Whether a statement says that distributions do not check their arguments."""
-    if isinstance(statement, ast.Assign):
-        return _is_false(statement.value) and any(
-            _of_torch(file, target) == VALIDATES for target in statement.targets
+def _turns_off(file: Module, node: ast.AST) -> bool:
+    """Whether distributions do not check their arguments after a statement or a call."""
+    if isinstance(node, ast.Assign):
+        return _is_false(node.value) and any(
+            _of_torch(file, target) == VALIDATES for target in node.targets
         )
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    if not isinstance(call, ast.Call) or _of_torch(file, call.func) != _SETS_IT:
+    if not isinstance(node, ast.Call) or _SETS_IT.fullmatch(_of_torch(file, node.func)) is None:
         return False
-    return any(map(_is_false, (*call.args, *(item.value for item in call.keywords))))
+    return any(map(_is_false, (*node.args, *(item.value for item in node.keywords))))
 
 
 def _of_torch(file: Module, node: ast.expr) -> str:

@@ -11,6 +11,7 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Need, any_of
 from pygraph_lint.analysis.nodes import dotted, last_part
+from pygraph_lint.analysis.transfer.distributions import PREFIX
 from pygraph_lint.analysis.values import Value
 
 # What is called on modules only.
@@ -32,6 +33,7 @@ _NAMED_STEP_HOOK = re.compile(
     r"|_?(on_)?(train_|training_)?(iter|iteration|step|batch|update|backward|loss|optimizer_step)"
     r"_(start|begin|end|completed|computed)|on_(step|batch|iteration|loss|update|backward|forward)(_and_[a-z_]+)?"
 )
+_OPTIMIZER = re.compile(r"(?i)optim|(^|_)opt($|_[a-z0-9]$)")
 _MOVING = re.compile(r"to_(device|gpu|cuda)$")
 _HOOK = re.compile(r"_?(on|before|after)_[a-z_]+")
 _TENSOR = re.compile(r"\b(Long|Int|Float|Double|Half|Bool)?Tensor\b")
@@ -131,7 +133,7 @@ def is_trainer_part(owner: ast.ClassDef) -> bool:
 
 def says_tensor(hint: str) -> bool:
     """Whether an annotation names a tensor of torch, not a container or a class of another kind."""
-    container = "list" in hint.lower() or "dict" in hint.lower()
+    container = any(kind in hint.lower() for kind in ("list", "dict", "tuple"))
     return not container and _TENSOR.search(hint) is not None
 
 
@@ -177,6 +179,11 @@ def losses(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
             yield from _plain(receiver)
 
 
+def names_optimizer(node: ast.expr) -> bool:
+    """Whether something is called an optimizer: ``self.optimizer``, ``G_opt``."""
+    return _OPTIMIZER.search(last_part(node)) is not None
+
+
 def _is_wrapped_step(call: ast.Call) -> bool:
     """``self.optim.step(loss)``: an optimizer of the project's own that computes the gradients."""
     function = call.func
@@ -184,7 +191,7 @@ def _is_wrapped_step(call: ast.Call) -> bool:
         return False
     given = call.args[0]
     named = isinstance(given, ast.Name) and "closure" not in given.id
-    return named and "optim" in (dotted(function.value) or "").lower()
+    return named and names_optimizer(function.value)
 
 
 def _gets_optimizer(call: ast.Call) -> bool:
@@ -195,7 +202,7 @@ def _gets_optimizer(call: ast.Call) -> bool:
         return False
     others = [*call.args[1:], *(item.value for item in call.keywords)]
     return _OF_LOSS.search(_last(call.args[0])) is not None and any(
-        "optim" in _last(each) for each in others
+        names_optimizer(each) for each in others
     )
 
 
@@ -288,6 +295,11 @@ def names_cuda(of: Callable[[ast.expr | None], Value], call: ast.Call) -> bool:
     return given is not None and of(given).cls.startswith("torch.cuda.")
 
 
+def hooks(call: ast.Call) -> bool:
+    """Whether a call is passed what is called with each gradient of a tensor."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "register_hook"
+
+
 def waits_for_copy(call: ast.Call) -> bool:
     """Whether a copy to the device is not asked to be asynchronous."""
     given = [item.value for item in call.keywords if item.arg in ("non_blocking", "async")]
@@ -317,6 +329,8 @@ def of_torch(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) 
         return Value(v.SEQUENCE, item=GRADIENT)
     if head == "torch" and last in ops.FACTORIES | ops.FROM_DATA | ops.INT_FACTORIES:
         return _made(of, node, last)
+    if name.startswith(PREFIX) and last[:1].isupper():
+        return _distribution(of, name, node)
     if name.startswith(ops.OTHER_NAMESPACES) or head.startswith("torch.optim"):
         return v.OTHER_VALUE
     if last in ("device", "Generator", "no_grad", "enable_grad", "is_tensor", "finfo"):
@@ -335,6 +349,22 @@ def _made(of: Callable[[ast.expr | None], Value], node: ast.Call, name: str) -> 
         return data if data.is_tensor else HOST
     host = isinstance(placed[0], ast.Constant) and placed[0].value in ("cpu", None)
     return HOST if host else MOVED
+
+
+def _distribution(of: Callable[[ast.expr | None], Value], name: str, node: ast.Call) -> Value:
+    """An object of a class of torch.distributions: it is where its arguments are."""
+    given = of_arguments(of, node)
+    said = [item.value for item in node.keywords if item.arg == "validate_args"]
+    unchecked = bool(said) and isinstance(said[0], ast.Constant) and said[0].value is False
+    return given._replace(kinds=v.INSTANCE, cls=name, flags=v.LITERAL if unchecked else 0)
+
+
+def of_arguments(of: Callable[[ast.expr | None], Value], node: ast.Call) -> Value:
+    """The tensors that a call gets, as one value; on the device where nothing says where."""
+    found = _of_operands(of, node)
+    values = map(of, (*node.args, *(item.value for item in node.keywords)))
+    open_ = found == v.UNKNOWN_VALUE and any(each.kinds == v.UNKNOWN for each in values)
+    return PRESUMED if open_ else _opened(found)
 
 
 def _of_operands(of: Callable[[ast.expr | None], Value], node: ast.Call) -> Value:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.events import Event, Need
 from pygraph_lint.analysis.loop_calls import (
     INDICES,
     OF_OBJECT,
@@ -17,6 +17,7 @@ from pygraph_lint.analysis.loop_calls import (
     moves_to_device,
     moves_to_host,
     names_cuda,
+    of_arguments,
     on_device,
     shown,
     waits_for_copy,
@@ -24,6 +25,12 @@ from pygraph_lint.analysis.loop_calls import (
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
+from pygraph_lint.analysis.transfer.distributions import (
+    CHECKED,
+    PREFIX,
+    checks_what_it_gets,
+    is_distribution,
+)
 from pygraph_lint.analysis.values import Value
 
 _OF_TENSORS = ops.TENSOR_METHODS | ops.TENSOR_ATTRIBUTES | {"device", "dtype", "shape"}
@@ -152,11 +159,11 @@ class Costs:
             host = known and index.is_tensor and index.device == v.ON_HOST
             if is_batch(index) and self._is_mask(part):
                 host = False
-            certain = not base.needs and "annotated" not in base.why
             rows = index.kinds & v.NUMPY or index.cls == INDICES.cls or _is_range(part)
             if rows or host:
-                if certain:
-                    yield _event("loop.copy", node, source_of(node, 40), index, _INDEX)
+                if "annotated" not in base.why:
+                    about = index._replace(needs=(*base.needs, *index.needs))
+                    yield _event("loop.copy", node, source_of(node, 40), about, _INDEX)
             elif self._is_mask(part) and (index.device != v.ON_HOST or is_batch(index)):
                 yield _event("loop.read", node, source_of(node, 40), base, _MASK)
 
@@ -203,10 +210,23 @@ class Costs:
             value = self.values.of(node.args[0]) if node.args else v.UNKNOWN_VALUE
             if on_device(value) and not value.needs:
                 yield _event("loop.read", node, name, value)
+        elif name.startswith(PREFIX):
+            yield from self._distribution(node, name)
         elif isinstance(node.func, ast.Attribute):
             yield from self._method(node, node.func)
         if self.in_step and _PREPARING.search((dotted(node.func) or "").rpartition(".")[2]):
             self.moves_batches |= any(is_batch(self.values.of(each)) for each in node.args)
+
+    def _distribution(self, node: ast.Call, name: str) -> Iterator[Event]:
+        """``Categorical(logits=x)``, which looks at the values of its arguments."""
+        made = self.values.of(node)
+        if is_distribution(made) and checks_what_it_gets(name.rpartition(".")[2]):
+            yield from self._checked(node, made, of_arguments(self.values.of, node))
+
+    def _checked(self, node: ast.Call, by: Value, given: Value) -> Iterator[Event]:
+        if on_device(given) and not by.flags & v.LITERAL:
+            about = given._replace(needs=(*given.needs, Need("checks", "", "")))
+            yield _event("loop.read", node, source_of(node, 40), about, _CHECKED)
 
     def _builtin(self, node: ast.Call, name: str) -> Iterator[Event]:
         if name in ("float", "int", "bool", "round", "complex") and node.args:
@@ -216,6 +236,10 @@ class Costs:
         elif name in ("print", "str", "repr", "format"):
             for each in node.args:
                 yield from self._shown(each, each)
+        elif name in ("any", "all") and node.args:
+            value = v.element(self.values.of(node.args[0]))
+            if isinstance(node.args[0], _OF_EACH) and _is_read(value):
+                yield _event("loop.branch", node, f"{name}()", value)
         elif name in ("max", "min") and len(node.args) > 1:
             for each in node.args:
                 value = self.values.of(each)
@@ -275,6 +299,8 @@ class Costs:
         elif method in _PRINTING and _is_logger(receiver):
             for each in node.args:
                 yield from self._shown(each, each)
+        elif method in CHECKED and is_distribution(of := self.values.of(receiver)):
+            yield from self._checked(node, of, of_arguments(self.values.of, node))
         elif method in ("nonzero", "unique", "masked_select"):
             value = self.values.of(receiver)
             only = method == "masked_select" and value.kinds == v.UNKNOWN  # a tensor's method
@@ -417,8 +443,10 @@ def _is_logger(receiver: ast.expr) -> bool:
     return "log" in last or last in ("tqdm", "accelerator", "console", "pbar")
 
 
+_OF_EACH = (ast.GeneratorExp, ast.ListComp, ast.List, ast.Tuple)
 # What is read, or copied, where the advice depends on it.
 _BOUND, _MASK, _INDEX = ((("bound", "yes"),), (("mask", "yes"),), (("index", "yes"),))
+_CHECKED = (("checked", "yes"),)
 
 
 def _is_read(value: Value) -> bool:

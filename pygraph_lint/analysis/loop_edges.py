@@ -9,8 +9,10 @@ from pygraph_lint.analysis import ops
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.loop_calls import (
+    GRADIENT,
     HOST,
     WHOLE,
+    hooks,
     is_batch,
     is_hook_name,
     is_step_hook,
@@ -29,13 +31,16 @@ def edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
         if isinstance(each, ast.Constant) and is_hook_name(each.value):
             yield Call("hook", "", each.value, span_of(call), (), (), ())
     yield from _mapped(values, call) if maps(call) else ()
-    target = _target(values, call)
+    made = _partial(values, call.func)
+    target = _target(values, call, made.args[0] if made is not None else call.func)
     if target is None:
         return
     how, owner, name = target
-    starred = any(isinstance(each, ast.Starred) for each in call.args)
-    given = [] if starred else [_argument(values.of(each)) for each in call.args]
-    named = [(item.arg or KEYWORDED, _keyword(values, item)) for item in call.keywords]
+    arguments = [*(made.args[1:] if made is not None else ()), *call.args]
+    keywords_of = [*(made.keywords if made is not None else ()), *call.keywords]
+    starred = any(isinstance(each, ast.Starred) for each in arguments)
+    given = [] if starred else [_argument(values.of(each)) for each in arguments]
+    named = [(item.arg or KEYWORDED, _keyword(values, item)) for item in keywords_of]
     keywords = tuple((key, value) for key, value in named if value is not None)
     places = [place for place, value in enumerate(given) if value is None]
     others = [key for key, value in named if value is None]
@@ -45,22 +50,31 @@ def edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
     yield Call(how, owner, name, span_of(call), tuple(given), keywords, (), unknown)
 
 
+def _partial(values: LoopValues, function: ast.expr) -> ast.Call | None:
+    """What makes a function of another one and some of its arguments: ``partial(f, x)``."""
+    made = values.queries.only_value(function) if isinstance(function, ast.Name) else None
+    if not isinstance(made, ast.Call) or not made.args:
+        return None
+    return made if values.queries.qualified(made.func) == "functools.partial" else None
+
+
 def maps(call: ast.Call) -> bool:
     """Whether a call applies a function to elements: ``map(f, xs)``, ``tree_map(f, tree)``."""
     last = (dotted(call.func) or "").rpartition(".")[2]
-    return "map" in last or last.startswith("apply")
+    return "map" in last or last.startswith("apply") or hooks(call)
 
 
 def _mapped(values: LoopValues, call: ast.Call) -> Iterator[Call]:
     """The edges to functions and methods of the object that a call applies."""
+    given, unknown = ((_argument(GRADIENT),), ()) if hooks(call) else ((), (STARRED,))
     for each in call.args:
         name = values.queries.qualified(each) if isinstance(each, ast.Name) else None
         owner = values.queries.owner(call)
         if isinstance(each, ast.Attribute) and dotted(each.value) == "self" and owner is not None:
             cls = f"{values.module}.{owner.name}"
-            yield Call("method", cls, each.attr, span_of(call), (), (), (), (STARRED,))
+            yield Call("method", cls, each.attr, span_of(call), given, (), (), unknown)
         elif name is not None and name.startswith(values.module):
-            yield Call("function", name, "", span_of(call), (), (), (), (STARRED,))
+            yield Call("function", name, "", span_of(call), given, (), (), unknown)
 
 
 def _keyword(values: LoopValues, item: ast.keyword) -> Value | None:
@@ -78,24 +92,24 @@ def _argument(value: Value) -> Value | None:
     return as_argument(v.shallow(value, 2))
 
 
-def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
-    """What a call calls: how, target and name as in ``Call``."""
+def _target(values: LoopValues, call: ast.Call, function: ast.expr) -> tuple[str, str, str] | None:
+    """What a call of a function calls: how, target and name as in ``Call``."""
     queries = values.queries
-    qualified = queries.qualified(call.func)
+    qualified = queries.qualified(function)
     if qualified is not None:
         foreign = qualified.startswith(("torch.", "builtins.", "numpy.", "math."))
         return None if foreign else ("function", qualified, "")
-    called = values.of(call.func)
+    called = values.of(function)
     if called.kinds == v.CALLABLE and "<locals>" in called.cls:
         return ("function", called.cls, "")
-    if isinstance(call.func, ast.Name) and called.needs and called.needs[0].kind == "param":
+    if isinstance(function, ast.Name) and called.needs and called.needs[0].kind == "param":
         return ("given", called.needs[0].owner, called.needs[0].name)
     if called.kinds == v.INSTANCE and called.cls and not called.flags & v.MODULE:
         return ("method", called.cls, "__call__")
-    if not isinstance(call.func, ast.Attribute):
+    if not isinstance(function, ast.Attribute):
         open_ = called.kinds & v.UNKNOWN or called.flags & v.MODULE
-        return ("akin", _written(call.func), "__call__") if open_ else None
-    method, receiver = call.func.attr, call.func.value
+        return ("akin", _written(function), "__call__") if open_ else None
+    method, receiver = function.attr, function.value
     if dotted(receiver) == "self":
         owner = queries.owner(call)
         return None if owner is None else ("method", f"{values.module}.{owner.name}", method)

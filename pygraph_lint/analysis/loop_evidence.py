@@ -222,7 +222,8 @@ def _operands(node: ast.AST) -> Iterator[ast.Name]:
     elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.FloorDiv)):
         yield from _operands(node.left)  # by a number of rows, or of steps
     elif isinstance(node, ast.Call):
-        if moves_to_device(node) or dotted(node.func) in _OF_NUMBERS:
+        name = dotted(node.func) or ""
+        if moves_to_device(node) or name in _OF_NUMBERS or name.startswith("math."):
             return
         method = node.func if isinstance(node.func, ast.Attribute) else None
         if method is not None and method.attr in ops.TENSOR_METHODS:

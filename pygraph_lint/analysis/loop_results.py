@@ -34,6 +34,7 @@ from pygraph_lint.analysis.loop_calls import (
 )
 from pygraph_lint.analysis.nodes import dotted, short
 from pygraph_lint.analysis.queries import FileQueries
+from pygraph_lint.analysis.transfer.distributions import gives_tensor, is_distribution
 from pygraph_lint.analysis.values import Value
 
 # Names of models, of which a file may show nothing else.
@@ -113,7 +114,7 @@ class CallResults:
             return LOADER
         node = self._classes.get(name)
         if node is not None and self._is_module_class(node):
-            return MODULE
+            return MODULE._replace(cls=name)
         return Value(v.INSTANCE, cls=name)
 
     @cached_property
@@ -169,13 +170,17 @@ class CallResults:
             if method in ("named_parameters", "named_buffers"):
                 return NAMED_PARAMETERS
             same = ("to", "cuda", "train", "eval", "half", "float", "requires_grad_", "compile")
-            return base if method in same else v.UNKNOWN_VALUE
+            if method in same:
+                return base
+            if method == "forward":
+                return DEVICE
+            return _of_object(base, method)
         if moves_to_host(node):
             return HOST
         if method in HOST_CASTS:
             return v.NUMBER_VALUE if method != "numpy" else v.NUMPY_VALUE
         if moves_to_device(node) or (method == "type" and names_cuda(self._of, node)):
-            return MODULE if base.kinds == v.INSTANCE else MOVED
+            return base._replace(flags=v.MODULE) if base.kinds == v.INSTANCE else MOVED
         if method == "detach" and (not base.kinds & v.TENSOR or base.needs):
             return DEVICE
         if on_device(base):
@@ -187,8 +192,8 @@ class CallResults:
             return HOST
         if base.kinds & v.NUMPY:
             return v.NUMPY_VALUE
-        if base.kinds & v.INSTANCE and base.cls and base.cls[:6] != "torch.":
-            return _returned(f"{base.cls}.{method}", f"{short(base.cls)}.{method}() returns it")
+        if base.kinds & v.INSTANCE and base.cls:
+            return _of_object(base, method)
         if method in ("parameters", "named_parameters"):
             return PARAMETERS if method == "parameters" else NAMED_PARAMETERS
         return v.UNKNOWN_VALUE
@@ -221,6 +226,17 @@ def _of_tensor(base: Value, method: str) -> Value:
         return v.OTHER_VALUE
     symbolic, base = bool(base.needs), base._replace(cls="")
     return base._replace(flags=0) if not symbolic else base._replace(flags=base.flags & ~v.SYMBOL)
+
+
+def _of_object(base: Value, method: str) -> Value:
+    """What a method of an object gives."""
+    if is_distribution(base):
+        kinds = v.TENSOR | v.UNKNOWN if base.needs else v.TENSOR
+        known = gives_tensor(method) and base.device != v.ANYWHERE
+        return base._replace(kinds=kinds, cls="", flags=0) if known else v.UNKNOWN_VALUE
+    if not base.cls or base.cls.startswith("torch."):
+        return v.UNKNOWN_VALUE
+    return _returned(f"{base.cls}.{method}", f"{short(base.cls)}.{method}() returns it")
 
 
 def _returned(function: str, why: str) -> Value:

@@ -12,7 +12,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from pygraph_lint.analysis import ops
-from pygraph_lint.analysis.loop_calls import is_step_hook, is_trainer_part, losses, over_batches
+from pygraph_lint.analysis.loop_calls import (
+    is_step_hook,
+    is_trainer_part,
+    losses,
+    names_optimizer,
+    over_batches,
+)
 from pygraph_lint.analysis.loop_classes import per_batch
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import ACTS, MAY_CALL_STEP
@@ -111,12 +117,12 @@ def _of_losses(queries: FileQueries) -> Iterator[ast.AST]:
 def _of_updates(queries: FileQueries) -> Iterator[ast.AST]:
     """Where optimizers step: ``self.optimizer.step()``."""
     for node in queries.of_kind(ast.Call):
-        if isinstance(node.func, ast.Attribute):
-            of = (dotted(node.func.value) or "").rpartition(".")[2].lower()
-            if node.func.attr == "step" and ("optim" in of or of == "opt"):
-                place = _step_around(queries, node, node)
-                if getattr(place, "name", "") != "step":  # of an optimizer around another
-                    yield place
+        function = node.func
+        if isinstance(function, ast.Attribute) and function.attr == "step":
+            place = _step_around(queries, node, node)
+            around = getattr(place, "name", "") == "step"  # of an optimizer around another
+            if names_optimizer(function.value) and not around:
+                yield place
 
 
 def _steps_weights(queries: FileQueries) -> bool:

@@ -32,6 +32,7 @@ from pygraph_lint.analysis.loop_calls import (
     MOVED_LATER,
     OF_OBJECT,
     WRAPPERS,
+    hooks,
     is_batch,
     is_step_hook,
     is_trainer_part,
@@ -61,8 +62,6 @@ from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, Defini
 from pygraph_lint.analysis.values import Value
 
 _MAX_DEPTH = 60
-
-
 _ARRAY = re.compile(r"\b(ndarray|NDArray|np\.array|numpy\.array)\b")
 # Parameters that are numbers or texts of the host, whatever a call seems to pass for them.
 _OF_HOST = re.compile(r"(^|_)(epochs?|iters?|iterations?|stage|phase|mode|split|reduction|name)$")
@@ -168,6 +167,10 @@ class LoopValues:
         return COMPILED if compiled else Value(v.CALLABLE, cls=self.name_of(node) or "")
 
     def _parameter(self, argument: ast.arg) -> Value:
+        of_lambda = next(each for each in self.queries.path(argument) if hasattr(each, "body"))
+        if isinstance(of_lambda, ast.Lambda):
+            call = self.queries.parent(of_lambda)
+            return GRADIENT if isinstance(call, ast.Call) and hooks(call) else v.UNKNOWN_VALUE
         function = self.queries.definitions.scope(argument)
         hint = ast.unparse(argument.annotation) if argument.annotation is not None else ""
         if argument.arg in ("self", "cls"):
@@ -386,6 +389,9 @@ class LoopValues:
             return BATCH
         if base.kinds & v.TENSOR and not base.needs:
             return base._replace(cls="")
+        index = self.of(node.slice)
+        if base.kinds & v.UNKNOWN and on_device(index) and not index.needs:
+            return DEVICE  # nothing of the host takes such an index
         if base.needs and base.flags & v.SYMBOL:
             return entry(base, node.slice)
         if base.items is not None and isinstance(node.slice, ast.Constant):
@@ -394,6 +400,8 @@ class LoopValues:
                 return base.items[place]
         if base.kinds & (v.SEQUENCE | v.MAPPING):
             return base if isinstance(node.slice, ast.Slice) else v.element(base)
+        if base.kinds == v.NUMPY and isinstance(node.slice, ast.Slice):
+            return base
         return v.UNKNOWN_VALUE
 
     def _binary(self, node: ast.BinOp) -> Value:
@@ -459,17 +467,8 @@ class LoopValues:
     def _dict_comprehension(self, node: ast.DictComp) -> Value:
         return Value(v.MAPPING, item=v.shallow(self.of(node.value)))
 
-    def _text(self, node: ast.JoinedStr) -> Value:
-        return v.TEXT_VALUE
-
-    def _named(self, node: ast.NamedExpr) -> Value:
-        return self.of(node.value)
-
     def _call(self, node: ast.Call) -> Value:
         return self._results.result(node)
-
-    def _starred(self, node: ast.Starred) -> Value:
-        return v.element(self.of(node.value))
 
 
 # Attributes of tensors that are known without their values.
@@ -493,8 +492,8 @@ _HANDLERS: dict[type[ast.expr], Callable[[LoopValues, Any], Value]] = {
     ast.GeneratorExp: LoopValues._comprehension,
     ast.SetComp: LoopValues._comprehension,
     ast.DictComp: LoopValues._dict_comprehension,
-    ast.JoinedStr: LoopValues._text,
-    ast.NamedExpr: LoopValues._named,
-    ast.Starred: LoopValues._starred,
+    ast.JoinedStr: lambda values, node: v.TEXT_VALUE,
+    ast.NamedExpr: lambda values, node: values.of(node.value),
+    ast.Starred: lambda values, node: v.element(values.of(node.value)),
     ast.Call: LoopValues._call,
 }

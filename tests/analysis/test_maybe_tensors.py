@@ -111,7 +111,8 @@ def test_a_number_that_a_function_gives_is_filled_in(value: str, expected: list[
         ("Distribution.set_default_validate_args(True)", ["sync.validated"]),
         ("Distribution._validate_args = True", ["sync.validated"]),
         ("Other._validate_args = False", ["sync.validated"]),
-        ("def later():\n    Distribution.set_default_validate_args(False)", ["sync.validated"]),
+        ("def later():\n    Distribution.set_default_validate_args(False)", []),
+        ("from torch.distributions import Normal\nNormal.set_default_validate_args(False)", []),
     ],
 )
 def test_a_project_may_turn_off_what_distributions_check(said: str, expected: list[str]) -> None:

@@ -9,11 +9,12 @@ from pygraph_lint.analysis.state import CallSite, State
 from pygraph_lint.analysis.transfer.arithmetic import merge_device
 from pygraph_lint.analysis.values import Value
 
-_PREFIX = "torch.distributions."
+PREFIX = "torch.distributions."
 _COUNTING = frozenset(("Categorical", "OneHotCategorical"))  # their draws are integers
 # What checks nothing itself.
 _MADE_OF_OTHERS = ("Independent", "TransformedDistribution", "MixtureSameFamily", "Distribution")
-_CHECKED = ("log_prob", "cdf")
+CHECKED = ("log_prob", "cdf")
+"""Methods that look at the values of their arguments."""
 _DRAWS = frozenset(("sample", "rsample", "sample_n", "rsample_n"))
 _TENSORS = frozenset(
     """
@@ -33,14 +34,24 @@ def made_distribution(state: State, name: str, site: CallSite) -> Value:
     if not tail[:1].isupper() or tail.endswith(("Transform", "Constraint")):
         return v.UNKNOWN_VALUE
     unchecked = site.named.get("validate_args", v.NONE_VALUE)
-    if tail not in _MADE_OF_OTHERS and unchecked.kinds == v.NONE:
-        _note_checked(state, _PREFIX + tail, site)
+    if checks_what_it_gets(tail) and unchecked.kinds == v.NONE:
+        _note_checked(state, PREFIX + tail, site)
     return Value(
         v.INSTANCE,
         device=where,
-        cls=_PREFIX + tail,
+        cls=PREFIX + tail,
         flags=0 if unchecked.kinds == v.NONE else v.LITERAL,
     )
+
+
+def checks_what_it_gets(name: str) -> bool:
+    """Whether the constructor of a class looks at the values of its arguments."""
+    return name not in _MADE_OF_OTHERS
+
+
+def gives_tensor(method: str) -> bool:
+    """Whether a method of distributions gives a tensor."""
+    return method in _DRAWS | _TENSORS
 
 
 def _note_checked(state: State, spelled: str, site: CallSite) -> None:
@@ -54,16 +65,16 @@ def _note_checked(state: State, spelled: str, site: CallSite) -> None:
 
 def is_distribution(value: Value) -> bool:
     """Whether a value is an object of torch's own distributions."""
-    return value.kinds & ~v.NONE == v.INSTANCE and value.cls.startswith(_PREFIX)
+    return value.kinds & ~v.NONE == v.INSTANCE and value.cls.startswith(PREFIX)
 
 
 def distribution_method(state: State, base: Value, method: str, site: CallSite) -> Value:
     """``distribution.method(...)``."""
-    if method in _CHECKED and not base.flags & v.LITERAL:
+    if method in CHECKED and not base.flags & v.LITERAL:
         _note_checked(state, f".{method}()", site)
     if method == "expand":
         return base
-    if method not in _DRAWS | _TENSORS:
+    if not gives_tensor(method):
         return v.UNKNOWN_VALUE
     drawn = method in _DRAWS
     name = base.cls.rpartition(".")[2]
