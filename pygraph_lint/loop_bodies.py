@@ -49,7 +49,10 @@ class LoopBodies:
         from pygraph_lint.analysis.model import NO_BODIES, FileLoops
 
         name = module.path
-        entry, key = f"{file_entry(name)}-loops", digest(self._content(name))
+        entry, key = (
+            f"{file_entry(name)}-loops",
+            digest(self._content(name), repr(module.beside).encode()),
+        )
         held = self._known.get(name)
         if held is not None and held[0] == key:
             return held[1]
@@ -60,7 +63,7 @@ class LoopBodies:
         else:
             try:
                 text = decode(self._text(name)).text
-                bodies = loop_bodies(text, module.module, module.is_package)
+                bodies = loop_bodies(text, module.module, module.is_package, module.beside)
             except SourceError:
                 return NO_BODIES
             if not edited:
@@ -79,7 +82,7 @@ class LoopBodies:
             self._let_go(self._read_last.pop(0))
         try:
             text = decode(self._text(module.path)).text
-            return helper_bodies(text, module.module, module.is_package)
+            return helper_bodies(text, module.module, module.is_package, module.beside)
         except SourceError:
             return {}
 

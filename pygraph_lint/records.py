@@ -38,7 +38,13 @@ class Task:
     facts: bool
     data: bytes | None
     size: int
+    beside: tuple[tuple[str, str], ...] = ()  # see `files.project.beside`
     kept: KeptRuns | None = None  # of a text in an editor
+
+
+def record_key(content: bytes, facts: bool, beside: tuple[tuple[str, str], ...]) -> bytes:
+    """What a record depends on, of a file whose content has this digest."""
+    return digest(content, b"facts" if facts else b"syntax", repr(beside).encode())
 
 
 _analysis: tuple[Path, Cache, Sinks]
@@ -64,7 +70,7 @@ def analyse_part(tasks: Sequence[Task]) -> list[tuple[str, bytes, Record]]:
                     found.append((task.relative, b"", record))
                     continue
             record = analyse(data, task, sinks)
-            key = digest(digest(data), b"facts" if task.facts else b"syntax")
+            key = record_key(digest(data), task.facts, task.beside)
             if task.data is None:
                 cache.store(file_entry(task.relative), key, record)
             found.append((task.relative, key, record))
@@ -84,7 +90,8 @@ def analyse(data: bytes, task: Task, sinks: Sinks) -> Record:
         refuse_nul(text)
         if task.facts:
             name, module = task.relative, task.module
-            facts = extract(text, name, module, task.is_package, sinks, task.kept)
+            kept, beside = task.kept, task.beside
+            facts = extract(text, name, module, task.is_package, sinks, kept, beside)
         else:
             parse(text)
     except SourceError as error:

@@ -20,7 +20,7 @@ from pygraph_lint.findings import Finding, Location
 from pygraph_lint.fixes.offers import Fixes, Offers
 from pygraph_lint.loop_bodies import LoopBodies
 from pygraph_lint.project_part import Basis, Importers, UnreadFiles
-from pygraph_lint.records import Record, Task
+from pygraph_lint.records import Record, Task, record_key
 from pygraph_lint.rules.catalogue import Rule
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class Project:
                 module, is_package = project.module_name(relative, {})
             taken.add(module)
             names[relative] = (module, is_package)
+        self._named = project.with_folders(module for module, _ in names.values())
         return names
 
     # --- the index: content digests, without reading what has not changed ---
@@ -413,8 +414,9 @@ class Project:
 
         tasks = []
         for name in names:
-            content = self._known[name].digest
-            key = digest(content, b"facts" if name in matter else b"syntax")
+            module, is_package = self._modules[name]
+            beside = project.beside(name, module, self._known[name].words, self._named)
+            key = record_key(self._known[name].digest, name in matter, beside)
             held = self._records.get(name)
             if held is not None and held[0] == key:
                 continue
@@ -422,10 +424,9 @@ class Project:
             if record is not None:
                 self._records[name] = (key, record)
                 continue
-            module, is_package = self._modules[name]
             data = self._overlay.get(name)
             size = len(data) if data is not None else self._known[name].signature.size
-            tasks.append(Task(name, module, is_package, name in matter, data, size))
+            tasks.append(Task(name, module, is_package, name in matter, data, size, beside))
         if not tasks:
             return
         edited = [task for task in tasks if task.data is not None]

@@ -18,9 +18,9 @@ from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.exports import exported, patched
 from pygraph_lint.analysis.interpreter import run_module
 from pygraph_lint.analysis.kept_runs import KeptRuns, WatchedModule
-from pygraph_lint.analysis.model import Call, FileLoops, LoopBody, ModuleFacts, Root, Sinks
+from pygraph_lint.analysis.model import Beside, Call, FileLoops, LoopBody, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
-from pygraph_lint.analysis.names import module_statements
+from pygraph_lint.analysis.names import import_whole_names, module_statements
 from pygraph_lint.analysis.whole_tracing import traces_whole
 from pygraph_lint.errors import SourceError
 
@@ -40,18 +40,21 @@ def extract(
     is_package: bool,
     sinks: Sinks,
     kept: KeptRuns | None = None,
+    beside: Beside = (),
 ) -> ModuleFacts:
     """The facts of one file.
 
-    ``text`` is decoded source, ``module`` its dotted name. ``kept`` has what the last text of the
+    ``text`` is decoded source, ``module`` its dotted name; ``beside`` says which imports are found
+    in which folder of the project, by first name. ``kept`` has what the last text of the
     file said of its functions, and takes what this one does. Raises SourceError, with a position
     where there is one, for anything that cannot be parsed.
     """
     with _deep_recursion():
-        tree = parse(text)
+        tree = parse(text, beside)
         kind = Module if kept is None else WatchedModule
         file = kind(tree, path, module, is_package, sinks)
         facts = file.facts
+        facts.beside = beside
         if kept is not None:
             kept.take(text, file)
         run_module(file, "compile" in text or "graph" in text, kept=kept)
@@ -81,20 +84,23 @@ def _place_by_characters(facts: ModuleFacts, text: str) -> None:
     facts.capture_events = [convert(event) for event in facts.capture_events]
 
 
-def loop_bodies(text: str, module: str, is_package: bool) -> FileLoops:
+def loop_bodies(text: str, module: str, is_package: bool, beside: Beside = ()) -> FileLoops:
     """What the training loops of a file do, and its functions that they may call. Raises
     SourceError like ``extract``.
     """
     with _deep_recursion():
-        return host_loops.loop_bodies(parse(text), module, is_package, _to_characters(text))
+        tree = parse(text, beside)
+        return host_loops.loop_bodies(tree, module, is_package, _to_characters(text))
 
 
-def helper_bodies(text: str, module: str, is_package: bool) -> Mapping[str, LoopBody]:
+def helper_bodies(
+    text: str, module: str, is_package: bool, beside: Beside = ()
+) -> Mapping[str, LoopBody]:
     """What each function of a file does where a training loop calls it, worked out when it is asked
     for by ``helper_body``. Raises SourceError like ``extract``.
     """
     with _deep_recursion():
-        return host_loops.helpers(parse(text), module, is_package, _to_characters(text))
+        return host_loops.helpers(parse(text, beside), module, is_package, _to_characters(text))
 
 
 def helper_body(helpers: Mapping[str, LoopBody], name: str) -> LoopBody:
@@ -125,12 +131,17 @@ def _marked(text: str, file: Module) -> Iterator[Root]:
             yield Root("function", name, "marked as a region", node.lineno)
 
 
-def parse(text: str) -> ast.Module:
-    """The syntax tree. Raises SourceError for what this Python cannot parse."""
+def parse(text: str, beside: Beside = ()) -> ast.Module:
+    """The syntax tree; imports name what they find ``beside`` the file by its whole name. Raises
+    SourceError for what this Python cannot parse.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(text)
+            tree = ast.parse(text)
+        if beside:
+            import_whole_names(tree, dict(beside))
+        return tree
     except SyntaxError as error:
         raise SourceError(
             error.msg or "invalid syntax", error.lineno or 1, error.offset or 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pygraph_lint.analysis.nodes import children
 from pygraph_lint.analysis.ops import COMPILERS
@@ -46,6 +46,23 @@ def imports_of(
             yield "*", source
         else:
             yield alias.asname or alias.name, f"{source}.{alias.name}"
+
+
+def import_whole_names(tree: ast.Module, beside: Mapping[str, str]) -> None:
+    """Have the imports of a script name what is beside it as all other files do: ``beside`` has the
+    folder of a first name.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            head = node.module.partition(".")[0]
+            if head in beside:
+                node.module = f"{beside[head]}.{node.module}"
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                head = alias.name.partition(".")[0]
+                if head in beside:
+                    whole = alias.name if alias.asname else head
+                    alias.name, alias.asname = f"{beside[head]}.{whole}", alias.asname or head
 
 
 def module_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

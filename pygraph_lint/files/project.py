@@ -7,6 +7,7 @@ one file gives its slice of checking all.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -82,6 +83,47 @@ def module_name(relative: str, packages: Mapping[str, bool]) -> tuple[str, bool]
     names = parts[start:] if is_package else [*parts[start:], stem]
     return ".".join(names) or stem, is_package
 
+
+def with_folders(modules: Iterable[str]) -> dict[str, bool]:
+    """The names of modules, True, and of the folders that they are in."""
+    found = dict.fromkeys(modules, True)
+    for module in list(found):
+        while (module := module.rpartition(".")[0]) and module not in found:
+            found[module] = False
+    return found
+
+
+def beside(
+    relative: str, module: str, words: Iterable[bytes], known: Mapping[str, bool]
+) -> tuple[tuple[str, str], ...]:
+    """Which names of a file's imports a script finds in its folder, or in one around it: pairs of
+    name and the dotted folder.
+
+    ``module`` is the file's name, ``words`` are those of its imports, ``known`` is of
+    `with_folders`. The folder of a script comes first, then the base, then the folders between.
+    """
+    parts = PurePosixPath(relative).parts[:-1]
+    inside = module.count(".") + (PurePosixPath(relative).name == "__init__.py")
+    outside = max(0, len(parts) - inside)
+    if parts[:1] == ("src",) and outside == 1:
+        outside = 0
+    folders = [
+        ".".join(parts[outside:end] if end > outside else parts[:end]).removeprefix("src.")
+        for end in range(len(parts), 0, -1)
+    ]
+    found = []
+    for word in sorted(words):
+        name = word.decode(errors="surrogateescape")
+        if name in sys.stdlib_module_names or name in _NEVER_BESIDE:
+            continue
+        near = next((folder for folder in folders if f"{folder}.{name}" in known), None)
+        first = near is not None and near == folders[0] and not known.get(near)
+        if near is not None and (first or name not in known):
+            found.append((name, near))
+    return tuple(found)
+
+
+_NEVER_BESIDE = ("torch", "numpy")  # whose functions have a meaning here
 
 # --- the prefilter ------------------------------------------------------------------------------
 

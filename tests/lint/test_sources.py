@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pygraph_lint.errors import SourceError
-from pygraph_lint.files.project import Roots, imported_words, module_name, relevant
+from pygraph_lint.files.project import (
+    Roots,
+    beside,
+    imported_words,
+    module_name,
+    relevant,
+    with_folders,
+)
 from pygraph_lint.files.settings import Resolver
 from pygraph_lint.files.sources import decode, split_lines, write_atomically
 from pygraph_lint.files.walk import files_below, files_of_root
@@ -247,6 +254,48 @@ def test_root_is_the_nearest_marker_or_the_topmost_package(tmp_path: Path) -> No
 def test_module_names(relative: str, module: str, is_package: bool) -> None:
     packages = {"src/pkg": True, "src/pkg/sub": True}
     assert module_name(relative, packages) == (module, is_package)
+
+
+@pytest.mark.parametrize(
+    ("relative", "module", "expected"),
+    [
+        ("a/b/train.py", "a.b.train", {"utils": "a.b", "nets": "a", "models": "a.b"}),
+        ("a/tool.py", "a.tool", {"nets": "a"}),  # what the base has comes before other folders
+        ("a/b/pkg/net.py", "pkg.net", {"layers": "pkg", "nets": "a", "models": "a.b"}),
+        ("src/lone/run.py", "lone.run", {"part": "lone"}),
+        ("top.py", "top", {}),
+    ],
+)
+def test_scripts_find_what_is_beside_them(
+    relative: str, module: str, expected: dict[str, str]
+) -> None:
+    modules = ["a.b.train", "a.b.utils", "a.b.logging", "a.b.torch", "a.nets", "a.b.models.net"]
+    modules += ["utils", "a.tool", "pkg", "pkg.net", "pkg.layers", "pkg.utils", "top", "other"]
+    known = with_folders([*modules, "lone.run", "lone.part"])
+    words = b"utils nets models logging torch layers part other".split()
+    assert dict(beside(relative, module, words, known)) == expected
+
+
+_TRAINS = """\
+import reading
+
+
+def train(model, loader, optimizer):
+    for batch in loader:
+        loss = model(batch)
+        loss.backward()
+        optimizer.step()
+        reading.shown(loss)
+"""
+_READS = "import torch\n\n\ndef shown(loss):\n    return loss.item()\n"
+
+
+def test_scripts_in_a_folder_are_checked_with_what_they_import(lint: Lint) -> None:
+    lint.write({"pyproject.toml": "", "tools/train.py": _TRAINS, "tools/reading.py": _READS})
+    alone = lint("check", str(lint.folder / "tools/reading.py"))
+    assert "reading.py:5:12: PG701" in alone.out
+    whole = lint("check", str(lint.folder))
+    assert whole.lines == alone.lines
 
 
 def test_what_can_matter_is_reached_through_imports_either_way() -> None:
