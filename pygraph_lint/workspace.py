@@ -113,7 +113,7 @@ class Project:
                 module, is_package = project.module_name(relative, {})
             taken.add(module)
             names[relative] = (module, is_package)
-        self._named = project.with_folders(module for module, _ in names.values())
+        self._places = project.places({path: name for path, (name, _) in names.items()}), packages
         return names
 
     # --- the index: content digests, without reading what has not changed ---
@@ -415,7 +415,7 @@ class Project:
         tasks = []
         for name in names:
             module, is_package = self._modules[name]
-            beside = project.beside(name, module, self._known[name].words, self._named)
+            beside = project.beside(name, self._known[name].words, *self._places)
             key = record_key(self._known[name].digest, name in matter, beside)
             held = self._records.get(name)
             if held is not None and held[0] == key:

@@ -44,8 +44,8 @@ def extract(
 ) -> ModuleFacts:
     """The facts of one file.
 
-    ``text`` is decoded source, ``module`` its dotted name; ``beside`` says which imports are found
-    in which folder of the project, by first name. ``kept`` has what the last text of the
+    ``text`` is decoded source, ``module`` its dotted name; ``beside`` says what its imports find
+    by another name than they say. ``kept`` has what the last text of the
     file said of its functions, and takes what this one does. Raises SourceError, with a position
     where there is one, for anything that cannot be parsed.
     """

@@ -174,7 +174,7 @@ class LoopHints:
 NO_LOOPS = LoopHints()
 
 Beside = tuple[tuple[str, str], ...]
-"""First names of imports, and the dotted folder of the project in which each is found."""
+"""First names of imports, and the whole name of what each finds, where that is another."""
 
 
 @dataclass(slots=True)
@@ -201,7 +201,7 @@ class ModuleFacts:
     exported: tuple[str, ...] | None = None  # __all__, where it is written out
     patched: tuple[str, ...] = ()  # qualified names that the file assigns to from outside
     inner_imports: set[str] = field(default_factory=set)  # what its functions import
-    beside: Beside = ()  # imports that name what is in the folder of the file, or in one around it
+    beside: Beside = ()  # what the file's imports find in its folder, or in one around it
     traces_whole: bool = False  # some code may be exported, scripted, compiled as one graph
 
     @property

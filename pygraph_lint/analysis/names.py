@@ -49,20 +49,17 @@ def imports_of(
 
 
 def import_whole_names(tree: ast.Module, beside: Mapping[str, str]) -> None:
-    """Have the imports of a script name what is beside it as all other files do: ``beside`` has the
-    folder of a first name.
-    """
+    """Have imports name what they find by its whole name: ``beside`` has that of first names."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            head = node.module.partition(".")[0]
-            if head in beside:
-                node.module = f"{beside[head]}.{node.module}"
+            head, dot, rest = node.module.partition(".")
+            node.module = f"{beside.get(head, head)}{dot}{rest}"
         elif isinstance(node, ast.Import):
             for alias in node.names:
-                head = alias.name.partition(".")[0]
+                head, dot, rest = alias.name.partition(".")
                 if head in beside:
-                    whole = alias.name if alias.asname else head
-                    alias.name, alias.asname = f"{beside[head]}.{whole}", alias.asname or head
+                    alias.name = f"{beside[head]}{dot}{rest}" if alias.asname else beside[head]
+                    alias.asname = alias.asname or head
 
 
 def module_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

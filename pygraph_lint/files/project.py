@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -84,42 +84,43 @@ def module_name(relative: str, packages: Mapping[str, bool]) -> tuple[str, bool]
     return ".".join(names) or stem, is_package
 
 
-def with_folders(modules: Iterable[str]) -> dict[str, bool]:
-    """The names of modules, True, and of the folders that they are in."""
-    found = dict.fromkeys(modules, True)
-    for module in list(found):
-        while (module := module.rpartition(".")[0]) and module not in found:
-            found[module] = False
+def places(modules: Mapping[str, str]) -> dict[str, str]:
+    """The dotted names of modules, packages and plain folders by their paths without suffix.
+    ``modules`` are names by path.
+    """
+    found = {}
+    for relative, module in modules.items():
+        path = PurePosixPath(relative)
+        of_package = path.name == "__init__.py"
+        found[str(path.parent if of_package else path.with_suffix(""))] = module
+    for path in [PurePosixPath(each).parent for each in found]:
+        for folder in (path, *path.parents):
+            found.setdefault(str(folder), ".".join(folder.parts).removeprefix("src."))
     return found
 
 
 def beside(
-    relative: str, module: str, words: Iterable[bytes], known: Mapping[str, bool]
+    relative: str, words: Iterable[bytes], known: Mapping[str, str], packages: Container[str]
 ) -> tuple[tuple[str, str], ...]:
-    """Which names of a file's imports a script finds in its folder, or in one around it: pairs of
-    name and the dotted folder.
+    """What the imports of a file find elsewhere than their names say: pairs of the first name and
+    the dotted name of what Python finds for it.
 
-    ``module`` is the file's name, ``words`` are those of its imports, ``known`` is of
-    `with_folders`. The folder of a script comes first, then the base, then the folders between.
+    ``words`` are those of the file's imports, ``known`` is of `places`, ``packages`` are the
+    folders that are packages. A script finds what lies in
+    its own folder first, then what lies in the base, then in the folders between, which it may have
+    put on the path; a file of a package finds what lies in its own folder last.
     """
-    parts = PurePosixPath(relative).parts[:-1]
-    inside = module.count(".") + (PurePosixPath(relative).name == "__init__.py")
-    outside = max(0, len(parts) - inside)
-    if parts[:1] == ("src",) and outside == 1:
-        outside = 0
-    folders = [
-        ".".join(parts[outside:end] if end > outside else parts[:end]).removeprefix("src.")
-        for end in range(len(parts), 0, -1)
-    ]
+    own = PurePosixPath(relative).parent
+    folders = [PurePosixPath(), *own.parents[:-1]]
+    folders.insert(len(folders) if str(own) in packages else 0, own)
     found = []
     for word in sorted(words):
         name = word.decode(errors="surrogateescape")
         if name in sys.stdlib_module_names or name in _NEVER_BESIDE:
             continue
-        near = next((folder for folder in folders if f"{folder}.{name}" in known), None)
-        first = near is not None and near == folders[0] and not known.get(near)
-        if near is not None and (first or name not in known):
-            found.append((name, near))
+        whole = next((known[path] for each in folders if (path := str(each / name)) in known), name)
+        if whole != name:
+            found.append((name, whole))
     return tuple(found)
 
 

@@ -17,8 +17,8 @@ from pygraph_lint.files.project import (
     beside,
     imported_words,
     module_name,
+    places,
     relevant,
-    with_folders,
 )
 from pygraph_lint.files.settings import Resolver
 from pygraph_lint.files.sources import decode, split_lines, write_atomically
@@ -257,23 +257,26 @@ def test_module_names(relative: str, module: str, is_package: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("relative", "module", "expected"),
+    ("relative", "expected"),
     [
-        ("a/b/train.py", "a.b.train", {"utils": "a.b", "nets": "a", "models": "a.b"}),
-        ("a/tool.py", "a.tool", {"nets": "a"}),  # what the base has comes before other folders
-        ("a/b/pkg/net.py", "pkg.net", {"layers": "pkg", "nets": "a", "models": "a.b"}),
-        ("src/lone/run.py", "lone.run", {"part": "lone"}),
-        ("top.py", "top", {}),
+        ("a/b/train.py", {"utils": "a.b.utils", "nets": "a.nets", "models": "a.b.models"}),
+        ("a/tool.py", {"nets": "a.nets"}),  # the base comes before other folders
+        ("a/b/pkg/net.py", {"layers": "pkg.layers", "nets": "a.nets", "models": "a.b.models"}),
+        ("c/pkg2/net.py", {"utils": "pkg2.utils"}),  # not the package below a
+        ("src/lone/run.py", {"part": "lone.part"}),
+        ("top.py", {}),
     ],
 )
-def test_scripts_find_what_is_beside_them(
-    relative: str, module: str, expected: dict[str, str]
-) -> None:
-    modules = ["a.b.train", "a.b.utils", "a.b.logging", "a.b.torch", "a.nets", "a.b.models.net"]
-    modules += ["utils", "a.tool", "pkg", "pkg.net", "pkg.layers", "pkg.utils", "top", "other"]
-    known = with_folders([*modules, "lone.run", "lone.part"])
+def test_scripts_find_what_is_beside_them(relative: str, expected: dict[str, str]) -> None:
+    files = "a/b/train a/b/utils a/b/logging a/b/torch a/nets a/b/models/net a/tool top utils"
+    if relative.startswith("c/"):
+        files = "c/pkg2/__init__ c/pkg2/net c/pkg2/utils a/utils/__init__ a/utils/x"
+    files += " other a/b/pkg/__init__ a/b/pkg/net a/b/pkg/layers a/b/pkg/utils src/lone/run"
+    paths = [f"{each}.py" for each in (*files.split(), "src/lone/part")]
+    packages = {each.rpartition("/")[0]: True for each in paths if "__init__" in each}
+    known = places({each: module_name(each, packages)[0] for each in paths})
     words = b"utils nets models logging torch layers part other".split()
-    assert dict(beside(relative, module, words, known)) == expected
+    assert dict(beside(relative, words, known, packages)) == expected
 
 
 _TRAINS = """\
