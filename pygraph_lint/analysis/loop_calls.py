@@ -27,6 +27,8 @@ _STEP_HOOKS = frozenset(
         *("on_batch_end", "on_step_begin", "on_substep_end", "_training_step"),
     )
 )
+PREPARING = re.compile(r"(^|_)(to_(gpu|cuda|device)|move|parse_batch|prepare|transfer|place)")
+"""Functions that get a batch of a loader and give it on the device."""
 _NAMED_STEP_HOOK = re.compile(
     r"_?(on_)?(before|after)_(train_|training_)?(iter|iteration|step|batch|forward|backward|loss"
     r"|update|zero_grad|optimi[sz]e|optimizer_step)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from pygraph_lint.analysis import ops
@@ -12,6 +11,7 @@ from pygraph_lint.analysis.events import Event, Need
 from pygraph_lint.analysis.loop_calls import (
     INDICES,
     OF_OBJECT,
+    PREPARING,
     WHOLE,
     is_batch,
     moves_to_device,
@@ -53,8 +53,6 @@ _ASKING = frozenset(
 )
 # Methods by which an object goes to the device with what it holds.
 _MOVING = frozenset(("to", "cuda", "to_device", "move_to", "move_to_device"))
-# Functions that get a batch of a loader and give it on the device.
-_PREPARING = re.compile(r"(^|_)(to_(gpu|cuda|device)|move|parse_batch|prepare|transfer|place)")
 _OF_MASKS = frozenset(
     (
         *("eq", "ne", "lt", "le", "gt", "ge", "bool", "isnan", "isfinite", "isinf", "any", "all"),
@@ -214,7 +212,7 @@ class Costs:
             yield from self._distribution(node, name)
         elif isinstance(node.func, ast.Attribute):
             yield from self._method(node, node.func)
-        if self.in_step and _PREPARING.search((dotted(node.func) or "").rpartition(".")[2]):
+        if self.in_step and PREPARING.search((dotted(node.func) or "").rpartition(".")[2]):
             self.moves_batches |= any(is_batch(self.values.of(each)) for each in node.args)
 
     def _distribution(self, node: ast.Call, name: str) -> Iterator[Event]:

@@ -8,7 +8,13 @@ from functools import cached_property
 
 from pygraph_lint.analysis import ops
 from pygraph_lint.analysis.definitions import Scope
-from pygraph_lint.analysis.loop_calls import MODULE_MARKS, losses, moved_by, moves_to_device
+from pygraph_lint.analysis.loop_calls import (
+    MODULE_MARKS,
+    PREPARING,
+    losses,
+    moved_by,
+    moves_to_device,
+)
 from pygraph_lint.analysis.nodes import children, dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind, Definition
@@ -159,10 +165,12 @@ class LoopEvidence:
         return any(each.node in names for each in sources)
 
     def _is_of_module(self, function: ast.expr) -> bool:
-        """Whether a module is called, or a method of it."""
+        """Whether a module is called, or a method of it that does not move what it gets."""
         if self.used_as_module(function):
             return True
-        return isinstance(function, ast.Attribute) and self.used_as_module(function.value)
+        if not isinstance(function, ast.Attribute) or PREPARING.search(function.attr):
+            return False
+        return self.used_as_module(function.value)
 
     def is_mapping(self, definition: Definition) -> bool:
         """Whether methods of mappings are called on what a definition gives."""

@@ -392,6 +392,8 @@ class LoopValues:
         index = self.of(node.slice)
         if base.kinds & v.UNKNOWN and on_device(index) and not index.needs:
             return DEVICE  # nothing of the host takes such an index
+        if on_device(base) and base.needs and not base.flags & v.SYMBOL and index.kinds != v.TEXT:
+            return base
         if base.needs and base.flags & v.SYMBOL:
             return entry(base, node.slice)
         if base.items is not None and isinstance(node.slice, ast.Constant):
@@ -400,9 +402,8 @@ class LoopValues:
                 return base.items[place]
         if base.kinds & (v.SEQUENCE | v.MAPPING):
             return base if isinstance(node.slice, ast.Slice) else v.element(base)
-        if base.kinds == v.NUMPY and isinstance(node.slice, ast.Slice):
-            return base
-        return v.UNKNOWN_VALUE
+        rows = base.kinds == v.NUMPY and isinstance(node.slice, ast.Slice)
+        return base if rows else v.UNKNOWN_VALUE
 
     def _binary(self, node: ast.BinOp) -> Value:
         if self.of(node.left).kinds == v.TEXT:  # joined, repeated or filled in
