@@ -213,7 +213,7 @@ def test_silence_of_clean_loops() -> None:
     assert scored([clean], finding("x", 7, code="PG201"))["all"]["clean_loops"]["silent"] == 1
 
 
-@pytest.mark.parametrize("group", ["held_out", "unseen"])
+@pytest.mark.parametrize("group", ["unseen", "reserve"])
 def test_of_groups_that_nobody_looks_at_there_are_totals_only(group: str) -> None:
     loops = [
         loop("x", part((6, "sync"), last=7)),
