@@ -108,7 +108,9 @@ def _target(values: LoopValues, call: ast.Call) -> tuple[str, str, str] | None:
     if is_batch(base):
         return ("akin", written, method) if method == "to" else None
     if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
-        return None if on_device(base) and not base.needs else ("known", written, method)
+        computed = not written and not isinstance(receiver, ast.Call)  # `(x > 0).to(dtype)`
+        sure = computed or (on_device(base) and not base.needs)
+        return None if sure else ("known", written, method)
     if base.needs and not base.flags & v.SYMBOL:
         return None
     if base.needs and base.needs[0].kind == "return":

@@ -325,6 +325,14 @@ class Program:
                 found[outer].append(name)
         return found
 
+    def wrappers(self, decorator: str) -> list[str]:
+        """The functions in a decorator that may stand in the place of what it is given: not one
+        that makes such a function.
+        """
+        inner = self.nested.get(decorator, [])
+        making = {each.rpartition(".<locals>.")[0] for each in inner if self.functions[each].wraps}
+        return [each for each in inner if each not in making]
+
     def is_wrapping(self, decorator: str) -> bool:
         """Whether a decorator gives a function of its own that calls what it was given."""
         inner = self.nested.get(self.symbol(decorator) or "", ())
@@ -362,6 +370,11 @@ class Program:
     def patched(self) -> frozenset[str]:
         """What some file assigns to from outside, by the names that it uses."""
         return frozenset(name for module in self.modules.values() for name in module.patched)
+
+    @cached_property
+    def set_outside(self) -> frozenset[str]:
+        """The attributes that some file sets of objects other than its own."""
+        return frozenset(chain.from_iterable(each.set_outside for each in self.modules.values()))
 
     def patched_in(self, module: ModuleFacts) -> frozenset[str]:
         """What some file assigns to of all that a module defines."""
