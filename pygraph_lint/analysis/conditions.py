@@ -243,6 +243,9 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
     if not isinstance(node, ast.Call):
         return
     name = state.qualified(node.func)
+    of_none = state.module.asks_for_none(name or "")
+    if of_none is not None and len(node.args) == 1:  # `exists(x)`
+        _guard_value(state, node.args[0], Test(How.NONE), outcome == of_none)
     if name is None or name.startswith(("torch.", "builtins.")):
         _guard_kind(state, node, name, outcome)
         return
@@ -260,9 +263,10 @@ def _guard_value(state: State, node: ast.expr, test: Test, outcome: bool) -> Non
     keep one, can come out so.
     """
     if isinstance(node, ast.Attribute):
+        owner = state.owner if state.is_self(node.value) else ""
         if state.is_option(node):
             tests = (Tested(node.attr, test, outcome),)
-            state.guards = (*state.guards, Need("set", state.owner, "", tests=tests))
+            state.guards = (*state.guards, Need("set", owner, "", tests=tests))
         return
     name = _parameter(state, node)
     if not name:

@@ -320,7 +320,8 @@ def _is_rare(values: LoopValues, test: ast.expr, depth: int = 3) -> bool:
             return True
         if isinstance(node, (ast.Name, ast.Attribute, ast.Call)) and depth:
             said = (dotted(node.func if isinstance(node, ast.Call) else node) or "").lower()
-            if any(word in said.rpartition(".")[2] for word in _RARE_WORDS):
+            last = said.rpartition(".")[2]
+            if any(word in last for word in _RARE_WORDS) or _ENDS_EPISODE.fullmatch(last):
                 return True
             if any(_is_rare(values, each, depth - 1) for each in _stands_for(values, node)):
                 return True
@@ -357,6 +358,7 @@ _RARE_WORDS = (
 )
 
 
+_ENDS_EPISODE = re.compile(r"(is_|episode_|env_)?(done|terminated|truncated|terminal)")
 _COUNTERS = re.compile(
     r"i|ni|idx|index|(?!max_|num_|n_|total_)(\w+_)?(step|iter|itr|iteration|batch_(i|idx|index|id|nb))"
 )

@@ -9,7 +9,7 @@ from pygraph_lint.analysis.literals import asks_for_none
 from pygraph_lint.analysis.model import Kept
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import FunctionNode
-from pygraph_lint.analysis.nodes import statements
+from pygraph_lint.analysis.nodes import dotted, statements
 from pygraph_lint.analysis.parameters import assigned_names
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -40,7 +40,7 @@ def _stores(owner: ast.ClassDef) -> Iterator[tuple[str, Kept]]:
         own = method.args.args[0].arg
         given = _unchanged(method) if method.name == "__init__" else frozenset()
         asked = _asked_for(method, given)
-        for target, value in _bound(method):
+        for target, value in bound_attributes(method):
             if isinstance(target.value, ast.Name) and target.value.id == own:
                 kept = _kept(value, given)
                 parameter = asked.get(target, "")
@@ -74,7 +74,9 @@ def _asked_for(function: FunctionNode, given: frozenset[str]) -> dict[ast.AST, s
             parameter, outcome = _asks_for(statement.test, given)
             arm = statement.body if outcome else statement.orelse
             if parameter:
-                found.update((target, parameter) for target, _ in _bound(ast.Module(arm, [])))
+                found.update(
+                    (target, parameter) for target, _ in bound_attributes(ast.Module(arm, []))
+                )
     return found
 
 
@@ -102,13 +104,16 @@ def _unchanged(function: FunctionNode) -> frozenset[str]:
     return frozenset(each.arg for each in given) - assigned_names(function)
 
 
-def _bound(function: ast.AST) -> Iterator[tuple[ast.Attribute, ast.expr | None]]:
-    """The attributes that the statements of a function bind, each with the value."""
+def bound_attributes(function: ast.AST) -> Iterator[tuple[ast.Attribute, ast.expr | None]]:
+    """The attributes that the statements of a function bind, each with the value; not where one
+    keeps what it held, on another device: ``self.weight = self.weight.to(x)``.
+    """
     for node in statements(getattr(function, "body", [])):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Attribute):
-                    yield target, node.value
+                    if not _is_method_of(node.value, target):
+                        yield target, node.value
                 elif isinstance(target, (ast.Tuple, ast.List)):
                     held = (each for each in target.elts if isinstance(each, ast.Attribute))
                     yield from ((each, None) for each in held)
@@ -118,12 +123,17 @@ def _bound(function: ast.AST) -> Iterator[tuple[ast.Attribute, ast.expr | None]]
             yield node.target, None
 
 
+def _is_method_of(value: ast.expr, target: ast.Attribute) -> bool:
+    called = value.func if isinstance(value, ast.Call) else None
+    return isinstance(called, ast.Attribute) and dotted(called.value) == dotted(target)
+
+
 def _set_outside(file: Module) -> Iterator[str]:
     """The attributes of objects other than its own that a file binds: ``model.flag = True``."""
     for name, node, _ in file.functions:
         del name
         arguments = node.args.args
         own = arguments[0].arg if arguments and arguments[0].arg in ("self", "cls") else ""
-        for target, _ in _bound(node):
+        for target, _ in bound_attributes(node):
             if not (isinstance(target.value, ast.Name) and target.value.id == own):
                 yield target.attr

@@ -191,12 +191,13 @@ def _call_may_pass(proof: Proof, need: Need) -> bool:
         if may_leave_out(facts, need.tests, bool(calls)):
             return True
     elif not calls:
-        return True
+        made = proof.usual if facts.name.endswith(".__init__") else None
+        return made is None or all(made.passed(facts.name, each) for each in need.tests)
 
     def is_tensor(value: Value) -> bool:
         return _is_tensor(proof, value, ())
 
-    return any(may_pass(facts, call, need.tests, is_tensor) for call in calls)
+    return any(may_pass(facts, call, need.tests, is_tensor, proof.holds) for call in calls)
 
 
 def _is_usual(proof: Proof, need: Need) -> bool:

@@ -16,12 +16,15 @@ from pygraph_lint.analysis.literals import Test
 from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.nodes import Body, span_of
+from pygraph_lint.analysis.options import bound_attributes
 from pygraph_lint.analysis.symbols import as_argument
 from pygraph_lint.analysis.values import Value
 
 Key = tuple[str, int, int]
 Environment = dict[str, Value]
 BUILTINS = frozenset(dir(builtins))
+# How objects are called that hold settings, and no tensors.
+OF_SETTINGS = ("args", "cfg", "conf", "config", "opt", "opts", "options", "params", "settings")
 
 # Evidence that lies in the call itself.
 _EVIDENT = {
@@ -225,13 +228,15 @@ class State:
     def _argument(self, value: Value, node: ast.expr | None) -> Value | None:
         """What is kept of an argument; of one that is an option here, which one it is."""
         kept = as_argument(value)
-        if kept is None or kept.needs or kept.const is not None:
+        if kept is not None and (kept.needs or kept.const is not None):
             return kept
         if isinstance(node, ast.Name) and node.id in self.unchanged:
-            return kept._replace(needs=(Need("param", self.function.name, node.id),))
-        if isinstance(node, ast.Attribute) and self.is_option(node):
-            return kept._replace(needs=(Need("set", self.owner, node.attr),))
-        return kept
+            option = Need("param", self.function.name, node.id)
+        elif isinstance(node, ast.Attribute) and self.is_self(node.value) and self.is_option(node):
+            option = Need("set", self.owner, node.attr)
+        else:
+            return kept
+        return (v.UNKNOWN_VALUE if kept is None else kept)._replace(needs=(option,))
 
     def _handed_on(self, site: CallSite) -> tuple[str, ...]:
         """That a call passes on the keywords that its function gets, and nothing else unknown."""
@@ -245,14 +250,21 @@ class State:
         return (f"{KEYWORDS}{need.owner}",) if need is not None and own else ()
 
     def is_option(self, node: ast.Attribute) -> bool:
-        """Whether an attribute is one of the object, which its constructor or others set."""
-        return self.is_self(node.value) and node.attr not in self._stored
+        """Whether an attribute is one of the object, or of one that it has, which constructors
+        set.
+        """
+        if node.attr in self._stored:
+            return False
+        part = node.value
+        held = isinstance(part, ast.Attribute) and self.is_self(part.value)
+        settings = isinstance(part, ast.Attribute) and part.attr.lower().endswith(OF_SETTINGS)
+        return self.is_self(part) or (held and not settings)
 
     @cached_property
     def _stored(self) -> frozenset[str]:
         """The attributes that the function binds."""
-        nodes = (node for node in self.body.nodes if isinstance(node, ast.Attribute))
-        return frozenset(node.attr for node in nodes if not isinstance(node.ctx, ast.Load))
+        function = ast.Module(list(self.body.statements), [])
+        return frozenset(target.attr for target, _ in bound_attributes(function))
 
     def mention(self, target: str, node: ast.AST) -> None:
         """A function named without being called may be called by whoever gets it."""

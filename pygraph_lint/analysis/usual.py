@@ -7,12 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import KEYWORDS
 from pygraph_lint.analysis.literals import How, Test, Tested
 from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call, FunctionFacts, Kept
 from pygraph_lint.analysis.outside_calls import OutsideCalls
-from pygraph_lint.analysis.passed import may_be, passed
+from pygraph_lint.analysis.passed import asked_of, may_be, passed
 from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.symbols import constant
 from pygraph_lint.analysis.values import Value
@@ -36,9 +35,13 @@ class Usual:
 
     def held(self, owner: str, asked: Tested) -> bool:
         """Whether a test of an attribute of a class may come out as asked: False only where it
-        keeps an argument of the constructor, and no construction passes such a value.
+        keeps an argument of the constructor, and no construction passes such a value. With no
+        owner: of any class that keeps one.
         """
         program, attribute = self._program, asked.parameter
+        if not owner:
+            owners = self._keeping.get(attribute, ())
+            return not owners or any(self.held(each, asked) for each in owners)
         lineage = program.lineage(owner)
         family = (*lineage, *program.subclasses.get(owner, ()))
         kept = [
@@ -102,14 +105,11 @@ class Usual:
 
     def may_be(self, value: Value, asked: Tested) -> bool:
         """Whether a test of what is passed may come out so; an option may be passed on."""
-        need = value.needs[0] if value.needs else None
-        if need is not None and "|" not in need.name and value.kinds != v.TENSOR:
-            further = asked._replace(parameter=need.name)
-            if need.kind == "param" and need.name != KEYWORDS:
-                return self.passed(need.owner, further)
-            if need.kind == "set":
-                return self.held(need.owner, further)
-        return may_be(value, asked.test, asked.outcome)
+        need = asked_of(value, asked)
+        if need is None:
+            return may_be(value, asked.test, asked.outcome)
+        answer = self.passed if need.kind == "may" else self.held
+        return answer(need.owner, need.tests[0])
 
     def _by_keyword(self, function: str, asked: Tested) -> bool:
         """Whether a keyword that a function hands on as one of many is passed so to it."""
@@ -134,6 +134,16 @@ class Usual:
         if function.endswith(".__init__"):
             return self._constructions.get(function, ())
         return [call for call, found in self._others.of(function) if call.how != "mention"]
+
+    @cached_property
+    def _keeping(self) -> dict[str, list[str]]:
+        """The classes that keep an argument of the constructor, by the attribute."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for name, facts in self._program.classes.items():
+            for attribute, kept in facts.options.items():
+                if any(each.parameter for each in kept):
+                    found[attribute].append(name)
+        return found
 
     @property
     def _functions(self) -> Iterator[FunctionFacts]:

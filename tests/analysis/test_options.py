@@ -138,3 +138,31 @@ def test_options_of_a_forward_are_what_the_project_passes() -> None:
     assert kinds(called.format("x")) == []
     assert kinds(called.format("x, loud=True")) == ["sync.tolist"]
     assert kinds(called.format("x, x > 0")) == ["shape.mask-read"]
+
+
+@pytest.mark.parametrize(
+    ("test", "reported"), [("exists(self.norm)", False), ("not exists(self.norm)", True)]
+)
+def test_a_function_that_asks_for_none(test: str, reported: bool) -> None:
+    exists = "def exists(value):\n    return value is not None\n"
+    assert bool(kinds(exists + MODEL.format(f"if {test}: x.tolist()"))) is reported
+
+
+def test_an_option_that_is_handed_on_to_a_function() -> None:
+    source = HEAD + (
+        "def flat(x, ignore=None):\n    if ignore is None: return x\n    return x[x != ignore]\n"
+        "class Loss(nn.Module):\n    def __init__(self, ignore=None):\n"
+        "        super().__init__()\n        self.ignore = ignore\n"
+        "    def forward(self, x: torch.Tensor):\n        return flat(x, ignore=self.ignore)\n"
+    )
+    assert kinds(source) == []
+    assert kinds(source + "def make(): return Loss(255)\n") == ["shape.mask-read"]
+
+
+def test_an_attribute_that_moves_stays_an_option() -> None:
+    source = MODEL.format("if self.norm is not None: self.norm = self.norm.to(x)")
+    more = "\n    def other(self, x):\n        if self.norm is not None: return x.tolist()\n"
+    source = source.replace("return x\n", "return self.other(x)\n", 1) + more
+    assert kinds(source) == []
+    made = "\ndef make(): return Block(3, norm=torch.ones(3))"
+    assert kinds(source + made) == ["sync.tolist"]
