@@ -15,7 +15,7 @@ from dataclasses import replace
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event, Need, Needs
 from pygraph_lint.analysis.known import ProjectView
-from pygraph_lint.analysis.literals import Tested, comparison
+from pygraph_lint.analysis.literals import How, Tested, comparison
 from pygraph_lint.analysis.loop_costs import Costs
 from pygraph_lint.analysis.loop_edges import edges, maps
 from pygraph_lint.analysis.loop_hints import has_modulo
@@ -209,7 +209,9 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
 
 
 def _options(values: LoopValues, run: list[ast.stmt]) -> dict[ast.AST, Needs]:
-    """What options of an object have to be for statements to run: ``if self.verbose: ...``."""
+    """Which parts of an object have to be there for statements to run: ``if self.head is not
+    None``. What may be switched on says how a loop costs then.
+    """
     found: dict[ast.AST, Needs] = {}
     for statement in run:
         above = found.get(values.queries.parent(statement) or statement, ())
@@ -230,7 +232,8 @@ def _asked(values: LoopValues, test: ast.expr, outcome: bool) -> Needs:
         return tuple(need for each in parts for need in _asked(values, each, outcome))
     compared, owner = comparison(test), values.queries.owner(test)
     node = compared[0] if compared is not None else test
-    if compared is None or owner is None or not isinstance(node, ast.Attribute):
+    of_parts = compared is not None and compared[1].how is How.NONE
+    if compared is None or not of_parts or owner is None or not isinstance(node, ast.Attribute):
         return ()
     stored = values.evidence.assigned_to_self.get((owner, node.attr), ())
     inside = any(
