@@ -11,6 +11,7 @@ from pygraph_lint.analysis.values import Value
 
 # Among the arguments of a call: there may be more of them by place, or by name, than are written.
 STARRED, KEYWORDED = "*", "**"
+OF_MAPPING = "**{}"  # and which those are, is said by a mapping
 # An attribute whose name is computed: ``setattr(self, f"layer{i}", ...)``.
 ANY_NAME = "..."
 
@@ -29,7 +30,8 @@ class Call(NamedTuple):
     ``akin``: a method of an object that is called ``target``, which is what ``named`` and
     ``known`` keep there, too. ``positional`` and ``named`` are the arguments of which something is
     known, None elsewhere; ``unknown`` are the places and keywords of the others, "*" and "**" where
-    stars may pass more, and ``**function`` where these are the keywords that a function gets.
+    stars may pass more, and ``**function`` where these are the keywords that a function gets,
+    ``**{}`` where they are those of another mapping.
     """
 
     how: str

@@ -123,6 +123,26 @@ def bound_attributes(function: ast.AST) -> Iterator[tuple[ast.Attribute, ast.exp
             yield node.target, None
 
 
+def default_of_key(node: ast.expr) -> ast.Constant | None:
+    """What an expression gives where settings do not say it: ``settings.get("flag", False)``,
+    ``getattr(settings, "flag", False)``.
+    """
+    if not isinstance(node, ast.Call) or len(node.args) < 2 or node.keywords:
+        return None
+    called, default = node.func, node.args[-1]
+    by_name = isinstance(called, ast.Name) and called.id == "getattr" and len(node.args) == 3
+    by_key = isinstance(called, ast.Attribute) and called.attr == "get" and len(node.args) == 2
+    plain = isinstance(default, ast.Constant) and default.value is not None
+    return default if (by_name or by_key) and plain else None  # type: ignore[return-value]
+
+
+def key_of(node: ast.expr) -> str:
+    """What is asked of settings: ``flag`` of ``settings.flag`` and of ``settings["flag"]``."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return str(node.slice.value)
+    return node.attr if isinstance(node, ast.Attribute) else ""
+
+
 def _is_method_of(value: ast.expr, target: ast.Attribute) -> bool:
     called = value.func if isinstance(value, ast.Call) else None
     return isinstance(called, ast.Attribute) and dotted(called.value) == dotted(target)

@@ -13,11 +13,11 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import KEYWORDS, Event, Need, Span
 from pygraph_lint.analysis.later_uses import LaterUses
 from pygraph_lint.analysis.literals import Test
-from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call, FunctionFacts
+from pygraph_lint.analysis.model import KEYWORDED, OF_MAPPING, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.nodes import Body, span_of
-from pygraph_lint.analysis.options import bound_attributes
-from pygraph_lint.analysis.symbols import as_argument
+from pygraph_lint.analysis.options import bound_attributes, default_of_key, key_of
+from pygraph_lint.analysis.symbols import as_argument, constant
 from pygraph_lint.analysis.values import Value
 
 Key = tuple[str, int, int]
@@ -234,12 +234,19 @@ class State:
             option = Need("param", self.function.name, node.id)
         elif isinstance(node, ast.Attribute) and self.is_self(node.value) and self.is_option(node):
             option = Need("set", self.owner, node.attr)
-        else:
+        elif node is None or not (kept is None or kept.kinds == v.OTHER):
             return kept
+        else:
+            default = default_of_key(node)
+            if default is not None:
+                return constant(default.value)._replace(flags=0)
+            option = Need("named", "", key_of(node))  # `flag=config.flag`
         return (v.UNKNOWN_VALUE if kept is None else kept)._replace(needs=(option,))
 
     def _handed_on(self, site: CallSite) -> tuple[str, ...]:
-        """That a call passes on the keywords that its function gets, and nothing else unknown."""
+        """That a call passes on the keywords that its function gets, or those of a mapping, and
+        nothing else unknown.
+        """
         starred = [item.value for item in site.node.keywords if item.arg is None]
         if len(starred) != 1 or any(isinstance(each, ast.Starred) for each in site.node.args):
             return ()
@@ -247,7 +254,7 @@ class State:
         held = self.env.get(keywords.id) if isinstance(keywords, ast.Name) else None
         need = held.needs[0] if held is not None and held.needs else None
         own = need is not None and (need.kind, need.name) == ("param", KEYWORDS)
-        return (f"{KEYWORDS}{need.owner}",) if need is not None and own else ()
+        return (f"{KEYWORDS}{need.owner}" if need is not None and own else OF_MAPPING,)
 
     def is_option(self, node: ast.Attribute) -> bool:
         """Whether an attribute is one of the object, or of one that it has, which constructors

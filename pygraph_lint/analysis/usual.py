@@ -9,7 +9,14 @@ from functools import cached_property
 
 from pygraph_lint.analysis.events import KEYWORDS
 from pygraph_lint.analysis.literals import How, Test, Tested
-from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call, FunctionFacts, Kept
+from pygraph_lint.analysis.model import (
+    KEYWORDED,
+    OF_MAPPING,
+    STARRED,
+    Call,
+    FunctionFacts,
+    Kept,
+)
 from pygraph_lint.analysis.outside_calls import OutsideCalls
 from pygraph_lint.analysis.passed import asked_of, may_be, passed
 from pygraph_lint.analysis.program import Program
@@ -25,7 +32,7 @@ _OF_MACHINE = re.compile(
 
 class Usual:
     """How conditions on options come out in usual use: by their defaults, and by what the project
-    passes. What its tests pass says nothing.
+    passes. What its tests pass says nothing, nor do settings that may be anything.
     """
 
     def __init__(self, program: Program) -> None:
@@ -95,11 +102,14 @@ class Usual:
             return False
         value = passed(facts, asked.parameter, call)
         if value is not None:
-            return self.may_be(value, asked)
-        index = facts.parameters.index(asked.parameter)
+            same = _name_of(value) == asked.parameter  # `flag=config.flag`
+            return default is None if same else self.may_be(value, asked)
         handed = next((each for each in call.unknown if _is_handed(each)), None)
+        if handed == OF_MAPPING:
+            return default is None
         if handed is not None:
             return self._by_keyword(str(handed)[len(KEYWORDS) :], asked)
+        index = facts.parameters.index(asked.parameter)
         unknown = {asked.parameter, index, STARRED, KEYWORDED} & {*call.unknown}
         return bool(unknown) or default is None
 
@@ -124,10 +134,10 @@ class Usual:
     def _keyword_of(self, call: Call, asked: Tested) -> bool:
         value = dict(call.named).get(asked.parameter)
         if value is not None:
-            return self.may_be(value, asked)
+            return _name_of(value) != asked.parameter and self.may_be(value, asked)
         handed = next((each for each in call.unknown if _is_handed(each)), None)
         if handed is not None:
-            return self._by_keyword(str(handed)[len(KEYWORDS) :], asked)
+            return handed != OF_MAPPING and self._by_keyword(str(handed)[len(KEYWORDS) :], asked)
         return KEYWORDED in call.unknown or asked.parameter in call.unknown
 
     def _calls(self, function: str) -> Sequence[Call]:
@@ -169,6 +179,16 @@ class Usual:
                 constructor = program.method(call.target, "__init__", 1) or ""
                 found[constructor].append(call)
         return found
+
+
+def _name_of(value: Value) -> str:
+    """What a value of which nothing is known is called where it comes from."""
+    need = value.needs[0] if value.needs else None
+    if need is None:
+        return ""
+    if need.kind == "named":
+        return need.name
+    return need.name.rpartition("|")[2].removeprefix(".") if "|" in need.name else ""
 
 
 def _is_handed(unknown: int | str) -> bool:
