@@ -10,7 +10,7 @@ from pygraph_lint.analysis.devices import OTHER_DEVICES
 from pygraph_lint.analysis.edges import returned
 from pygraph_lint.analysis.events import Need
 from pygraph_lint.analysis.nodes import dotted, short, span_of
-from pygraph_lint.analysis.state import BUILTINS, OF_SETTINGS, CallSite, State
+from pygraph_lint.analysis.state import BUILTINS, CallSite, State
 from pygraph_lint.analysis.symbols import constant, extend, symbol
 from pygraph_lint.analysis.transfer.distributions import distribution_attribute, is_distribution
 from pygraph_lint.analysis.values import Value
@@ -32,6 +32,8 @@ _OF_MODELS = {
 RECURRENT = frozenset(
     f"torch.nn.{place}{name}" for place in ("", "modules.rnn.") for name in ("LSTM", "GRU", "RNN")
 )
+# How objects are called that hold settings, and no tensors.
+_OF_SETTINGS = ("args", "cfg", "conf", "config", "opt", "opts", "options", "params", "settings")
 _OF_OTHER_DEVICES = frozenset(f"is_{name}" for name in OTHER_DEVICES)
 _RESULT_FIELDS = {"values": 0, "indices": 1, "P": 0, "L": 1, "U": 2}
 
@@ -185,7 +187,7 @@ def _by_name(state: State, node: ast.Attribute) -> Value:
     objects have one of this name.
     """
     holder = (dotted(node.value) or "").rpartition(".")[2].lower()
-    cls = "" if holder.endswith(OF_SETTINGS) else state.module.holder_of(node.attr)
+    cls = "" if holder.endswith(_OF_SETTINGS) else state.module.holder_of(node.attr)
     if not cls:
         return v.UNKNOWN_VALUE
     why = f"`.{node.attr}` of {short(cls)} holds a tensor"

@@ -263,8 +263,8 @@ def _guard_value(state: State, node: ast.expr, test: Test, outcome: bool) -> Non
     keep one, can come out so.
     """
     if isinstance(node, ast.Attribute):
-        owner = state.owner if state.is_self(node.value) else ""
-        if state.is_option(node):
+        owner = state.owner if state.is_option(node) else _class_of(state, node.value)
+        if owner:
             tests = (Tested(node.attr, test, outcome),)
             state.guards = (*state.guards, Need("set", owner, "", tests=tests))
         return
@@ -275,6 +275,14 @@ def _guard_value(state: State, node: ast.expr, test: Test, outcome: bool) -> Non
     all_tests = (*(each for need in before for each in need.tests), Tested(name, test, outcome))
     others = tuple(need for need in state.guards if need.kind != "may")
     state.guards = (*others, Need("may", state.function.name, "", tests=all_tests))
+
+
+def _class_of(state: State, node: ast.expr) -> str:
+    """The class of a module that the object has; empty for other objects."""
+    if not isinstance(node, ast.Attribute) or not state.is_option(node):
+        return ""
+    value = state.ev_quiet(node)
+    return value.cls if value.kinds & v.INSTANCE and "," not in value.cls else ""
 
 
 def guard_other_than_tensor(state: State, node: ast.expr) -> None:

@@ -371,11 +371,6 @@ class Program:
         """What some file assigns to from outside, by the names that it uses."""
         return frozenset(name for module in self.modules.values() for name in module.patched)
 
-    @cached_property
-    def set_outside(self) -> frozenset[str]:
-        """The attributes that some file sets of objects other than its own."""
-        return frozenset(chain.from_iterable(each.set_outside for each in self.modules.values()))
-
     def patched_in(self, module: ModuleFacts) -> frozenset[str]:
         """What some file assigns to of all that a module defines."""
         prefix = f"{module.module}."

@@ -23,8 +23,6 @@ from pygraph_lint.analysis.values import Value
 Key = tuple[str, int, int]
 Environment = dict[str, Value]
 BUILTINS = frozenset(dir(builtins))
-# How objects are called that hold settings, and no tensors.
-OF_SETTINGS = ("args", "cfg", "conf", "config", "opt", "opts", "options", "params", "settings")
 
 # Evidence that lies in the call itself.
 _EVIDENT = {
@@ -232,7 +230,7 @@ class State:
             return kept
         if isinstance(node, ast.Name) and node.id in self.unchanged:
             option = Need("param", self.function.name, node.id)
-        elif isinstance(node, ast.Attribute) and self.is_self(node.value) and self.is_option(node):
+        elif isinstance(node, ast.Attribute) and self.is_option(node):
             option = Need("set", self.owner, node.attr)
         elif node is None or not (kept is None or kept.kinds == v.OTHER):
             return kept
@@ -257,15 +255,8 @@ class State:
         return (f"{KEYWORDS}{need.owner}" if need is not None and own else OF_MAPPING,)
 
     def is_option(self, node: ast.Attribute) -> bool:
-        """Whether an attribute is one of the object, or of one that it has, which constructors
-        set.
-        """
-        if node.attr in self._stored:
-            return False
-        part = node.value
-        held = isinstance(part, ast.Attribute) and self.is_self(part.value)
-        settings = isinstance(part, ast.Attribute) and part.attr.lower().endswith(OF_SETTINGS)
-        return self.is_self(part) or (held and not settings)
+        """Whether an attribute is one of the object, which its constructor or others set."""
+        return self.is_self(node.value) and node.attr not in self._stored
 
     @cached_property
     def _stored(self) -> frozenset[str]:

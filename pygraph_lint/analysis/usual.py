@@ -42,26 +42,30 @@ class Usual:
 
     def held(self, owner: str, asked: Tested) -> bool:
         """Whether a test of an attribute of a class may come out as asked: False only where it
-        keeps an argument of the constructor, and no construction passes such a value. With no
-        owner: of any class that keeps one.
+        keeps an argument of the constructor, and no construction passes such a value.
         """
         program, attribute = self._program, asked.parameter
-        if not owner:
-            owners = self._keeping.get(attribute, ())
-            return not owners or any(self.held(each, asked) for each in owners)
-        lineage = program.lineage(owner)
-        family = (*lineage, *program.subclasses.get(owner, ()))
+        cls = program.class_named(owner)
+        if cls is None:
+            return True
+        lineage = program.lineage(cls)
+        family = (*lineage, *program.subclasses.get(cls, ()))
         kept = [
             (name, each)
             for name in family
             for each in program.classes[name].options.get(attribute, ())
         ]
         of_machine = _OF_MACHINE.search(attribute.lower()) is not None
-        if of_machine or attribute in program.set_outside:
+        if of_machine or any(attribute in self._set_beside(name) for name in family):
             return True
         if not any(each.parameter for _, each in kept):
             return True
         return any(self._may_keep(name, each, asked) for name, each in kept)
+
+    def _set_beside(self, owner: str) -> frozenset[str]:
+        """The attributes of other objects that the file of a class sets."""
+        module = self._program.module_of(owner)
+        return module.set_outside if module is not None else frozenset()
 
     def _may_keep(self, owner: str, kept: Kept, asked: Tested) -> bool:
         """Whether a test of what an attribute of a class is made to keep may come out so."""
@@ -144,16 +148,6 @@ class Usual:
         if function.endswith(".__init__"):
             return self._constructions.get(function, ())
         return [call for call, found in self._others.of(function) if call.how != "mention"]
-
-    @cached_property
-    def _keeping(self) -> dict[str, list[str]]:
-        """The classes that keep an argument of the constructor, by the attribute."""
-        found: dict[str, list[str]] = defaultdict(list)
-        for name, facts in self._program.classes.items():
-            for attribute, kept in facts.options.items():
-                if any(each.parameter for each in kept):
-                    found[attribute].append(name)
-        return found
 
     @property
     def _functions(self) -> Iterator[FunctionFacts]:

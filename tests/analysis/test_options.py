@@ -172,3 +172,13 @@ def test_an_attribute_that_moves_stays_an_option() -> None:
     assert kinds(source) == []
     made = "\ndef make(): return Block(3, norm=torch.ones(3))"
     assert kinds(source + made) == ["sync.tolist"]
+
+
+def test_an_option_of_a_part() -> None:
+    whole = (
+        "\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.block = Block(3{})\n    def forward(self, x: torch.Tensor):\n"
+        "        if self.block.flag: x.tolist()\n        return x\n"
+    )
+    assert kinds(MODEL.format("pass") + whole.format("")) == []
+    assert kinds(MODEL.format("pass") + whole.format(", flag=True")) == ["sync.tolist"]
