@@ -46,8 +46,9 @@ def per_batch(function: ast.AST, owner: ast.AST | None) -> str | None:
         return COLLATES
     if isinstance(owner, ast.ClassDef) and _only_predicts(owner):
         return None
+    on_its_own = not isinstance(owner, ast.ClassDef) and name.endswith(("input", "inputs"))
     if _MOVING.search(name) and (_BATCH.search(name) or _is_recursive(function, name)):
-        return MOVES
+        return None if on_its_own else MOVES  # of one example
     if not isinstance(owner, ast.ClassDef):
         return None
     called = _names(owner)

@@ -36,10 +36,11 @@ _OF_OBJECTS = frozenset(("named", "lone", "known", "akin"))  # whose name is the
 # Functions that a call does not name.
 _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
 
-# Functions that run once, whatever they call.
+# Functions that run once or now and then, whatever they call.
 _ONCE = frozenset(("main", "__init__", "fit", "run"))
 _RUNS_ONCE = re.compile(
     r"(^|_)(lazy|initiali[sz]e|setup|set_up|connect|register_\w+|checkpoint)(_|$)"
+    r"|^_*(evaluate|eval|validate|validation|val)(_(?!args|input)|$)|^_*(load|save)_"
 )
 
 _NOT_TRAINING = PER_BATCH | {MAY_CALL_STEP, ACTS}
