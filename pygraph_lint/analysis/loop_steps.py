@@ -31,8 +31,9 @@ _ONCE = ("main", "__init__")
 def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
     """The loops, and the functions that are run on every step, with the reason."""
     queries = values.queries
-    found = (*_of_losses(queries), *_of_updates(queries))
-    seen = dict.fromkeys(_with_callers(values, dict.fromkeys(found)))
+    found = dict.fromkeys((*_of_losses(queries), *_of_updates(queries)))
+    again = {each: None for each in found if not _runs_once(queries, each)}
+    seen = dict.fromkeys((*_with_callers(values, again), *found))
     yield from ((node, _COMPUTES) for node in seen if not _runs_once(queries, node))
     loops = [node for node in queries.nodes if isinstance(node, LOOPS) and node not in seen]
     named = (*queries.of_kind(ast.Attribute), *queries.of_kind(ast.alias))
