@@ -42,6 +42,9 @@ def assign(state: State, target: ast.expr, value: Value, source: ast.expr | None
         assign_attribute(state, target, value, source)
     elif isinstance(target, ast.Subscript):
         store_subscript(state, target, value)
+        if isinstance(source, ast.Call) and state.ev_quiet(target.value).device == v.ON_HOST:
+            for kind in MADE:  # it is written to a tensor of the host
+                state.events.pop((kind, source.lineno, source.col_offset), None)
     elif isinstance(target, ast.Starred):
         assign(state, target.value, Value(v.SEQUENCE, item=value), None)
 

@@ -239,10 +239,13 @@ def guard(state: State, node: ast.expr, outcome: bool) -> None:
         return
     compared = comparison(node)
     if compared is not None:
-        _guard_parameter(state, *compared[:2], compared[2] == outcome)
+        _guard_value(state, *compared[:2], compared[2] == outcome)
     if not isinstance(node, ast.Call):
         return
     name = state.qualified(node.func)
+    of_none = state.module.asks_for_none(name or "")
+    if of_none is not None and len(node.args) == 1:  # `exists(x)`
+        _guard_value(state, node.args[0], Test(How.NONE), outcome == of_none)
     if name is None or name.startswith(("torch.", "builtins.")):
         _guard_kind(state, node, name, outcome)
         return
@@ -255,20 +258,36 @@ def _asks_for_any(node: ast.expr, outcome: bool) -> bool:
     return asks_for_none(node) is (not outcome)
 
 
-def _guard_parameter(state: State, node: ast.expr, test: Test, outcome: bool) -> None:
-    """Remember that what follows runs only if a test of a parameter can come out so."""
+def _guard_value(state: State, node: ast.expr, test: Test, outcome: bool) -> None:
+    """Remember that what follows runs only if a test of a parameter, or of an attribute that may
+    keep one, can come out so.
+    """
+    if isinstance(node, ast.Attribute):
+        owner = state.owner if state.is_option(node) else _class_of(state, node.value)
+        if owner:
+            tests = (Tested(node.attr, test, outcome),)
+            state.guards = (*state.guards, Need("set", owner, "", tests=tests))
+        return
     name = _parameter(state, node)
     if not name:
         return
     before = [need for need in state.guards if need.kind == "may"]
-    tests = (*(each for need in before for each in need.tests), Tested(name, test, outcome))
+    all_tests = (*(each for need in before for each in need.tests), Tested(name, test, outcome))
     others = tuple(need for need in state.guards if need.kind != "may")
-    state.guards = (*others, Need("may", state.function.name, "", tests=tests))
+    state.guards = (*others, Need("may", state.function.name, "", tests=all_tests))
+
+
+def _class_of(state: State, node: ast.expr) -> str:
+    """The class of a module that the object has; empty for other objects."""
+    if not isinstance(node, ast.Attribute) or not state.is_option(node):
+        return ""
+    value = state.ev_quiet(node)
+    return value.cls if value.kinds & v.INSTANCE and "," not in value.cls else ""
 
 
 def guard_other_than_tensor(state: State, node: ast.expr) -> None:
     """Remember that what follows only matters if a call passes something else than a tensor."""
-    _guard_parameter(state, node, Test(How.KIND, (), v.TENSOR), False)
+    _guard_value(state, node, Test(How.KIND, (), v.TENSOR), False)
 
 
 def guarded(state: State, node: ast.expr, outcome: bool) -> Needs:
@@ -281,7 +300,7 @@ def guarded(state: State, node: ast.expr, outcome: bool) -> Needs:
 
 def asked(before: Needs, after: Needs) -> Needs:
     """What calls have to pass for a condition to come out so that ``after`` are the guards."""
-    return tuple(need for need in after if need.kind == "may" and need not in before)
+    return tuple(need for need in after if need.kind in ("may", "set") and need not in before)
 
 
 def only_if(value: Value, other: Value, needs: Needs) -> Value:
@@ -315,7 +334,7 @@ def _guard_kind(state: State, node: ast.Call, test: str | None, outcome: bool) -
     if outcome and bits == v.NUMPY and state.ev_quiet(node.args[0]).kinds != v.NUMPY:
         state.guards = (*state.guards, NEVER)
     if bits:
-        _guard_parameter(state, node.args[0], Test(How.KIND, (), bits), outcome)
+        _guard_value(state, node.args[0], Test(How.KIND, (), bits), outcome)
 
 
 def _tested(state: State, node: ast.Call) -> int:

@@ -24,7 +24,7 @@ from pygraph_lint.analysis.conditions import (
 from pygraph_lint.analysis.events import Needs
 from pygraph_lint.analysis.first_calls import runs_once, sets_up_below
 from pygraph_lint.analysis.model import FunctionFacts, Root
-from pygraph_lint.analysis.nodes import dotted, span_of
+from pygraph_lint.analysis.nodes import dotted, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made
 from pygraph_lint.analysis.told_apart import remember
@@ -87,7 +87,7 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     state.env = dict(state.env)
     narrow(state, node.test, outcome)
     error = bool(body) and isinstance(body[-1], ast.Raise)
-    rare = error or tests_empty(state, node.test, outcome)
+    rare = error or tests_empty(state, node.test, outcome) or _is_without_device(node, outcome)
     half = outcome and tests_half(state, node.test)
     host = tests_host(state, node.test, outcome)
     odd = host or tests_broken(state, node.test, outcome)
@@ -104,6 +104,20 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     state.quiet -= rare
     state.guards = saved_guards
     return ended
+
+
+def _is_without_device(node: ast.If, outcome: bool) -> bool:
+    """Whether one arm of an if statement is for programs without a device: the other one has calls
+    of ``.cuda()``.
+    """
+    arms = node.body, node.orelse
+    this, other = arms if outcome else arms[::-1]
+    return bool(node.orelse) and _moves_to_cuda(other) and not _moves_to_cuda(this)
+
+
+def _moves_to_cuda(body: list[ast.stmt]) -> bool:
+    called = (each for statement in body for each in walk(statement) if isinstance(each, ast.Call))
+    return any(isinstance(each.func, ast.Attribute) and each.func.attr == "cuda" for each in called)
 
 
 def exec_while(state: State, node: ast.While) -> bool:

@@ -21,6 +21,7 @@ from pygraph_lint.analysis.kept_runs import KeptRuns, WatchedModule
 from pygraph_lint.analysis.model import Beside, Call, FileLoops, LoopBody, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import import_whole_names, module_statements
+from pygraph_lint.analysis.options import note_options
 from pygraph_lint.analysis.whole_tracing import traces_whole
 from pygraph_lint.errors import SourceError
 
@@ -62,6 +63,7 @@ def extract(
         if _REGION.search(text) is not None:
             facts.roots += _marked(text, file)
         facts.patched = patched(text, file)
+        note_options(file)
         for name in _registered(file) if "torch.library" in text else ():
             facts.functions[name].registered = True
         facts.traces_whole = traces_whole(text, file)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Event
+from pygraph_lint.analysis.events import Event, Need, Needs
 from pygraph_lint.analysis.known import ProjectView
+from pygraph_lint.analysis.literals import How, Tested, comparison
 from pygraph_lint.analysis.loop_costs import Costs
 from pygraph_lint.analysis.loop_edges import edges, maps
 from pygraph_lint.analysis.loop_hints import has_modulo
@@ -126,19 +127,21 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     statements = [] if isinstance(node, ast.Lambda) else list(node.body)  # type: ignore[attr-defined]
     name = values.name_of(function) or ""
     run = list(_run_each_time(values, statements))
+    options = _options(values, run)
     tests = [node.test] if isinstance(node, ast.While) else []
     costs = Costs(values, bool(why) and why not in _NOT_COMPUTING, node)
-    parts = [*tests, *(part for statement in run for part in _evaluated(statement))]
+    parts: list[tuple[ast.expr, Needs]] = [(part, ()) for part in tests]
+    parts += [(part, options[each]) for each in run for part in _evaluated(each)]
     events: list[Event] = []
     calls: list[Call] = []
     inner_calls: list[Call] = []
     for statement in [node, *run] if isinstance(node, ast.While) else run:
-        events += costs.of_statement(statement)
+        events += _given(costs.of_statement(statement), options.get(statement, ()))
     whole = why not in ("", MAY_CALL_STEP)
-    for part in parts:
+    for part, needs in parts:
         counts = whole or not is_in_inner_loop(queries, node, part)
         for inner in _expressions(values, part):
-            events += costs.of_expression(inner)
+            events += _given(costs.of_expression(inner), needs)
             if isinstance(inner, ast.Call):
                 (calls if counts else inner_calls).extend(edges(values, inner))
     returned = [statement.value for statement in run if isinstance(statement, ast.Return)]
@@ -203,6 +206,49 @@ def _run_each_time(values: LoopValues, body: list[ast.stmt]) -> Iterator[ast.stm
         elif isinstance(statement, ast.Match):
             for case in statement.cases:
                 yield from _run_each_time(values, case.body)
+
+
+def _options(values: LoopValues, run: list[ast.stmt]) -> dict[ast.AST, Needs]:
+    """Which parts of an object have to be there for statements to run: ``if self.head is not
+    None``. What may be switched on says how a loop costs then.
+    """
+    found: dict[ast.AST, Needs] = {}
+    for statement in run:
+        above = found.get(values.queries.parent(statement) or statement, ())
+        around = values.queries.parent(statement)
+        if isinstance(around, ast.If):
+            above = (*above, *_asked(values, around.test, statement in around.body))
+        found[statement] = above
+    return found
+
+
+def _asked(values: LoopValues, test: ast.expr, outcome: bool) -> Needs:
+    """What options have to be where a condition comes out so."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, outcome = test.operand, not outcome
+    if isinstance(test, ast.BoolOp):
+        all_said = isinstance(test.op, ast.And) == outcome
+        parts = test.values if all_said else []
+        return tuple(need for each in parts for need in _asked(values, each, outcome))
+    compared, owner = comparison(test), values.queries.owner(test)
+    node = compared[0] if compared is not None else test
+    of_parts = compared is not None and compared[1].how is How.NONE
+    if compared is None or not of_parts or owner is None or not isinstance(node, ast.Attribute):
+        return ()
+    stored = values.evidence.assigned_to_self.get((owner, node.attr), ())
+    inside = any(
+        getattr(values.queries.scope(target), "name", "") != "__init__" for target, _ in stored
+    )
+    if dotted(node.value) != "self" or inside:
+        return ()
+    tests = (Tested(node.attr, compared[1], compared[2] == outcome),)
+    return (Need("set", f"{values.module}.{owner.name}", "", tests=tests),)
+
+
+def _given(events: Iterable[Event], needs: Needs) -> Iterator[Event]:
+    """Events that happen only where options are so."""
+    for event in events:
+        yield event._replace(needs=(*needs, *event.needs)) if needs else event
 
 
 def _runs_once(values: LoopValues, branch: ast.If) -> bool:
@@ -277,7 +323,8 @@ def _is_rare(values: LoopValues, test: ast.expr, depth: int = 3) -> bool:
             return True
         if isinstance(node, (ast.Name, ast.Attribute, ast.Call)) and depth:
             said = (dotted(node.func if isinstance(node, ast.Call) else node) or "").lower()
-            if any(word in said.rpartition(".")[2] for word in _RARE_WORDS):
+            last = said.rpartition(".")[2]
+            if any(word in last for word in _RARE_WORDS) or _ENDS_EPISODE.fullmatch(last):
                 return True
             if any(_is_rare(values, each, depth - 1) for each in _stands_for(values, node)):
                 return True
@@ -314,6 +361,7 @@ _RARE_WORDS = (
 )
 
 
+_ENDS_EPISODE = re.compile(r"(is_|episode_|env_)?(done|terminated|truncated|terminal)")
 _COUNTERS = re.compile(
     r"i|ni|idx|index|(?!max_|num_|n_|total_)(\w+_)?(step|iter|itr|iteration|batch_(i|idx|index|id|nb))"
 )

@@ -16,7 +16,14 @@ from pygraph_lint.analysis.model import Call, FunctionFacts, ModuleFacts
 from pygraph_lint.analysis.places import Region, Span
 from pygraph_lint.analysis.program import NOTHING_UNREAD, Program, Unread
 from pygraph_lint.analysis.proof import Proof
-from pygraph_lint.analysis.regions import NOTHING_ASKED, Asked, Reached, compiled_regions
+from pygraph_lint.analysis.regions import (
+    CONDITIONS,
+    NOTHING_ASKED,
+    Asked,
+    Reached,
+    compiled_regions,
+)
+from pygraph_lint.analysis.usual import Usual
 
 _DEPTH = 8000
 _METHODS = ("method", "object")
@@ -65,34 +72,47 @@ class Project:
         """``before`` is of the same program, before it took new facts of some files."""
         self.program = program
         self._asked = asked
-        kept = before if before is not None and before._still_holds(asked) else None
+        usual = None if asked.every else Usual(program)
         # Whether a predicate can give a value does not depend on who calls what.
-        conditions = Proof(program, lambda _: ())
+        self._conditions = conditions = Proof(program, lambda _: (), usual=usual)
+        kept = before if before is not None and before._still_holds(asked, conditions) else None
+
+        def possible(call: Call) -> bool:
+            return _is_possible(conditions, call.needs)
+
         self._compiled: Reached = (
-            kept._compiled
-            if kept is not None
-            else compiled_regions(program, lambda call: _is_possible(conditions, call.needs), asked)
+            kept._compiled if kept is not None else compiled_regions(program, possible, asked)
         )
+        self._compiled.possible = possible
         self._proof = Proof(
             program,
             self._compiled.calls_of,
             self._compiled.entered,
             outside=self._compiled.calls_from_outside,
+            usual=usual,
         )
         self._loops: LoopRegions = (
             kept._loops
             if kept is not None and kept._loops.still_hold(program.replaced or (), bodies_of)
             else LoopRegions(program, self._compiled, bodies_of, asked)
         )
-        self._loop_proof = Proof(program, self._loops.calls_of, None, self._loops.returned)
+        self._loop_proof = Proof(
+            program, self._loops.calls_of, None, self._loops.returned, usual=usual
+        )
         self._made_untraced: frozenset[str] | None = None
         self._views: dict[str, ProjectView] = {}
 
-    def _still_holds(self, asked: Asked) -> bool:
-        """Whether regions start and end as they did, after the program took new facts."""
+    def _still_holds(self, asked: Asked, conditions: Proof) -> bool:
+        """Whether regions start and end as they did, after the program took new facts: its
+        ``conditions`` are those that calls stand under.
+        """
         replaced = self.program.replaced
         same = replaced is not None and asked == self._asked and not asked.every
-        return same and self._compiled.still_holds(replaced or ())
+        return (
+            same
+            and conditions.agrees_with(self._conditions)
+            and self._compiled.still_holds(replaced or ())
+        )
 
     @property
     def missing(self) -> set[str]:
@@ -197,4 +217,4 @@ def _assumptions(function: FunctionFacts) -> set[Need]:
 
 def _is_possible(proof: Proof, needs: tuple[Need, ...]) -> bool:
     """Whether the conditions that a call stands under can hold."""
-    return all(proof.holds(need) for need in needs if need.kind in ("true", "false"))
+    return all(proof.holds(need) for need in needs if need.kind in CONDITIONS)

@@ -47,7 +47,7 @@ def comparison(node: ast.expr) -> tuple[ast.expr, Test, bool] | None:
     """What a condition compares with literals, the test, and the outcome of the test for which the
     condition holds; None for other conditions.
     """
-    if isinstance(node, ast.Name):
+    if isinstance(node, (ast.Name, ast.Attribute)):
         return node, _TRUE, True
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return None

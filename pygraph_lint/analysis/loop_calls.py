@@ -147,7 +147,8 @@ def on_device(value: Value) -> bool:
 
 def over_batches(iterated: ast.expr) -> bool:
     """Whether what a loop goes over is called a data loader, or batches."""
-    return _BATCHES.search(ast.unparse(iterated)) is not None
+    of_epochs = isinstance(iterated, ast.Name) and "epoch" in iterated.id.lower()
+    return not of_epochs and _BATCHES.search(ast.unparse(iterated)) is not None
 
 
 def is_batch(value: Value) -> bool:

@@ -12,7 +12,7 @@ from pygraph_lint.analysis.model import ACTS_IN, COLLATES, GIVES, MOVES, UPDATES
 from pygraph_lint.analysis.nodes import dotted, walk
 
 _OTHER_LOADERS = frozenset(("predict_dataloader", "test_dataloader"))
-_UPDATING = frozenset(("update", "__call__", "add", "add_batch", "process", "accumulate", "append"))
+_UPDATING = frozenset(("update", "__call__", "add", "add_batch", "accumulate", "append"))
 _ADDING = (".append", ".extend", ".update", ".add", ".add_")
 _METRIC = re.compile(
     r"(Metrics?|Meter|Metre|Accuracy|Statistics|Stats|Loss|Error|Tracker|Monitor|Average)$"
@@ -23,8 +23,8 @@ _OF_ENVIRONMENT = re.compile(
 )
 _COLLATING = re.compile(r"_?(\w+_)?collate(_fn|_batch|_function)?$")
 _MOVING = re.compile(
-    r"(^|_)(move|transfer|prepare|sync|place|put|to|2)_?(\w+_)?"
-    r"(device|cuda|gpu|batch|inputs?)$|(device|cuda|gpu)$"
+    r"(^|_)(move|transfer|prepare|sync|place|put)_?(\w+_)?(batch|inputs?)$"
+    r"|[a-z0-9]_?(device|cuda|gpu)$"
 )
 _BATCH = re.compile(r"(^|_)(batch|inputs?)(_|$)")
 # What agents choose actions by, and what gives batches of memories and of loaders.
@@ -46,8 +46,9 @@ def per_batch(function: ast.AST, owner: ast.AST | None) -> str | None:
         return COLLATES
     if isinstance(owner, ast.ClassDef) and _only_predicts(owner):
         return None
+    on_its_own = not isinstance(owner, ast.ClassDef) and name.endswith(("input", "inputs"))
     if _MOVING.search(name) and (_BATCH.search(name) or _is_recursive(function, name)):
-        return MOVES
+        return None if on_its_own else MOVES  # of one example
     if not isinstance(owner, ast.ClassDef):
         return None
     called = _names(owner)

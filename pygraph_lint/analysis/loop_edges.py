@@ -21,8 +21,12 @@ from pygraph_lint.analysis.loop_calls import (
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call
 from pygraph_lint.analysis.nodes import dotted, span_of
+from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.symbols import as_argument
 from pygraph_lint.analysis.values import Value
+
+_DISPLAYS = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Set)
+_CONTAINERS = frozenset(("dict", "list", "set", "defaultdict", "ordereddict", "mutablemapping"))
 
 
 def edges(values: LoopValues, call: ast.Call) -> Iterator[Call]:
@@ -122,7 +126,10 @@ def _target(values: LoopValues, call: ast.Call, function: ast.expr) -> tuple[str
     if is_batch(base):
         return ("akin", written, method) if method == "to" else None
     if method in ops.TENSOR_METHODS or method in ops.COMMON_METHODS:
-        return None if on_device(base) and not base.needs else ("known", written, method)
+        computed = not written and not isinstance(receiver, ast.Call)  # `(x > 0).to(dtype)`
+        of_python = _is_container(queries, receiver)
+        sure = computed or of_python or (on_device(base) and not base.needs)
+        return None if sure else ("known", written, method)
     if base.needs and not base.flags & v.SYMBOL:
         return None
     if base.needs and base.needs[0].kind == "return":
@@ -130,6 +137,18 @@ def _target(values: LoopValues, call: ast.Call, function: ast.expr) -> tuple[str
     if not base.kinds & (v.UNKNOWN | v.INSTANCE):
         return ("known", written, method) if base.is_tensor else None
     return ("named" if _is_by_name(values, call, method) else "lone", written, method)
+
+
+def _is_container(queries: FileQueries, node: ast.expr) -> bool:
+    """Whether an expression is a dictionary, a list or a set that is written out, or a parameter
+    with such an annotation.
+    """
+    found = queries.only_definition(node) if isinstance(node, ast.Name) else None
+    if found is not None and isinstance(found.value, _DISPLAYS):
+        return True
+    hint = getattr(found.node, "annotation", None) if found is not None else None
+    name = ast.unparse(hint).partition("[")[0] if hint is not None else ""
+    return name.rpartition(".")[2].lower() in _CONTAINERS
 
 
 def _written(node: ast.expr) -> str:

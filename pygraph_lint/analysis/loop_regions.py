@@ -15,6 +15,7 @@ from pygraph_lint.analysis.model import (
     MAY_CALL_STEP,
     NO_BODIES,
     PER_BATCH,
+    UPDATES,
     Call,
     FileLoops,
     FunctionFacts,
@@ -35,10 +36,11 @@ _OF_OBJECTS = frozenset(("named", "lone", "known", "akin"))  # whose name is the
 # Functions that a call does not name.
 _UNNAMED = frozenset(("forward", "__call__", "__init__", "__post_init__"))
 
-# Functions that run once, whatever they call.
+# Functions that run once or now and then, whatever they call.
 _ONCE = frozenset(("main", "__init__", "fit", "run"))
 _RUNS_ONCE = re.compile(
     r"(^|_)(lazy|initiali[sz]e|setup|set_up|connect|register_\w+|checkpoint)(_|$)"
+    r"|^_*(evaluate|eval|validate|validation|val)(_(?!args|input)|$)|^_*(load|save)_"
 )
 
 _NOT_TRAINING = PER_BATCH | {MAY_CALL_STEP, ACTS}
@@ -194,6 +196,8 @@ class LoopRegions:
         """Whether a loop or function is run on every step of a training loop."""
         if self._is_compiled(body.function):
             return False
+        if body.why == UPDATES:
+            return not self._is_of_library(body.function)
         if body.why not in (MAY_CALL_STEP, ACTS):
             return True
         if body.why == MAY_CALL_STEP and _of_evaluation(body.function):
@@ -205,6 +209,17 @@ class LoopRegions:
         if body.why != ACTS:
             return False
         return self._leads_to_training(reached) or self._is_beside_training(body.function)
+
+    def _is_of_library(self, function: str) -> bool:
+        """Whether a method's class derives from a metric of a library: it evaluates, and counts
+        where a step calls it.
+        """
+        facts = self._program.functions.get(function)
+        lineage = self._program.lineage(facts.owner) if facts is not None else ()
+        bases = (base for name in lineage for base in self._program.classes[name].bases)
+        return any(
+            base.endswith("Metric") and self._program.class_named(base) is None for base in bases
+        )
 
     def _is_beside_training(self, function: str) -> bool:
         """Whether the class of a function, or the file of one without a class, trains, too."""

@@ -31,13 +31,15 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 _COMPILER_NAMES = frozenset(name.rpartition(".")[2] for name in ops.COMPILERS)
 _TRAINS = re.compile(r"train|step|update|learn|fit|optimi|backward")
 _COMPUTES = "computes gradients on every step"
+_ONCE = ("main", "__init__")
 
 
 def steps(values: LoopValues) -> Iterator[tuple[ast.AST, str]]:
     """The loops, and the functions that are run on every step, with the reason."""
     queries = values.queries
-    found = (*_of_losses(queries), *_of_updates(queries))
-    seen = dict.fromkeys(_with_callers(values, dict.fromkeys(found)))
+    found = dict.fromkeys((*_of_losses(queries), *_of_updates(queries)))
+    again = {each: None for each in found if not _runs_once(queries, each)}
+    seen = dict.fromkeys((*_with_callers(values, again), *found))
     yield from ((node, _COMPUTES) for node in seen if not _runs_once(queries, node))
     loops = [node for node in queries.nodes if isinstance(node, LOOPS) and node not in seen]
     named = (*queries.of_kind(ast.Attribute), *queries.of_kind(ast.alias))
@@ -186,19 +188,20 @@ def _runs_once(queries: FileQueries, place: ast.AST) -> bool:
     around = (each for each in (place, *queries.path(place)) if isinstance(each, FUNCTIONS))
     names = [getattr(each, "name", "") for each in around]
     tests = any(name.startswith("test_") for name in names)
-    return tests or isinstance(place, ast.Module) or _makes_its_optimizer(queries, place)
+    once = isinstance(place, FUNCTIONS) and names[0] in _ONCE
+    return tests or once or isinstance(place, ast.Module) or _makes_its_optimizer(queries, place)
 
 
 def _makes_its_optimizer(queries: FileQueries, place: ast.AST) -> bool:
     """Whether a function makes the optimizer whose only step it takes: none is left for another
-    call. ``optimizer.step(closure)`` may be many steps.
+    call. Of ``optimizer.step(closure)`` the steps are what the closure does.
     """
     if not isinstance(place, FUNCTIONS):
         return False
     for node in walk(place):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             holder, inside = node.func.value, is_in_inner_loop(queries, place, node)
-            if node.func.attr == "step" and not inside and not node.args:
+            if node.func.attr == "step" and not inside:
                 made = queries.only_value(holder) if isinstance(holder, ast.Name) else None
                 name = (dotted(made.func) or "") if isinstance(made, ast.Call) else ""
                 is_class = name.rpartition(".")[2][:1].isupper()
@@ -228,7 +231,7 @@ def _with_callers(values: LoopValues, found: dict[ast.AST, None]) -> Iterator[as
 
 def _called_once(values: LoopValues, function: Function) -> Iterator[ast.AST]:
     """Functions of the file that a function calls outside of loops."""
-    if function.name in ("main", "__init__"):
+    if function.name in _ONCE:
         return
     queries = values.queries
     for node in walk(function):

@@ -348,7 +348,7 @@ class LoopValues:
             return GRADIENT
         base = self.of(node.value)
         if on_device(base):
-            if node.attr in _DESCRIBING:
+            if node.attr in _DESCRIBING or node.attr.endswith("_size"):
                 return v.OTHER_VALUE
             if node.attr in ops.TENSOR_ATTRIBUTES or node.attr in _PARTS:
                 return base
@@ -357,7 +357,7 @@ class LoopValues:
             moved = base.why in (MOVED.why, GIVEN.why)  # of an object: a number, too
             return base._replace(cls=OF_OBJECT) if moved else base
         if is_batch(base):
-            return BATCH
+            return v.OTHER_VALUE if node.attr.endswith("_size") else BATCH
         if base.flags & v.MODULE and node.attr in ("module", "model", "weight", "bias"):
             return MODULE if node.attr in ("module", "model") else DEVICE
         return v.UNKNOWN_VALUE

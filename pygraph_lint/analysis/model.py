@@ -11,6 +11,7 @@ from pygraph_lint.analysis.values import Value
 
 # Among the arguments of a call: there may be more of them by place, or by name, than are written.
 STARRED, KEYWORDED = "*", "**"
+OF_MAPPING = "**{}"  # and which those are, is said by a mapping
 # An attribute whose name is computed: ``setattr(self, f"layer{i}", ...)``.
 ANY_NAME = "..."
 
@@ -28,8 +29,9 @@ class Call(NamedTuple):
     ``given``: what callers pass to the function ``target`` for its parameter ``name``, and
     ``akin``: a method of an object that is called ``target``, which is what ``named`` and
     ``known`` keep there, too. ``positional`` and ``named`` are the arguments of which something is
-    known, None elsewhere; ``unknown`` are the places and keywords of the others, and "*" where
-    stars may pass more.
+    known, None elsewhere; ``unknown`` are the places and keywords of the others, "*" and "**" where
+    stars may pass more, and ``**function`` where these are the keywords that a function gets,
+    ``**{}`` where they are those of another mapping.
     """
 
     how: str
@@ -91,10 +93,22 @@ class FunctionFacts:
     blocks: tuple[tuple[int, int], ...] = ()  # bodies of loops and `try`: lines from `line` on
 
 
+class Kept(NamedTuple):
+    """What a statement makes an attribute keep: an argument of the constructor, a constant, or
+    anything else. With ``made`` it is an object, where the argument asks for one, and else None.
+    """
+
+    parameter: str = ""
+    const: object = None
+    is_const: bool = False
+    made: bool = False
+
+
 @dataclass(slots=True)
 class ClassFacts:
     """One class: its bases as qualified names, what its attributes hold, the names of its
     methods, and which of these are computed once and kept (``functools.cached_property``).
+    ``options`` are what each attribute is made to keep by the statements of the class.
     """
 
     name: str
@@ -104,6 +118,7 @@ class ClassFacts:
     methods: dict[str, str] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
     properties: set[str] = field(default_factory=set)
+    options: dict[str, tuple[Kept, ...]] = field(default_factory=dict)
 
 
 # Why a loop may run on every step: it does if it calls a function that is run on every step.
@@ -200,6 +215,7 @@ class ModuleFacts:
     types: dict[str, Value] = field(default_factory=dict)  # names of types that hold tensors
     exported: tuple[str, ...] | None = None  # __all__, where it is written out
     patched: tuple[str, ...] = ()  # qualified names that the file assigns to from outside
+    set_outside: frozenset[str] = frozenset()  # attributes of other objects that it sets
     inner_imports: set[str] = field(default_factory=set)  # what its functions import
     beside: Beside = ()  # what the file's imports find in its folder, or in one around it
     traces_whole: bool = False  # some code may be exported, scripted, compiled as one graph

@@ -10,6 +10,7 @@ from functools import cached_property
 from pygraph_lint.analysis import ops, torch_version
 from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.annotations import alias_values, annotated
+from pygraph_lint.analysis.literals import asks_for_none
 from pygraph_lint.analysis.model import ClassFacts, ModuleFacts, Sinks
 from pygraph_lint.analysis.names import FunctionNode, Names, imports_of, module_statements
 from pygraph_lint.analysis.nodes import statements, walk
@@ -385,6 +386,27 @@ class Module:
             self.run_first(function)
         facts = self.facts.functions.get(function)
         return facts.returns if facts is not None else None
+
+    def asks_for_none(self, function: str) -> bool | None:
+        """Whether a function of this file says that its argument is None, or that it is not; None
+        for other functions.
+        """
+        return self._asking.get(function)
+
+    @cached_property
+    def _asking(self) -> dict[str, bool]:
+        """The functions that are one such test: ``return value is not None``."""
+        found = {}
+        for name, node, owner in self.functions:
+            last = node.body[-1]
+            given = [each.arg for each in node.args.args]
+            if owner or len(node.body) > 1 or not isinstance(last, ast.Return):
+                continue
+            asked = asks_for_none(last.value) if last.value is not None else None
+            left = last.value.left if isinstance(last.value, ast.Compare) else None
+            if asked is not None and isinstance(left, ast.Name) and given == [left.id]:
+                found[name] = asked
+        return found
 
     def cannot_repeat(self) -> None:
         """The function that is run changes more than what attributes hold: its run is not kept."""

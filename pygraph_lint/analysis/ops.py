@@ -211,7 +211,8 @@ NUMBER_METHODS = frozenset(
     """
         size dim numel nelement ndimension stride data_ptr element_size is_floating_point
         is_complex is_contiguous storage_offset get_device is_signed is_shared is_pinned has_names
-        is_set_to __len__ is_conj is_inference q_scale q_zero_point dense_dim sparse_dim
+        is_set_to __len__ is_conj is_inference is_coalesced q_scale q_zero_point dense_dim
+        sparse_dim
     """.split()
 )
 NUMBER_ATTRIBUTES = frozenset(

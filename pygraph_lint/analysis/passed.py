@@ -8,7 +8,7 @@ import ast
 from collections.abc import Callable, Iterable
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Need
+from pygraph_lint.analysis.events import KEYWORDS, PLACES, Need
 from pygraph_lint.analysis.literals import How, Test, Tested
 from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.values import Value
@@ -33,6 +33,18 @@ def may_be(value: Value | None, test: Test, outcome: bool) -> bool:
     if test.how is How.NONE:
         return bool(value.kinds & v.NONE) if outcome else value.kinds != v.NONE
     return True
+
+
+def may_leave_out(facts: FunctionFacts, tests: Iterable[Tested], called: bool) -> bool:
+    """Whether tests of parameters may come out as said for who passes no options. An input that is
+    None by default is passed, unless the function is ``called`` and no call passes it.
+    """
+    defaults = dict(facts.defaults)
+    values = ((defaults.get(name), test, outcome) for name, test, outcome in tests)
+    return all(
+        may_be(None if value == v.NONE_VALUE and not called else value, test, outcome)
+        for value, test, outcome in values
+    )
 
 
 def passed(facts: FunctionFacts, parameter: str, call: Call) -> Value | None:
@@ -78,6 +90,17 @@ def handed_on(value: Value | None) -> Need | None:
     return need._replace(name=need.name.partition("|")[0])
 
 
+def asked_of(value: Value | None, tested: Tested) -> Need | None:
+    """What has to be the case of the option that a call hands on, for a test of it."""
+    need = value.needs[0] if value is not None and value.needs else None
+    if value is None or need is None or "|" in need.name or value.kinds == v.TENSOR:
+        return None
+    tests = (tested._replace(parameter=need.name),)
+    if need.kind == "param" and need.name not in (KEYWORDS, PLACES):
+        return Need("may", need.owner, "", tests=tests)
+    return Need("set", need.owner, "", tests=tests) if need.kind == "set" else None
+
+
 def is_of_another(facts: FunctionFacts, parameter: str, call: Call) -> bool:
     """Whether a call may be of another method of that name, as it seems to pass a tensor for a
     parameter whose default is a number or a text.
@@ -112,12 +135,17 @@ def may_pass(
     call: Call,
     tests: Iterable[Tested],
     is_tensor: Callable[[Value], bool],
+    holds: Callable[[Need], bool],
 ) -> bool:
     """Whether all tests of a function's parameters can come out as said for one call of it;
-    ``is_tensor`` says of what may be a tensor whether it is proven to be one.
+    ``is_tensor`` says of what may be a tensor whether it is proven to be one, ``holds`` what may be
+    the case of what is handed on.
     """
     for parameter, test, outcome in tests:
         value = passed_or_default(facts, parameter, call)
+        asked = asked_of(value, Tested(parameter, test, outcome))
+        if asked is not None and not holds(asked):
+            return False
         if value is not None and test.how is How.KIND and not value.kinds & ~_TENSOR_OR_UNKNOWN:
             value = Value(v.TENSOR) if is_tensor(value) else value
         if not may_be(value, test, outcome):

@@ -325,6 +325,14 @@ class Program:
                 found[outer].append(name)
         return found
 
+    def wrappers(self, decorator: str) -> list[str]:
+        """The functions in a decorator that may stand in the place of what it is given: not one
+        that makes such a function.
+        """
+        inner = self.nested.get(decorator, [])
+        making = {each.rpartition(".<locals>.")[0] for each in inner if self.functions[each].wraps}
+        return [each for each in inner if each not in making]
+
     def is_wrapping(self, decorator: str) -> bool:
         """Whether a decorator gives a function of its own that calls what it was given."""
         inner = self.nested.get(self.symbol(decorator) or "", ())

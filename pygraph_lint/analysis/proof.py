@@ -23,12 +23,15 @@ from pygraph_lint.analysis.passed import (
     handed_on,
     is_of_another,
     is_unknown,
+    may_leave_out,
     may_pass,
     passed,
     passed_or_default,
 )
 from pygraph_lint.analysis.passed_on import PassedOn, computes
+from pygraph_lint.analysis.places import RegionKind
 from pygraph_lint.analysis.program import Program
+from pygraph_lint.analysis.usual import Usual
 from pygraph_lint.analysis.values import Value
 
 _MAX_PATH = 6
@@ -43,6 +46,7 @@ class Proof:
     ``callers`` are the calls, by function, that count for what a parameter may be; ``entered`` has
     the functions that a region begins with: their arguments come from outside, by the calls that
     ``outside`` knows and others. ``returned`` says more of what functions give than their facts.
+    ``usual`` decides what options are; without it they may be anything.
     """
 
     def __init__(
@@ -52,11 +56,13 @@ class Proof:
         entered: Mapping[str, object] | None = None,
         returned: Callable[[str], Value | None] | None = None,
         outside: Callable[[str], Sequence[Call]] = lambda _: (),
+        usual: Usual | None = None,
     ) -> None:
         self.program = program
         self.callers = callers
-        self.entered = entered if entered is not None else {}
+        self.entered: Mapping[str, object] = entered or {}
         self.outside = outside
+        self.usual = usual
         self.graph_ends = GraphEnds(program)
         self.passed_on = PassedOn(program)
         self._returned = returned
@@ -94,9 +100,13 @@ class Proof:
         """
         known = self._known.get(need)
         if known is None:
-            self._known[need] = need.kind in ("true", "false", "may")
+            self._known[need] = need.kind in ("true", "false", "may", "set")
             known = self._known[need] = _PROOFS[need.kind](self, need)
         return known
+
+    def agrees_with(self, before: Proof) -> bool:
+        """Whether all that was asked of another proof has the same answer here."""
+        return all(self.holds(need) == answer for need, answer in before._known.items())
 
     def all_hold(self, needs: Iterable[Need]) -> bool:
         """Whether all of several assumptions hold."""
@@ -172,13 +182,27 @@ def _call_may_pass(proof: Proof, need: Need) -> bool:
     facts = proof.program.functions.get(need.owner)
     call = proof.call_at(need.site)
     calls = proof.callers(need.owner) if call is None else (call,)
-    if facts is None or not calls or (call is None and need.owner in proof.entered):
+    if facts is None:
         return True
+    if call is None and need.owner in proof.entered:
+        if proof.usual is None or proof.entered[need.owner] is not RegionKind.MODEL:
+            return True
+        calls = (*calls, *proof.outside(need.owner))
+        if may_leave_out(facts, need.tests, bool(calls)):
+            return True
+    elif not calls:
+        made = proof.usual if facts.name.endswith(".__init__") else None
+        return made is None or all(made.passed(facts.name, each) for each in need.tests)
 
     def is_tensor(value: Value) -> bool:
         return _is_tensor(proof, value, ())
 
-    return any(may_pass(facts, call, need.tests, is_tensor) for call in calls)
+    return any(may_pass(facts, call, need.tests, is_tensor, proof.holds) for call in calls)
+
+
+def _is_usual(proof: Proof, need: Need) -> bool:
+    usual = proof.usual
+    return usual is None or all(usual.held(need.owner, each) for each in need.tests)
 
 
 def _is_value(proof: Proof, need: Need) -> bool:
@@ -323,6 +347,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "any": _any_holds,
     "not": lambda proof, need: not _any_holds(proof, need),
     "may": _call_may_pass,
+    "set": _is_usual,
     "module": _is_module,
     **dict.fromkeys(("true", "false"), _can_return),
     "keeps": lambda proof, need: memoised.breaks_graph(proof.program, need.owner, proof.all_hold),

@@ -29,7 +29,9 @@ from pygraph_lint.analysis.program import Program
 from pygraph_lint.analysis.values import Value
 
 _SHOWN_STEPS = 8
-_CONDITIONS = ("true", "false")  # needs: what a predicate has to give
+# Needs of calls: what a predicate has to give, what an option has to be.
+CONDITIONS = ("true", "false", "set")
+_FORWARD = "forward of an nn.Module"  # why a region starts
 # Folders of what reads and prepares data for models.
 _OF_DATA = frozenset(
     "data dataset datasets dataio dataloader dataloaders datamodule datamodules".split()
@@ -49,7 +51,7 @@ class Reached:
     def __init__(self, program: Program, possible: Callable[[Call], bool]) -> None:
         self.entered: dict[str, RegionKind] = {}
         self._program = program
-        self._possible = possible
+        self.possible = possible
         self._steps: dict[str, _Step] = {}
         self._callers: dict[str, list[str]] = defaultdict(list)  # functions in regions
         # What is around decorated functions: these, each with its number.
@@ -106,7 +108,7 @@ class Reached:
     def calls_in(self, function: str) -> Iterator[tuple[Call, Sequence[str]]]:
         """The calls of a function that can happen, with the functions that they may reach."""
         for call, found in edges(self._program, self._program.functions[function]):
-            if not call.needs or self._possible(call):
+            if not call.needs or self.possible(call):
                 yield call, found
 
     def calls_of(self, function: str) -> list[Call]:
@@ -241,8 +243,10 @@ class Reached:
         far = self._steps.keys() - parents.keys()
         for name, parent in parents.items():
             step = self._steps[name]
-            if parent and not step.how:
+            if parent and (not step.how or parent != step.parent):
                 self._steps[name] = _Step(parent, "", step.kind)
+            elif step.parent in far:
+                self._steps[name] = _Step("", f"{short(name)} ({_FORWARD})", step.kind)
         for name in far:
             del self._steps[name]
         for target, names in self._callers.items() if far else ():
@@ -304,7 +308,7 @@ class Reached:
             yield other, f"another definition of {short(name)}"
         for decorator in decorators:
             wrapper = self._program.symbol(decorator) or ""
-            for inner in self._program.nested.get(wrapper, ()):
+            for inner in self._program.wrappers(wrapper):
                 self._wrapped[inner].append((self._wrappers, name))
                 self._wrappers += 1
                 if name in self.entered:
@@ -354,7 +358,7 @@ def _leads_to(facts: FunctionFacts) -> tuple[object, ...]:
 def _in_short(calls: Sequence[tuple[Call, Sequence[str]]]) -> list[tuple[object, ...]]:
     """What calls reach, and under which conditions, wherever they stand."""
     return [
-        (call.how == "mention", found, [each for each in call.needs if each.kind in _CONDITIONS])
+        (call.how == "mention", found, [each for each in call.needs if each.kind in CONDITIONS])
         for call, found in calls
     ]
 
@@ -408,7 +412,7 @@ def compiled_regions(
         for name, facts in module.classes.items():
             forward = facts.methods.get("forward")
             if forward is not None and program.is_module(name) and not beside:
-                reached.add(forward, "forward of an nn.Module", RegionKind.MODEL)
+                reached.add(forward, _FORWARD, RegionKind.MODEL)
     if not asked.every:
         reached.keep_near(_MAX_DEPTH)
     guesses = Guesses(program)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from pygraph_lint.analysis import values as v
-from pygraph_lint.analysis.events import Event, Need, Span
+from pygraph_lint.analysis.events import KEYWORDS, Event, Need, Span
 from pygraph_lint.analysis.later_uses import LaterUses
 from pygraph_lint.analysis.literals import Test
-from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call, FunctionFacts
+from pygraph_lint.analysis.model import KEYWORDED, OF_MAPPING, STARRED, Call, FunctionFacts
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.nodes import Body, span_of
-from pygraph_lint.analysis.symbols import as_argument
+from pygraph_lint.analysis.options import bound_attributes, default_of_key, key_of
+from pygraph_lint.analysis.symbols import as_argument, constant
 from pygraph_lint.analysis.values import Value
 
 Key = tuple[str, int, int]
@@ -208,13 +210,59 @@ class State:
         keywords: tuple[tuple[str, Value], ...] = ()
         unknown: tuple[int | str, ...] = (STARRED, KEYWORDED)
         if site is not None:
-            arguments = tuple(map(as_argument, site.positional))
-            named = ((keyword, as_argument(value)) for keyword, value in site.named.items())
+            arguments = tuple(map(self._argument, site.positional, _nodes(site)))
+            nodes = {item.arg: item.value for item in site.node.keywords}
+            named = (
+                (keyword, self._argument(value, nodes.get(keyword)))
+                for keyword, value in site.named.items()
+            )
             keywords = tuple((keyword, kept) for keyword, kept in named if kept is not None)
             unknown = _unknown_arguments(site, arguments, {keyword for keyword, _ in keywords})
+            unknown += self._handed_on(site)
             while arguments and arguments[-1] is None:
                 arguments = arguments[:-1]
         self.calls[key] = Call(how, target, name, span, arguments, keywords, self.guards, unknown)
+
+    def _argument(self, value: Value, node: ast.expr | None) -> Value | None:
+        """What is kept of an argument; of one that is an option here, which one it is."""
+        kept = as_argument(value)
+        if kept is not None and (kept.needs or kept.const is not None):
+            return kept
+        if isinstance(node, ast.Name) and node.id in self.unchanged:
+            option = Need("param", self.function.name, node.id)
+        elif isinstance(node, ast.Attribute) and self.is_option(node):
+            option = Need("set", self.owner, node.attr)
+        elif node is None or not (kept is None or kept.kinds == v.OTHER):
+            return kept
+        else:
+            default = default_of_key(node)
+            if default is not None:
+                return constant(default.value)._replace(flags=0)
+            option = Need("named", "", key_of(node))  # `flag=config.flag`
+        return (v.UNKNOWN_VALUE if kept is None else kept)._replace(needs=(option,))
+
+    def _handed_on(self, site: CallSite) -> tuple[str, ...]:
+        """That a call passes on the keywords that its function gets, or those of a mapping, and
+        nothing else unknown.
+        """
+        starred = [item.value for item in site.node.keywords if item.arg is None]
+        if len(starred) != 1 or any(isinstance(each, ast.Starred) for each in site.node.args):
+            return ()
+        keywords = starred[0]
+        held = self.env.get(keywords.id) if isinstance(keywords, ast.Name) else None
+        need = held.needs[0] if held is not None and held.needs else None
+        own = need is not None and (need.kind, need.name) == ("param", KEYWORDS)
+        return (f"{KEYWORDS}{need.owner}" if need is not None and own else OF_MAPPING,)
+
+    def is_option(self, node: ast.Attribute) -> bool:
+        """Whether an attribute is one of the object, which its constructor or others set."""
+        return self.is_self(node.value) and node.attr not in self._stored
+
+    @cached_property
+    def _stored(self) -> frozenset[str]:
+        """The attributes that the function binds."""
+        function = ast.Module(list(self.body.statements), [])
+        return frozenset(target.attr for target, _ in bound_attributes(function))
 
     def mention(self, target: str, node: ast.AST) -> None:
         """A function named without being called may be called by whoever gets it."""
@@ -292,6 +340,14 @@ def _tells_users(kind: str, subject: str) -> bool:
     """Whether a call only says something: in an odd arm, that something is wrong."""
     said = subject.removeprefix("builtins.").startswith(("print", "warnings.", "logging."))
     return kind == "effect.log" or (kind == "call" and said)
+
+
+def _nodes(site: CallSite) -> Sequence[ast.expr | None]:
+    """The expressions of a call's positional arguments, where each is written."""
+    written = site.node.args
+    starred = site.is_part or any(isinstance(each, ast.Starred) for each in written)
+    unclear = starred or len(written) != len(site.positional)
+    return [None] * len(site.positional) if unclear else written
 
 
 def _unknown_arguments(

@@ -411,3 +411,11 @@ def test_what_is_said_about_tensors_of_the_host_is_not_reported(
     test: str, said: str, expected: list[str]
 ) -> None:
     assert forward(f"if {test}:\n    {said}\nreturn x") == expected
+
+
+@pytest.mark.parametrize(
+    ("moved", "reported"), [("x.cuda()", False), ("x.to('cuda:0')", True), ("x + 1", True)]
+)
+def test_what_runs_without_a_device_is_not_reported(moved: str, reported: bool) -> None:
+    found = forward(f"if self.gpus > 0: y = {moved}\nelse: y = x.tolist()\nreturn y")
+    assert ("sync.tolist" in found) is reported

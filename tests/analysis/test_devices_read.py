@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.programs import confirmed, project
+from tests.analysis.programs import confirmed, forward, project
 from tests.rules.conftest import lint_text
 
 HEAD = """
@@ -175,3 +175,12 @@ class M(nn.Module):
 """
     (found,) = [f for f in lint_text(source) if f.code in ("PG103", "PG104")]
     assert found.consequences["sync"] == "no"
+
+
+@pytest.mark.parametrize(("device", "reported"), [("", False), (", device=x.device", True)])
+def test_what_is_written_to_a_tensor_of_the_host_is_not_copied(device: str, reported: bool) -> None:
+    body = (
+        f"g = torch.zeros(3, 2{device})\nfor i in range(3):\n    g[i] = torch.as_tensor([i, 2])\n"
+    )
+    found = forward(body + "return x[g.to(x.device)]")
+    assert ("host.data-tensor" in found) is reported

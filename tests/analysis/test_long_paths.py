@@ -54,3 +54,34 @@ class Other(Base):
         return x
 """
     assert seen(chain(length - 1) + source) == expected
+
+
+def test_a_forward_that_far_code_reaches_first_is_a_start_of_its_own() -> None:
+    far = chain(9).replace(
+        "def f9(x):\n    return", "def f9(x):\n    M.forward(None, x)\n    return"
+    )
+    near = MODEL.replace("class M", "class N")
+    linked, facts = project(m=HEAD + far + near + MODEL.replace("f1(", "f2("))
+    region = linked.region("m.M.forward")
+    assert region is not None
+    assert region.call_path[-1].startswith("M.forward")
+    for name in facts["m"].functions:
+        linked.region(name)
+
+
+def test_what_makes_the_wrapper_runs_once() -> None:
+    source = """
+import functools
+def named(name):
+    def decorator(function):
+        print(name)
+        @functools.wraps(function)
+        def inner(x):
+            return function(x).item()
+        return inner
+    return decorator
+@named("f")
+def f1(x):
+    return x
+"""
+    assert seen(source + MODEL) == ["sync.item"]
