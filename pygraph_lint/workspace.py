@@ -199,9 +199,14 @@ class Project:
     # --- checking ---
 
     def check(
-        self, paths: Sequence[Path], options_of: Callable[[Path], Options]
+        self,
+        paths: Sequence[Path],
+        options_of: Callable[[Path], Options],
+        among: Sequence[Path] = (),
     ) -> dict[Path, Outcome]:
-        """What there is to say about each of ``paths``."""
+        """What there is to say about each of ``paths``. As much of the project is read as for all
+        of those that they are ``among``.
+        """
         wanted = {path: self.relative(path) for path in paths}
         by_options: dict[Options, list[Path]] = {}
         outcomes: dict[Path, Outcome] = {}
@@ -219,7 +224,7 @@ class Project:
             stored |= self._still_known([wanted[path] for path in missing], options)
             missing = [path for path in missing if wanted[path] not in stored]
             if missing:
-                stored |= self._check(missing, options)
+                stored |= self._check(missing, options, among)
                 if not self._overlay:
                     self._cache.store(name, key, stored)
             for path in group:
@@ -258,10 +263,6 @@ class Project:
             parts += [relative.encode(errors="surrogateescape"), self._known[relative].digest]
         return digest(*parts)
 
-    def _check(self, paths: Sequence[Path], options: Options) -> dict[str, Outcome]:
-        with parallel.without_collecting():
-            return self._check_all(paths, options)
-
     def _still_known(self, names: Iterable[str], options: Options) -> dict[str, Outcome]:
         """The outcomes of an earlier check that no edit since can have changed."""
         found = {}
@@ -292,12 +293,16 @@ class Project:
             self._matter = frozenset(found)
         return self._matter
 
-    def _check_all(self, paths: Sequence[Path], options: Options) -> dict[str, Outcome]:
+    @parallel.without_collecting()
+    def _check(
+        self, paths: Sequence[Path], options: Options, among: Sequence[Path] = ()
+    ) -> dict[str, Outcome]:
         matter = self._relevant()
         names = [self.relative(path) for path in paths]
         alone = [name for name in names if name not in matter]
         linked = [name for name in names if name in matter]
-        starts = self._starts(linked, matter, options)
+        wider = [name for name in map(self.relative, among) if name in matter]
+        starts = self._starts(wider or linked, matter, options)
         self._read_records([*(starts or matter if linked else ()), *alone], matter)
         outcomes: dict[str, Outcome] = {}
         to_check = []
