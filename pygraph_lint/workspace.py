@@ -390,27 +390,29 @@ class Project:
     def _check_linked(
         self, names: Sequence[str], options: Options
     ) -> Iterable[tuple[str, tuple[Finding, ...]]]:
-        from pygraph_lint.analysis.link import link
-
-        facts = {
-            name: record.facts
-            for name, (_, record) in sorted(self._records.items())
-            if record.facts is not None
-        }
         self._progress("checking", 0, len(names))
-        before, bodies_of = self._linked, self._loops.of
-        linked = link(facts.values(), options.asked, bodies_of=bodies_of, before=before)
-        self._linked = linked
-        self._loops.keep()
+        given = self._last  # holds until something changes
+        if given is None or given[1] is not self._linked or given[3] != options:
+            given = self._last = self._link_all(options)
         parts = parallel.chunks(names, lambda name: self._known[name].signature.size, 4 * _CHUNK)
         # Only a forked process has the linked project without being sent it.
         jobs = self._jobs if parallel.CAN_FORK and len(parts) > 4 else 1
-        given = self._last = (facts, linked, self._rules, options)
         done = 0
         for part in parallel.spread(_check_names, parts, jobs, _remember_check, *given):
             done += len(part)
             self._progress("checking", done, len(names))
             yield from part
+
+    def _link_all(self, options: Options) -> _Given:
+        from pygraph_lint.analysis.link import link
+
+        records = {name: record.facts for name, (_, record) in sorted(self._records.items())}
+        facts = {name: held for name, held in records.items() if held is not None}
+        before, bodies_of = self._linked, self._loops.of
+        linked = link(facts.values(), options.asked, bodies_of=bodies_of, before=before)
+        self._linked = linked
+        self._loops.keep()
+        return facts, linked, self._rules, options
 
     def _read_records(self, names: Iterable[str], matter: frozenset[str]) -> None:
         """Have a record of every file in ``names``: from memory, from the cache, or made."""
