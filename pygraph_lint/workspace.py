@@ -204,9 +204,7 @@ class Project:
         options_of: Callable[[Path], Options],
         among: Sequence[Path] = (),
     ) -> dict[Path, Outcome]:
-        """What there is to say about each of ``paths``. As much of the project is read as for all
-        of those that they are ``among``.
-        """
+        """What there is to say about each of ``paths``, with as much read as for all ``among``."""
         wanted = {path: self.relative(path) for path in paths}
         by_options: dict[Options, list[Path]] = {}
         outcomes: dict[Path, Outcome] = {}
@@ -408,8 +406,7 @@ class Project:
 
         records = {name: record.facts for name, (_, record) in sorted(self._records.items())}
         facts = {name: held for name, held in records.items() if held is not None}
-        before, bodies_of = self._linked, self._loops.of
-        linked = link(facts.values(), options.asked, bodies_of=bodies_of, before=before)
+        linked = link(facts.values(), options.asked, bodies_of=self._loops.of, before=self._linked)
         self._linked = linked
         self._loops.keep()
         return facts, linked, self._rules, options
