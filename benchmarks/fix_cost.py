@@ -1,10 +1,11 @@
 """``make bench-fix-cost``: what ``--fix`` costs beside ``check``, over a whole package.
 
 Each way is one process without a cache over a fresh copy of the package, in memory where there is
-such a folder. What counts is its CPU time: user and system, start included. A round of fixing tries
-fixes in some files and looks at all files again; its lines are those of the files it tried. Beside
-that the time of one file, alone in a folder: of the files that got one fix in the package, the one
-nearest to 3,000 lines. Alone it may get others, as its package says less.
+such a folder. What counts is its CPU time: user and system, start included. A pass of fixing looks
+at all files and tries fixes in some of them, once and again until nothing is left to do there; its
+lines are those of the files it tried, each counted once. Beside that the time of one file, alone in
+a folder: of the files that got one fix in the package, the one nearest to 3,000 lines. Alone it may
+get others, as its package says less.
 
 Writes ``benchmarks/results/fix_cost.json`` (or ``--out FILE``).
 """
@@ -35,15 +36,15 @@ WAYS = {"check": [], "safe": ["--fix"], "unsafe": ["--fix", "--unsafe-fixes"]}
 OPTIONS = ["--no-cache", "--jobs", "1", "--exit-zero", "--quiet", "--isolated"]
 OPTIONS += ["--no-respect-gitignore", "--exclude", "nothing"]
 WANTED = {
-    "ms_per_line_and_round": "<= 0.5",
-    "rounds": "<= 4",
+    "ms_per_line_and_pass": "<= 0.5",
+    "passes": "<= 4",
     "one_file.wall_seconds": "<= 1.5",
 }
 FILE_LINES, FILE_ROUNDS = 3000, 7
 
 
 def recorded(out: Path, arguments: Sequence[str]) -> int:
-    """Run the command line in this process; write what each round tried and the number of fixes of
+    """Run the command line in this process; write what each pass tried and the number of fixes of
     each file to ``out``.
     """
     from pygraph_lint import cli
@@ -55,8 +56,9 @@ def recorded(out: Path, arguments: Sequence[str]) -> int:
         fixed = original(*given)
         lines = {str(path): data.count(b"\n") for path, data in fixed.before.items()}
         made = Counter(finding.filename for finding, _ in fixed.applied)
-        tried = [list(map(str, paths)) for paths in fixed.rounds]
-        out.write_text(json.dumps({"rounds": tried, "lines": lines, "fixes": made}))
+        tried = [list(map(str, paths)) for paths in fixed.passes]
+        record = {"passes": tried, "tries": fixed.tries, "lines": lines, "fixes": made}
+        out.write_text(json.dumps(record))
         return fixed
 
     loop.fix_files = fix_files
@@ -73,12 +75,12 @@ def timed(way: str, target: Path, record: Path | None = None) -> Timing:
     return run(command, ROOT)
 
 
-def rounds_of(record: dict[str, Any]) -> list[dict[str, int]]:
-    """Files and lines of each round."""
+def passes_of(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Files and lines of each pass, and how many files each of its tries took."""
     lines = record["lines"]
     return [
-        {"files": len(paths), "lines": sum(lines.get(path, 0) for path in paths)}
-        for paths in record["rounds"]
+        {"files": len(paths), "lines": sum(lines.get(path, 0) for path in paths), "tries": tries}
+        for paths, tries in zip(record["passes"], record["tries"], strict=True)
     ]
 
 
@@ -97,16 +99,16 @@ def measure_way(way: str, package: Path, work: Path) -> tuple[dict[str, Any], di
     row["fixes"] = sum(seen["fixes"].values())
     row["changed_files"] = len(seen["lines"])
     row["changed_lines"] = sum(seen["lines"].values())
-    row["rounds"] = rounds_of(seen)
+    row["passes"] = passes_of(seen)
     return row, seen
 
 
 def compared(row: dict[str, Any], check: dict[str, Any]) -> None:
     """Add what fixing costs more than a check."""
     row["times_check"] = round(row["cpu_seconds"] / check["cpu_seconds"], 2)
-    lines = sum(each["lines"] for each in row["rounds"])
+    lines = sum(each["lines"] for each in row["passes"])
     more = row["cpu_seconds"] - check["cpu_seconds"]
-    row["ms_per_line_and_round"] = round(1000 * more / lines, 3) if lines else None
+    row["ms_per_line_and_pass"] = round(1000 * more / lines, 3) if lines else None
 
 
 def measure_file(package: Path, seen: dict[str, dict[str, Any]], work: Path) -> dict[str, Any]:

@@ -154,20 +154,29 @@ class Runner:
     # --- findings ---
 
     def check(
-        self, files: Sequence[Path], also: Callable[[Finding], bool] = lambda _: False
+        self,
+        files: Sequence[Path],
+        also: Callable[[Finding], bool] = lambda _: False,
+        among: Sequence[Path] = (),
     ) -> list[Finding]:
         """The findings of ``files`` after selection and suppression, in order; ``also`` says which
-        count that no rule in use reports, but none that a file's own settings ignore.
+        count that no rule in use reports, but none that a file's own settings ignore. As much of
+        each project is read as for all of the files that they are ``among``.
         """
-        groups: dict[Root, list[Path]] = {}
-        for path in files:
-            groups.setdefault(self._roots.of(path), []).append(path)
+        groups, wider = self._by_root(files), self._by_root(among)
         found: list[Finding] = []
         for root, group in groups.items():
-            outcomes = self._project(root, group).check(group, self._options)
+            project = self._project(root, group)
+            outcomes = project.check(group, self._options, wider.get(root, ()))
             for path in group:
                 found += self._judge(path, outcomes[path], also)
         return sorted(found, key=lambda finding: finding.sort_key)
+
+    def _by_root(self, files: Iterable[Path]) -> dict[Root, list[Path]]:
+        groups: dict[Root, list[Path]] = {}
+        for path in files:
+            groups.setdefault(self._roots.of(path), []).append(path)
+        return groups
 
     def linked(
         self, path: Path

@@ -200,9 +200,12 @@ class Project:
     # --- checking ---
 
     def check(
-        self, paths: Sequence[Path], options_of: Callable[[Path], Options]
+        self,
+        paths: Sequence[Path],
+        options_of: Callable[[Path], Options],
+        among: Sequence[Path] = (),
     ) -> dict[Path, Outcome]:
-        """What there is to say about each of ``paths``."""
+        """What there is to say about each of ``paths``, with as much read as for all ``among``."""
         wanted = {path: self.relative(path) for path in paths}
         by_options: dict[Options, list[Path]] = {}
         outcomes: dict[Path, Outcome] = {}
@@ -220,7 +223,7 @@ class Project:
             stored |= self._still_known([wanted[path] for path in missing], options)
             missing = [path for path in missing if wanted[path] not in stored]
             if missing:
-                stored |= self._check(missing, options)
+                stored |= self._check(missing, options, among)
                 if not self._overlay:
                     self._cache.store(name, key, stored)
             for path in group:
@@ -259,10 +262,6 @@ class Project:
             parts += [relative.encode(errors="surrogateescape"), self._known[relative].digest]
         return digest(*parts)
 
-    def _check(self, paths: Sequence[Path], options: Options) -> dict[str, Outcome]:
-        with parallel.without_collecting():
-            return self._check_all(paths, options)
-
     def _still_known(self, names: Iterable[str], options: Options) -> dict[str, Outcome]:
         """The outcomes of an earlier check that no edit since can have changed."""
         found = {}
@@ -293,12 +292,16 @@ class Project:
             self._matter = frozenset(found)
         return self._matter
 
-    def _check_all(self, paths: Sequence[Path], options: Options) -> dict[str, Outcome]:
+    @parallel.without_collecting()
+    def _check(
+        self, paths: Sequence[Path], options: Options, among: Sequence[Path] = ()
+    ) -> dict[str, Outcome]:
         matter = self._relevant()
         names = [self.relative(path) for path in paths]
         alone = [name for name in names if name not in matter]
         linked = [name for name in names if name in matter]
-        starts = self._starts(linked, matter, options)
+        wider = [name for name in map(self.relative, among) if name in matter]
+        starts = self._starts(wider or linked, matter, options)
         self._read_records([*(starts or matter if linked else ()), *alone], matter)
         outcomes: dict[str, Outcome] = {}
         to_check = []
@@ -386,27 +389,28 @@ class Project:
     def _check_linked(
         self, names: Sequence[str], options: Options
     ) -> Iterable[tuple[str, tuple[Finding, ...]]]:
-        from pygraph_lint.analysis.link import link
-
-        facts = {
-            name: record.facts
-            for name, (_, record) in sorted(self._records.items())
-            if record.facts is not None
-        }
         self._progress("checking", 0, len(names))
-        before, bodies_of = self._linked, self._loops.of
-        linked = link(facts.values(), options.asked, bodies_of=bodies_of, before=before)
-        self._linked = linked
-        self._loops.keep()
+        given = self._last  # holds until something changes
+        if given is None or given[1] is not self._linked or given[3] != options:
+            given = self._last = self._link_all(options)
         parts = parallel.chunks(names, lambda name: self._known[name].signature.size, 4 * _CHUNK)
         # Only a forked process has the linked project without being sent it.
         jobs = self._jobs if parallel.CAN_FORK and len(parts) > 4 else 1
-        given = self._last = (facts, linked, self._rules, options)
         done = 0
         for part in parallel.spread(_check_names, parts, jobs, _remember_check, *given):
             done += len(part)
             self._progress("checking", done, len(names))
             yield from part
+
+    def _link_all(self, options: Options) -> _Given:
+        from pygraph_lint.analysis.link import link
+
+        records = {name: record.facts for name, (_, record) in sorted(self._records.items())}
+        facts = {name: held for name, held in records.items() if held is not None}
+        linked = link(facts.values(), options.asked, bodies_of=self._loops.of, before=self._linked)
+        self._linked = linked
+        self._loops.keep()
+        return facts, linked, self._rules, options
 
     def _read_records(self, names: Iterable[str], matter: frozenset[str]) -> None:
         """Have a record of every file in ``names``: from memory, from the cache, or made."""

@@ -17,8 +17,8 @@ from pygraph_lint.fixes.engine import apply
 from pygraph_lint.fixes.formatting import formatted
 from pygraph_lint.runner import ALWAYS, Runner, by_file
 
-# Rounds of fixing; three are usual, more come from halving where rewrites do not help.
-ROUNDS = 64
+# How often fixes are tried; six times are usual, more come from halving where they do not help.
+TRIES = 64
 # The rule of calls of what is left out of compiled code. A fix that leaves a function out ends the
 # graph where other files call it, which its own file does not show.
 DISABLED_CALL = "PG523"
@@ -29,27 +29,29 @@ Refused = set[tuple[Path, str, str, str]]
 @dataclass
 class Fixed:
     """What became of the files: bytes before and after of each changed one, fixes made, findings
-    left, and the files that each round tried to fix.
+    left, the files that each pass tried to fix, and how many files each try of a pass took.
     """
 
     findings: list[Finding]
     before: dict[Path, bytes] = field(default_factory=dict)
     after: dict[Path, bytes] = field(default_factory=dict)
     applied: list[tuple[Finding, Fix]] = field(default_factory=list)
-    rounds: list[list[Path]] = field(default_factory=list)
+    passes: list[list[Path]] = field(default_factory=list)
+    tries: list[list[int]] = field(default_factory=list)
 
 
 def fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fixed:
-    """Fix ``files`` in memory, round after round until nothing is left to do. Nothing is written.
+    """Fix ``files`` in memory, pass after pass until nothing is left to do. Nothing is written.
 
-    ``unsafe`` says whether unsafe rewrites are wanted too; None: as each file's settings say. Where
-    the rewrites of a file do not all help, half as many are tried the next time, down to single
-    ones: a single one that does not help is not tried again. All files are looked at again in each
-    round, since what one file says may matter in another; those for which it does not cost little.
+    ``unsafe`` says whether unsafe rewrites are wanted too; None: as each file's settings say. A
+    pass looks at all files, since what one file says may matter in another, and tries fixes in some
+    of them: those that fit together, then in the files that changed what these made possible, until
+    nothing is left to do there. Where the rewrites of a file do not all help, half as many are
+    tried the next time, down to single ones: a single one that does not help is not tried again.
     The calls of what a fix left out of compiled code are looked at, too, and of these only what the
     settings ask for is among the findings left.
     """
-    # The collector would look at the facts of all files in every round, and find nothing to free.
+    # The collector would look at the facts of all files in every pass, and find nothing to free.
     with parallel.without_collecting():
         return _fix_files(runner, files, unsafe)
 
@@ -57,13 +59,9 @@ def fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fix
 def _fix_files(runner: Runner, files: Sequence[Path], unsafe: bool | None) -> Fixed:
     looked = _Looked(runner, files)
     fixed = Fixed(looked.first())
-    attempts = _Attempts()
-    for _ in range(ROUNDS):
-        plan = attempts.limited(_plan(runner, fixed.findings, unsafe, attempts.refused))
-        if not plan:
-            break
-        fixed.rounds.append(list(plan))
-        _round(looked, fixed, plan, attempts)
+    attempts = _Attempts(runner, unsafe)
+    while plan := attempts.planned(fixed.findings):
+        _pass(looked, fixed, plan, attempts)
     laid_out = {path: new for path in fixed.after if (new := _laid_out(runner, fixed, path))}
     if laid_out:
         fixed.after |= laid_out
@@ -95,9 +93,13 @@ class _Looked:
         selection = self.runner.selection(Path(finding.filename))
         return selection.enabled(finding.code, finding.preview)
 
-    def again(self) -> list[Finding]:
-        """The findings that the settings ask for, and calls of what a fix left out."""
-        return self.runner.check(self.files, self._is_new)
+    def again(self, files: Sequence[Path] | None = None) -> list[Finding]:
+        """The findings that the settings ask for, and calls of what a fix left out: of some files,
+        or of all.
+        """
+        if files is None:
+            return self.runner.check(self.files, self._is_new)
+        return self.runner.check(files, self._is_new, among=self.files)
 
     def _is_new(self, finding: Finding) -> bool:
         return finding.code == DISABLED_CALL and _subject_of(finding) not in self.given
@@ -111,13 +113,20 @@ def _subject_of(finding: Finding) -> str:
 
 @dataclass
 class _Attempts:
-    """How many fixes of a file are tried at once, and those that did not help."""
+    """How many fixes of a file are tried at once, those that did not help, and how often something
+    may still be tried.
+    """
 
+    runner: Runner
+    unsafe: bool | None
     refused: Refused = field(default_factory=set)
     at_once: dict[Path, int] = field(default_factory=dict)
+    left: int = TRIES
 
-    def limited(self, plan: dict[Path, Made]) -> dict[Path, Made]:
-        """As many of the planned fixes as are tried at once."""
+    def planned(self, findings: Sequence[Finding]) -> dict[Path, Made]:
+        """The fixes to try next, by file: as many of each as are tried at once."""
+        self.left -= 1
+        plan = _plan(self.runner, findings, self.unsafe, self.refused) if self.left >= 0 else {}
         return {path: made[: self.at_once.get(path, len(made))] for path, made in plan.items()}
 
     def helped(self, path: Path) -> None:
@@ -131,16 +140,36 @@ class _Attempts:
             self.refused.add(_subject(path, split_lines(decode(old).text), *tried[0]))
 
 
-def _round(looked: _Looked, fixed: Fixed, plan: dict[Path, Made], attempts: _Attempts) -> None:
-    """Make the planned fixes, look at the files again, and take back what did not help."""
+def _pass(looked: _Looked, fixed: Fixed, plan: dict[Path, Made], attempts: _Attempts) -> None:
+    """Try fixes in some files, and again in these until nothing is left to do; then look at all."""
+    fixed.passes.append(list(plan))
+    fixed.tries.append([])
+    before = fixed.findings
+    while plan:
+        fixed.tries[-1].append(len(plan))
+        before = _try(looked, fixed, plan, before, attempts)
+        plan = attempts.planned(before)
+    fixed.findings = looked.again()
+
+
+def _try(
+    looked: _Looked,
+    fixed: Fixed,
+    plan: dict[Path, Made],
+    before: Sequence[Finding],
+    attempts: _Attempts,
+) -> list[Finding]:
+    """Make the planned fixes, look at their files again, and take back what did not help. The
+    findings of these files, given those of ``before``.
+    """
     runner = looked.runner
     tried = {path: _rewritten(runner.source(path), wanted) for path, wanted in plan.items()}
     old = {path: runner.content(path) for path in plan}
     runner.replace_content({path: data for path, (data, made) in tried.items() if made})
-    found = looked.again()
+    found = looked.again(list(plan))
     undone: list[Path] = []
     for path, (data, made) in tried.items():
-        if made and _helped(path, fixed.findings, found, made):
+        if made and _helped(path, before, found, made):
             attempts.helped(path)
             fixed.before.setdefault(path, old[path])
             fixed.after[path] = data
@@ -150,8 +179,8 @@ def _round(looked: _Looked, fixed: Fixed, plan: dict[Path, Made], attempts: _Att
             undone.append(path)
     if undone:
         runner.replace_content({path: old[path] for path in undone})
-        found = looked.again()
-    fixed.findings = found
+        found = looked.again(list(plan))
+    return found
 
 
 def _laid_out(runner: Runner, fixed: Fixed, path: Path) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,34 @@ def test_a_file_binds_only_names_in_its_text() -> None:
     assert unread.may_define("m", "Model") and not unread.may_define("m", "Other")
     assert unread.may_define("m", "") and unread.may_define("p", "Anything")
     assert not unread.may_define("x", "Model") and unread.has("m") and not unread.has("x")
+
+
+def test_a_file_among_others_is_checked_with_what_is_read_for_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = _write(tmp_path)
+    read: list[int] = []
+    links: list[None] = []
+    check, linked = workspace._check_names, workspace.Project._link_all
+
+    def noted(names: Sequence[str]) -> list[tuple[str, tuple[Finding, ...]]]:
+        read.append(len(workspace._linked[0]))
+        return check(names)
+
+    def counted(project: workspace.Project, options: Any) -> Any:
+        links.append(None)
+        return linked(project, options)
+
+    monkeypatch.setattr(workspace, "_MANY", 1)
+    monkeypatch.setattr(workspace, "_FEW", 2)
+    monkeypatch.setattr(workspace, "_check_names", noted)
+    monkeypatch.setattr(workspace.Project, "_link_all", counted)
+    runner = Runner(load(), {}, isolated=True)
+    for path in paths:
+        mine = runner.check([path], among=paths)
+        assert mine == [each for each in runner.check(paths) if each.filename == str(path)]
+    assert len(set(read)) == 1
+    assert len(links) == 1  # nothing changed in between
+    runner.replace_content({paths[0]: b"x = 1\n"})
+    runner.check(paths)
+    assert len(links) == 2

@@ -1,0 +1,163 @@
+"""How many passes fixing takes: what does not wait for another file is made in one."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pygraph_lint.findings import Finding
+from pygraph_lint.fixes import loop
+from pygraph_lint.rules.catalogue import load
+from pygraph_lint.runner import Runner
+
+DRAWS = """
+    import numpy as np
+    import torch
+    from torch import nn
+
+
+    class Model(nn.Module):
+        def __init__(self, layers: nn.ModuleList, rate: float) -> None:
+            super().__init__()
+            self.layers = layers
+            self.rate = rate
+
+        def forward(self, x: torch.Tensor, synced: bool = False):
+            seen = ()
+            for layer in self.layers:
+                drawn = torch.rand([])
+                skipped = self.training and drawn < self.rate
+                if not skipped or synced:
+                    outputs = layer(x)
+                    x = outputs[0]
+                if skipped:
+                    outputs = (None, None)
+                seen = seen + (outputs[1],)
+            return x, seen
+
+
+    class Adapter(nn.Module):
+        def __init__(self, layers: nn.ModuleList, rate: float) -> None:
+            super().__init__()
+            self.layers = layers
+            self.rate = rate
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for layer in self.layers:
+                drawn = np.random.random()
+                if not self.training or (drawn > self.rate):
+                    x = layer(x)
+            return x
+    """
+INNER = """
+    import torch
+
+
+    def inner(t: torch.Tensor) -> float:
+        return t.max().item()
+    """
+OUTER = """
+    import torch
+    from inner import inner
+
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y):
+            z = torch.zeros(3).to(x.device)
+            return x.sin().cos().tan().exp() * inner(x) + z
+    """
+
+# The statements behind each other that the first fix makes end the graph are gathered by the next.
+CHAIN = """
+    import torch
+
+
+    def largest(t: torch.Tensor) -> float:
+        found = t.max().item()
+        if found > 3:
+            return found
+        return t.min().item()
+
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            z = (x.sin() * y.cos() + x.tan()).exp() * (y - 1).abs() + (x + y).sqrt()
+            low = largest(x)
+            high = largest(y)
+            return (x * low + y * high).sin() * z.cos() + (x - y).tan() * (z + 1).log()
+    """
+BASE = """
+    import torch
+
+
+    class Sizes(torch.nn.Module):
+        def measure(self, t: torch.Tensor) -> list:
+            found = []
+            for row in t:
+                found.append(row.max().item())
+            return found
+    """
+USER = """
+    import torch
+    from base import Sizes
+
+
+    class Model(Sizes):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sin() * self._scale(x)
+
+        def _scale(self, x: torch.Tensor) -> float:
+            return self.measure(x)[0] + 1.0
+    """
+
+
+def _fixed(folder: Path, files: dict[str, str]) -> loop.Fixed:
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(textwrap.dedent(text))
+    runner = Runner(load(), {"regions": "all"}, isolated=True)
+    return loop.fix_files(runner, runner.collect([str(folder)]), True)
+
+
+def test_a_draw_is_changed_beside_a_branch_on_another_draw(tmp_path: Path) -> None:
+    fixed = _fixed(tmp_path, {"model": DRAWS})
+    made = [fix.rewrite for _, fix in fixed.applied]
+    assert set(made[:2]) == {"host_random", "random_skip"}
+    assert len(fixed.passes) == 1
+
+
+def test_each_pass_says_which_files_it_tried(tmp_path: Path) -> None:
+    fixed = _fixed(tmp_path, {"inner": INNER, "outer": OUTER})
+    assert {path.stem for path in fixed.passes[0]} == {"inner", "outer"}
+    assert set(fixed.after) <= {path for paths in fixed.passes for path in paths}
+
+
+def test_a_chain_of_fixes_in_one_file_takes_one_pass(tmp_path: Path) -> None:
+    fixed = _fixed(tmp_path, {"model": CHAIN})
+    assert len(fixed.applied) > 1
+    assert fixed.tries == [[1] * len(fixed.tries[0])]
+    assert len(fixed.tries[0]) > 1
+
+
+def test_a_file_that_calls_what_another_left_out_is_fixed_in_the_next_pass(tmp_path: Path) -> None:
+    fixed = _fixed(tmp_path, {"base": BASE, "user": USER})
+    passes = [{path.stem for path in paths} for paths in fixed.passes]
+    assert passes == [{"base"}, {"user"}]
+
+
+def test_a_pass_looks_at_the_files_it_tried_and_once_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+    check = Runner.check
+
+    def counted(runner: Runner, files: Sequence[Path], *more: Any, **named: Any) -> list[Finding]:
+        looked.append(len(files))
+        return check(runner, files, *more, **named)
+
+    monkeypatch.setattr(Runner, "check", counted)
+    fixed = _fixed(tmp_path, {"model": CHAIN, "other": "import torch\n"})
+    assert looked == [2, *fixed.tries[0], 2]
