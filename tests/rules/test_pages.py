@@ -124,7 +124,7 @@ def test_every_page_says_in_one_sentence_what_to_do_by_hand() -> None:
 
 
 NOTES = (
-    *("bound", "index", "inner", "mask"),
+    *("bound", "checked", "index", "inner", "mask"),
     *("constant", "element", "number", "position", "raises"),
 )
 
