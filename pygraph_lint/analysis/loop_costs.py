@@ -22,6 +22,7 @@ from pygraph_lint.analysis.loop_calls import (
     shown,
     waits_for_copy,
 )
+from pygraph_lint.analysis.loop_joins import joined
 from pygraph_lint.analysis.loop_values import LoopValues
 from pygraph_lint.analysis.nodes import dotted, source_of, span_of, walk
 from pygraph_lint.analysis.statement_graph import FUNCTIONS
@@ -50,6 +51,10 @@ _WAITING = frozenset(
 )
 _ASKING = frozenset(
     f"numpy.{name}" for name in ("isscalar", "shape", "ndim", "size", "iscomplexobj")
+)
+# Functions whose results are as large as values say.
+_COUNTING = frozenset(
+    f"torch.{name}" for name in "nonzero unique masked_select argwhere bincount".split()
 )
 # Methods by which an object goes to the device with what it holds.
 _MOVING = frozenset(("to", "cuda", "to_device", "move_to", "move_to_device"))
@@ -204,9 +209,9 @@ class Costs:
             values = [self.values.of(each) for each in node.args]
             if any(on_device(value) and not value.needs for value in values):
                 yield _event("loop.read", node, name)
-        elif name in ("torch.nonzero", "torch.unique", "torch.masked_select", "torch.argwhere"):
-            value = self.values.of(node.args[0]) if node.args else v.UNKNOWN_VALUE
-            if on_device(value) and not value.needs:
+        elif name in _COUNTING:
+            value = shown(self.values.of(node.args[0])) if node.args else v.UNKNOWN_VALUE
+            if on_device(value):
                 yield _event("loop.read", node, name, value)
         elif name.startswith(PREFIX):
             yield from self._distribution(node, name)
@@ -297,8 +302,12 @@ class Costs:
         elif method in _PRINTING and _is_logger(receiver):
             for each in node.args:
                 yield from self._shown(each, each)
-        elif method in CHECKED and is_distribution(of := self.values.of(receiver)):
-            yield from self._checked(node, of, of_arguments(self.values.of, node))
+        elif method in CHECKED:
+            of = self.values.of(receiver)
+            named = "dist" in (dotted(receiver) or "").rpartition(".")[2].lower()
+            given = named and not of.kinds & (v.INSTANCE | v.NONE)  # by a function or a model
+            if is_distribution(of) or given:
+                yield from self._checked(node, of, of_arguments(self.values.of, node))
         elif method in ("nonzero", "unique", "masked_select"):
             value = self.values.of(receiver)
             only = method == "masked_select" and value.kinds == v.UNKNOWN  # a tensor's method
@@ -328,7 +337,7 @@ class Costs:
 
     def _moved(self, node: ast.Call, receiver: ast.expr) -> Iterator[Event]:
         """A copy to the device that the host waits for."""
-        value = self.values.of(receiver)
+        value = self._before(node, receiver)
         self.moves_batches |= is_batch(value)
         annotated = self.values.is_only_annotated(receiver) and not self._joins(node)
         certain = on_device(value) and not value.needs and not annotated
@@ -344,7 +353,17 @@ class Costs:
         known = value.device == v.ON_HOST and not value.kinds & v.UNKNOWN
         host = is_batch(value) or known or value.kinds & v.NUMPY
         if host or annotated or (self._is_data(receiver) and not self._joins(node)):
+            self.moves_batches |= self.in_step and not known
             yield _event("loop.copy", node, source_of(node, 40), value if host else None)
+
+    def _before(self, node: ast.Call, receiver: ast.expr) -> Value:
+        """What is moved: of ``x = x.to(device)`` in a loop not what the move itself has left."""
+        definitions = self.values.queries.definitions
+        found = definitions.reaching(receiver) if isinstance(receiver, ast.Name) else ()
+        others = [each for each in found if each.value is not node]
+        if not others or len(others) == len(found):
+            return self.values.of(receiver)
+        return joined([self.values.defined(each) for each in others])
 
     def _is_kept_on_device(self, receiver: ast.expr) -> bool:
         """Whether an object that was made with a device gives this: ``buffer.sample()``."""

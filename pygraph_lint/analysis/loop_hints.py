@@ -54,7 +54,7 @@ _PARTS_OF_TRAINS = (
 _HELPERS = (
     *(".to(", ".item()", ".cpu()", ".cuda(", ".tolist()", "mask]", "as_tensor(", "torch.tensor("),
     *("empty_cache", "synchronize(", "add_scalar", "new_tensor(", "isnan(", "isfinite("),
-    "torch.distributions",
+    *("torch.distributions", "bincount(", "torch.unique(", "nonzero("),
 )
 # One of these is in a file with functions that are run for every batch.
 _PER_BATCH = (

@@ -37,6 +37,7 @@ from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.transfer.distributions import gives_tensor, is_distribution
 from pygraph_lint.analysis.values import Value
 
+_OF_TEXTS = frozenset("startswith endswith isdigit lower upper encode rsplit splitlines".split())
 # Names of models, of which a file may show nothing else.
 _MODEL = re.compile(r"(^|[._])(model|net|network|net[A-Z])\d?$")
 
@@ -58,7 +59,11 @@ class CallResults:
 
     def result(self, node: ast.Call) -> Value:
         """The value that a call gives."""
+        if any(item.arg == "return_tensors" for item in node.keywords):
+            return BATCH  # of a tokenizer, or of what else prepares data
         name = self._queries.qualified(node.func)
+        if name is not None and ".np." in name:  # by a star import
+            name = f"numpy.{name.rpartition('.np.')[2]}"
         if name is not None:
             found = self._of_name(name, node)
             if found is not None:
@@ -156,6 +161,8 @@ class CallResults:
     def _of_method(self, node: ast.Call, function: ast.Attribute) -> Value | None:
         """The result of calling a method; None where it is not one that is known."""
         method = function.attr
+        if method in _OF_TEXTS:
+            return v.OTHER_VALUE
         if dotted(function.value) == "self":
             held = self._of(function)
             own = held.cls.startswith(f"{self._queries.view.module}.")
