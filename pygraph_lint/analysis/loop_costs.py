@@ -352,7 +352,7 @@ class Costs:
             return
         known = value.device == v.ON_HOST and not value.kinds & v.UNKNOWN
         host = is_batch(value) or known or value.kinds & v.NUMPY
-        if host or annotated or (self._is_data(receiver) and not self._joins(node)):
+        if host or annotated or (self._is_data(receiver, value) and not self._joins(node)):
             self.moves_batches |= self.in_step and not known
             yield _event("loop.copy", node, source_of(node, 40), value if host else None)
 
@@ -419,11 +419,10 @@ class Costs:
         }
         return beside.id != "self" and others <= _OF_TENSORS
 
-    def _is_data(self, receiver: ast.expr) -> bool:
+    def _is_data(self, receiver: ast.expr, value: Value) -> bool:
         """Whether nothing is known of what is moved, but that it is no module. In a function that a
         step calls it is an argument, or a part of one: objects may keep tensors of the device.
         """
-        value = self.values.of(receiver)
         root = receiver
         while isinstance(root, (ast.Attribute, ast.Subscript)) or _is_method(root):
             root = root.func if isinstance(root, ast.Call) else root.value  # type: ignore[attr-defined]

@@ -43,6 +43,7 @@ _RUNS_ONCE = re.compile(
     r"|^_*(evaluate|eval|validate|validation|val)(_(?!args|input)|$)|^_*(load|save)_"
 )
 
+_GIVE_ACTIONS = frozenset(("act", "get_action", "select_action", "predict_action"))
 _NOT_TRAINING = PER_BATCH | {MAY_CALL_STEP, ACTS}
 _EVALUATES = re.compile(r"eval|test|play|render|demo|record|visual|valid|enjoy|warm")
 
@@ -302,7 +303,7 @@ class LoopRegions:
                 continue
             if self._is_compiled(name) or (name.endswith(".forward") and not is_of_loss(name)):
                 continue  # a model's code: reported as such
-            if _RUNS_ONCE.search(name.rpartition(".")[2]) is not None:
+            if _RUNS_ONCE.search(name.rpartition(".")[2]) and not self._is_of_policy(name):
                 continue
             self._paths[name] = path
             helper = self._helper(name)
@@ -376,9 +377,21 @@ class LoopRegions:
         return self._resolved[function]
 
     def _alike(self, functions: Sequence[str]) -> bool:
-        """Whether functions that a call may mean by a name have the same parameters."""
-        known = [self._program.functions.get(name) for name in functions]
-        return len({facts.parameters for facts in known if facts is not None}) == 1
+        """Whether functions that a call may mean by a name have the same parameters; models name
+        them as they like.
+        """
+        found = [self._program.functions.get(name) for name in functions]
+        known = [facts for facts in found if facts is not None]
+        models = all(facts.owner and self._program.is_module(facts.owner) for facts in known)
+        return len({len(each.parameters) if models else each.parameters for each in known}) == 1
+
+    def _is_of_policy(self, function: str) -> bool:
+        """Whether a method evaluates actions: of a class that gives them, too."""
+        owner = (
+            self._program.functions[function].owner if function in self._program.functions else ""
+        )
+        facts = self._program.classes.get(owner)
+        return facts is not None and not _GIVE_ACTIONS.isdisjoint(facts.methods)
 
 
 def _of_evaluation(function: str) -> bool:
