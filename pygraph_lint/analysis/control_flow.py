@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,7 @@ from pygraph_lint.analysis.conditions import (
 from pygraph_lint.analysis.events import Needs
 from pygraph_lint.analysis.first_calls import runs_once, sets_up_below
 from pygraph_lint.analysis.model import FunctionFacts, Root
-from pygraph_lint.analysis.nodes import dotted, span_of, walk
+from pygraph_lint.analysis.nodes import dotted, last_part, span_of, walk
 from pygraph_lint.analysis.state import State
 from pygraph_lint.analysis.symbols import as_made
 from pygraph_lint.analysis.told_apart import remember
@@ -88,6 +89,7 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     narrow(state, node.test, outcome)
     error = bool(body) and isinstance(body[-1], ast.Raise)
     rare = error or tests_empty(state, node.test, outcome) or _is_without_device(node, outcome)
+    rare = rare or _is_for_watching(node.test, outcome)
     half = outcome and tests_half(state, node.test)
     host = tests_host(state, node.test, outcome)
     odd = host or tests_broken(state, node.test, outcome)
@@ -104,6 +106,22 @@ def _run_arm(state: State, node: ast.If, outcome: bool, guards: Needs) -> bool:
     state.quiet -= rare
     state.guards = saved_guards
     return ended
+
+
+def _is_for_watching(test: ast.expr, outcome: bool) -> bool:
+    """Whether a condition that comes out so asks for messages or figures about the run:
+    ``if self.verbose:``.
+    """
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, outcome = test.operand, not outcome
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) and outcome:
+        return any(_is_for_watching(each, True) for each in test.values)
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Gt, ast.GtE)):
+        test = test.left
+    return outcome and _WATCHING.search(last_part(test)) is not None
+
+
+_WATCHING = re.compile(r"(^|_)(verbose|debug|profile|profiling|record_\w*stats)(_|$)")
 
 
 def _is_without_device(node: ast.If, outcome: bool) -> bool:

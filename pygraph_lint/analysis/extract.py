@@ -18,6 +18,7 @@ from pygraph_lint.analysis.events import Event, Span
 from pygraph_lint.analysis.exports import exported, patched
 from pygraph_lint.analysis.interpreter import run_module
 from pygraph_lint.analysis.kept_runs import KeptRuns, WatchedModule
+from pygraph_lint.analysis.loaders import loaders_for_training
 from pygraph_lint.analysis.model import Beside, Call, FileLoops, LoopBody, ModuleFacts, Root, Sinks
 from pygraph_lint.analysis.module import Module
 from pygraph_lint.analysis.names import import_whole_names, module_statements
@@ -67,6 +68,7 @@ def extract(
         for name in _registered(file) if "torch.library" in text else ():
             facts.functions[name].registered = True
         facts.traces_whole = traces_whole(text, file)
+        facts.loaders = list(loaders_for_training(file)) if "DataLoader(" in text else []
         if capture.mentioned(text):
             facts.capture_events = _capture_events(file)
         facts.loops = loop_hints.hints(text, file)
@@ -84,6 +86,7 @@ def _place_by_characters(facts: ModuleFacts, text: str) -> None:
         events, calls = map(convert, function.events), map(convert, function.calls)
         facts.functions[name] = replace(function, events=[*events], calls=[*calls])
     facts.capture_events = [convert(event) for event in facts.capture_events]
+    facts.loaders = [convert(event) for event in facts.loaders]
 
 
 def loop_bodies(text: str, module: str, is_package: bool, beside: Beside = ()) -> FileLoops:

@@ -16,6 +16,7 @@ from pygraph_lint.analysis import values as v
 from pygraph_lint.analysis.events import Event, Need, Needs
 from pygraph_lint.analysis.known import ProjectView
 from pygraph_lint.analysis.literals import How, Tested, comparison
+from pygraph_lint.analysis.loaders import OF_EVALUATION, unpinned
 from pygraph_lint.analysis.loop_costs import Costs
 from pygraph_lint.analysis.loop_edges import edges, maps
 from pygraph_lint.analysis.loop_hints import has_modulo
@@ -39,13 +40,12 @@ from pygraph_lint.analysis.model import (
     FileLoops,
     LoopBody,
 )
-from pygraph_lint.analysis.nodes import children, dotted, span_of, walk
+from pygraph_lint.analysis.nodes import children, dotted, walk
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.statement_graph import FUNCTIONS, BindingKind
 
 _ONLY_COPYING = frozenset((COLLATES, MOVES, GIVES))  # of which nothing else is said
 _NOT_COMPUTING = PER_BATCH | {MAY_CALL_STEP, ACTS}
-_OF_EVALUATION = re.compile(r"(?i)(^|[._])(val|valid|validation|test|eval|evaluation|predict)")
 
 
 def loop_bodies(
@@ -148,14 +148,15 @@ def _body(values: LoopValues, node: ast.AST, why: str) -> LoopBody:
     gives = [values.of(each) for each in returned if each is not None] if not why else []
     result = next((each for each in gives if each.kinds != v.UNKNOWN), None)
     line = getattr(node, "lineno", 1)
-    if why and costs.moves_batches:
+    moves = bool(why) and costs.moves_batches
+    if moves:
         events += _unpinned(values)
     if why in _ONLY_COPYING:
         events = [event for event in events if event.kind == "loop.copy"]
     once = {(event.kind, event.span): event for event in events}
     kept = None if result is None else v.shallow(result, 2)
     return LoopBody(
-        name, line, why, list(once.values()), calls, kept, node is function, inner_calls
+        name, line, why, list(once.values()), calls, kept, node is function, inner_calls, moves
     )
 
 
@@ -167,13 +168,11 @@ def _unpinned(values: LoopValues) -> Iterator[Event]:
             continue
         parent = values.queries.parent(node)
         targets = parent.targets if isinstance(parent, ast.Assign) else []
-        if any(_OF_EVALUATION.search(dotted(target) or "") for target in targets):
-            continue
-        given = {item.arg: item.value for item in node.keywords}
-        off = given.get("pin_memory", ast.Constant(False))
-        if None not in given and isinstance(off, ast.Constant) and not off.value:
-            why = ("without pin_memory=True its batches lie in pageable memory",)
-            yield Event("loop.copy", span_of(node), name, (), why, (("pinned", "no"),))
+        event = unpinned(node)
+        if event is not None and not any(
+            OF_EVALUATION.search(dotted(target) or "") for target in targets
+        ):
+            yield event
 
 
 # -- what runs on each step ------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pygraph_lint.analysis.events import Event
 from pygraph_lint.analysis.loop_regions import LoopRegions
 from pygraph_lint.analysis.model import ModuleFacts
 from pygraph_lint.analysis.parameters import holds_of_arrays
-from pygraph_lint.analysis.places import Region
+from pygraph_lint.analysis.places import Region, Span
 
 # What the events of compiled code are called where nothing is traced.
 _KINDS = {
@@ -28,6 +28,16 @@ _KINDS = {
 
 def loop_events(module: ModuleFacts, loops: LoopRegions) -> Iterator[tuple[Region, Event]]:
     """Pairs of region and event; the event's needs are still to be proven."""
+    near = loops.moving_near(module)
+    seen: set[Span] = set()
+    for region, event in _of_file(module, loops):
+        seen.add(event.span)
+        yield region, event
+    if near is not None:
+        yield from ((near, event) for event in module.loaders if event.span not in seen)
+
+
+def _of_file(module: ModuleFacts, loops: LoopRegions) -> Iterator[tuple[Region, Event]]:
     if not loops.reaches(module):
         return
     bodies = loops.bodies(module)

@@ -88,6 +88,7 @@ class LoopRegions:
         self._steps = self._with_callers(modules, self._whole_steps(modules))
         starts = self._starts_in(modules)
         self._starts = {_key(body) for body in starts}
+        self._moving = [body for body in starts if body.moves_batches]
         for body in starts:
             if body.why != COLLATES:  # which works on the host, and whatever it calls
                 self._follow(body)
@@ -281,6 +282,16 @@ class LoopRegions:
         """Whether a file has code that runs on every step."""
         return module.module in self._bodies or not self._paths.keys().isdisjoint(module.functions)
 
+    def moving_near(self, module: ModuleFacts) -> Region | None:
+        """A loop that moves batches to the device, of a file that imports this one or is imported
+        by it.
+        """
+        for body in self._moving if module.loaders and not module.is_test else ():
+            other = self._program.module_of(body.function)
+            if other is not None and (_imports(other, module) or _imports(module, other)):
+                return self.of_start(body)
+        return None
+
     def returned(self, function: str) -> Value | None:
         """What a function gives, from the way loops use it; None where that says nothing."""
         helper = self._helper(function)
@@ -392,6 +403,14 @@ class LoopRegions:
         )
         facts = self._program.classes.get(owner)
         return facts is not None and not _GIVE_ACTIONS.isdisjoint(facts.methods)
+
+
+def _imports(module: ModuleFacts, other: ModuleFacts) -> bool:
+    """Whether a file imports another one, or something of it."""
+    names = (*module.bindings.values(), *module.inner_imports)
+    return module is not other and any(
+        name == other.module or name.startswith(f"{other.module}.") for name in names
+    )
 
 
 def _of_evaluation(function: str) -> bool:

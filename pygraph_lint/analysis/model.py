@@ -140,7 +140,7 @@ class LoopBody:
     ``function`` is the qualified name of the function around, ``why`` says why it runs on every
     step. ``returns`` is what the function gives, from the way loops use it; ``whole`` says that the
     body is all of the function. ``inner_calls`` are calls in loops inside a loop that only counts
-    if it calls a step itself: they do not count for that.
+    if it calls a step itself: they do not count for that. ``moves_batches``: to the device.
     """
 
     function: str
@@ -151,6 +151,7 @@ class LoopBody:
     returns: Value | None = None
     whole: bool = False
     inner_calls: list[Call] = field(default_factory=list)
+    moves_batches: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -204,6 +205,7 @@ class ModuleFacts:
     classes: dict[str, ClassFacts] = field(default_factory=dict)
     roots: list[Root] = field(default_factory=list)
     capture_events: list[Event] = field(default_factory=list)
+    loaders: list[Event] = field(default_factory=list)  # of data for training, not pinned
     loops: LoopHints = field(default_factory=lambda: NO_LOOPS)
     rare_lines: list[tuple[int, int]] = field(default_factory=list)  # run every n steps only
     groups: dict[str, tuple[str, ...]] = field(

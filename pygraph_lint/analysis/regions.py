@@ -32,9 +32,12 @@ _SHOWN_STEPS = 8
 # Needs of calls: what a predicate has to give, what an option has to be.
 CONDITIONS = ("true", "false", "set")
 _FORWARD = "forward of an nn.Module"  # why a region starts
-# Folders of what reads and prepares data for models.
-_OF_DATA = frozenset(
-    "data dataset datasets dataio dataloader dataloaders datamodule datamodules".split()
+# Folders of what reads and prepares data for models, or exports them.
+_BESIDE_MODELS = frozenset(
+    """
+        data dataset datasets dataio dataloader dataloaders datamodule datamodules
+        export exporter exporters onnx
+    """.split()
 )
 
 # How far away from a module's forward code is believed to run in it, in calls.
@@ -432,7 +435,7 @@ def _is_beside_models(module: ModuleFacts) -> bool:
     compiled.
     """
     *folders, file = module.module.split(".")
-    return module.is_test or file == "__main__" or not _OF_DATA.isdisjoint(folders)
+    return module.is_test or file == "__main__" or not _BESIDE_MODELS.isdisjoint(folders)
 
 
 def _is_of_arrays(module: ModuleFacts) -> bool:

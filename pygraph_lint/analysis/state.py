@@ -93,6 +93,14 @@ class Split(NamedTuple):
     facts: tuple[tuple[Fact, ...], tuple[Fact, ...]]
 
 
+def _message_of_error(body: list[ast.stmt]) -> ast.stmt | None:
+    """The statement that makes the text of an error: ``message = f"..."`` before ``raise``."""
+    if len(body) < 2 or not isinstance(body[-1], ast.Raise):
+        return None
+    made = body[-2]
+    return made if isinstance(made, ast.Assign) and isinstance(made.value, ast.JoinedStr) else None
+
+
 class State:
     """What happens in one function.
 
@@ -158,9 +166,14 @@ class State:
     def run(self, body: Iterable[ast.stmt]) -> bool:
         """Run statements in order; True where no path reaches the end."""
         handlers = self.handlers.statements
+        body = list(body)
+        message = _message_of_error(body)
         for statement in body:
             handler = handlers.get(type(statement))
-            if handler is not None and handler(self, statement):
+            self.quiet += statement is message
+            ended = handler is not None and handler(self, statement)
+            self.quiet -= statement is message
+            if ended:
                 return True
         return False
 

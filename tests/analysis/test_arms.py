@@ -419,3 +419,27 @@ def test_what_is_said_about_tensors_of_the_host_is_not_reported(
 def test_what_runs_without_a_device_is_not_reported(moved: str, reported: bool) -> None:
     found = forward(f"if self.gpus > 0: y = {moved}\nelse: y = x.tolist()\nreturn y")
     assert ("sync.tolist" in found) is reported
+
+
+@pytest.mark.parametrize(
+    ("test", "reported"),
+    [
+        ("self.verbose", False),
+        ("debug", False),
+        ("self.training and self.verbose", False),
+        ("verbose > 1", False),
+        ("self.record_all_stats", False),
+        ("not self.verbose", True),
+        ("self.training or self.verbose", True),
+        ("self.profiles", True),
+    ],
+)
+def test_messages_and_figures_about_the_run_are_not_asked_for(test: str, reported: bool) -> None:
+    found = forward(f"debug = verbose = self.level\nif {test}: return x.sum().item()\nreturn x")
+    assert ("sync.item" in found) is reported
+
+
+def test_the_text_of_an_error_is_no_finding() -> None:
+    body = "if x.ndim == 2: return x\nmessage = f'no {x}'\nraise ValueError(message)"
+    assert "sync.format" not in forward(body)
+    assert "sync.format" in forward("message = f'no {x}'\nreturn message")
