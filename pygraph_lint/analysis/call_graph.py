@@ -117,8 +117,14 @@ def _overrides(program: Program, function: str) -> list[str]:
     return [each for each in below if each is not None]
 
 
-def _of_results(program: Program, function: str, name: str) -> list[str]:
-    """A method of what functions give; ``name`` is ``place|method`` for an element of a tuple."""
+def _of_results(
+    program: Program, function: str, name: str, asked: frozenset[str] = frozenset()
+) -> list[str]:
+    """A method of what functions give; ``name`` is ``place|method`` for an element of a tuple.
+    ``asked`` are functions that give what this one gives.
+    """
+    if function in asked:
+        return []
     place, _, method = name.rpartition("|")
     found = []
     for each in returning(program, function):
@@ -127,7 +133,7 @@ def _of_results(program: Program, function: str, name: str) -> list[str]:
             items = value.items or ()
             value = items[int(place)] if int(place) < len(items) else None
         if not method:
-            found += _of_held(program, value)
+            found += _of_held(program, value, asked | {function})
         elif value is not None and value.kinds & v.INSTANCE:
             owners = [program.class_named(cls) for cls in value.cls.split(",")]
             for owner in owners:
@@ -160,11 +166,13 @@ def _of_object(program: Program, owner: str, name: str) -> list[str]:
     return [facts.name]
 
 
-def _of_held(program: Program, value: Value | None) -> list[str]:
+def _of_held(
+    program: Program, value: Value | None, asked: frozenset[str] = frozenset()
+) -> list[str]:
     """What calling the value of an attribute reaches."""
     if value is not None and value.flags & v.SYMBOL and value.needs[0].kind == "return":
         need = value.needs[0]
-        return [] if need.name else _of_results(program, need.owner, "")
+        return [] if need.name else _of_results(program, need.owner, "", asked)
     if value is None or not value.cls or value.flags & v.MODULE:
         return []
     if value.kinds & v.CALLABLE:

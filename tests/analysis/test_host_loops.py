@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from pygraph_lint.analysis.places import RegionKind
-from tests.analysis.programs import project
+from tests.analysis.programs import confirmed, project
 
 HEAD = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
 LOOP = """
@@ -539,3 +539,21 @@ def test_what_only_looks_like_a_tensor_in_a_step() -> None:
     """
     assert kinds(step.replace("{}", "y: KeyedJaggedTensor")) == []
     assert kinds(step.replace("{}", "y: torch.Tensor")) == ["loop.branch"]
+
+
+def test_functions_that_give_each_others_results_end() -> None:
+    source = """
+    import torch
+    class Model(torch.nn.Module):
+        def __init__(self, kind):
+            super().__init__()
+            self.step = first(kind)
+        def forward(self, x):
+            return self.step(x)
+    def first(kind):
+        return second(kind)
+    def second(kind):
+        return first(kind)
+    """
+    linked, facts = project(m=source)
+    assert confirmed(linked, facts["m"]) == []
