@@ -302,12 +302,8 @@ class Costs:
         elif method in _PRINTING and _is_logger(receiver):
             for each in node.args:
                 yield from self._shown(each, each)
-        elif method in CHECKED:
-            of = self.values.of(receiver)
-            named = "dist" in (dotted(receiver) or "").rpartition(".")[2].lower()
-            given = named and not of.kinds & (v.INSTANCE | v.NONE)  # by a function or a model
-            if is_distribution(of) or given:
-                yield from self._checked(node, of, of_arguments(self.values.of, node))
+        elif method in CHECKED and is_distribution(of := self.values.of(receiver)):
+            yield from self._checked(node, of, of_arguments(self.values.of, node))
         elif method in ("nonzero", "unique", "masked_select"):
             value = self.values.of(receiver)
             only = method == "masked_select" and value.kinds == v.UNKNOWN  # a tensor's method
