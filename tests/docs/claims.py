@@ -210,8 +210,8 @@ def _accuracy() -> Claims:
     judged = load("judged_findings.json")
     number = sum(judged["counts"].values())
     yield page, f"{judged['counts']['right']} of {number} are right in message and claims"
-    for name in ("second_round", "third_round", "fourth_round", "fifth_round", "sixth_round"):
-        again = judged[name]
+    for name in ("second", "third", "fourth", "fifth", "sixth", "seventh"):
+        again = judged[f"{name}_round"]
         found, drawn = again["counts"]["right"], sum(again["counts"].values())
         yield page, f"drew {drawn} findings from {len(again['packages'])} packages"
         yield page, f"{found} of {drawn} are right"
