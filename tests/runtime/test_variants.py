@@ -21,7 +21,7 @@ class FakeGraph(SimpleNamespace):
 
 
 def graph(launches: int = 0, nodes: int = 1) -> Any:
-    return FakeGraph(launches=launches, nodes=nodes, closed=False)
+    return FakeGraph(launches=launches, nodes=nodes, held_nodes=nodes, closed=False)
 
 
 def test_the_graph_that_was_served_least_lately_goes_first() -> None:
