@@ -63,11 +63,7 @@ def extract(
         facts.exported = exported(tree) if "__all__" in text else None
         if _REGION.search(text) is not None:
             facts.roots += _marked(text, file)
-        facts.patched = patched(text, file)
-        note_options(file)
-        for name in _registered(file) if "torch.library" in text else ():
-            facts.functions[name].registered = True
-        facts.traces_whole = traces_whole(text, file)
+        _note_for_others(facts, file, text)
         facts.loaders = list(loaders_for_training(file)) if "DataLoader(" in text else []
         if capture.mentioned(text):
             facts.capture_events = _capture_events(file)
@@ -77,6 +73,15 @@ def extract(
     if not text.isascii():
         _place_by_characters(facts, text)
     return facts
+
+
+def _note_for_others(facts: ModuleFacts, file: Module, text: str) -> None:
+    """Note what a file says of the code of others, and of how others may use its own."""
+    facts.patched = patched(text, file)
+    note_options(file)
+    for name in _registered(file) if "torch.library" in text else ():
+        facts.functions[name].registered = True
+    facts.traces_whole = traces_whole(text, file)
 
 
 def _place_by_characters(facts: ModuleFacts, text: str) -> None:

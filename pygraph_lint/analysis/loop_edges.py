@@ -23,6 +23,7 @@ from pygraph_lint.analysis.model import KEYWORDED, STARRED, Call
 from pygraph_lint.analysis.nodes import dotted, span_of
 from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.symbols import as_argument
+from pygraph_lint.analysis.transfer.distributions import is_distribution
 from pygraph_lint.analysis.values import Value
 
 _DISPLAYS = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Set)
@@ -113,11 +114,20 @@ def _target(values: LoopValues, call: ast.Call, function: ast.expr) -> tuple[str
     if not isinstance(function, ast.Attribute):
         open_ = called.kinds & v.UNKNOWN or called.flags & v.MODULE
         return ("akin", _written(function), "__call__") if open_ else None
-    method, receiver = function.attr, function.value
+    return _method_target(values, call, function)
+
+
+def _method_target(
+    values: LoopValues, call: ast.Call, function: ast.Attribute
+) -> tuple[str, str, str] | None:
+    """What a call of a method calls, as `_target` says it."""
+    queries, method, receiver = values.queries, function.attr, function.value
     if dotted(receiver) == "self":
         owner = queries.owner(call)
         return None if owner is None else ("method", f"{values.module}.{owner.name}", method)
     base = values.of(receiver)
+    if is_distribution(base):
+        return None
     if base.kinds & v.INSTANCE and base.cls and not base.cls.startswith("torch."):
         return ("object", base.cls, method)
     if is_step_hook(method) or method.startswith(("on_train_", "on_batch_", "on_step_")):

@@ -172,16 +172,7 @@ class CallResults:
         base = self._of(function.value)
         base = shown(base) if of_tensors_only(node, method) else base
         if base.flags & v.MODULE:
-            if method in ("parameters", "buffers"):
-                return PARAMETERS
-            if method in ("named_parameters", "named_buffers"):
-                return NAMED_PARAMETERS
-            same = ("to", "cuda", "train", "eval", "half", "float", "requires_grad_", "compile")
-            if method in same:
-                return base
-            if method == "forward":
-                return DEVICE
-            return _of_object(base, method)
+            return _of_module(base, method)
         if moves_to_host(node):
             return HOST
         if method in HOST_CASTS:
@@ -233,6 +224,18 @@ def _of_tensor(base: Value, method: str) -> Value:
         return v.OTHER_VALUE
     symbolic, base = bool(base.needs), base._replace(cls="")
     return base._replace(flags=0) if not symbolic else base._replace(flags=base.flags & ~v.SYMBOL)
+
+
+def _of_module(base: Value, method: str) -> Value:
+    """What a method of a module gives."""
+    if method in ("parameters", "buffers"):
+        return PARAMETERS
+    if method in ("named_parameters", "named_buffers"):
+        return NAMED_PARAMETERS
+    same = ("to", "cuda", "train", "eval", "half", "float", "requires_grad_", "compile")
+    if method in same:
+        return base
+    return DEVICE if method == "forward" else _of_object(base, method)
 
 
 def _of_object(base: Value, method: str) -> Value:
