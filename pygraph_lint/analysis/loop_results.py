@@ -37,7 +37,7 @@ from pygraph_lint.analysis.queries import FileQueries
 from pygraph_lint.analysis.transfer.distributions import gives_tensor, is_distribution
 from pygraph_lint.analysis.values import Value
 
-_OF_TEXTS = frozenset("startswith endswith isdigit lower upper encode rsplit splitlines".split())
+_OF_TEXTS = frozenset("startswith endswith isdigit lower upper rsplit splitlines".split())
 # Names of models, of which a file may show nothing else.
 _MODEL = re.compile(r"(^|[._])(model|net|network|net[A-Z])\d?$")
 

@@ -106,9 +106,9 @@ def beside(
     the dotted name of what Python finds for it.
 
     ``words`` are those of the file's imports, ``known`` is of `places`, ``packages`` are the
-    folders that are packages. A script finds what lies in
-    its own folder first, then what lies in the base, then in the folders between, which it may have
-    put on the path; a file of a package finds what lies in its own folder last.
+    folders that are packages. A script finds what lies in its own folder first, then what lies in
+    the base, then in the folders between, which it may have put on the path; a file of a package
+    finds what lies in its own folder last.
     """
     own = PurePosixPath(relative).parent
     folders = [PurePosixPath(), *own.parents[:-1]]
