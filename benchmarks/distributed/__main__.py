@@ -118,9 +118,12 @@ def result_of(folder: Path, rank: int) -> dict[str, Any]:
 
 
 def measure(row: Row, ranks: int, tiny: bool) -> dict[str, Any]:
-    """A row of the result file. A fault is run in default mode, too."""
+    """A row of the result file. A fault is run in default mode, too; where modes run `apart`, that
+    key has reduce-overhead's run, with default mode beside it.
+    """
     found: dict[str, Any] = {"name": row.name, "world": ranks, "tiny": tiny, **slices.stamp()}
-    modes = ("default", "pygraph") if row.kind == "faults" else ("pygraph",)
+    beside = {"faults": ("default",)}.get(row.kind, ("reduce-overhead",) if row.apart else ())
+    modes = (*beside, "pygraph")
     runs = {}
     for mode in modes:
         with tempfile.TemporaryDirectory() as folder:
@@ -128,6 +131,8 @@ def measure(row: Row, ranks: int, tiny: bool) -> dict[str, Any]:
     if row.kind == "faults":
         return {**found, "modes": runs, "verdict": verdicts.of_fault(runs)}
     run = runs["pygraph"]
+    if row.apart:
+        found["apart"] = runs["reduce-overhead"]
     failed = [rank for rank in run["ranks"] if "error" in rank]
     if failed:
         found["error"] = failed[0]["error"]

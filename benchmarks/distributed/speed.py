@@ -100,15 +100,18 @@ def idle_share(program: Program, steps: int = 3) -> float | None:
     return round(1 - busy / passed, 4)
 
 
-def speed(case: Case, steps: int, device: torch.device) -> tuple[dict[str, Any], Program | None]:
-    """All modes interleaved in blocks of steps; default mode's program. memory_mib: the most that a
-    mode has allocated, on any rank, from its fourth step until its graphs are chosen.
+def speed(
+    case: Case, steps: int, device: torch.device, modes: Sequence[str]
+) -> tuple[dict[str, Any], Program | None]:
+    """Some of MODES interleaved in blocks of steps; default mode's program. memory_mib: the most
+    that a mode has allocated, on any rank, from its fourth step until its graphs are chosen.
     """
     programs: dict[str, Program] = {}
     found: dict[str, Any] = {}
     errors: dict[str, str] = {}
     resting: dict[str, float] = {}
-    for mode, options in MODES.items():
+    for mode in modes:
+        options = MODES[mode]
         with left_out(mode, programs, errors):
             torch._dynamo.reset() if not programs else None
             before = allocated()

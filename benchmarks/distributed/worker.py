@@ -67,7 +67,8 @@ def measure(
     elif row.kind == "faults":
         yield faults.run(row.case, row.steps, device, row.fault, mode)
     elif row.kind == "speed":
-        found, default = speed.speed(row.case, row.steps, device)
+        chosen = ("default", mode) if row.apart else tuple(speed.MODES)
+        found, default = speed.speed(row.case, row.steps, device, chosen)
         yield found
         yield found | {"idle_share": speed.idle_share(default) if default else None}
     else:
@@ -80,7 +81,9 @@ def main(arguments: Sequence[str], modes: right.Modes = right.MODES) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--row", required=True, choices=[row.name for row in ROWS], metavar="ROW")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--mode", default="pygraph", help="of a fault")
+    parser.add_argument(
+        "--mode", default="pygraph", help="of a fault, or of a row whose modes run apart"
+    )
     parser.add_argument("--tiny", action="store_true")
     given = parser.parse_args(arguments)
     row = next(row for row in ROWS if row.name == given.row)
