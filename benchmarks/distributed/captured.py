@@ -90,9 +90,10 @@ def contents(captured: Captured) -> dict[str, Any]:
         if kind == KERNEL:
             found = driver.kernel_node(node)
             if "nccl" in found.name.lower():
-                holds = found.raw.find(captured.buffer.to_bytes(8, "little"))
+                given = b"".join(found.fields)
+                at = given.find(captured.buffer.to_bytes(8, "little"))
                 kernels.append(
-                    {"name": found.name, "bytes": len(found.raw), "buffer_at_byte": holds}
+                    {"name": found.name, "parameter_bytes": len(given), "buffer_at_byte": at}
                 )
     return {"nodes": kinds, "nccl_kernels": kernels}
 
