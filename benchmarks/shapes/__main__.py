@@ -18,7 +18,7 @@ def summary(row: rows.Row) -> str:
         for name, way in row["ways"].items()
     }
     return (
-        f"{row['name']}: {row['lengths']} lengths, (all steps, late median, above 1.5) beside "
+        f"{row['name']}: {row['steps']} steps of {row['lengths']} lengths, (all steps, late median, above 1.5) beside "
         f"default {ways}"
     )
 
@@ -28,7 +28,7 @@ BENCHMARK = rows.Benchmark(
     names=list(ROWS),
     out="benchmarks/results/shapes.json",
     summary=summary,
-    seconds=400,
+    seconds=480,
 )
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ ROWS = {
     "multiples_of_64_reduce_overhead": (64, "reduce-overhead"),
 }
 _SEED, _BATCH, _SETTLED = 20261123, 8, 200
+_MOST_SECONDS = 360.0  # of all steps: where they take longer, the rest of the trace is left out
 _NEAR = 4  # steps of default mode with lengths nearest to a step's, on either side
 
 
@@ -103,7 +104,8 @@ def events() -> tuple[int, int]:
 
 
 def run_all(names: list[str], lengths: list[int], device: str, tiny: bool) -> dict[str, list[Step]]:
-    """All steps of each way."""
+    """The steps of each way, as many as there is time for."""
+    ended = time.monotonic() + _MOST_SECONDS
     ways = {name: fine_tuning(WAYS[name], device, tiny) for name in names}
     steps: dict[str, list[Step]] = {name: [] for name in ways}
     source = torch.Generator().manual_seed(_SEED)
@@ -111,6 +113,8 @@ def run_all(names: list[str], lengths: list[int], device: str, tiny: bool) -> di
     order = list(ways)
     with tempfile.TemporaryDirectory() as folder:
         for length in lengths:
+            if time.monotonic() > ended:
+                break
             batch = ids[:, :length].contiguous()
             order.append(order.pop(0))
             for name in order:
@@ -175,9 +179,11 @@ def one(name: str, device: str, tiny: bool, lock: str) -> dict[str, Any]:
     build_helper()
     with turn(lock, True):
         steps = run_all(["default", way], lengths, device, tiny)
+    lengths = lengths[: len(steps[way])]
     last = {each: fmean(step.loss for step in taken[-10:]) for each, taken in steps.items()}
     kept = ("name", "state", "graphs", "served", "unserved", "misses", "capture_ms", "graph_bytes")
     return {
+        "steps": len(lengths),
         "lengths": len(set(lengths)),
         "seen_once": sum(count == 1 for count in Counter(lengths).values()),
         "ways": judge(steps, lengths),
