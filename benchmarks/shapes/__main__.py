@@ -18,8 +18,8 @@ def summary(row: rows.Row) -> str:
         for name, way in row["ways"].items()
     }
     return (
-        f"{row['name']}: {row['steps']} steps of {row['lengths']} lengths, (all steps, late median, above 1.5) beside "
-        f"default {ways}"
+        f"{row['name']}: {row['steps']} steps of {row['lengths']} lengths, (all steps, late "
+        f"median, above 1.5) beside default {ways}"
     )
 
 
