@@ -349,6 +349,7 @@ _PROOFS: dict[str, Callable[[Proof, Need], bool]] = {
     "may": _call_may_pass,
     "set": _is_usual,
     "module": _is_module,
+    "called": lambda proof, need: bool(proof.callers(need.owner)),
     **dict.fromkeys(("true", "false"), _can_return),
     "keeps": lambda proof, need: memoised.breaks_graph(proof.program, need.owner, proof.all_hold),
     "ends": lambda proof, need: proof.graph_ends.in_method(need.owner, need.name),
