@@ -58,7 +58,9 @@ def note_uses(state: State) -> None:
             del state.events[key]
             event = event._replace(kind=_OF_NUMBER, notes=())
             state.events[(_OF_NUMBER, key[1], key[2])] = event
-    made = [key for key, event in state.events.items() if key[0] in MADE and not event.note("placed")]
+    made = [
+        key for key, event in state.events.items() if key[0] in MADE and not event.note("placed")
+    ]
     uses = HostUses(state) if made else None
     for key in made if uses is not None else ():
         call = uses.calls.get(key[1:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from pygraph_lint.analysis import values as v
@@ -75,6 +75,12 @@ class HostUses:
             front += further
         return False
 
+    def _path(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around one."""
+        while node in self._parents:
+            node = self._parents[node]
+            yield node
+
     # -- what is known of an expression
 
     def _value(self, node: ast.AST) -> Value | None:
@@ -119,7 +125,7 @@ class HostUses:
 
     def _combined(self, parent: ast.AST, node: ast.AST) -> Further:
         others = [each for each in ast.iter_child_nodes(parent) if isinstance(each, ast.expr)]
-        far = any(each is not node and self._is_far(each) for each in others)
+        far = any(each is not node and self._is_far(each, unknown=False) for each in others)
         return None if far else [parent]
 
     def _assigned(self, parent: ast.AST, node: ast.AST) -> Further:
@@ -154,7 +160,13 @@ class HostUses:
         return further
 
     def _iterated(self, parent: ast.For | ast.comprehension, node: ast.AST) -> Further:
-        return self._bound([parent.target]) if node is parent.iter else []
+        if node is not parent.iter:
+            return []
+        further = self._bound([parent.target])
+        around = self._parents.get(parent) if isinstance(parent, ast.comprehension) else None
+        if further is None or around is None:
+            return further
+        return [each for each in further if around in self._path(each)]  # its names end there
 
     def _attribute(self, parent: ast.Attribute, node: ast.AST) -> Further:
         call = self._parents.get(parent)
