@@ -136,7 +136,11 @@ def decided_by(state: State, node: ast.expr, value: Value, kind: str) -> None:
     place = node
     if kind in ("branch.finite-guard", "branch.half-guard") and state.whole is not None:
         place = state.whole  # a guard is one thing, however many tests it has
+    before = state.guards
+    if value.kinds & v.TENSOR:
+        _guard_value(state, node, Test(How.NONE), False)  # None has no value to wait for
     state.event(kind, span_of(place), source_of(place), value, **notes)
+    state.guards = before
 
 
 def tests_half(state: State, node: ast.expr) -> bool:

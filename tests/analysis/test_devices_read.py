@@ -66,6 +66,8 @@ def test_a_host_tensor_meets_what_may_be_a_number() -> None:
     [
         ("x.is_mps", False),
         ("x.is_xpu or x.is_xla", False),
+        ("'mps' in x.device.type", False),
+        ("'cuda' in x.device.type", True),
         ("not x.is_mps", True),
         ("x.is_contiguous()", True),
     ],

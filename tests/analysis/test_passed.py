@@ -234,3 +234,28 @@ class M(nn.Module):
         return scaled(x, x) + scaled(x, {given})
 """
     assert kinds(source) == seen
+
+
+@pytest.mark.parametrize(("given", "expected"), [("x", []), ("x, x", ["branch.if"])])
+def test_what_no_call_passes_is_no_tensor_to_branch_on(given: str, expected: list[str]) -> None:
+    source = f"""
+import torch
+class M(torch.nn.Module):
+    def forward(self, x: torch.Tensor):
+        return self.decode({given})
+    def decode(self, x: torch.Tensor, start: torch.Tensor | None = None):
+        if start:
+            x = x + 1
+        return x
+"""
+    assert kinds(source) == expected
+
+
+def test_what_is_only_traced_by_others_does_not_run() -> None:
+    source = """
+import torch, torchvision
+class M(torch.nn.Module):
+    def forward(self, x: torch.Tensor):
+        return x.tolist() if torchvision._is_tracing() else x
+"""
+    assert kinds(source) == []
