@@ -159,3 +159,19 @@ def test_what_is_written_to_a_tensor_of_the_host_is_not_copied(device: str, repo
     )
     found = forward(body + "return x[g.to(x.device)]")
     assert ("host.data-tensor" in found) is reported
+
+
+@pytest.mark.parametrize(("given", "copied"), [("devices", False), ('["cpu"]', True)])
+def test_one_of_several_lists_of_devices_says_nothing(given: str, copied: bool) -> None:
+    init = f'self.devices = ["cpu"] if devices is None else {given}'
+    source = f"""
+import torch
+class M(torch.nn.Module):
+    def __init__(self, devices=None):
+        super().__init__()
+        {init}
+    def forward(self, x: torch.Tensor):
+        j = 0
+        return x.to(self.devices[j]) + 1
+"""
+    assert ("PG204" in {each.code for each in lint_text(source)}) is copied
