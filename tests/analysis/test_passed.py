@@ -97,6 +97,15 @@ def test_callers_that_are_not_known_may_pass_anything() -> None:
         ("if not n not in self.kept:\n            self.kept[n] = print(n)", True),
         ("if n in self.kept:\n            self.kept[n] = print(n)", True),
         ("kept = {{}}\n        if n not in kept:\n            kept[n] = print(n)", True),
+        (
+            "kept = self.kept\n        if n not in kept:\n            kept[n] = print(n)",
+            False,
+        ),
+        (
+            "kept = getattr(x, 'kept', None)\n        if n not in kept:\n"
+            "            kept[n] = print(n)",
+            False,
+        ),
     ],
 )
 def test_what_the_first_call_sets_up_is_no_cost_of_each(body: str, seen: bool) -> None:
